@@ -4,6 +4,7 @@
 //! What this module does not know: sessions, requests, transfers.
 
 mod admission;
+mod credentials;
 mod lending;
 mod live_configuration;
 mod outbound;

@@ -1,5 +1,5 @@
 //! HTTP on the node's port: files, directories, third-party copy, the API. A request comes as an [`Exchange`], whatever
-//! carried it; who asks is the [`keeper`]'s, what is answered the verbs'.
+//! carried it; who asks is `authn`'s, what is answered the verbs'.
 //!
 //! What this room does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
 
@@ -11,8 +11,6 @@ mod fireflies;
 mod flows;
 mod forms;
 mod get;
-mod issuers;
-mod keeper;
 mod lend;
 mod little;
 mod lock;
@@ -24,29 +22,28 @@ mod propfind;
 mod proppatch;
 mod put;
 mod refused;
-mod sessions;
-mod slow;
+mod request_context;
 mod text;
 mod tree;
 mod unfinished;
-mod visit;
 mod want_digest;
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
+use authn::{AuthRequest, Authenticator, Issuers, Principal};
 use serve::{Exchange, Length};
 use web::dav::condition::If;
 use web::target::Target;
 use web::{Headers, Method, Response, date, target};
 
+use self::callout::Callouts;
 use self::fireflies::Fireflies;
-use self::issuers::Issuers;
-use self::keeper::{Keeper, Visitor};
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
+use self::request_context::RequestContext;
 use self::unfinished::Unfinished;
-use self::visit::Visit;
 use crate::access::AccessControl;
 use crate::audit::Decision;
 use crate::clock::now;
@@ -56,7 +53,6 @@ use crate::locks::Submitted;
 use crate::meters::By;
 use crate::origins::Origins;
 use crate::services::{Services, user};
-use arc_swap::ArcSwap;
 
 /// To clients that come in clear where that is not spoken.
 pub(crate) const SEALED_ONLY: &str = "this node speaks HTTP over TLS only: https:// (its operator may allow --plain)";
@@ -66,7 +62,9 @@ pub(crate) struct Web {
     pub services: Arc<Services>,
     /// Who may do what, and where: of the services.
     pub rules: Arc<AccessControl>,
-    pub keeper: Keeper,
+    pub authenticator: Authenticator,
+    /// The policy's program.
+    pub callouts: Callouts,
     pub unfinished: Unfinished,
     pub api: api::Api,
     fireflies: ArcSwap<Fireflies>,
@@ -99,9 +97,10 @@ impl Web {
         let (fireflies, dialling) = (ArcSwap::from_pointee(fireflies), Arc::new(ArcSwap::from_pointee(dialling)));
         services.transfers.dial_by(Arc::clone(&dialling));
         let rules = Arc::clone(&services.access);
-        let keeper = Keeper::new(Arc::clone(&rules), issuers);
+        let authenticator = Authenticator::new(Arc::<AccessControl>::clone(&rules), issuers);
+        let callouts = Callouts::default();
         let api = api::Api::default();
-        Ok(Web { keeper, services, rules, unfinished, api, fireflies, dialling, origins, on_loopback })
+        Ok(Web { authenticator, callouts, services, rules, unfinished, api, fireflies, dialling, origins, on_loopback })
     }
 
     /// Other ways, to be used with [`Web::replace`].
@@ -115,7 +114,7 @@ impl Web {
         self.unfinished.replace_roots(self.rules.dirs());
         self.fireflies.store(Arc::new(fireflies));
         self.dialling.store(Arc::new(dialling));
-        self.keeper.replace_issuers(issuers);
+        self.authenticator.replace_issuers(issuers);
     }
 
     /// How other servers are dialled on behalf of guests.
@@ -168,11 +167,16 @@ impl Web {
     }
 
     /// A request of somebody who was let in. What it moves is counted from here on.
-    fn visit<'a>(&'a self, exchange: &'a mut dyn Exchange, target: Target, visitor: Visitor) -> Visit<'a> {
+    fn context<'a>(
+        &'a self,
+        exchange: &'a mut dyn Exchange,
+        target: Target,
+        principal: Principal,
+    ) -> RequestContext<'a> {
         let by = carrier(exchange);
-        let moving = self.services.meters.request(by, exchange.peer().ip(), user(&visitor.access));
+        let moving = self.services.meters.request(by, exchange.peer().ip(), user(&principal.access));
         let (condition, is_judged, shown) = (None, Cell::new(false), Submitted::none());
-        Visit { web: self, exchange, target, visitor, moving, condition, is_judged, shown }
+        RequestContext { web: self, exchange, target, principal, moving, condition, is_judged, shown }
     }
 
     fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<Who>) -> Outcome {
@@ -185,37 +189,37 @@ impl Web {
         if for_numbers && self.rules.tells_numbers_to(peer) {
             return metrics::answer(self, exchange, None);
         }
-        let mut ask = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Visitor> {
-            let visitor = self.keeper.who(exchange, target)?;
-            *who = Some(Who { name: visitor.access.who(), is_nobody: visitor.is_nobody });
-            Ok(visitor)
+        let mut ask = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Principal> {
+            let principal = self.authenticator.authenticate(&auth_request(exchange, target))?;
+            *who = Some(Who { name: principal.access.who(), is_nobody: principal.is_anonymous });
+            Ok(principal)
         };
         if api::is_addressed(&target) {
             return api::answer(self, exchange, target, &mut ask);
         }
-        let visitor = ask(exchange, &target)?;
+        let principal = ask(exchange, &target)?;
         let method = exchange.request().method.clone();
-        let visit = &mut self.visit(exchange, target, visitor);
-        if visit.target.path.as_bytes() == metrics::PATH {
-            return metrics::to_visitor(visit);
+        let context = &mut self.context(exchange, target, principal);
+        if context.target.path.as_bytes() == metrics::PATH {
+            return metrics::to_visitor(context);
         }
-        conditions(visit)?;
+        conditions(context)?;
         match method {
-            Method::Get | Method::Head if macaroons::is_asked_about(visit) => macaroons::describe(visit),
-            Method::Get | Method::Head => get::answer(visit),
-            Method::Put => put::answer(visit),
-            Method::Delete => tree::delete::answer(visit),
-            Method::Mkcol => tree::mkcol(visit),
-            Method::Move => tree::rename(visit),
-            Method::Copy => copy::answer(visit),
-            Method::Propfind => propfind::answer(visit),
-            Method::Proppatch => proppatch::answer(visit),
-            Method::Lock => lock::lock(visit),
-            Method::Unlock => lock::unlock(visit),
-            Method::Options => options(visit),
-            Method::Post if sessions::is_form(visit.request()) => forms::answer(visit),
-            Method::Post if asks_for_a_key(visit) => lend::answer(visit),
-            Method::Post => macaroons::answer(visit),
+            Method::Get | Method::Head if macaroons::is_asked_about(context) => macaroons::describe(context),
+            Method::Get | Method::Head => get::answer(context),
+            Method::Put => put::answer(context),
+            Method::Delete => tree::delete::answer(context),
+            Method::Mkcol => tree::mkcol(context),
+            Method::Move => tree::rename(context),
+            Method::Copy => copy::answer(context),
+            Method::Propfind => propfind::answer(context),
+            Method::Proppatch => proppatch::answer(context),
+            Method::Lock => lock::lock(context),
+            Method::Unlock => lock::unlock(context),
+            Method::Options => options(context),
+            Method::Post if authn::sessions::is_form(context.request()) => forms::answer(context),
+            Method::Post if asks_for_a_key(context) => lend::answer(context),
+            Method::Post => macaroons::answer(context),
             Method::Other(name) => {
                 let refused = Refused::new(501, format!("{name} is no method that this node knows"));
                 Err(refused.with("Allow", web::method::ALLOW).into())
@@ -273,6 +277,26 @@ fn ways(rules: &Arc<AccessControl>, config: &WebConfig, on_loopback: bool) -> Re
     })
 }
 
+/// What authentication looks at of a request.
+fn auth_request<'a>(exchange: &'a dyn Exchange, target: &'a Target) -> AuthRequest<'a> {
+    AuthRequest {
+        request: exchange.request(),
+        target,
+        peer: exchange.peer().ip(),
+        is_secure: exchange.is_secure(),
+        client_name: exchange.client_name(),
+        reads_public_data: reads_public_data(exchange, target),
+    }
+}
+
+/// Whether a request reads files: it changes nothing, and asks for nothing that belongs to one principal.
+fn reads_public_data(exchange: &dyn Exchange, target: &Target) -> bool {
+    use Method::{Get, Head, Options, Propfind};
+    let is_own = api::is_addressed(target) || metrics::is_meant(target);
+    // What the root shows depends on who asks: a client whose token has ended must not take its exports for gone.
+    matches!(exchange.request().method, Get | Head | Propfind | Options) && !is_own && !target.path.is_root()
+}
+
 /// What a request came by.
 fn carrier(exchange: &dyn Exchange) -> By {
     match (exchange.is_multiplexed(), exchange.is_secure()) {
@@ -317,23 +341,23 @@ fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
 }
 
 /// What the request says of locks and tags (`If`): judged when it is known that whoever asks may ask.
-fn conditions(visit: &mut Visit<'_>) -> Outcome<()> {
-    let Some(value) = visit.request().headers.get("if") else { return Ok(()) };
+fn conditions(context: &mut RequestContext<'_>) -> Outcome<()> {
+    let Some(value) = context.request().headers.get("if") else { return Ok(()) };
     let condition =
         If::parse(value).ok_or_else(|| refuse(400, "the field If does not read (RFC 4918, section 10.4)"))?;
-    let (holder, tokens) = (visit.access().holder().to_owned(), condition.tokens().map(str::to_owned).collect());
-    visit.shown = Submitted { holder, tokens };
-    visit.condition = Some(condition);
+    let (holder, tokens) = (context.access().holder().to_owned(), condition.tokens().map(str::to_owned).collect());
+    context.shown = Submitted { holder, tokens };
+    context.condition = Some(condition);
     Ok(())
 }
 
-fn asks_for_a_key(visit: &Visit<'_>) -> bool {
-    let kind = visit.request().headers.get("content-type").unwrap_or_default();
+fn asks_for_a_key(context: &RequestContext<'_>) -> bool {
+    let kind = context.request().headers.get("content-type").unwrap_or_default();
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(lend::MEDIA_TYPE))
 }
 
 /// OPTIONS: what can be done, to whoever asks.
-fn options(visit: &mut Visit<'_>) -> Outcome {
+fn options(context: &mut RequestContext<'_>) -> Outcome {
     let response = Response::new(200)
         .with("DAV", "1, 2")
         .with("DAV", "<http://apache.org/dav/propset/fs/1>")
@@ -341,8 +365,8 @@ fn options(visit: &mut Visit<'_>) -> Outcome {
         .with("Allow", web::method::ALLOW)
         .with("Accept-Ranges", "bytes");
     let mut response = response;
-    visit.introduce(&mut response.headers);
-    visit.exchange.begin(response, Length::Known(0))?;
-    visit.exchange.end(&Headers::new())?;
+    context.introduce(&mut response.headers);
+    context.exchange.begin(response, Length::Known(0))?;
+    context.exchange.end(&Headers::new())?;
     Ok(Done { status: 200, bytes: 0 })
 }

@@ -18,9 +18,9 @@ use web::{Headers, Method, Response};
 
 use super::Web;
 use super::flows;
-use super::keeper::Visitor;
 use super::refused::{Done, Outcome, Refused, refuse};
-use super::visit::Visit;
+use super::request_context::RequestContext;
+use authn::Principal;
 
 /// What the paths of this API begin with. No export has this name.
 const ROOT: &str = "api";
@@ -77,7 +77,7 @@ struct Route {
     /// The type of its body.
     body: Option<&'static str>,
     answers: &'static [Told],
-    answer: fn(&mut Visit<'_>, Option<Uuid>) -> Outcome,
+    answer: fn(&mut RequestContext<'_>, Option<Uuid>) -> Outcome,
 }
 
 const JSON: &str = "application/json";
@@ -154,7 +154,7 @@ const ROUTES: &[Route] = &[
         query: &[("top", "rows of each table: 20 unless said, 1000 at most")],
         body: None,
         answers: &[told(200, "of everybody for who may see the whole node, of himself for anybody else", "Flows")],
-        answer: |visit, _| flows::answer(visit),
+        answer: |context, _| flows::answer(context),
     },
     Route {
         method: "POST",
@@ -393,7 +393,7 @@ pub(crate) fn answer(
     web: &Web,
     exchange: &mut dyn Exchange,
     target: Target,
-    who: &mut dyn FnMut(&mut dyn Exchange, &Target) -> Outcome<Visitor>,
+    who: &mut dyn FnMut(&mut dyn Exchange, &Target) -> Outcome<Principal>,
 ) -> Outcome {
     let path = String::from_utf8_lossy(target.path.as_bytes()).into_owned();
     let method = exchange.request().method.clone();
@@ -401,22 +401,23 @@ pub(crate) fn answer(
         return options(exchange, &path);
     }
     let (route, id) = find(&path, method.name())?;
-    let visitor = match route.whom {
-        Whom::Anybody => Visitor::unknown(),
-        Whom::Watchers if web.rules.tells_numbers_to(exchange.peer().ip()) => Visitor::unknown(),
+    let principal = match route.whom {
+        Whom::Anybody => Principal::unknown(),
+        Whom::Watchers if web.rules.tells_numbers_to(exchange.peer().ip()) => Principal::unknown(),
         Whom::Guests | Whom::Watchers | Whom::Named => who(exchange, &target)?,
     };
-    if route.whom == Whom::Watchers && visitor.is_nobody && !web.rules.tells_numbers_to(exchange.peer().ip()) {
+    if route.whom == Whom::Watchers && principal.is_anonymous && !web.rules.tells_numbers_to(exchange.peer().ip()) {
         return Err(web
-            .keeper
-            .challenge_nobody("the numbers of this node are for its guests, and for those of --metrics"));
+            .authenticator
+            .challenge_anonymous("the numbers of this node are for its guests, and for those of --metrics")
+            .into());
     }
-    if route.whom == Whom::Named && visitor.is_nobody {
+    if route.whom == Whom::Named && principal.is_anonymous {
         let reason =
             "transfers and tests are for those who say who they are: show a key, a token, a macaroon or a certificate";
-        return Err(web.keeper.challenge_nobody(reason));
+        return Err(web.authenticator.challenge_anonymous(reason).into());
     }
-    (route.answer)(&mut web.visit(exchange, target, visitor), id)
+    (route.answer)(&mut web.context(exchange, target, principal), id)
 }
 
 /// What can be done at a path.

@@ -151,7 +151,7 @@ fn about(parts: &[&[u8]]) -> [u8; 32] {
 }
 
 impl Callouts {
-    /// What the program thinks. `place` is the path in its very bytes, `holder` who owns the visitor's jobs.
+    /// What the program thinks. `place` is the path in its very bytes, `holder` who owns the principal's jobs.
     pub fn ask(&self, callout: &Callout, holder: &str, place: &[u8], question: &Question<'_>) -> Result<Verdict, Full> {
         let text = serde_json::to_vec(question).unwrap_or_default();
         let about = about(&[&text, holder.as_bytes(), place]);

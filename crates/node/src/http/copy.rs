@@ -17,63 +17,63 @@ use web::copy::{self, Direction, Order};
 use web::{Headers, Response};
 
 use super::refused::{Done, Outcome, refuse};
+use super::request_context::RequestContext;
 use super::tree;
-use super::visit::Visit;
 use crate::meters::Ended;
 
 use gauge::{Failure, Gauge};
 
 /// Answers COPY.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let headers = &visit.request().headers;
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let headers = &context.request().headers;
     let destination = headers.get("destination").map(str::to_owned);
     let third_party = headers.get("source").is_some()
-        || destination.as_deref().is_none_or(|to| !copy::is_local(to, visit.called().unwrap_or_default()));
+        || destination.as_deref().is_none_or(|to| !copy::is_local(to, context.called().unwrap_or_default()));
     if !third_party {
-        return tree::copy::answer(visit);
+        return tree::copy::answer(context);
     }
     let order = Order::from_headers(headers.iter()).map_err(|bad| refuse(bad.status, bad.reason))?;
     let other = order.direction.remote().redacted();
-    if let Err(refusal) = visit.web.rules.may_send_out(visit.access(), &other) {
-        return Err(visit.web.keeper.challenge_nobody(&refusal.reason));
+    if let Err(refusal) = context.web.rules.may_send_out(context.access(), &other) {
+        return Err(context.web.authenticator.challenge_anonymous(&refusal.reason).into());
     }
     tracing::debug!(client = order.client_info.as_deref().unwrap_or_default(), "third-party copy");
     match &order.direction {
-        Direction::Pull { source } => pull::answer(visit, &order, &source.clone()),
-        Direction::Push { destination } => push::answer(visit, &order, &destination.clone()),
+        Direction::Pull { source } => pull::answer(context, &order, &source.clone()),
+        Direction::Push { destination } => push::answer(context, &order, &destination.clone()),
     }
 }
 
 /// 202, and the stream of markers begins.
-fn accept(visit: &mut Visit<'_>) -> Outcome<()> {
+fn accept(context: &mut RequestContext<'_>) -> Outcome<()> {
     let response = Response::new(202).with("Content-Type", "text/perf-marker-stream").with("Cache-Control", "no-store");
-    visit.exchange.begin(response, Length::Open)?;
+    context.exchange.begin(response, Length::Open)?;
     Ok(())
 }
 
 /// A failure before a byte has moved: a status, or the last line where 202 has been said already.
-fn early(visit: &mut Visit<'_>, gauge: &Gauge, accepted: bool, failure: Failure) -> Outcome {
-    if accepted { done(visit, gauge, Err(failure)) } else { Err(remote::before(failure)) }
+fn early(context: &mut RequestContext<'_>, gauge: &Gauge, accepted: bool, failure: Failure) -> Outcome {
+    if accepted { done(context, gauge, Err(failure)) } else { Err(remote::before(failure)) }
 }
 
 /// The last line.
-fn close(visit: &mut Visit<'_>, last: &copy::outcome::Last) -> std::io::Result<()> {
-    visit.exchange.write(last.line().as_bytes())?;
-    visit.exchange.end(&Headers::new())
+fn close(context: &mut RequestContext<'_>, last: &copy::outcome::Last) -> std::io::Result<()> {
+    context.exchange.write(last.line().as_bytes())?;
+    context.exchange.end(&Headers::new())
 }
 
 /// How a copy is written down: by what its last line says, not by the status of old.
-fn done(visit: &mut Visit<'_>, gauge: &Gauge, result: Result<u64, Failure>) -> Outcome {
+fn done(context: &mut RequestContext<'_>, gauge: &Gauge, result: Result<u64, Failure>) -> Outcome {
     match result {
         Ok(bytes) => {
             gauge.ends(Ended::Done);
-            visit.exchange.write(watch::marker(gauge).as_bytes())?;
-            close(visit, &copy::outcome::Last::Success)?;
+            context.exchange.write(watch::marker(gauge).as_bytes())?;
+            close(context, &copy::outcome::Last::Success)?;
             Ok(Done { status: 202, bytes })
         }
         Err(failure) => {
             if failure.fault == Fault::Integrity {
-                visit.web.services.meters.damaged();
+                context.web.services.meters.damaged();
             }
             gauge.ends(match failure.fault {
                 Fault::Auth => Ended::Refused,
@@ -81,7 +81,7 @@ fn done(visit: &mut Visit<'_>, gauge: &Gauge, result: Result<u64, Failure>) -> O
                 _ => Ended::Failed,
             });
             let last = failure.last();
-            let heard = close(visit, &last);
+            let heard = close(context, &last);
             let reason = failure.text;
             heard.map_err(|_| refuse(499, reason.clone()))?;
             Err(refuse(failure.status, reason))

@@ -3,7 +3,7 @@
 
 use super::metrics::{only_read, tell};
 use super::refused::{Outcome, refuse};
-use super::visit::Visit;
+use super::request_context::RequestContext;
 use crate::flows::Reader;
 
 /// Rows of each table, where nobody says how many.
@@ -12,21 +12,21 @@ const TOP: usize = 20;
 const TOP_MAX: usize = 1000;
 
 /// Answers.
-pub(super) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    if visit.access().is_guest() {
+pub(super) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    if context.access().is_guest() {
         let refused = refuse(403, "who moves what through this node is told to those who show who they are");
-        return Err(visit.unwelcome(refused));
+        return Err(context.deny(refused));
     }
-    only_read(visit.exchange)?;
-    let top = top(visit.target.query.as_deref().unwrap_or_default());
+    only_read(context.exchange)?;
+    let top = top(context.target.query.as_deref().unwrap_or_default());
     let top = top.ok_or_else(|| refuse(400, format!("top= is a number from 1 to {TOP_MAX}")))?;
-    let services = &visit.web.services;
+    let services = &context.web.services;
     services.settle();
-    let holder = visit.access().holder().to_owned();
-    let only = (!visit.web.rules.shows_all_to(visit.access())).then_some(holder.as_str());
+    let holder = context.access().holder().to_owned();
+    let only = (!context.web.rules.shows_all_to(context.access())).then_some(holder.as_str());
     let told = services.meters.flows.told(&Reader { only, top });
     let text = serde_json::to_string(&told).map_err(|error| refuse(500, error.to_string()))?;
-    tell(visit.exchange, "application/json", (text + "\n").as_bytes())
+    tell(context.exchange, "application/json", (text + "\n").as_bytes())
 }
 
 /// How many rows are asked for; none where that is no number for it.

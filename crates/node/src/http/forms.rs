@@ -11,9 +11,10 @@ use web::target::{self, Target};
 use web::{Headers, Response};
 
 use super::refused::{Done, Outcome, Trouble, cut_short, refuse};
-use super::visit::Visit;
-use super::{get, put, sessions};
+use super::request_context::RequestContext;
+use super::{get, put};
 use crate::http::little::read_little;
+use authn::sessions;
 
 impl From<FormError> for Trouble {
     fn from(error: FormError) -> Trouble {
@@ -22,69 +23,69 @@ impl From<FormError> for Trouble {
 }
 
 /// Answers a form.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    comes_from_here(visit)?;
-    if let Some(parts) = Parts::of(&visit.request().headers) {
-        let bytes = upload(visit, parts)?;
-        return back(visit, None, bytes);
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    comes_from_here(context)?;
+    if let Some(parts) = Parts::of(&context.request().headers) {
+        let bytes = upload(context, parts)?;
+        return back(context, None, bytes);
     }
-    let body = read_little(visit.exchange, LITTLE_BYTES, "a form")?;
+    let body = read_little(context.exchange, LITTLE_BYTES, "a form")?;
     // A form's spaces are plus signs.
     let body = String::from_utf8(body).map_err(|_| refuse(400, "the form is not text"))?.replace('+', "%20");
     let said = |name: &str| target::pairs(&body).find(|(key, _)| key == name).map(|(_, value)| value);
     match said("do").as_deref() {
         Some("enter") => {
             let key = said("key").unwrap_or_default().trim().to_owned();
-            visit.web.keeper.vouch(visit.exchange, &key)?;
-            let id = visit.web.keeper.sessions.open(key);
+            context.web.authenticator.check_for_session(context.exchange.peer().ip(), &key)?;
+            let id = context.web.authenticator.sessions.open(key);
             let id = id.ok_or_else(|| refuse(500, "no session can be opened for that: show it with each request"))?;
-            back(visit, Some(Some(id)), 0)
+            back(context, Some(Some(id)), 0)
         }
         Some("leave") => {
-            visit.web.keeper.sessions.close(visit.request(), visit.exchange.is_secure());
-            back(visit, Some(None), 0)
+            context.web.authenticator.sessions.close(context.request(), context.exchange.is_secure());
+            back(context, Some(None), 0)
         }
         Some("mkdir") => {
-            make_dir(visit, &said("name").unwrap_or_default())?;
-            back(visit, None, 0)
+            make_dir(context, &said("name").unwrap_or_default())?;
+            back(context, None, 0)
         }
         _ => Err(refuse(400, "the form does not say what to do")),
     }
 }
 
 /// A form of another site does what that site wants with what this browser may.
-fn comes_from_here(visit: &Visit<'_>) -> Outcome<()> {
-    let origin = visit.request().headers.get("origin").unwrap_or_default();
+fn comes_from_here(context: &RequestContext<'_>) -> Outcome<()> {
+    let origin = context.request().headers.get("origin").unwrap_or_default();
     let host = origin.split_once("://").map(|(_, host)| host).unwrap_or_default();
-    match visit.called() {
+    match context.called() {
         Some(called) if !host.is_empty() && host.eq_ignore_ascii_case(called) => Ok(()),
         _ => Err(refuse(403, "a form counts only from a page of this node (Origin)")),
     }
 }
 
 /// Sends the browser to the page itself, with a session or without.
-fn back(visit: &mut Visit<'_>, session: Option<Option<String>>, bytes: u64) -> Outcome {
+fn back(context: &mut RequestContext<'_>, session: Option<Option<String>>, bytes: u64) -> Outcome {
     let mut response = Response::new(303).with("Location", "?").with("Cache-Control", "no-store");
     if let Some(id) = session {
-        let cookie = sessions::cookie(&visit.request().headers, visit.exchange.is_secure(), id.as_deref());
+        let cookie = sessions::cookie(&context.request().headers, context.exchange.is_secure(), id.as_deref());
         response = response.with("Set-Cookie", cookie);
     }
-    visit.exchange.begin(response, Length::Known(0))?;
-    visit.exchange.end(&Headers::new())?;
+    context.exchange.begin(response, Length::Known(0))?;
+    context.exchange.end(&Headers::new())?;
     Ok(Done { status: 303, bytes })
 }
 
 /// A place in the directory of the page.
-fn below(visit: &Visit<'_>, name: &str) -> Outcome<(String, RelPath)> {
+fn below(context: &RequestContext<'_>, name: &str) -> Outcome<(String, RelPath)> {
     let bad = || refuse(400, format!("{name:?} can be no name here"));
     let name = Name::new(name.as_bytes()).map_err(|_| bad())?;
-    let (export, dir) = visit.place()?.ok_or_else(|| refuse(403, "the root is no place to write to"))?;
+    let (export, dir) = context.place()?.ok_or_else(|| refuse(403, "the root is no place to write to"))?;
     Ok((export, dir.join(&name)))
 }
 
-fn make_dir(visit: &Visit<'_>, name: &str) -> Outcome<()> {
-    let (export, path) = below(visit, name)?;
-    let reach = visit.reach(Action::MakeDir, &export, &path)?;
+fn make_dir(context: &RequestContext<'_>, name: &str) -> Outcome<()> {
+    let (export, path) = below(context, name)?;
+    let reach = context.reach(Action::MakeDir, &export, &path)?;
     if get::kind(&reach)?.is_some() {
         return Err(refuse(409, format!("{name} is there already")));
     }
@@ -98,27 +99,27 @@ fn file_in(dir: &Target, path: &RelPath) -> Target {
 }
 
 /// Takes the files of a form; none replaces what is there. How many bytes came.
-fn upload(visit: &mut Visit<'_>, mut parts: Parts) -> Outcome<u64> {
-    let dir = visit.target.clone();
+fn upload(context: &mut RequestContext<'_>, mut parts: Parts) -> Outcome<u64> {
+    let dir = context.target.clone();
     let (mut bytes, mut files) = (0, 0);
     loop {
-        let next = parts.next(&mut |into: &mut [u8]| visit.exchange.read(into).map_err(cut_short))?;
+        let next = parts.next(&mut |into: &mut [u8]| context.exchange.read(into).map_err(cut_short))?;
         let Some(head) = next else { break };
         // A browser sends an empty part where no file was chosen.
         let Some(name) = head.file.filter(|name| !name.is_empty()) else { continue };
-        let (export, path) = below(visit, &name)?;
-        visit.target = file_in(&dir, &path);
-        let reach = visit.reach(Action::Create, &export, &path)?;
-        if put::target(visit, &reach, false)?.is_some_and(|kind| kind != Kind::Dir) {
+        let (export, path) = below(context, &name)?;
+        context.target = file_in(&dir, &path);
+        let reach = context.reach(Action::Create, &export, &path)?;
+        if put::target(context, &reach, false)?.is_some_and(|kind| kind != Kind::Dir) {
             return Err(refuse(
                 409,
                 format!("{name} is there already; remove it first, or give the file another name"),
             ));
         }
-        bytes += put::receive_part(visit, &reach, &mut parts)?;
+        bytes += put::receive_part(context, &reach, &mut parts)?;
         files += 1;
-        visit.moving.file_came();
-        visit.target = dir.clone();
+        context.moving.file_came();
+        context.target = dir.clone();
     }
     if files == 0 {
         return Err(refuse(400, "no file was chosen"));

@@ -11,7 +11,7 @@ use web::range::{self, Asked, ContentRange, Multipart, Span};
 use web::{Headers, Method, Request, Response, date};
 
 use super::refused::{Done, Outcome, Refused, refuse};
-use super::visit::Visit;
+use super::request_context::RequestContext;
 use super::{now, page, want_digest};
 
 /// What a file is to HTTP of which nothing else is known.
@@ -76,46 +76,46 @@ fn facts(stat: &Stat) -> Headers {
 }
 
 /// Answers GET and HEAD.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return page::exports(visit) };
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else { return page::exports(context) };
     // A stat is allowed to more than may read.
-    let reading = visit.request().method == Method::Get;
-    let action = match (reading, visit.target.is_dir) {
+    let reading = context.request().method == Method::Get;
+    let action = match (reading, context.target.is_dir) {
         (false, _) => Action::Stat,
         // Who may list need not be one who may read.
         (true, true) => Action::List,
         (true, false) => Action::Read,
     };
-    let reach = visit.reach(action, &export, &path)?;
+    let reach = context.reach(action, &export, &path)?;
     if reach.store.is_dir(&reach.path) {
         // Another node that is to copy it: a page about it is no copy of it.
-        if visit.request().headers.get("longhaul-offer").is_some() {
-            return Err(refuse(409, format!("{} is a directory; files are copied one by one", visit.shown())));
+        if context.request().headers.get("longhaul-offer").is_some() {
+            return Err(refuse(409, format!("{} is a directory; files are copied one by one", context.shown())));
         }
-        return page::directory(visit, &*reach.store, &reach.path);
+        return page::directory(context, &*reach.store, &reach.path);
     }
-    if visit.target.is_dir {
-        return Err(refuse(404, format!("{} is no directory, as the slash at its end says", visit.shown())));
+    if context.target.is_dir {
+        return Err(refuse(404, format!("{} is no directory, as the slash at its end says", context.shown())));
     }
     let source = reach.store.open(&reach.path)?;
     let stat = source.stat()?;
     let whole = Piece { source, stat, path: reach.path };
     let mut headers = facts(&whole.stat);
-    match judge(visit.request(), true, Some(&current(&whole.stat))) {
+    match judge(context.request(), true, Some(&current(&whole.stat))) {
         Verdict::Proceed => {}
         Verdict::NotModified => {
             let response = Response { headers, ..Response::new(304) };
-            visit.exchange.begin(response, Length::Known(0))?;
-            visit.exchange.end(&Headers::new())?;
+            context.exchange.begin(response, Length::Known(0))?;
+            context.exchange.end(&Headers::new())?;
             return Ok(Done { status: 304, bytes: 0 });
         }
         Verdict::Failed => {
             return Err(refuse(412, "the file is not the one that If-Match or If-Unmodified-Since mean"));
         }
     }
-    visit.introduce(&mut headers);
-    want_digest::tell(&visit.web.services.digests, &*visit.exchange, &whole.source, &whole.path, &mut headers)?;
-    send(visit, &whole, headers)
+    context.introduce(&mut headers);
+    want_digest::tell(&context.web.services.digests, &*context.exchange, &whole.source, &whole.path, &mut headers)?;
+    send(context, &whole, headers)
 }
 
 struct Piece {
@@ -137,29 +137,29 @@ fn asked(request: &Request, stat: &Stat) -> Asked {
     }
 }
 
-fn send(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers) -> Outcome {
+fn send(context: &mut RequestContext<'_>, file: &Piece, mut headers: Headers) -> Outcome {
     let size = file.stat.meta.size;
     headers.add("X-Content-Type-Options", "nosniff");
-    if is_active(content_type(&visit.target.path)) {
+    if is_active(content_type(&context.target.path)) {
         headers.add("Content-Security-Policy", SHOWN_ONLY);
     }
-    let asked = asked(visit.request(), &file.stat);
+    let asked = asked(context.request(), &file.stat);
     // Until the answer is out.
-    let _flying = (!matches!(asked, Asked::Unsatisfiable)).then(|| visit.fly(true));
+    let _flying = (!matches!(asked, Asked::Unsatisfiable)).then(|| context.fly(true));
     match asked {
         // More ranges than are served at once: davix takes a 416 for no bytes and no error, and a 200 for what it is, upon
         // which it asks for one range after the other.
         Asked::Whole | Asked::TooMany => {
-            headers.add("Content-Type", content_type(&visit.target.path));
-            whole(visit, file, headers)
+            headers.add("Content-Type", content_type(&context.target.path));
+            whole(context, file, headers)
         }
         Asked::Parts(spans) => match spans.as_slice() {
             [span] => {
-                headers.add("Content-Type", content_type(&visit.target.path));
+                headers.add("Content-Type", content_type(&context.target.path));
                 headers.add("Content-Range", ContentRange::Part(*span, Some(size)).to_string());
-                part(visit, file, 206, headers, *span)
+                part(context, file, 206, headers, *span)
             }
-            spans => parts(visit, file, headers, spans),
+            spans => parts(context, file, headers, spans),
         },
         Asked::Unsatisfiable => Err(unsatisfiable(size, "the file has no byte in the range asked for")),
     }
@@ -169,44 +169,44 @@ fn unsatisfiable(size: u64, reason: &str) -> super::refused::Trouble {
     Refused::new(416, reason).with("Content-Range", ContentRange::Unsatisfied(size).to_string()).into()
 }
 
-fn whole(visit: &mut Visit<'_>, file: &Piece, headers: Headers) -> Outcome {
+fn whole(context: &mut RequestContext<'_>, file: &Piece, headers: Headers) -> Outcome {
     let span = Span { start: 0, len: file.stat.meta.size };
-    if wants_trailer(visit.request()) {
-        return with_trailer(visit, file, headers, span);
+    if wants_trailer(context.request()) {
+        return with_trailer(context, file, headers, span);
     }
-    part(visit, file, 200, headers, span)
+    part(context, file, 200, headers, span)
 }
 
-fn part(visit: &mut Visit<'_>, file: &Piece, status: u16, headers: Headers, span: Span) -> Outcome {
-    if span.len >= BULK_BYTES && visit.request().method == Method::Get && visit.exchange.leave_to_http1() {
+fn part(context: &mut RequestContext<'_>, file: &Piece, status: u16, headers: Headers, span: Span) -> Outcome {
+    if span.len >= BULK_BYTES && context.request().method == Method::Get && context.exchange.leave_to_http1() {
         return Ok(Done { status: 307, bytes: 0 });
     }
-    visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(span.len))?;
-    let bytes = if visit.request().method == Method::Get { span.len } else { 0 };
+    context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(span.len))?;
+    let bytes = if context.request().method == Method::Get { span.len } else { 0 };
     if bytes > 0 {
-        visit.send(&*file.source, span.start, bytes)?;
+        context.send(&*file.source, span.start, bytes)?;
     }
-    visit.exchange.end(&Headers::new())?;
-    if status == 200 && visit.request().method == Method::Get {
-        visit.moving.file_went();
+    context.exchange.end(&Headers::new())?;
+    if status == 200 && context.request().method == Method::Get {
+        context.moving.file_went();
     }
     Ok(Done { status, bytes })
 }
 
-fn parts(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers, spans: &[Span]) -> Outcome {
-    let kind = content_type(&visit.target.path);
-    let frame = Multipart::new(&visit.web.boundary(), kind, file.stat.meta.size);
+fn parts(context: &mut RequestContext<'_>, file: &Piece, mut headers: Headers, spans: &[Span]) -> Outcome {
+    let kind = content_type(&context.target.path);
+    let frame = Multipart::new(&context.web.boundary(), kind, file.stat.meta.size);
     let length = frame.len(spans).ok_or_else(|| refuse(416, "the ranges together are longer than any answer"))?;
     headers.add("Content-Type", frame.content_type());
-    visit.exchange.begin(Response { headers, ..Response::new(206) }, Length::Known(length))?;
+    context.exchange.begin(Response { headers, ..Response::new(206) }, Length::Known(length))?;
     let mut bytes = 0;
     for span in spans {
-        visit.exchange.write(frame.head(*span).as_bytes())?;
-        visit.send(&*file.source, span.start, span.len)?;
+        context.exchange.write(frame.head(*span).as_bytes())?;
+        context.send(&*file.source, span.start, span.len)?;
         bytes += span.len;
     }
-    visit.exchange.write(frame.tail().as_bytes())?;
-    visit.exchange.end(&Headers::new())?;
+    context.exchange.write(frame.tail().as_bytes())?;
+    context.exchange.end(&Headers::new())?;
     Ok(Done { status: 206, bytes })
 }
 
@@ -218,17 +218,17 @@ fn wants_trailer(request: &Request) -> bool {
         && request.minor == 1
 }
 
-fn with_trailer(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers, span: Span) -> Outcome {
+fn with_trailer(context: &mut RequestContext<'_>, file: &Piece, mut headers: Headers, span: Span) -> Outcome {
     headers.add("Trailer", "X-Transfer-Status");
-    visit.exchange.begin(Response { headers, ..Response::new(200) }, Length::Open)?;
-    let sent = visit.send(&*file.source, span.start, span.len);
+    context.exchange.begin(Response { headers, ..Response::new(200) }, Length::Open)?;
+    let sent = context.send(&*file.source, span.start, span.len);
     let said = match &sent {
         Ok(()) => "200: OK".to_owned(),
         Err(error) => format!("500: {error}"),
     };
-    visit.exchange.end(&Headers::new().with("X-Transfer-Status", said))?;
+    context.exchange.end(&Headers::new().with("X-Transfer-Status", said))?;
     sent?;
-    visit.moving.file_went();
+    context.moving.file_went();
     Ok(Done { status: 200, bytes: span.len })
 }
 

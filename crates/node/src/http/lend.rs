@@ -10,7 +10,7 @@ use serve::Length;
 use web::{Headers, Response};
 
 use super::refused::{Done, Outcome, refuse};
-use super::visit::Visit;
+use super::request_context::RequestContext;
 use crate::http::little::read_little;
 
 /// The type of the question and of the answer.
@@ -43,31 +43,31 @@ pub(crate) struct Lent {
 }
 
 /// Answers a POST of that type.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(404, "a key is for one file")) };
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else { return Err(refuse(404, "a key is for one file")) };
     // Before the question is read: whoever may neither read nor write there is not waited for.
-    if let Err(trouble) = visit.reach(Action::Read, &export, &path) {
-        visit.reach(Action::Create, &export, &path).map_err(|_| trouble)?;
+    if let Err(trouble) = context.reach(Action::Read, &export, &path) {
+        context.reach(Action::Create, &export, &path).map_err(|_| trouble)?;
     }
-    let body = read_little(visit.exchange, QUESTION_BYTES_MAX, "a question for a key")?;
+    let body = read_little(context.exchange, QUESTION_BYTES_MAX, "a question for a key")?;
     let question: Question =
         serde_json::from_slice(&body).map_err(|e| refuse(400, format!("not a question for a key: {e}")))?;
     if question.v != 1 {
         return Err(refuse(400, format!("a question for a key of version {} is not known here, 1 is", question.v)));
     }
     let action = if question.write { Action::Create } else { Action::Read };
-    let reach = visit.reach(action, &export, &path)?;
+    let reach = context.reach(action, &export, &path)?;
     if reach.store.is_dir(&reach.path) {
         return Err(refuse(409, "a key is for one file, and this is a directory"));
     }
-    let replaces = question.write && visit.reach(Action::Overwrite, &export, &path).is_ok();
+    let replaces = question.write && context.reach(Action::Overwrite, &export, &path).is_ok();
     let job = question.write.then_some(*question.job.as_bytes());
-    let key = visit.web.rules.lend(visit.access(), &export, &path, job, replaces)?;
+    let key = context.web.rules.lend(context.access(), &export, &path, job, replaces)?;
     let lent = Lent { v: 1, key: key.expose_text(), export, path: STANDARD.encode(path.as_bytes()) };
     let text = serde_json::to_vec(&lent).map_err(|e| refuse(500, e.to_string()))?;
     let response = Response::new(200).with("Content-Type", MEDIA_TYPE).with("Cache-Control", "no-store");
-    visit.exchange.begin(response, Length::Known(text.len() as u64))?;
-    visit.exchange.write(&text)?;
-    visit.exchange.end(&Headers::new())?;
+    context.exchange.begin(response, Length::Known(text.len() as u64))?;
+    context.exchange.write(&text)?;
+    context.exchange.end(&Headers::new())?;
     Ok(Done { status: 200, bytes: 0 })
 }

@@ -8,9 +8,9 @@ use web::dav::{self, Depth, condition, lock as document};
 use web::{Headers, Response, target};
 
 use super::refused::{Outcome, Refused, Trouble, refuse};
+use super::request_context::RequestContext;
 use super::text::Text;
 use super::tree::brief;
-use super::visit::Visit;
 use super::{get, now, put};
 use crate::access::ResolvedPath;
 use crate::http::little::read_little;
@@ -30,27 +30,27 @@ pub(super) fn active(lock: Lock) -> document::Active {
 }
 
 /// Answers LOCK: a new lock, or, without a body, an old one that is to hold for longer.
-pub(crate) fn lock(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(403, "the root cannot be locked")) };
-    let (kind, reach) = reach(visit, &export, &path)?;
-    let body = read_little(visit.exchange, dav::BODY_BYTES_MAX, "a LOCK")?;
+pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be locked")) };
+    let (kind, reach) = reach(context, &export, &path)?;
+    let body = read_little(context.exchange, dav::BODY_BYTES_MAX, "a LOCK")?;
     let wanted = document::parse(&body).map_err(|e| refuse(e.status(), e.to_string()))?;
-    let span = document::timeout(visit.request().headers.get("timeout")).unwrap_or(LONGEST).min(LONGEST);
-    let Some(wanted) = wanted else { return refresh(visit, &export, &path, span) };
+    let span = document::timeout(context.request().headers.get("timeout")).unwrap_or(LONGEST).min(LONGEST);
+    let Some(wanted) = wanted else { return refresh(context, &export, &path, span) };
     if wanted.owner.len() > OWNER_BYTES_MAX {
         return Err(refuse(413, format!("the owner of a lock is said in at most {OWNER_BYTES_MAX} bytes")));
     }
-    let is_deep = match Depth::parse(visit.request().headers.get("depth")) {
+    let is_deep = match Depth::parse(context.request().headers.get("depth")) {
         Ok(Depth::Zero) => false,
         Ok(Depth::Infinity) => true,
         _ => return Err(refuse(400, "LOCK has Depth 0 or infinity")),
     };
-    let turn = visit.web.unfinished.turn(&reach);
+    let turn = context.web.unfinished.turn(&reach);
     let is_made = kind.is_none();
     if is_made {
-        make_empty(visit, &reach)?;
+        make_empty(context, &reach)?;
     }
-    let (token, holder) = (format!("urn:uuid:{}", JobId::random().0), visit.access().holder().to_owned());
+    let (token, holder) = (format!("urn:uuid:{}", JobId::random().0), context.access().holder().to_owned());
     let seconds = i64::try_from(span.as_secs()).unwrap_or(0);
     let expires = now().seconds.saturating_add(seconds);
     let lock = Lock {
@@ -64,52 +64,52 @@ pub(crate) fn lock(visit: &mut Visit<'_>) -> Outcome {
         holder,
         expires,
     };
-    if let Err(why) = visit.web.rules.locks.take(lock.clone()) {
+    if let Err(why) = context.web.rules.locks.take(lock.clone()) {
         if is_made && let Err(error) = reach.store.remove(&reach.path) {
             tracing::warn!(%error, "an empty file stays that was made for a lock");
         }
-        return Err(refused(visit, why));
+        return Err(refused(context, why));
     }
     drop(turn);
     let status = if is_made { 201 } else { 200 };
     let headers = Headers::new().with("Lock-Token", format!("<{token}>"));
-    tell(visit, status, headers, vec![lock])
+    tell(context, status, headers, vec![lock])
 }
 
 /// What is there, reached by whoever may change it; else a name that nobody has yet, by whoever may create it.
-fn reach(visit: &Visit<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kind>, ResolvedPath)> {
-    let there = visit.reach(Action::Overwrite, export, path).and_then(|reach| Ok((get::kind(&reach)?, reach)));
+fn reach(context: &RequestContext<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kind>, ResolvedPath)> {
+    let there = context.reach(Action::Overwrite, export, path).and_then(|reach| Ok((get::kind(&reach)?, reach)));
     match there {
         Ok((Some(kind), reach)) => Ok((Some(kind), reach)),
         // What `If` means is no question of rights.
         Err(Trouble::Refused(refused)) if !matches!(refused.status, 401 | 403 | 404) => Err(refused.into()),
-        _ => Ok((None, visit.reach(Action::Create, export, path)?)),
+        _ => Ok((None, context.reach(Action::Create, export, path)?)),
     }
 }
 
-fn refresh(visit: &mut Visit<'_>, export: &str, path: &RelPath, span: std::time::Duration) -> Outcome {
-    let refreshed = visit.web.rules.locks.refresh(export, path, &visit.shown, span);
+fn refresh(context: &mut RequestContext<'_>, export: &str, path: &RelPath, span: std::time::Duration) -> Outcome {
+    let refreshed = context.web.rules.locks.refresh(export, path, &context.shown, span);
     let lock = refreshed.ok_or_else(|| {
         refuse(412, "no lock of yours holds this place, of those that If names; a new one has a body that says which")
     })?;
-    tell(visit, 200, Headers::new(), vec![lock])
+    tell(context, 200, Headers::new(), vec![lock])
 }
 
 /// An empty file in the place that is locked (RFC 4918, section 7.3).
-fn make_empty(visit: &Visit<'_>, reach: &ResolvedPath) -> Outcome<()> {
+fn make_empty(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<()> {
     if reach.path.is_root() {
         return Err(refuse(403, "the top of what is open to you cannot be made"));
     }
     if !reach.store.is_dir(&reach.path.parent()) {
-        return Err(refuse(409, format!("the directory above {} is not there", visit.shown())));
+        return Err(refuse(409, format!("the directory above {} is not there", context.shown())));
     }
-    let begun = put::begin(visit, reach, Some(0))?;
+    let begun = put::begin(context, reach, Some(0))?;
     let mtime: Timestamp = now();
     let finish = Finish { size: 0, mode: put::FILE_MODE, mtime, durable: false, replace: false, attributes: None };
     begun.0.commit(&finish).map_err(Into::into)
 }
 
-fn refused(visit: &Visit<'_>, why: locks::Refused) -> Trouble {
+fn refused(context: &RequestContext<'_>, why: locks::Refused) -> Trouble {
     match why {
         locks::Refused::Full => Refused::new(503, "this node holds as many locks as it can, or as many of yours")
             .with("Retry-After", "60")
@@ -121,32 +121,32 @@ fn refused(visit: &Visit<'_>, why: locks::Refused) -> Trouble {
                  </D:no-conflicting-lock></D:error>\n",
                 web::markup::text(&root)
             );
-            tracing::debug!(target = visit.shown(), root, "another lock is in the way");
+            tracing::debug!(target = context.shown(), root, "another lock is in the way");
             Refused::new(423, body).with("Content-Type", dav::multistatus::CONTENT_TYPE).into()
         }
     }
 }
 
-fn tell(visit: &mut Visit<'_>, status: u16, headers: Headers, locks: Vec<Lock>) -> Outcome {
+fn tell(context: &mut RequestContext<'_>, status: u16, headers: Headers, locks: Vec<Lock>) -> Outcome {
     let text = document::answer(&locks.into_iter().map(active).collect::<Vec<_>>());
     let headers = headers.with("Content-Type", dav::multistatus::CONTENT_TYPE).with("Cache-Control", "no-store");
-    Ok(Text::send(visit.exchange, Response { headers, ..Response::new(status) }, text.as_bytes())?)
+    Ok(Text::send(context.exchange, Response { headers, ..Response::new(status) }, text.as_bytes())?)
 }
 
 /// Answers UNLOCK.
-pub(crate) fn unlock(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(403, "the root cannot be locked")) };
+pub(crate) fn unlock(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be locked")) };
     // Whoever made the file under a lock may not be one who may overwrite.
-    reach(visit, &export, &path)?;
-    let token = visit.request().headers.get("lock-token").and_then(condition::lock_token).map(str::to_owned);
+    reach(context, &export, &path)?;
+    let token = context.request().headers.get("lock-token").and_then(condition::lock_token).map(str::to_owned);
     let token = token.ok_or_else(|| refuse(400, "UNLOCK names the lock: Lock-Token: <URI>"))?;
-    let covering = visit.web.rules.locks.covering(&export, &path);
+    let covering = context.web.rules.locks.covering(&export, &path);
     let Some(lock) = covering.into_iter().find(|lock| lock.token == token) else {
-        return Err(refuse(409, format!("no lock with this token holds {}", visit.shown())));
+        return Err(refuse(409, format!("no lock with this token holds {}", context.shown())));
     };
-    let shown = Submitted { holder: visit.access().holder().to_owned(), tokens: vec![token] };
-    if lock.holder != shown.holder || !visit.web.rules.locks.release(&export, &path, &shown) {
+    let shown = Submitted { holder: context.access().holder().to_owned(), tokens: vec![token] };
+    if lock.holder != shown.holder || !context.web.rules.locks.release(&export, &path, &shown) {
         return Err(refuse(403, "the lock is somebody else's"));
     }
-    brief(visit, 204)
+    brief(context, 204)
 }

@@ -13,12 +13,12 @@ use web::method::ALLOW;
 use web::target::{encode, location};
 use web::{Headers, Response, date};
 
-use super::keeper::Credential;
-use super::keeper::shown::{Shown, shown};
 use super::refused::{Done, Outcome, Refused, Trouble, refuse};
-use super::visit::{Visit, named};
+use super::request_context::{RequestContext, named};
 use crate::clock::now;
 use crate::http::little::read_little;
+use authn::Credential;
+use authn::Presented;
 
 /// Where the description of the token end point is asked for (RFC 8414, section 3.1).
 const METADATA: &[u8] = b".well-known/oauth-authorization-server";
@@ -26,54 +26,54 @@ const METADATA: &[u8] = b".well-known/oauth-authorization-server";
 const TOKEN: &[u8] = b".oauth2/token";
 
 /// Whether a GET asks how macaroons are asked for.
-pub(crate) fn is_asked_about(visit: &Visit<'_>) -> bool {
-    visit.target.path.as_bytes() == METADATA
+pub(crate) fn is_asked_about(context: &RequestContext<'_>) -> bool {
+    context.target.path.as_bytes() == METADATA
 }
 
 /// Says where tokens are asked for.
-pub(crate) fn describe(visit: &mut Visit<'_>) -> Outcome {
-    if !visit.web.rules.policy().macaroons.on {
+pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
+    if !context.web.rules.policy().macaroons.on {
         return Err(refuse(404, "this node gives no macaroons"));
     }
-    let origin = visit.origin();
+    let origin = context.origin();
     let metadata = json!({
         "issuer": origin,
         "token_endpoint": format!("{origin}/.oauth2/token"),
         "grant_types_supported": ["client_credentials"],
         "response_types_supported": [],
     });
-    send(visit, &metadata)
+    send(context, &metadata)
 }
 
 /// Answers POST.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let policy = visit.web.rules.policy();
-    let is_form = visit.target.path.as_bytes() == TOKEN;
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let policy = context.web.rules.policy();
+    let is_form = context.target.path.as_bytes() == TOKEN;
     if !policy.macaroons.on {
         let refused = Refused::new(405, "POST does nothing here: this node gives no macaroons");
         return Err(refused.with("Allow", ALLOW.replace("POST,", "")).into());
     }
-    check_type(visit, is_form)?;
-    if visit.visitor.is_nobody {
+    check_type(context, is_form)?;
+    if context.principal.is_anonymous {
         let reason = "a macaroon is given to whoever says who they are: show a key, a token or a certificate";
-        return Err(visit.web.keeper.challenge_nobody(reason));
+        return Err(context.web.authenticator.challenge_anonymous(reason).into());
     }
-    let request = read(visit, &policy, is_form)?;
+    let request = read(context, &policy, is_form)?;
     let path = match request.paths.first() {
-        Some(path) if is_form || visit.target.path.is_root() => path.clone(),
-        _ => visit.target.path.clone(),
+        Some(path) if is_form || context.target.path.is_root() => path.clone(),
+        _ => context.target.path.clone(),
     };
-    let issued = match shown(visit.exchange, &visit.target) {
-        Shown::Macaroon(text) => narrow(visit, &text, &path, &request)?,
-        _ => issue(visit, &path, &request)?,
+    let issued = match Presented::of(context.request(), &context.target) {
+        Presented::Macaroon(text) => narrow(context, &text, &path, &request)?,
+        _ => issue(context, &path, &request)?,
     };
-    let answer = if is_form { token(&issued) } else { macaroon(visit, &path, &issued) };
-    send(visit, &answer)
+    let answer = if is_form { token(&issued) } else { macaroon(context, &path, &issued) };
+    send(context, &answer)
 }
 
-fn check_type(visit: &Visit<'_>, is_form: bool) -> Outcome<()> {
+fn check_type(context: &RequestContext<'_>, is_form: bool) -> Outcome<()> {
     let due = if is_form { "application/x-www-form-urlencoded" } else { "application/macaroon-request" };
-    let given = visit.request().headers.get("content-type").unwrap_or_default();
+    let given = context.request().headers.get("content-type").unwrap_or_default();
     let given = given.split(';').next().unwrap_or_default().trim();
     if given.eq_ignore_ascii_case(due) {
         return Ok(());
@@ -81,18 +81,18 @@ fn check_type(visit: &Visit<'_>, is_form: bool) -> Outcome<()> {
     Err(refuse(415, format!("POST takes a request for a macaroon here, with Content-Type: {due}")))
 }
 
-fn read(visit: &mut Visit<'_>, policy: &Policy, is_form: bool) -> Outcome<MacaroonRequest> {
+fn read(context: &mut RequestContext<'_>, policy: &Policy, is_form: bool) -> Outcome<MacaroonRequest> {
     let most = auth::limits::REQUEST_BYTES;
-    let body = read_little(visit.exchange, most, "a request for a macaroon")?;
+    let body = read_little(context.exchange, most, "a request for a macaroon")?;
     let seconds_max = policy.macaroons.max_validity.as_secs();
     let read = if is_form { MacaroonRequest::parse_form } else { MacaroonRequest::parse };
     read(&body, seconds_max).map_err(|error| refuse(400, error.to_string()))
 }
 
-fn issue(visit: &Visit<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
-    let rules = &visit.web.rules;
+fn issue(context: &RequestContext<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
+    let rules = &context.web.rules;
     let (export, below) = named(path)?.ok_or_else(|| refuse(400, "ask for a macaroon at a path: /EXPORT/PATH"))?;
-    let writable = rules.is_writable(&export).filter(|_| visit.access().may_see(&export));
+    let writable = rules.is_writable(&export).filter(|_| context.access().may_see(&export));
     let writable = writable.ok_or_else(|| refuse(404, Denied::NoExport(export.clone()).to_string()))?;
     let lacking = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "no macaroon can be made");
@@ -101,23 +101,23 @@ fn issue(visit: &Visit<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcom
     let secret = rules.state().macaroon_key().map_err(|error| lacking(&error))?;
     let random = engine::identity::random::<16>().map_err(|error| lacking(&error))?;
     let uuid = Uuid::from_bytes(random).to_string();
-    let origin = visit.origin();
+    let origin = context.origin();
     let location = origin.split_once("://").map_or("longhaul", |(_, name)| name);
     let now = now().seconds;
-    let (access, export, path_below, uuid) = (visit.access(), export.as_str(), &below, uuid.as_str());
-    let issuer = match &visit.visitor.credential {
+    let (access, export, path_below, uuid) = (context.access(), export.as_str(), &below, uuid.as_str());
+    let issuer = match &context.principal.credential {
         Credential::Token { claims } => Some(claims.issuer.as_str()),
         _ => None,
     };
     let birth = Birth { access, issuer, export, writable, path: path_below, location, uuid, now };
-    let issued = auth::macaroon::issue(&secret, &birth, request).map_err(|denied| refused(visit, &denied))?;
-    let (who, expires_in_s, activities) = (visit.access().who(), issued.expires_in, issued.activities.to_string());
+    let issued = auth::macaroon::issue(&secret, &birth, request).map_err(|denied| refused(context, &denied))?;
+    let (who, expires_in_s, activities) = (context.access().who(), issued.expires_in, issued.activities.to_string());
     tracing::info!(target: "access", who, uuid, path = %path, activities, expires_in_s, "gave a macaroon");
     Ok(issued)
 }
 
 /// Whoever has a macaroon gets it back with the caveats of the request: what any holder could do without us.
-fn narrow(visit: &Visit<'_>, text: &str, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
+fn narrow(context: &RequestContext<'_>, text: &str, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
     let ends = now().seconds.saturating_add_unsigned(request.validity_seconds);
     let ends = date::rfc3339(Timestamp { seconds: ends, nanos: 0 });
     let paths = std::iter::once(path).chain(&request.paths).map(|path| format!("path:/{path}"));
@@ -126,24 +126,24 @@ fn narrow(visit: &Visit<'_>, text: &str, path: &RelPath, request: &MacaroonReque
     let bad = |error: auth::MacaroonError| refuse(400, error.to_string());
     let text = caveats.iter().try_fold(text.to_owned(), |text, caveat| auth::macaroon::attenuate(&text, caveat));
     let text = text.map_err(bad)?;
-    let secret = visit.web.rules.state().macaroon_key().map_err(|error| refuse(500, error.to_string()))?;
+    let secret = context.web.rules.state().macaroon_key().map_err(|error| refuse(500, error.to_string()))?;
     let held = auth::macaroon::verify(&secret, &text, now().seconds).map_err(bad)?;
     let left = held.before.unwrap_or(i64::MAX).saturating_sub(now().seconds);
     let expires_in = u64::try_from(left).unwrap_or(0);
     Ok(Issued { text, expires_in, activities: held.activities })
 }
 
-fn refused(visit: &Visit<'_>, denied: &Denied) -> Trouble {
+fn refused(context: &RequestContext<'_>, denied: &Denied) -> Trouble {
     if let Denied::CaveatPath { .. } = denied {
         return refuse(400, denied.to_string());
     }
-    visit.unwelcome(refuse(403, denied.to_string()))
+    context.deny(refuse(403, denied.to_string()))
 }
 
 /// The answer of dCache and XrdMacaroons.
-fn macaroon(visit: &Visit<'_>, path: &RelPath, issued: &Issued) -> Value {
-    let (origin, text) = (visit.origin(), &issued.text);
-    let target = location(&origin, path, visit.target.is_dir, None);
+fn macaroon(context: &RequestContext<'_>, path: &RelPath, issued: &Issued) -> Value {
+    let (origin, text) = (context.origin(), &issued.text);
+    let target = location(&origin, path, context.target.is_dir, None);
     let secret = encode(text.as_bytes());
     json!({
         "macaroon": text,
@@ -162,12 +162,12 @@ fn token(issued: &Issued) -> Value {
     json!({ "access_token": issued.text, "token_type": "bearer", "expires_in": issued.expires_in })
 }
 
-fn send(visit: &mut Visit<'_>, answer: &Value) -> Outcome {
+fn send(context: &mut RequestContext<'_>, answer: &Value) -> Outcome {
     let text = format!("{answer}\n");
     let headers = Headers::new().with("Content-Type", "application/json").with("Cache-Control", "no-store");
     let bytes = text.len() as u64;
-    visit.exchange.begin(Response { headers, ..Response::new(200) }, Length::Known(bytes))?;
-    visit.exchange.write(text.as_bytes())?;
-    visit.exchange.end(&Headers::new())?;
+    context.exchange.begin(Response { headers, ..Response::new(200) }, Length::Known(bytes))?;
+    context.exchange.write(text.as_bytes())?;
+    context.exchange.end(&Headers::new())?;
     Ok(Done { status: 200, bytes })
 }

@@ -8,7 +8,7 @@ use web::{Headers, Method, Response};
 
 use super::Web;
 use super::refused::{Done, Outcome, Refused, refuse};
-use super::visit::Visit;
+use super::request_context::RequestContext;
 use crate::meters::MEDIA_TYPE;
 
 /// Where they are.
@@ -20,16 +20,16 @@ pub(super) fn is_meant(target: &Target) -> bool {
 }
 
 /// Answers whoever shows who they are, or is let in without.
-pub(super) fn to_visitor(visit: &mut Visit<'_>) -> Outcome {
-    let access = visit.access().clone();
+pub(super) fn to_visitor(context: &mut RequestContext<'_>) -> Outcome {
+    let access = context.access().clone();
     let may_something = match &access {
         Access::Anonymous(_) | Access::Granted(_) => true,
         Access::Visitor(ticket) => !ticket.permits.is_empty() || !ticket.everywhere.is_empty(),
     };
     if !may_something {
-        return Err(visit.unwelcome(refuse(403, "the numbers of this node are for its guests")));
+        return Err(context.deny(refuse(403, "the numbers of this node are for its guests")));
     }
-    answer(visit.web, visit.exchange, Some(&access))
+    answer(context.web, context.exchange, Some(&access))
 }
 
 /// Answers: about the exports that somebody may know of, or about all.

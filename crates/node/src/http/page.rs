@@ -13,9 +13,9 @@ use web::target;
 use web::{Headers, Response};
 
 use super::refused::{Done, Outcome};
-use super::sessions;
+use super::request_context::RequestContext;
 use super::text::Text;
-use super::visit::Visit;
+use authn::sessions;
 use render::{Doing, Page};
 use sort::{Line, Order};
 
@@ -27,32 +27,35 @@ const PARTS_MAX: usize = 1_000_000;
 const SORTED_MAX: usize = 20_000;
 
 /// Whether somebody looks at it in a browser, and not with a program that reads what it gets.
-fn is_for_people(visit: &Visit<'_>) -> bool {
-    visit.request().headers.all("accept").any(|kinds| kinds.contains("text/html"))
+fn is_for_people(context: &RequestContext<'_>) -> bool {
+    context.request().headers.all("accept").any(|kinds| kinds.contains("text/html"))
 }
 
 /// A credential in the address is in the browser's history and in what it sends on. A session takes its place.
-fn without_credential(visit: &mut Visit<'_>) -> Outcome<Option<Done>> {
-    let by_field = visit.request().headers.get("authorization").is_some();
+fn without_credential(context: &mut RequestContext<'_>) -> Outcome<Option<Done>> {
+    let by_field = context.request().headers.get("authorization").is_some();
     // One that is not good gets no session: those are for people, and there are not many.
-    if visit.visitor.bad.is_some() {
+    if context.principal.rejected.is_some() {
         return Ok(None);
     }
-    let Some(credential) = visit.target.authz().filter(|_| !by_field && is_for_people(visit)) else { return Ok(None) };
+    let Some(credential) = context.target.authz().filter(|_| !by_field && is_for_people(context)) else {
+        return Ok(None);
+    };
     let text = credential.strip_prefix("Bearer ").unwrap_or(&credential).to_owned();
-    let Some(id) = visit.web.keeper.sessions.open(text) else { return Ok(None) };
-    let to = target::location("", &visit.target.path, true, None);
-    let cookie = sessions::cookie(&visit.request().headers, visit.exchange.is_secure(), Some(&id));
+    let Some(id) = context.web.authenticator.sessions.open(text) else { return Ok(None) };
+    let to = target::location("", &context.target.path, true, None);
+    let cookie = sessions::cookie(&context.request().headers, context.exchange.is_secure(), Some(&id));
     let response = Response::new(303).with("Location", to).with("Set-Cookie", cookie).with("Cache-Control", "no-store");
-    visit.exchange.begin(response, Length::Known(0))?;
-    visit.exchange.end(&Headers::new())?;
+    context.exchange.begin(response, Length::Known(0))?;
+    context.exchange.end(&Headers::new())?;
     Ok(Some(Done { status: 303, bytes: 0 }))
 }
 
 /// Who looks, as a page says it.
-fn visitor(visit: &Visit<'_>) -> Doing {
-    let is_known = !visit.visitor.is_nobody;
-    let in_session = visit.web.keeper.sessions.credential(visit.request(), visit.exchange.is_secure()).is_some();
+fn principal(context: &RequestContext<'_>) -> Doing {
+    let is_known = !context.principal.is_anonymous;
+    let in_session =
+        context.web.authenticator.sessions.credential(context.request(), context.exchange.is_secure()).is_some();
     Doing { enters: !is_known, leaves: is_known && in_session, ..Doing::default() }
 }
 
@@ -62,56 +65,57 @@ fn line(name: &Name, stat: &Stat) -> Line {
 }
 
 /// By what this client calls the node, and the place, for commands.
-fn locator(visit: &Visit<'_>, path: &RelPath) -> String {
-    let host = visit.called().filter(|host| host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b)));
+fn locator(context: &RequestContext<'_>, path: &RelPath) -> String {
+    let host =
+        context.called().filter(|host| host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b)));
     format!("lh://{}/{path}", host.unwrap_or("HOST"))
 }
 
 /// A directory. Without a slash at its end, names on the page would be taken for its neighbours': the client is sent on.
-pub(crate) fn directory(visit: &mut Visit<'_>, store: &dyn Store, path: &RelPath) -> Outcome {
-    if !visit.target.is_dir {
-        let query = visit.target.query.clone();
-        let to = target::location("", &visit.target.path, true, query.as_deref());
+pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, path: &RelPath) -> Outcome {
+    if !context.target.is_dir {
+        let query = context.target.query.clone();
+        let to = target::location("", &context.target.path, true, query.as_deref());
         let response = Response::new(307).with("Location", to);
-        visit.exchange.begin(response, Length::Known(0))?;
-        visit.exchange.end(&Headers::new())?;
+        context.exchange.begin(response, Length::Known(0))?;
+        context.exchange.end(&Headers::new())?;
         return Ok(Done { status: 307, bytes: 0 });
     }
-    let mut doing = visitor(visit);
-    if let Some((export, below)) = visit.place()? {
-        visit.reach(Action::List, &export, &below)?;
-        let writable = visit.web.rules.is_writable(&export) == Some(true);
+    let mut doing = principal(context);
+    if let Some((export, below)) = context.place()? {
+        context.reach(Action::List, &export, &below)?;
+        let writable = context.web.rules.is_writable(&export) == Some(true);
         let something = Name::new(b"something").map_or_else(|_| below.clone(), |name| below.join(&name));
-        let may = |action| writable && visit.access().allow(action, &export, writable, &something).is_ok();
+        let may = |action| writable && context.access().allow(action, &export, writable, &something).is_ok();
         (doing.uploads, doing.makes_dirs) = (may(Action::Create), may(Action::MakeDir));
     }
-    if let Some(done) = without_credential(visit)? {
+    if let Some(done) = without_credential(context)? {
         return Ok(done);
     }
     let entries = store.list(path)?.filter_map(Result::ok);
     let mut lines = entries.filter_map(|(name, stat)| Some(line(&name, &stat.ok()?)));
-    let place = visit.target.path.clone();
-    if json::is_wanted(visit) {
-        return json::send(visit, &place, &mut lines);
+    let place = context.target.path.clone();
+    if json::is_wanted(context) {
+        return json::send(context, &place, &mut lines);
     }
     let name = place.name().map_or_else(|| "copy".to_owned(), |name| name.to_string());
-    let help = format!("longhaul cp -r {}/ {name}", locator(visit, &place));
+    let help = format!("longhaul cp -r {}/ {name}", locator(context, &place));
     let title = format!("/{place}");
     let page = Page {
         title: &title,
-        order: Order::of(&visit.target),
+        order: Order::of(&context.target),
         is_root: false,
         help: &help,
         doing,
-        carried: &carried(visit),
-        part: is_for_people(visit).then(|| part(visit)),
+        carried: &carried(context),
+        part: is_for_people(context).then(|| part(context)),
     };
-    send(visit, &page, &mut lines)
+    send(context, &page, &mut lines)
 }
 
 /// Sends a page with these lines. A browser is shown a part of a long directory, with links to the others; a program that reads what
 /// it gets is given all of it, and no links that it would have to know of.
-fn send(visit: &mut Visit<'_>, page: &Page<'_>, lines: &mut dyn Iterator<Item = Line>) -> Outcome {
+fn send(context: &mut RequestContext<'_>, page: &Page<'_>, lines: &mut dyn Iterator<Item = Line>) -> Outcome {
     let headers = Headers::new()
         .with("Content-Type", "text/html; charset=utf-8")
         .with("X-Content-Type-Options", "nosniff")
@@ -128,60 +132,61 @@ fn send(visit: &mut Visit<'_>, page: &Page<'_>, lines: &mut dyn Iterator<Item = 
     if is_sorted {
         page.order.sort(&mut first);
     }
-    let mut text = Text::begin(visit.exchange, Response { headers, ..Response::new(200) }, Length::Open)?;
-    text.write(visit.exchange, page.head(is_sorted).as_bytes())?;
+    let mut text = Text::begin(context.exchange, Response { headers, ..Response::new(200) }, Length::Open)?;
+    text.write(context.exchange, page.head(is_sorted).as_bytes())?;
     let (mut all, mut shown) = (first.into_iter().chain(lines), 0);
     let (before, most) = page.part.map_or((0, usize::MAX), |part| ((part - 1) * PAGE_ENTRIES, PAGE_ENTRIES));
     for line in all.by_ref().skip(before).take(most) {
-        text.write(visit.exchange, page.row(&line).as_bytes())?;
+        text.write(context.exchange, page.row(&line).as_bytes())?;
         shown += 1;
     }
     let goes_on = page.part.is_some() && all.next().is_some();
-    text.write(visit.exchange, page.tail(shown, goes_on).as_bytes())?;
-    Ok(text.end(visit.exchange)?)
+    text.write(context.exchange, page.tail(shown, goes_on).as_bytes())?;
+    Ok(text.end(context.exchange)?)
 }
 
 /// Which part of a long directory a browser asks for, counted from 1.
-fn part(visit: &Visit<'_>) -> usize {
-    let query = visit.target.query.as_deref().unwrap_or_default();
+fn part(context: &RequestContext<'_>) -> usize {
+    let query = context.target.query.as_deref().unwrap_or_default();
     let asked = target::pairs(query).find(|(name, _)| name == "page").and_then(|(_, value)| value.parse().ok());
     asked.unwrap_or(1).clamp(1, PARTS_MAX)
 }
 
 /// What a link on the page ends with: a program that came by a link with a credential in it goes on with that credential.
-fn carried(visit: &Visit<'_>) -> String {
-    let field = visit.request().headers.get("authorization").is_some();
-    let query = visit.target.query.as_deref().filter(|_| !field && !is_for_people(visit)).unwrap_or_default();
+fn carried(context: &RequestContext<'_>) -> String {
+    let field = context.request().headers.get("authorization").is_some();
+    let query = context.target.query.as_deref().filter(|_| !field && !is_for_people(context)).unwrap_or_default();
     let shown = query.split('&').find(|pair| ["authz=", "access_token="].iter().any(|name| pair.starts_with(name)));
     shown.map_or_else(String::new, |pair| render::escaped(format!("?{pair}").as_bytes()))
 }
 
-/// The root: what exports the visitor may see.
-pub(crate) fn exports(visit: &mut Visit<'_>) -> Outcome {
-    let visible = visit.web.rules.visible(visit.access());
+/// The root: what exports the principal may see.
+pub(crate) fn exports(context: &mut RequestContext<'_>) -> Outcome {
+    let visible = context.web.rules.visible(context.access());
     let line = |name: &str| Line { name: name.as_bytes().to_vec(), kind: Kind::Dir, size: None, modified: None };
     let lines: Vec<Line> = visible.iter().map(|name| line(name)).collect();
-    if lines.is_empty() && visit.visitor.is_nobody && !is_for_people(visit) {
-        return Err(visit
+    if lines.is_empty() && context.principal.is_anonymous && !is_for_people(context) {
+        return Err(context
             .web
-            .keeper
-            .challenge_nobody("this node shows nothing to those who have not said who they are"));
+            .authenticator
+            .challenge_anonymous("this node shows nothing to those who have not said who they are")
+            .into());
     }
-    if let Some(done) = without_credential(visit)? {
+    if let Some(done) = without_credential(context)? {
         return Ok(done);
     }
-    if json::is_wanted(visit) {
-        return json::send(visit, &RelPath::root(), &mut lines.into_iter());
+    if json::is_wanted(context) {
+        return json::send(context, &RelPath::root(), &mut lines.into_iter());
     }
-    let help = format!("longhaul ls {}", locator(visit, &RelPath::root()));
+    let help = format!("longhaul ls {}", locator(context, &RelPath::root()));
     let page = Page {
         title: "Exports",
-        order: Order::of(&visit.target),
+        order: Order::of(&context.target),
         is_root: true,
         help: &help,
-        doing: visitor(visit),
-        carried: &carried(visit),
+        doing: principal(context),
+        carried: &carried(context),
         part: None,
     };
-    send(visit, &page, &mut lines.into_iter())
+    send(context, &page, &mut lines.into_iter())
 }

@@ -9,14 +9,14 @@ use web::{Response, target};
 
 use super::get::{self, etag};
 use super::refused::{Outcome, Refused, refuse};
+use super::request_context::RequestContext;
 use super::text::Text;
-use super::visit::Visit;
 use super::{dead, lock};
 use crate::access::ResolvedPath;
 use crate::http::little::read_little;
 
-fn depth(visit: &Visit<'_>, is_dir: bool) -> Outcome<Depth> {
-    match Depth::parse(visit.request().headers.get("depth")).map_err(|e| refuse(400, e.to_string()))? {
+fn depth(context: &RequestContext<'_>, is_dir: bool) -> Outcome<Depth> {
+    match Depth::parse(context.request().headers.get("depth")).map_err(|e| refuse(400, e.to_string()))? {
         // Below a file there is nothing.
         Depth::Infinity if !is_dir => Ok(Depth::Zero),
         // RFC 4918, section 9.1: a server may say no, in these very words.
@@ -30,8 +30,8 @@ fn depth(visit: &Visit<'_>, is_dir: bool) -> Outcome<Depth> {
 }
 
 /// What is asked, once it is known that whoever asks may: strangers' bodies are not waited for.
-fn question(visit: &mut Visit<'_>) -> Outcome<Ask> {
-    let body = read_little(visit.exchange, dav::BODY_BYTES_MAX, "a PROPFIND")?;
+fn question(context: &mut RequestContext<'_>) -> Outcome<Ask> {
+    let body = read_little(context.exchange, dav::BODY_BYTES_MAX, "a PROPFIND")?;
     dav::propfind::parse(&body).map_err(|e| refuse(400, e.to_string()))
 }
 
@@ -68,7 +68,14 @@ struct At<'a> {
 
 impl At<'_> {
     /// Adds what costs another look at the file, or at its device: `path` in the store, `place` in the export.
-    fn add_to(&self, visit: &Visit<'_>, path: &RelPath, place: &RelPath, ask: &Ask, resource: &mut Resource) {
+    fn add_to(
+        &self,
+        context: &RequestContext<'_>,
+        path: &RelPath,
+        place: &RelPath,
+        ask: &Ask,
+        resource: &mut Resource,
+    ) {
         let store = &*self.reach.store;
         if resource.is_dir && wants_quota(ask) {
             // What lies below a directory nobody has counted; what lies on the device is not below it.
@@ -76,13 +83,13 @@ impl At<'_> {
             resource.quota = space.map(|space| Quota { available: space.free_bytes, used: None });
         }
         if !resource.is_dir && wants_digests(ask) {
-            let known = store.open(path).ok().and_then(|source| visit.web.services.digests.known(&*source).ok());
+            let known = store.open(path).ok().and_then(|source| context.web.services.digests.known(&*source).ok());
             resource.digests = known.unwrap_or_default();
         }
         if multistatus::may_be_dead(ask) {
             resource.dead = dead::read(store, path);
         }
-        resource.locks = visit.web.rules.locks.covering(self.export, place).into_iter().map(lock::active).collect();
+        resource.locks = context.web.rules.locks.covering(self.export, place).into_iter().map(lock::active).collect();
     }
 }
 
@@ -98,58 +105,59 @@ fn facts(store: &dyn Store, path: &RelPath, stat: Stat) -> Stat {
 }
 
 /// Answers PROPFIND.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return root(visit) };
-    let reach = visit.reach(Action::Stat, &export, &path)?;
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else { return root(context) };
+    let reach = context.reach(Action::Stat, &export, &path)?;
     let stat = match reach.store.stat(&reach.path) {
         Ok(stat) => facts(&*reach.store, &reach.path, stat),
         Err(error) => return Err(error.into()),
     };
     let is_dir = stat.meta.kind == Kind::Dir;
-    let depth = depth(visit, is_dir)?;
+    let depth = depth(context, is_dir)?;
     if is_dir && depth == Depth::One {
-        visit.reach(Action::List, &export, &path)?;
+        context.reach(Action::List, &export, &path)?;
     }
-    let ask = question(visit)?;
+    let ask = question(context)?;
     let entries = (is_dir && depth == Depth::One).then(|| reach.store.list(&reach.path)).transpose()?;
-    let (own, before) = (visit.target.path.clone(), visit.before_paths());
+    let (own, before) = (context.target.path.clone(), context.before_paths());
     let mut this = resource(&before, &own, &stat);
     let at = At { reach: &reach, export: &export };
-    at.add_to(visit, &reach.path, &path, &ask, &mut this);
+    at.add_to(context, &reach.path, &path, &ask, &mut this);
     let first = [multistatus::open(), multistatus::response(&this, &ask)].concat();
-    let Some(entries) = entries else { return whole(visit, first) };
-    let mut document = Text::begin(visit.exchange, head(), Length::Open)?;
-    document.write(visit.exchange, first.as_bytes())?;
+    let Some(entries) = entries else { return whole(context, first) };
+    let mut document = Text::begin(context.exchange, head(), Length::Open)?;
+    document.write(context.exchange, first.as_bytes())?;
     for (name, stat) in entries.filter_map(Result::ok) {
         let below = reach.path.join(&name);
         // What went away meanwhile is not there.
         let Ok(stat) = stat.map(|stat| facts(&*reach.store, &below, stat)) else { continue };
         let mut one = resource(&before, &own.join(&name), &stat);
-        at.add_to(visit, &below, &path.join(&name), &ask, &mut one);
-        document.write(visit.exchange, multistatus::response(&one, &ask).as_bytes())?;
+        at.add_to(context, &below, &path.join(&name), &ask, &mut one);
+        document.write(context.exchange, multistatus::response(&one, &ask).as_bytes())?;
     }
-    document.write(visit.exchange, multistatus::close().as_bytes())?;
-    Ok(document.end(visit.exchange)?)
+    document.write(context.exchange, multistatus::close().as_bytes())?;
+    Ok(document.end(context.exchange)?)
 }
 
 /// The root of the node: the exports.
-fn root(visit: &mut Visit<'_>) -> Outcome {
-    let names = visit.web.rules.visible(visit.access());
-    if names.is_empty() && visit.visitor.is_nobody {
-        return Err(visit
+fn root(context: &mut RequestContext<'_>) -> Outcome {
+    let names = context.web.rules.visible(context.access());
+    if names.is_empty() && context.principal.is_anonymous {
+        return Err(context
             .web
-            .keeper
-            .challenge_nobody("this node shows nothing to those who have not said who they are"));
+            .authenticator
+            .challenge_anonymous("this node shows nothing to those who have not said who they are")
+            .into());
     }
-    let depth = depth(visit, true)?;
-    let ask = question(visit)?;
+    let depth = depth(context, true)?;
+    let ask = question(context)?;
     let dir = |href: String| Resource { href, is_dir: true, ..Resource::default() };
-    let before = visit.before_paths();
+    let before = context.before_paths();
     let mut text = [multistatus::open(), multistatus::response(&dir(format!("{before}/")), &ask)].concat();
     for name in names.iter().filter(|_| depth == Depth::One) {
         text.push_str(&multistatus::response(&dir(format!("{before}/{}/", target::encode(name.as_bytes()))), &ask));
     }
-    whole(visit, text)
+    whole(context, text)
 }
 
 fn head() -> Response {
@@ -157,7 +165,7 @@ fn head() -> Response {
 }
 
 /// A document that is short enough to be built before it is sent, so that its length can be told.
-fn whole(visit: &mut Visit<'_>, mut text: String) -> Outcome {
+fn whole(context: &mut RequestContext<'_>, mut text: String) -> Outcome {
     text.push_str(multistatus::close());
-    Ok(Text::send(visit.exchange, head(), text.as_bytes())?)
+    Ok(Text::send(context.exchange, head(), text.as_bytes())?)
 }

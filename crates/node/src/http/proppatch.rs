@@ -10,8 +10,8 @@ use web::{Response, date, target};
 
 use super::dead;
 use super::refused::{Outcome, refuse};
+use super::request_context::RequestContext;
 use super::text::Text;
-use super::visit::Visit;
 use crate::http::little::read_little;
 
 /// The namespace in which Windows sets times and attributes.
@@ -123,15 +123,17 @@ impl Plan {
 }
 
 /// Answers PROPPATCH.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(403, "the root has no properties of its own")) };
-    let reach = visit.reach(Action::Overwrite, &export, &path)?;
-    let body = read_little(visit.exchange, dav::BODY_BYTES_MAX, "a PROPPATCH")?;
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else {
+        return Err(refuse(403, "the root has no properties of its own"));
+    };
+    let reach = context.reach(Action::Overwrite, &export, &path)?;
+    let body = read_little(context.exchange, dav::BODY_BYTES_MAX, "a PROPPATCH")?;
     let changes = proppatch::parse(&body).map_err(|e| refuse(e.status(), e.to_string()))?;
-    let turn = visit.web.unfinished.turn(&reach);
+    let turn = context.web.unfinished.turn(&reach);
     let stat = reach.store.stat(&reach.path)?;
     // Also where nothing would change.
-    visit.web.rules.locks.may_change(&export, &path, &visit.shown)?;
+    context.web.rules.locks.may_change(&export, &path, &context.shown)?;
     let is_dir = stat.meta.kind == Kind::Dir;
     let before = Plan { modified: stat.meta.mtime, mode: stat.meta.mode, dead: dead::read(&*reach.store, &reach.path) };
     let mut plan = before.clone();
@@ -145,11 +147,11 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     if !without {
         became.iter_mut().filter(|one| **one == Became::Made).for_each(|one| *one = Became::WithOthers);
     }
-    let href = target::location("", &visit.target.path, is_dir, None);
+    let href = target::location("", &context.target.path, is_dir, None);
     let told: Vec<(&Prop, Became)> = changes.iter().map(Change::prop).zip(became).collect();
     let text = [multistatus::open(), proppatch::response(&href, &told), multistatus::close().to_owned()].concat();
     let response = Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE);
-    Ok(Text::send(visit.exchange, response, text.as_bytes())?)
+    Ok(Text::send(context.exchange, response, text.as_bytes())?)
 }
 
 /// What a store has against a change: of properties, or of the place as such.

@@ -15,8 +15,8 @@ use web::{Headers, Request, Response, digest};
 
 use super::get::{current, judge};
 use super::refused::{Done, Outcome, Refused, cut_short, refuse};
+use super::request_context::RequestContext;
 use super::unfinished::Tag;
-use super::visit::Visit;
 use super::{dead, get, now};
 use crate::access::ResolvedPath;
 use crate::digests::Stamp;
@@ -27,55 +27,56 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 const RESERVED_FROM: u64 = 1 << 20;
 
 /// Answers PUT.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
-    let reach = visit.reach(Action::Create, &export, &path)?;
-    let there = target(visit, &reach, visit.target.is_dir)?;
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
+    let reach = context.reach(Action::Create, &export, &path)?;
+    let there = target(context, &reach, context.target.is_dir)?;
     if there.is_some() {
-        visit.reach(Action::Overwrite, &export, &path)?;
+        context.reach(Action::Overwrite, &export, &path)?;
     }
-    conditions(visit, &reach, there.is_some())?;
-    check(visit.request())?;
-    let length = visit.exchange.body_length();
+    conditions(context, &reach, there.is_some())?;
+    check(context.request())?;
+    let length = context.exchange.body_length();
     room(&*reach.store, &reach.path, length.unwrap_or(0))?;
-    let mut promised = promised(&visit.request().headers)?;
-    let unfinished = begin(visit, &reach, length)?;
-    let flying = visit.fly(false);
-    let mut sums =
-        receive(visit, &*unfinished.0, &promised, &mut |visit, into| visit.exchange.read(into).map_err(cut_short))?;
+    let mut promised = promised(&context.request().headers)?;
+    let unfinished = begin(context, &reach, length)?;
+    let flying = context.fly(false);
+    let mut sums = receive(context, &*unfinished.0, &promised, &mut |context, into| {
+        context.exchange.read(into).map_err(cut_short)
+    })?;
     flying.end();
-    let said_last = self::promised(&visit.exchange.trailers())?;
+    let said_last = self::promised(&context.exchange.trailers())?;
     sums.complete(&*unfinished.0, &said_last)?;
     promised.extend(said_last);
-    let (headers, replaced) = finish(visit, &reach, &*unfinished.0, &sums, &promised, there.is_some())?;
+    let (headers, replaced) = finish(context, &reach, &*unfinished.0, &sums, &promised, there.is_some())?;
     let status = if replaced { 204 } else { 201 };
-    visit.moving.file_came();
-    visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
-    visit.exchange.end(&Headers::new())?;
+    context.moving.file_came();
+    context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
+    context.exchange.end(&Headers::new())?;
     Ok(Done { status, bytes: sums.size })
 }
 
 /// What is there has to be what the conditions of the request mean.
-pub(crate) fn conditions(visit: &Visit<'_>, reach: &ResolvedPath, is_there: bool) -> Outcome<()> {
-    visit.judge_if()?;
+pub(crate) fn conditions(context: &RequestContext<'_>, reach: &ResolvedPath, is_there: bool) -> Outcome<()> {
+    context.judge_if()?;
     // What this node may not read is there all the same.
     let look = || reach.store.open(&reach.path).and_then(|source| source.stat());
     let stat = is_there.then(|| look().or_else(|_| reach.store.stat(&reach.path)).ok()).flatten();
-    match judge(visit.request(), false, stat.map(|stat| current(&stat)).as_ref()) {
+    match judge(context.request(), false, stat.map(|stat| current(&stat)).as_ref()) {
         Verdict::Proceed => Ok(()),
         _ => Err(refuse(412, "what is there is not what If-Match or If-None-Match mean")),
     }
 }
 
 /// Whether what may stand there by the time a file is whole goes for it: that may have come meanwhile.
-pub(crate) fn may_replace(visit: &Visit<'_>) -> Outcome<bool> {
-    let Some((export, path)) = visit.place()? else { return Ok(false) };
-    Ok(visit.reach(Action::Overwrite, &export, &path).is_ok())
+pub(crate) fn may_replace(context: &RequestContext<'_>) -> Outcome<bool> {
+    let Some((export, path)) = context.place()? else { return Ok(false) };
+    Ok(context.reach(Action::Overwrite, &export, &path).is_ok())
 }
 
 /// What is there already, if a file may come in its place.
-pub(crate) fn target(visit: &Visit<'_>, reach: &ResolvedPath, names_dir: bool) -> Outcome<Option<Kind>> {
-    let shown = visit.shown();
+pub(crate) fn target(context: &RequestContext<'_>, reach: &ResolvedPath, names_dir: bool) -> Outcome<Option<Kind>> {
+    let shown = context.shown();
     if names_dir || reach.path.is_root() {
         return Err(refuse(409, format!("{shown} names a directory; a file needs a name of its own")));
     }
@@ -150,9 +151,9 @@ impl Drop for Unfinished {
 pub(crate) struct Begun(pub Arc<dyn Sink>, #[expect(dead_code, reason = "held, not looked at")] (Unfinished, Tag));
 
 /// Starts a file beside its final name, with its directories and its room.
-pub(crate) fn begin(visit: &Visit<'_>, reach: &ResolvedPath, length: Option<u64>) -> Outcome<Begun> {
+pub(crate) fn begin(context: &RequestContext<'_>, reach: &ResolvedPath, length: Option<u64>) -> Outcome<Begun> {
     store::make_dirs(&*reach.store, &reach.path.parent())?;
-    let tag = visit.web.unfinished.tag(reach);
+    let tag = context.web.unfinished.tag(reach);
     let sink = reach.store.create(&reach.path, &tag)?;
     let begun = Begun(Arc::clone(&sink), (Unfinished(sink), tag));
     begun.0.announce(&Coming { size: length, mtime: now(), replace: true })?;
@@ -193,32 +194,32 @@ impl Sums {
 }
 
 /// Takes a part of a form as a file that is not there.
-pub(crate) fn receive_part(visit: &mut Visit<'_>, reach: &ResolvedPath, parts: &mut Parts) -> Outcome<u64> {
+pub(crate) fn receive_part(context: &mut RequestContext<'_>, reach: &ResolvedPath, parts: &mut Parts) -> Outcome<u64> {
     room(&*reach.store, &reach.path, 0)?;
-    let unfinished = begin(visit, reach, None)?;
-    let sums = receive(visit, &*unfinished.0, &[], &mut |visit, into| {
-        parts.read(into, &mut |more: &mut [u8]| visit.exchange.read(more).map_err(cut_short))
+    let unfinished = begin(context, reach, None)?;
+    let sums = receive(context, &*unfinished.0, &[], &mut |context, into| {
+        parts.read(into, &mut |more: &mut [u8]| context.exchange.read(more).map_err(cut_short))
     })?;
-    let _turn = visit.web.unfinished.turn(reach);
-    put_in_place(visit, reach, &*unfinished.0, &sums, now(), false)?;
+    let _turn = context.web.unfinished.turn(reach);
+    put_in_place(context, reach, &*unfinished.0, &sums, now(), false)?;
     Ok(sums.size)
 }
 
 /// Brings more of a file; nothing at its end.
-type Bring<'a> = &'a mut dyn FnMut(&mut Visit<'_>, &mut [u8]) -> Outcome<usize>;
+type Bring<'a> = &'a mut dyn FnMut(&mut RequestContext<'_>, &mut [u8]) -> Outcome<usize>;
 
-fn receive(visit: &mut Visit<'_>, sink: &dyn Sink, promised: &[Digest], bring: Bring<'_>) -> Outcome<Sums> {
+fn receive(context: &mut RequestContext<'_>, sink: &dyn Sink, promised: &[Digest], bring: Bring<'_>) -> Outcome<Sums> {
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let mut in_order = store::digest::InOrder::new(&serial);
     let (mut size, mut block) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| -> Outcome<()> {
         loop {
-            let got = fill(visit, buffer, bring)?;
+            let got = fill(context, buffer, bring)?;
             if got == 0 {
                 return Ok(());
             }
             let piece = &buffer[..got];
-            visit.moving.came(got as u64);
+            context.moving.came(got as u64);
             block = block.then(BlockSum::of(piece, true), got as u64);
             in_order.feed(size, piece);
             sink.write_at(piece, size)?;
@@ -229,10 +230,10 @@ fn receive(visit: &mut Visit<'_>, sink: &dyn Sink, promised: &[Digest], bring: B
 }
 
 /// Fills the buffer as far as the body goes: what is written has the size and place that a disk likes.
-fn fill(visit: &mut Visit<'_>, buffer: &mut [u8], bring: Bring<'_>) -> Outcome<usize> {
+fn fill(context: &mut RequestContext<'_>, buffer: &mut [u8], bring: Bring<'_>) -> Outcome<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match bring(visit, &mut buffer[filled..])? {
+        match bring(context, &mut buffer[filled..])? {
             0 => break,
             got => filled += got,
         }
@@ -253,23 +254,23 @@ pub(crate) fn compare(sums: &Sums, promised: &[Digest]) -> Outcome<()> {
 }
 
 fn finish(
-    visit: &Visit<'_>,
+    context: &RequestContext<'_>,
     reach: &ResolvedPath,
     sink: &dyn Sink,
     sums: &Sums,
     promised: &[Digest],
     was_there: bool,
 ) -> Outcome<(Headers, bool)> {
-    compare(sums, promised).inspect_err(|_| visit.web.services.meters.damaged())?;
+    compare(sums, promised).inspect_err(|_| context.web.services.meters.damaged())?;
     // Others put too, and of those with the same condition one has its way.
-    let _turn = visit.web.unfinished.turn(reach);
+    let _turn = context.web.unfinished.turn(reach);
     let is_there = get::kind(reach)?.is_some();
-    conditions(visit, reach, is_there)?;
-    let replace = is_there && (was_there || may_replace(visit)?);
+    conditions(context, reach, is_there)?;
+    let replace = is_there && (was_there || may_replace(context)?);
     // ownCloud's field, which rclone and others send.
-    let told = visit.request().headers.get("x-oc-mtime").and_then(|text| text.trim().parse::<i64>().ok());
+    let told = context.request().headers.get("x-oc-mtime").and_then(|text| text.trim().parse::<i64>().ok());
     let mtime = told.map_or_else(now, |seconds| Timestamp { seconds, nanos: 0 });
-    let mut headers = put_in_place(visit, reach, sink, sums, mtime, replace)?;
+    let mut headers = put_in_place(context, reach, sink, sums, mtime, replace)?;
     if told.is_some() {
         headers.add("X-OC-Mtime", "accepted");
     }
@@ -278,7 +279,7 @@ fn finish(
 
 /// Gives a file its name, and its digests with it. What came into its place meanwhile is replaced only by those who may.
 pub(crate) fn put_in_place(
-    visit: &Visit<'_>,
+    context: &RequestContext<'_>,
     reach: &ResolvedPath,
     sink: &dyn Sink,
     sums: &Sums,
@@ -297,7 +298,7 @@ pub(crate) fn put_in_place(
     let source = sink.as_source()?;
     let identity = source.stat()?.identity;
     let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
-    visit.web.services.digests.keep(&*source, identity, stamp, &sums.digests());
+    context.web.services.digests.keep(&*source, identity, stamp, &sums.digests());
     dead::keeping(&*reach.store, &reach.path, &mut || sink.commit(&finish))?;
     let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
     tracing::debug!(path = %reach.path, bytes = sums.size, "put in place");

@@ -4,17 +4,7 @@ use std::io;
 
 use model::{Fault, Refusal};
 use rustix::io::Errno;
-use web::Headers;
-
-/// A refusal with its status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub status: u16,
-    pub reason: String,
-    /// Whose fault, where the status does not say it all.
-    pub fault: Option<Fault>,
-    pub headers: Headers,
-}
+pub(crate) use web::Refused;
 
 /// What ends a request early.
 #[derive(Debug)]
@@ -33,18 +23,6 @@ pub(crate) struct Done {
 }
 
 pub(crate) type Outcome<T = Done> = Result<T, Trouble>;
-
-impl Refused {
-    pub fn new(status: u16, reason: impl Into<String>) -> Refused {
-        Refused { status, reason: reason.into(), fault: None, headers: Headers::new() }
-    }
-
-    #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<String>) -> Refused {
-        self.headers.add(name, value);
-        self
-    }
-}
 
 /// A refusal, as an error.
 pub(crate) fn refuse(status: u16, reason: impl Into<String>) -> Trouble {
@@ -135,7 +113,7 @@ impl From<store::Error> for Trouble {
 
 impl From<Refusal> for Trouble {
     fn from(refusal: Refusal) -> Trouble {
-        Refused { fault: Some(refusal.fault), ..Refused::new(refusal.fault.http_status(), refusal.reason) }.into()
+        Refused::from(refusal).into()
     }
 }
 

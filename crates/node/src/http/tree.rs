@@ -13,33 +13,33 @@ use web::{Headers, Response, target};
 use self::stayed::Stayed;
 use super::get::{self, current, judge};
 use super::refused::{Done, Outcome, Refused, refuse};
-use super::visit::{Visit, place};
+use super::request_context::{RequestContext, place};
 use crate::access::{RENAME_STAYS, ResolvedPath};
 
 /// An answer without a body.
-pub(crate) fn brief(visit: &mut Visit<'_>, status: u16) -> Outcome {
-    visit.exchange.begin(Response::new(status), Length::Known(0))?;
-    visit.exchange.end(&Headers::new())?;
+pub(crate) fn brief(context: &mut RequestContext<'_>, status: u16) -> Outcome {
+    context.exchange.begin(Response::new(status), Length::Known(0))?;
+    context.exchange.end(&Headers::new())?;
     Ok(Done { status, bytes: 0 })
 }
 
 /// What is there has to be what the conditions of the request mean.
-fn conditions(visit: &Visit<'_>, reach: &ResolvedPath) -> Outcome<()> {
+fn conditions(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<()> {
     let stat = reach.store.stat(&reach.path).ok();
-    match judge(visit.request(), false, stat.as_ref().map(current).as_ref()) {
+    match judge(context.request(), false, stat.as_ref().map(current).as_ref()) {
         Verdict::Proceed => Ok(()),
         _ => Err(refuse(412, "what is there is not what If-Match or If-None-Match mean")),
     }
 }
 
 /// MKCOL (RFC 4918, section 9.3).
-pub(crate) fn mkcol(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(405, "the root is there already")) };
-    if visit.exchange.body_length() != Some(0) {
+pub(crate) fn mkcol(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else { return Err(refuse(405, "the root is there already")) };
+    if context.exchange.body_length() != Some(0) {
         return Err(refuse(415, "MKCOL takes no body"));
     }
-    let reach = visit.reach(Action::MakeDir, &export, &path)?;
-    let shown = visit.shown();
+    let reach = context.reach(Action::MakeDir, &export, &path)?;
+    let shown = context.shown();
     if reach.path.is_root() || get::kind(&reach)?.is_some() {
         return Err(Refused::new(405, format!("{shown} is there already")).with("Allow", web::method::ALLOW).into());
     }
@@ -47,23 +47,23 @@ pub(crate) fn mkcol(visit: &mut Visit<'_>) -> Outcome {
         return Err(refuse(409, format!("the directory above {shown} is not there")));
     }
     reach.store.make_dir(&reach.path)?;
-    brief(visit, 201)
+    brief(context, 201)
 }
 
 /// Where `Destination` points, on this node.
-fn destination(visit: &Visit<'_>) -> Outcome<(String, RelPath, bool)> {
-    let text = visit.request().headers.get("destination");
+fn destination(context: &RequestContext<'_>) -> Outcome<(String, RelPath, bool)> {
+    let text = context.request().headers.get("destination");
     let text = text.ok_or_else(|| refuse(400, "this needs a field Destination: where to"))?;
     let to = target::parse(text).map_err(|e| refuse(e.status(), format!("Destination: {e}")))?;
-    if to.authority.is_some() && !web::copy::is_local(text, visit.called().unwrap_or_default()) {
+    if to.authority.is_some() && !web::copy::is_local(text, context.called().unwrap_or_default()) {
         return Err(refuse(502, format!("Destination {} is on another server", target::redacted(text))));
     }
     let (export, path) = place(&to)?.ok_or_else(|| refuse(403, "the root is no place to write to"))?;
     Ok((export, path, to.is_dir))
 }
 
-fn may_overwrite(visit: &Visit<'_>) -> Outcome<bool> {
-    match visit.request().headers.get("overwrite").map(str::trim) {
+fn may_overwrite(context: &RequestContext<'_>) -> Outcome<bool> {
+    match context.request().headers.get("overwrite").map(str::trim) {
         None | Some("T" | "t") => Ok(true),
         Some("F" | "f") => Ok(false),
         Some(other) => Err(refuse(400, format!("Overwrite is T or F, not {other:?}"))),
@@ -89,11 +89,11 @@ struct There {
     replaces: Option<Kind>,
 }
 
-fn ends(visit: &Visit<'_>, takes: Action, gives: Action) -> Outcome<Ends> {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(403, "the root stays where it is")) };
-    let from = visit.reach(takes, &export, &path)?;
-    let (to_export, to_path, _) = destination(visit)?;
-    let to = visit.reach(gives, &to_export, &to_path)?;
+fn ends(context: &RequestContext<'_>, takes: Action, gives: Action) -> Outcome<Ends> {
+    let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root stays where it is")) };
+    let from = context.reach(takes, &export, &path)?;
+    let (to_export, to_path, _) = destination(context)?;
+    let to = context.reach(gives, &to_export, &to_path)?;
     if from.path.is_root() || to.path.is_root() {
         return Err(refuse(403, "the top of an export, or of what a key opens, stays where it is"));
     }
@@ -106,10 +106,10 @@ fn ends(visit: &Visit<'_>, takes: Action, gives: Action) -> Outcome<Ends> {
 }
 
 /// Looks at both ends, and whether the request may do what it means there.
-fn look(visit: &Visit<'_>, ends: &Ends) -> Outcome<There> {
+fn look(context: &RequestContext<'_>, ends: &Ends) -> Outcome<There> {
     let Ends { from, to, place, is_within, .. } = ends;
-    let kind = get::kind(from)?.ok_or_else(|| refuse(404, format!("{} is not there", visit.shown())))?;
-    conditions(visit, from)?;
+    let kind = get::kind(from)?.ok_or_else(|| refuse(404, format!("{} is not there", context.shown())))?;
+    conditions(context, from)?;
     match (*is_within, how_they_lie(from, to)) {
         (true, _) | (_, Lie::TargetInside) => return Err(refuse(403, "a place cannot come to lie within itself")),
         (_, Lie::Same) => return Err(refuse(403, "source and target are one and the same")),
@@ -117,12 +117,12 @@ fn look(visit: &Visit<'_>, ends: &Ends) -> Outcome<There> {
         (_, Lie::Apart) => {}
     }
     let replaces = get::kind(to)?;
-    let may = may_overwrite(visit)?;
+    let may = may_overwrite(context)?;
     if replaces.is_some() {
         if !may {
             return Err(refuse(412, "the target is there already (Overwrite: F)"));
         }
-        visit.reach(Action::Overwrite, &place.0, &place.1)?;
+        context.reach(Action::Overwrite, &place.0, &place.1)?;
     }
     if !to.store.is_dir(&to.path.parent()) {
         return Err(refuse(409, "the directory above the target is not there"));
@@ -161,12 +161,12 @@ fn how_they_lie(source: &ResolvedPath, target: &ResolvedPath) -> Lie {
 
 /// Makes room for what comes in its place (RFC 4918, sections 9.8.4 and 9.9.3): a directory goes with all that is in it. What of it
 /// stays keeps the place taken.
-fn clear(visit: &Visit<'_>, ends: &Ends, there: &There) -> Outcome<Stayed> {
+fn clear(context: &RequestContext<'_>, ends: &Ends, there: &There) -> Outcome<Stayed> {
     let place = &ends.place;
     // Reached as whoever removes it would reach it: what one may create may lie elsewhere by a link.
-    let gone = || visit.reach(Action::Remove, &place.0, &place.1);
+    let gone = || context.reach(Action::Remove, &place.0, &place.1);
     match there.replaces {
-        Some(Kind::Dir) => delete::tree(visit, &gone()?, place),
+        Some(Kind::Dir) => delete::tree(context, &gone()?, place),
         // A directory cannot come in the place of a file in one step.
         Some(_) if there.kind == Kind::Dir => {
             let gone = gone()?;
@@ -178,9 +178,9 @@ fn clear(visit: &Visit<'_>, ends: &Ends, there: &There) -> Outcome<Stayed> {
 }
 
 /// Whether the source can go, as far as that can be known: before the target is cleared for it.
-fn can_go(visit: &Visit<'_>, ends: &Ends) -> Outcome<()> {
+fn can_go(context: &RequestContext<'_>, ends: &Ends) -> Outcome<()> {
     let (export, path) = &ends.source;
-    visit.web.rules.locks.may_go(export, path, &visit.shown)?;
+    context.web.rules.locks.may_go(export, path, &context.shown)?;
     let device = |store: &dyn store::Store, path: &RelPath| store.stat(path).map(|stat| stat.identity.0);
     let (from, to) = (&ends.from, &ends.to);
     // Somebody else's server has no devices.
@@ -194,20 +194,20 @@ fn can_go(visit: &Visit<'_>, ends: &Ends) -> Outcome<()> {
 }
 
 /// MOVE (RFC 4918, section 9.9).
-pub(crate) fn rename(visit: &mut Visit<'_>) -> Outcome {
-    let ends = ends(visit, Action::Rename, Action::Rename)?;
-    let there = look(visit, &ends)?;
+pub(crate) fn rename(context: &mut RequestContext<'_>) -> Outcome {
+    let ends = ends(context, Action::Rename, Action::Rename)?;
+    let there = look(context, &ends)?;
     if !ends.from.shares_ground(&ends.to) {
         return Err(refuse(502, RENAME_STAYS));
     }
-    can_go(visit, &ends)?;
-    let stayed = clear(visit, &ends, &there)?;
+    can_go(context, &ends)?;
+    let stayed = clear(context, &ends, &there)?;
     if !stayed.is_empty() {
-        return stayed.answer(visit);
+        return stayed.answer(context);
     }
     // From another look to the rename: others put, and what was seen of the target is to hold for as long.
-    let turn = visit.web.unfinished.turns(&ends.from, &ends.to);
-    let still = look(visit, &ends)?;
+    let turn = context.web.unfinished.turns(&ends.from, &ends.to);
+    let still = look(context, &ends)?;
     // Where nothing was to be replaced nothing is, whoever else writes to this directory.
     let replaces = there.replaces.is_some();
     let renamed = ends.from.store.rename(&ends.from.path, &ends.to.path, still.replaces.is_some());
@@ -216,5 +216,5 @@ pub(crate) fn rename(visit: &mut Visit<'_>) -> Outcome {
         other => other.into(),
     })?;
     drop(turn);
-    brief(visit, if replaces { 204 } else { 201 })
+    brief(context, if replaces { 204 } else { 201 })
 }

@@ -15,18 +15,18 @@ use web::target::pairs;
 use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, JSON, PAGE, ROUTES, document, expect};
 use crate::http::little::read_little;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
+use crate::http::request_context::RequestContext;
 use crate::http::text::Text;
-use crate::http::visit::Visit;
 use crate::test_orders;
 use crate::transfers::{Asked, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, SPENT, UNENDED_MAX, Unaccepted, places_here};
 
 /// Sends JSON.
-pub(super) fn send(visit: &mut Visit<'_>, status: u16, answer: &impl Serialize) -> Outcome {
+pub(super) fn send(context: &mut RequestContext<'_>, status: u16, answer: &impl Serialize) -> Outcome {
     let text = serde_json::to_vec(answer).map_err(|e| refuse(500, format!("the answer cannot be written: {e}")))?;
-    send_text(visit, status, text)
+    send_text(context, status, text)
 }
 
-fn send_text(visit: &mut Visit<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
+fn send_text(context: &mut RequestContext<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
     if text.last() != Some(&b'\n') {
         text.push(b'\n');
     }
@@ -34,20 +34,21 @@ fn send_text(visit: &mut Visit<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
         .with("Content-Type", JSON)
         .with("Cache-Control", "no-store")
         .with("X-Content-Type-Options", "nosniff");
-    Ok(Text::send(visit.exchange, response, &text)?)
+    Ok(Text::send(context.exchange, response, &text)?)
 }
 
 /// What came as JSON. What serde says of a value may repeat it, and it may be a secret; of names it may speak.
-pub(super) fn read<T: DeserializeOwned>(visit: &mut Visit<'_>, what: &str) -> Outcome<T> {
-    let kind = visit.request().headers.get("content-type").unwrap_or_default();
+pub(super) fn read<T: DeserializeOwned>(context: &mut RequestContext<'_>, what: &str) -> Outcome<T> {
+    let kind = context.request().headers.get("content-type").unwrap_or_default();
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
         return Err(refuse(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
     }
     // Whoever says nothing of its length may send all that is allowed.
-    let comes = visit.exchange.body_length().map_or(BODY_BYTES_MAX, |bytes| bytes.min(BODY_BYTES_MAX as u64) as usize);
-    let mut memory = visit.web.services.memory.part(visit.access().holder());
+    let comes =
+        context.exchange.body_length().map_or(BODY_BYTES_MAX, |bytes| bytes.min(BODY_BYTES_MAX as u64) as usize);
+    let mut memory = context.web.services.memory.part(context.access().holder());
     memory.grow(comes).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
-    let body = read_little(visit.exchange, BODY_BYTES_MAX, what)?;
+    let body = read_little(context.exchange, BODY_BYTES_MAX, what)?;
     let mut reader = serde_json::Deserializer::from_slice(&body);
     let value = serde_path_to_error::deserialize(&mut reader);
     let value = value.and_then(|value| {
@@ -70,42 +71,42 @@ pub(super) fn read<T: DeserializeOwned>(visit: &mut Visit<'_>, what: &str) -> Ou
 }
 
 /// GET /api/v1.
-pub(super) fn index(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+pub(super) fn index(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     let questions: Vec<_> = ROUTES
         .iter()
         .map(|route| serde_json::json!({"method": route.method, "path": route.path, "summary": route.summary}))
         .collect();
     let software = engine::SOFTWARE;
     send(
-        visit,
+        context,
         200,
         &serde_json::json!({"software": software, "document": "/api/v1/openapi.json", "questions": questions}),
     )
 }
 
 /// GET /api/v1/openapi.json.
-pub(super) fn openapi(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+pub(super) fn openapi(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     static TEXT: OnceLock<String> = OnceLock::new();
     let text = TEXT.get_or_init(document::text);
-    send_text(visit, 200, text.clone().into_bytes())
+    send_text(context, 200, text.clone().into_bytes())
 }
 
 /// GET /api/v1/health.
-pub(super) fn health(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let (status, word) = if visit.web.services.is_stopping() { (503, "stopping") } else { (200, "ok") };
-    send(visit, status, &Health { status: word.into() })
+pub(super) fn health(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let (status, word) = if context.web.services.is_stopping() { (503, "stopping") } else { (200, "ok") };
+    send(context, status, &Health { status: word.into() })
 }
 
 /// GET /api/v1/capabilities.
-pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let rules = &visit.web.rules;
+pub(super) fn capabilities(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let rules = &context.web.rules;
     let node = rules.fingerprint().map_err(|error| {
         tracing::error!(%error, "the node's identity cannot be read");
         refuse(500, "the node cannot read its identity; its operator must look at its log")
     })?;
-    let exports = rules.describe(visit.access()).into_iter();
+    let exports = rules.describe(context.access()).into_iter();
     let exports = exports.map(|(name, writable, elsewhere)| Export { name, writable, elsewhere }).collect();
-    let (running, queued) = visit.web.services.transfers.load();
+    let (running, queued) = context.web.services.transfers.load();
     let load_percent = std::fs::read_to_string("/proc/loadavg")
         .ok()
         .and_then(|text| text.split(' ').next()?.parse::<f64>().ok())
@@ -137,13 +138,13 @@ pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
             load_percent,
         },
     };
-    send(visit, 200, &answer)
+    send(context, 200, &answer)
 }
 
 /// What a host is judged by, unless it is said: as `longhaul tune audit` does.
-fn judged_by(visit: &Visit<'_>) -> Outcome<Ask> {
+fn judged_by(context: &RequestContext<'_>) -> Outcome<Ask> {
     let mut ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
-    for (name, value) in pairs(visit.target.query.as_deref().unwrap_or_default()) {
+    for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
         let wrong = || refuse(400, "rate_bit_s is a number of bit/s, and rtt_s one of seconds, at most 60");
         match name.as_str() {
             "rate_bit_s" => ask.rate_bit_s = Some(value.parse().ok().filter(|rate| *rate > 0).ok_or_else(wrong)?),
@@ -157,27 +158,27 @@ fn judged_by(visit: &Visit<'_>) -> Outcome<Ask> {
 }
 
 /// GET /api/v1/host.
-pub(super) fn host(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let ask = judged_by(visit)?;
-    let lines = visit.web.services.audit(visit.access(), &ask)?;
+pub(super) fn host(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let ask = judged_by(context)?;
+    let lines = context.web.services.audit(context.access(), &ask)?;
     let read = |line: &String| serde_json::from_str::<serde_json::Value>(line);
     let lines = lines.iter().map(read).collect::<Result<Vec<_>, _>>();
     let mut lines = lines.map_err(|e| refuse(500, format!("the audit does not read: {e}")))?.into_iter();
     let whose = lines.next().unwrap_or_default();
-    send(visit, 200, &serde_json::json!({"host": whose, "findings": lines.collect::<Vec<_>>()}))
+    send(context, 200, &serde_json::json!({"host": whose, "findings": lines.collect::<Vec<_>>()}))
 }
 
 /// POST /api/v1/transfers.
-pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let order: Order = read(visit, "an order")?;
+pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let order: Order = read(context, "an order")?;
     // The operator's program may be asked as well, as for every other request over HTTP.
     let (writes, places) = places_here(&order)?;
     for (export, path) in &places {
-        visit.reach(if writes { Action::Create } else { Action::Read }, export, path)?;
+        context.reach(if writes { Action::Create } else { Action::Read }, export, path)?;
     }
-    match visit.web.services.transfers.accept(visit.access(), order) {
-        Ok((transfer, is_new)) => send(visit, if is_new { 201 } else { 200 }, &*transfer),
-        Err(Unaccepted::Refused(refusal)) => Err(visit.unwelcome(refusal.into())),
+    match context.web.services.transfers.accept(context.access(), order) {
+        Ok((transfer, is_new)) => send(context, if is_new { 201 } else { 200 }, &*transfer),
+        Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
         Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
@@ -185,10 +186,14 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
 }
 
 /// What a list is to hold.
-pub(super) fn asked<S: Copy>(visit: &Visit<'_>, states: &[S], word: fn(S) -> &'static str) -> Outcome<Asked<S>> {
+pub(super) fn asked<S: Copy>(
+    context: &RequestContext<'_>,
+    states: &[S],
+    word: fn(S) -> &'static str,
+) -> Outcome<Asked<S>> {
     let mut asked = Asked { state: None, after: None, limit: PAGE.0 };
     let wrong = |reason: String| Err(refuse(400, reason));
-    for (name, value) in pairs(visit.target.query.as_deref().unwrap_or_default()) {
+    for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
         match name.as_str() {
             "state" => match states.iter().copied().find(|state| word(*state) == value) {
                 Some(state) => asked.state = Some(state),
@@ -214,7 +219,7 @@ pub(super) fn asked<S: Copy>(visit: &Visit<'_>, states: &[S], word: fn(S) -> &'s
 }
 
 /// GET /api/v1/transfers.
-pub(super) fn list(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     /// The same as `Transfers`, without copying each of them once more.
     #[derive(Serialize)]
     struct Listed<'a> {
@@ -222,12 +227,12 @@ pub(super) fn list(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<Uuid>,
     }
-    let asked = asked(visit, &Stage::ALL, Stage::word)?;
-    let page = visit.web.services.transfers.page(visit.access().holder(), &asked);
+    let asked = asked(context, &Stage::ALL, Stage::word)?;
+    let page = context.web.services.transfers.page(context.access().holder(), &asked);
     let page =
         page.ok_or_else(|| refuse(404, "the transfer that the page is to begin behind is not known here (any more)"))?;
     let listed = Listed { transfers: page.transfers.iter().map(|transfer| &**transfer).collect(), next: page.next };
-    send(visit, 200, &listed)
+    send(context, 200, &listed)
 }
 
 fn unknown(id: &Uuid) -> Trouble {
@@ -235,40 +240,40 @@ fn unknown(id: &Uuid) -> Trouble {
 }
 
 /// GET /api/v1/transfers/ID.
-pub(super) fn one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let found = visit.web.services.transfers.get(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
-    send(visit, 200, &*found)
+    let found = context.web.services.transfers.get(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(context, 200, &*found)
 }
 
 /// PATCH /api/v1/transfers/ID.
-pub(super) fn change(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+pub(super) fn change(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let holder = visit.access().holder().to_owned();
-    let transfers = &visit.web.services.transfers;
+    let holder = context.access().holder().to_owned();
+    let transfers = &context.web.services.transfers;
     transfers.get(&holder, &id).ok_or_else(|| unknown(&id))?;
-    let change: Change = read(visit, "a change")?;
+    let change: Change = read(context, "a change")?;
     let changed = transfers.change(&holder, &id, &change);
     let changed = changed.ok_or_else(|| refuse(409, "the transfer has ended: there is nothing left to change"))?;
-    send(visit, 200, &*changed)
+    send(context, 200, &*changed)
 }
 
 /// DELETE /api/v1/transfers/ID.
-pub(super) fn cancel(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let left = visit.web.services.transfers.cancel(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
-    send(visit, if left.state.is_last() { 200 } else { 202 }, &*left)
+    let left = context.web.services.transfers.cancel(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(context, if left.state.is_last() { 200 } else { 202 }, &*left)
 }
 
 /// GET /api/v1/transfers/ID/receipt.
-pub(super) fn receipt(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+pub(super) fn receipt(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let holder = visit.access().holder();
-    let found = visit.web.services.transfers.get(holder, &id).ok_or_else(|| unknown(&id))?;
+    let holder = context.access().holder();
+    let found = context.web.services.transfers.get(holder, &id).ok_or_else(|| unknown(&id))?;
     if !found.state.is_last() {
         return Err(refuse(409, "the transfer has not ended; its receipt comes with its end"));
     }
-    let text = visit.web.services.transfers.receipt(holder, &id);
+    let text = context.web.services.transfers.receipt(holder, &id);
     let text = text.ok_or_else(|| refuse(404, "the transfer ended without having begun: there is no receipt"))?;
-    send_text(visit, 200, text.into_bytes())
+    send_text(context, 200, text.into_bytes())
 }

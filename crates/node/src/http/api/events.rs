@@ -16,7 +16,7 @@ use web::{Headers, Response};
 use super::{EVENT_STREAMS_EACH_MAX, EVENT_STREAMS_MAX, EVENTS, expect};
 use crate::clock::now;
 use crate::http::refused::{Done, Outcome, Refused, refuse};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 use crate::transfers::Changed;
 
 /// How often the table is looked at.
@@ -72,39 +72,39 @@ impl Drop for Seat<'_> {
 }
 
 /// GET /api/v1/events.
-pub(super) fn of_all(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    listen(visit, None)
+pub(super) fn of_all(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    listen(context, None)
 }
 
 /// GET /api/v1/transfers/ID/events.
-pub(super) fn of_one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+pub(super) fn of_one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    if visit.web.services.transfers.get(visit.access().holder(), &id).is_none() {
+    if context.web.services.transfers.get(context.access().holder(), &id).is_none() {
         return Err(refuse(404, format!("there is no transfer {id} here, or none that you may know of")));
     }
-    listen(visit, Some(id))
+    listen(context, Some(id))
 }
 
-fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
-    if visit.request().method == web::Method::Head {
+fn listen(context: &mut RequestContext<'_>, only: Option<Uuid>) -> Outcome {
+    if context.request().method == web::Method::Head {
         // A stream without its body has no end.
         let refused = Refused::new(405, "a stream of events has no head of its own: GET it").with("Allow", "GET");
         return Err(refused.into());
     }
-    let web = visit.web;
-    let _seat = web.api.audience.take(visit.access().holder())?;
-    let last = visit.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
+    let web = context.web;
+    let _seat = web.api.audience.take(context.access().holder())?;
+    let last = context.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
     let last = last.map(|text| text.parse::<u64>().map_err(|_| refuse(400, "Last-Event-ID is none of this node's")));
     let last = last.transpose()?;
     let transfers = &web.services.transfers;
-    let holder = visit.access().holder().to_owned();
+    let holder = context.access().holder().to_owned();
     if let (Some(last), Some(id)) = (last, &only)
         && transfers.get(&holder, id).is_some_and(|transfer| transfer.state.is_last())
         && transfers.changed_since(last, &holder, only.as_ref()).0.is_empty()
     {
         // By this a browser knows that it need not come back.
-        visit.exchange.begin(Response::new(204), Length::Known(0))?;
-        visit.exchange.end(&Headers::new())?;
+        context.exchange.begin(Response::new(204), Length::Known(0))?;
+        context.exchange.end(&Headers::new())?;
         return Ok(Done { status: 204, bytes: 0 });
     }
     let response = Response::new(200)
@@ -112,11 +112,11 @@ fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
         .with("Cache-Control", "no-store")
         // A proxy that gathers what it passes on would keep events back.
         .with("X-Accel-Buffering", "no");
-    visit.exchange.begin(response, Length::Open)?;
+    context.exchange.begin(response, Length::Open)?;
     let mut stream =
         Stream { holder, only, mark: 0, told: HashMap::new(), wrote: Instant::now(), asked: Instant::now(), bytes: 0 };
-    let done = stream.run(visit, last);
-    done.and_then(|()| visit.exchange.end(&Headers::new()))?;
+    let done = stream.run(context, last);
+    done.and_then(|()| context.exchange.end(&Headers::new()))?;
     Ok(Done { status: 200, bytes: stream.bytes })
 }
 
@@ -140,8 +140,8 @@ struct Stream {
 }
 
 impl Stream {
-    fn run(&mut self, visit: &mut Visit<'_>, last: Option<u64>) -> std::io::Result<()> {
-        let transfers = &visit.web.services.transfers;
+    fn run(&mut self, context: &mut RequestContext<'_>, last: Option<u64>) -> std::io::Result<()> {
+        let transfers = &context.web.services.transfers;
         match (last, self.only) {
             (Some(last), _) => self.mark = last,
             // All that is known of the one, whatever its state.
@@ -149,7 +149,7 @@ impl Stream {
             (None, None) => {
                 let (now, mark) = transfers.unended_of(&self.holder, None);
                 for changed in now {
-                    self.tell(visit, &changed)?;
+                    self.tell(context, &changed)?;
                 }
                 self.mark = mark;
             }
@@ -158,26 +158,26 @@ impl Stream {
             let (news, mark) = transfers.changed_since(self.mark, &self.holder, self.only.as_ref());
             self.mark = mark;
             for changed in news {
-                self.tell(visit, &changed)?;
+                self.tell(context, &changed)?;
                 if self.only.is_some() && changed.transfer.state.is_last() {
                     return Ok(());
                 }
             }
             for changed in transfers.under_way_of(&self.holder, self.only.as_ref()) {
                 if self.is_news(&changed) {
-                    self.tell(visit, &changed)?;
+                    self.tell(context, &changed)?;
                 }
             }
             if self.asked.elapsed() >= HEARTBEAT {
                 self.asked = Instant::now();
-                if !is_welcome(visit) {
+                if !is_welcome(context) {
                     return Ok(());
                 }
             }
             if self.wrote.elapsed() >= HEARTBEAT {
-                self.write(visit, ": still here\n\n")?;
+                self.write(context, ": still here\n\n")?;
             }
-            if visit.web.services.is_stopping() || visit.exchange.is_gone() {
+            if context.web.services.is_stopping() || context.exchange.is_gone() {
                 return Ok(());
             }
             std::thread::sleep(LOOK);
@@ -192,7 +192,7 @@ impl Stream {
         })
     }
 
-    fn tell(&mut self, visit: &mut Visit<'_>, changed: &Changed) -> std::io::Result<()> {
+    fn tell(&mut self, context: &mut RequestContext<'_>, changed: &Changed) -> std::io::Result<()> {
         let transfer = &*changed.transfer;
         let data = serde_json::to_string(transfer)?;
         if transfer.state.is_last() {
@@ -201,11 +201,11 @@ impl Stream {
             let told = Told { state: transfer.state, bytes: transfer.bytes, at: Instant::now() };
             self.told.insert(transfer.id, told);
         }
-        self.write(visit, &format!("id: {}\nevent: transfer\ndata: {data}\n\n", changed.revision))
+        self.write(context, &format!("id: {}\nevent: transfer\ndata: {data}\n\n", changed.revision))
     }
 
-    fn write(&mut self, visit: &mut Visit<'_>, text: &str) -> std::io::Result<()> {
-        visit.exchange.write(text.as_bytes())?;
+    fn write(&mut self, context: &mut RequestContext<'_>, text: &str) -> std::io::Result<()> {
+        context.exchange.write(text.as_bytes())?;
         self.wrote = Instant::now();
         self.bytes += text.len() as u64;
         Ok(())
@@ -213,9 +213,9 @@ impl Stream {
 }
 
 /// Whether whoever listens would be let in again.
-fn is_welcome(visit: &Visit<'_>) -> bool {
-    let access = visit.access();
-    visit.web.rules.stands(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
+fn is_welcome(context: &RequestContext<'_>) -> bool {
+    let access = context.access();
+    context.web.rules.stands(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use model::v1::node::{ProbeOrder, ProbeStage, Probes};
 use super::answer::{asked, read, send};
 use super::expect;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 use crate::transfers::{SPENT, Unaccepted};
 
 fn unknown(id: &Uuid) -> Trouble {
@@ -14,11 +14,11 @@ fn unknown(id: &Uuid) -> Trouble {
 }
 
 /// POST /api/v1/probes.
-pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let order: ProbeOrder = read(visit, "an order")?;
-    match visit.web.services.test_orders.accept(visit.access(), order) {
-        Ok((probe, is_new)) => send(visit, if is_new { 201 } else { 200 }, &probe),
-        Err(Unaccepted::Refused(refusal)) => Err(visit.unwelcome(refusal.into())),
+pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let order: ProbeOrder = read(context, "an order")?;
+    match context.web.services.test_orders.accept(context.access(), order) {
+        Ok((probe, is_new)) => send(context, if is_new { 201 } else { 200 }, &probe),
+        Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
         Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
@@ -26,24 +26,24 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
 }
 
 /// GET /api/v1/probes.
-pub(super) fn list(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let asked = asked(visit, &ProbeStage::ALL, ProbeStage::word)?;
-    let page = visit.web.services.test_orders.page(visit.access().holder(), &asked);
+pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let asked = asked(context, &ProbeStage::ALL, ProbeStage::word)?;
+    let page = context.web.services.test_orders.page(context.access().holder(), &asked);
     let (probes, next) =
         page.ok_or_else(|| refuse(404, "the test that the page is to begin behind is not known here (any more)"))?;
-    send(visit, 200, &Probes { probes, next })
+    send(context, 200, &Probes { probes, next })
 }
 
 /// GET /api/v1/probes/ID.
-pub(super) fn one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let found = visit.web.services.test_orders.get(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
-    send(visit, 200, &found)
+    let found = context.web.services.test_orders.get(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(context, 200, &found)
 }
 
 /// DELETE /api/v1/probes/ID.
-pub(super) fn cancel(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let left = visit.web.services.test_orders.cancel(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
-    send(visit, if left.state.is_last() { 200 } else { 202 }, &left)
+    let left = context.web.services.test_orders.cancel(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(context, if left.state.is_last() { 200 } else { 202 }, &left)
 }

@@ -9,7 +9,7 @@ use super::answer::send;
 use crate::access::Filled;
 use crate::clock::now;
 use crate::http::refused::{Outcome, refuse};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 
 /// The capabilities of the report's vocabulary that a node has.
 const CAPABILITIES: [&str; 4] =
@@ -20,13 +20,13 @@ fn host_name() -> String {
 }
 
 /// GET /api/v1/srr.
-pub(super) fn srr(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let rules = &visit.web.rules;
-    let is_watcher = rules.tells_numbers_to(visit.exchange.peer().ip());
-    let filled = rules.filled((!is_watcher).then(|| visit.access()));
-    let state = if visit.web.services.is_stopping() { "draining" } else { "open" };
-    let report = report(&host_name(), &visit.origin(), &filled, state, now().seconds);
-    send(visit, 200, &report)
+pub(super) fn srr(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let rules = &context.web.rules;
+    let is_watcher = rules.tells_numbers_to(context.exchange.peer().ip());
+    let filled = rules.filled((!is_watcher).then(|| context.access()));
+    let state = if context.web.services.is_stopping() { "draining" } else { "open" };
+    let report = report(&host_name(), &context.origin(), &filled, state, now().seconds);
+    send(context, 200, &report)
 }
 
 fn report(name: &str, origin: &str, filled: &[Filled], state: &str, now: i64) -> Value {
@@ -65,8 +65,8 @@ fn report(name: &str, origin: &str, filled: &[Filled], state: &str, now: i64) ->
 }
 
 /// GET /api/v1/site-network.
-pub(super) fn network(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let rates = visit.web.services.nics.rates();
+pub(super) fn network(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let rates = context.web.services.nics.rates();
     let rates =
         rates.map_err(|error| refuse(500, format!("the counters of this host's interfaces do not read: {error}")))?;
     let name = host_name();
@@ -79,7 +79,7 @@ pub(super) fn network(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         "UpdateInterval": format!("{} seconds", rates.span.as_secs()),
         "MonitoredInterfaces": monitored,
     });
-    send(visit, 200, &report)
+    send(context, 200, &report)
 }
 
 #[cfg(test)]

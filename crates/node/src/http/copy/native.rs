@@ -27,7 +27,7 @@ use super::gauge::{Failure, Gauge};
 use super::remote::Found;
 use crate::access::ResolvedPath;
 use crate::http::lend::{Lent, MEDIA_TYPE, Question};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 use crate::services::Services;
 
 /// How long a path may be broken without progress: FTS has patience of its own.
@@ -148,27 +148,27 @@ impl Native {
     }
 
     /// The file comes here; in the place of another one only where whoever ordered it may replace.
-    pub fn pull(&self, visit: &Context<'_>, gauge: &Gauge, replace: bool) -> Result<Moved, Failure> {
-        let reach = visit.reach;
+    pub fn pull(&self, context: &Context<'_>, gauge: &Gauge, replace: bool) -> Result<Moved, Failure> {
+        let reach = context.reach;
         let make = |options: &Options, waker| {
             let tag = engine::identity::random_tag()
                 .map_err(|_| engine::Error::Order("the system gives no random numbers".into()))?;
-            let opening = visit.services.access.watch_leftovers(reach, &tag);
+            let opening = context.services.access.watch_leftovers(reach, &tag);
             let place = TargetPlace { opening, ..TargetPlace::new(Arc::clone(&reach.store), reach.path.clone()) };
             Ok(place.receive(options.clone(), tag, waker))
         };
         let ends = Ends::Pull { sources: vec![self.place.clone()], target: &make };
-        self.run(&visit.services, &visit.holder, gauge, ends, replace)
+        self.run(&context.services, &context.holder, gauge, ends, replace)
     }
 
     /// The file goes there; whether it may replace one there that node says of its key.
-    pub fn push(&self, visit: &Context<'_>, gauge: &Gauge, overwrite: bool) -> Result<Moved, Failure> {
-        let reach = visit.reach;
+    pub fn push(&self, context: &Context<'_>, gauge: &Gauge, overwrite: bool) -> Result<Moved, Failure> {
+        let reach = context.reach;
         let name = reach.path.name().ok_or_else(|| Failure::new(Fault::Config, 409, "a copy begins with a file"))?;
         let sources =
             || Ok(vec![SourceRoot { store: Arc::clone(&reach.store), path: reach.path.clone(), name: name.clone() }]);
         let ends = Ends::Push { sources: &sources, target: self.place.clone() };
-        self.run(&visit.services, &visit.holder, gauge, ends, overwrite)
+        self.run(&context.services, &context.holder, gauge, ends, overwrite)
     }
 }
 
@@ -181,8 +181,8 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Of a request that copies to or from there.
-    pub fn new(visit: &Visit<'_>, reach: &'a ResolvedPath) -> Context<'a> {
-        Context { services: Arc::clone(&visit.web.services), holder: visit.access().holder().to_owned(), reach }
+    pub fn new(context: &RequestContext<'_>, reach: &'a ResolvedPath) -> Context<'a> {
+        Context { services: Arc::clone(&context.web.services), holder: context.access().holder().to_owned(), reach }
     }
 }
 

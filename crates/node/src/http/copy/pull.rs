@@ -23,7 +23,7 @@ use crate::digests::Stamp;
 use crate::http::get;
 use crate::http::put::{self, Sums};
 use crate::http::refused::{Outcome, Trouble, refuse};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 
 /// A file is worth another connection from here on.
@@ -74,66 +74,66 @@ impl Job<'_> {
 }
 
 /// Where the file is to come, and what is there: all that can be refused before anybody is asked for it.
-fn target(visit: &Visit<'_>, order: &Order) -> Outcome<(ResolvedPath, Option<Kind>)> {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
-    let reach = visit.reach(Action::Create, &export, &path)?;
-    let there = put::target(visit, &reach, visit.target.is_dir)?;
+fn target(context: &RequestContext<'_>, order: &Order) -> Outcome<(ResolvedPath, Option<Kind>)> {
+    let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
+    let reach = context.reach(Action::Create, &export, &path)?;
+    let there = put::target(context, &reach, context.target.is_dir)?;
     if there.is_some() {
         if !order.overwrite {
             return Err(refuse(
                 412,
-                format!("{} exists already, and the copy may not replace it (Overwrite: F)", visit.shown()),
+                format!("{} exists already, and the copy may not replace it (Overwrite: F)", context.shown()),
             ));
         }
-        visit.reach(Action::Overwrite, &export, &path)?;
+        context.reach(Action::Overwrite, &export, &path)?;
     }
-    put::conditions(visit, &reach, there.is_some())?;
+    put::conditions(context, &reach, there.is_some())?;
     Ok((reach, there))
 }
 
 /// Answers a COPY with a Source.
-pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> Outcome {
-    let (reach, there) = target(visit, order)?;
-    let said = remote::promised(visit.request())?;
-    let dialer = remote::dialer(visit, order);
+pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &HttpUrl) -> Outcome {
+    let (reach, there) = target(context, order)?;
+    let said = remote::promised(context.request())?;
+    let dialer = remote::dialer(context, order);
     let found = remote::look(&dialer, order, source, &said).map_err(before)?;
     let promised = expected(order, &found, &said)?;
     put::room(&*reach.store, &reach.path, found.size.unwrap_or(0))?;
-    let gauge = remote::gauge(visit, order, false);
+    let gauge = remote::gauge(context, order, false);
     // The native way ends without another look at what they mean.
-    let has_conditions = visit.request().headers.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with("if"));
+    let has_conditions = context.request().headers.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with("if"));
     let mut accepted = false;
     if let Some(native) = native::Native::offered(&dialer, &found, false).filter(|_| said.is_empty() && !has_conditions)
     {
-        accept(visit)?;
+        accept(context)?;
         accepted = true;
         // As over HTTP: what came into this place meanwhile goes for nobody who may only create.
-        let replace = order.overwrite && put::may_replace(visit)?;
-        if let Some(result) = natively(visit, &native, &reach, &gauge, replace)? {
-            return done(visit, &gauge, result);
+        let replace = order.overwrite && put::may_replace(context)?;
+        if let Some(result) = natively(context, &native, &reach, &gauge, replace)? {
+            return done(context, &gauge, result);
         }
     }
-    let unfinished = match put::begin(visit, &reach, found.size) {
+    let unfinished = match put::begin(context, &reach, found.size) {
         Ok(unfinished) => unfinished,
-        Err(trouble) => return early(visit, &gauge, accepted, failed(trouble, Fault::Storage)),
+        Err(trouble) => return early(context, &gauge, accepted, failed(trouble, Fault::Storage)),
     };
     let (secrets, has_promise) = (remote::secrets(order), !promised.is_empty());
     // Where a file is taken in order, one connection brings it.
     let anywhere = reach.store.capabilities().writes == Writes::Anywhere;
-    let most = if anywhere { visit.web.rules.policy().third_party.max_streams.into() } else { 1 };
+    let most = if anywhere { context.web.rules.policy().third_party.max_streams.into() } else { 1 };
     let sink = &*unfinished.0;
     let trailers = Mutex::default();
     let job = Job { dialer: &dialer, found: &found, sink, gauge: &gauge, secrets, has_promise, most, trailers };
     // The connection that the markers name is there before the first of them.
     let first = match connect(&job) {
         Ok(first) => first,
-        Err(failure) => return early(visit, &gauge, accepted, failure),
+        Err(failure) => return early(context, &gauge, accepted, failure),
     };
     if !accepted {
-        accept(visit)?;
+        accept(context)?;
     }
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
-    let fetched = watch::run(visit, &gauge, true, || fetch(&job, order, first, &serial))?;
+    let fetched = watch::run(context, &gauge, true, || fetch(&job, order, first, &serial))?;
     let result = fetched.and_then(|mut sums| {
         let behind = if order.require_checksum == Some(false) { Vec::new() } else { job.behind() };
         sums.complete(sink, &behind)?;
@@ -141,40 +141,40 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
             put::compare(&sums, promised).map_err(|trouble| failed(trouble, Fault::Integrity))?;
         }
         let place = || {
-            let _turn = visit.web.unfinished.turn(&reach);
+            let _turn = context.web.unfinished.turn(&reach);
             let is_there = get::kind(&reach)?.is_some();
-            put::conditions(visit, &reach, is_there)?;
-            let replace = is_there && order.overwrite && (there.is_some() || put::may_replace(visit)?);
-            put::put_in_place(visit, &reach, &*unfinished.0, &sums, now(), replace)
+            put::conditions(context, &reach, is_there)?;
+            let replace = is_there && order.overwrite && (there.is_some() || put::may_replace(context)?);
+            put::put_in_place(context, &reach, &*unfinished.0, &sums, now(), replace)
         };
         place().map_err(|trouble| failed(trouble, Fault::Storage))?;
         Ok(sums.size)
     });
     // Before the last line, which tells the client that it may look.
     drop(unfinished);
-    done(visit, &gauge, result)
+    done(context, &gauge, result)
 }
 
 /// By the native engine; none where that could not begin.
 fn natively(
-    visit: &mut Visit<'_>,
+    context: &mut RequestContext<'_>,
     native: &native::Native,
     reach: &ResolvedPath,
     gauge: &Gauge,
     replace: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
-    let context = native::Context::new(visit, reach);
+    let native_context = native::Context::new(context, reach);
     gauge.is_with(native.at());
-    let moved = watch::run(visit, gauge, true, || {
+    let moved = watch::run(context, gauge, true, || {
         store::make_dirs(&*reach.store, &reach.path.parent())?;
-        native.pull(&context, gauge, replace)
+        native.pull(&native_context, gauge, replace)
     })?;
     match moved {
         Ok(moved) => {
             let placed = reach.store.open(&reach.path).and_then(|source| Ok((source.stat()?, source)));
             if let Ok((stat, source)) = placed {
                 let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
-                visit.web.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+                context.web.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
             }
             Ok(Some(Ok(moved.bytes)))
         }

@@ -21,7 +21,7 @@ use crate::access::ResolvedPath;
 use crate::digests::Digests;
 use crate::http::get;
 use crate::http::refused::{Outcome, refuse};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 
 /// How long a destination may think before it lets the body come; then the body comes anyway (RFC 9110, section 10.1.1).
@@ -59,23 +59,23 @@ struct Job<'a> {
 }
 
 /// Answers a COPY with a Destination.
-pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl) -> Outcome {
-    let shown = visit.shown();
-    let Some((export, path)) = visit.place()? else { return Err(refuse(404, "a copy begins with a file")) };
-    let reach = visit.reach(Action::Read, &export, &path)?;
+pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destination: &HttpUrl) -> Outcome {
+    let shown = context.shown();
+    let Some((export, path)) = context.place()? else { return Err(refuse(404, "a copy begins with a file")) };
+    let reach = context.reach(Action::Read, &export, &path)?;
     if reach.store.is_dir(&reach.path) {
         return Err(refuse(409, format!("{shown} is a directory; files are copied one by one")));
     }
     let source = reach.store.open(&reach.path)?;
     let stat = source.stat()?;
     let current = get::current(&stat);
-    if get::judge(visit.request(), false, Some(&current)) != web::conditions::Verdict::Proceed {
+    if get::judge(context.request(), false, Some(&current)) != web::conditions::Verdict::Proceed {
         return Err(refuse(412, "the file is not the one that If-Match or If-None-Match mean"));
     }
-    is_promised(visit, &source, &reach.path)?;
-    let digest = known(visit, order, &source, &reach.path)?;
-    let dialer = remote::dialer(visit, order);
-    let gauge = remote::gauge(visit, order, true);
+    is_promised(context, &source, &reach.path)?;
+    let digest = known(context, order, &source, &reach.path)?;
+    let dialer = remote::dialer(context, order);
+    let gauge = remote::gauge(context, order, true);
     let headers = remote::without_authorization(destination, remote::headers(order));
     if !order.overwrite && !order.no_head {
         refuse_existing(&dialer, destination, &headers).map_err(before)?;
@@ -83,22 +83,22 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
     let mut accepted = false;
     let asked = native::ask(&dialer, destination, &headers);
     if let Some(native) = asked.and_then(|found| native::Native::offered(&dialer, &found, true)) {
-        accept(visit)?;
+        accept(context)?;
         accepted = true;
-        if let Some(result) = natively(visit, &native, &reach, &gauge, order.overwrite)? {
-            return done(visit, &gauge, result);
+        if let Some(result) = natively(context, &native, &reach, &gauge, order.overwrite)? {
+            return done(context, &gauge, result);
         }
     }
     let line = match Line::dial(&dialer, destination, &gauge) {
         Ok(line) => line,
-        Err(failure) => return early(visit, &gauge, accepted, failure),
+        Err(failure) => return early(context, &gauge, accepted, failure),
     };
     if !accepted {
-        accept(visit)?;
+        accept(context)?;
     }
     let must_verify = order.require_checksum == Some(true);
     // A digest that was made for this may have been noted with the file, which is a change of its facts.
-    let (stat, digests) = (source.stat()?, &visit.web.services.digests);
+    let (stat, digests) = (source.stat()?, &context.web.services.digests);
     let known = digests.known(&*source)?.len();
     let (size, secrets) = (stat.meta.size, remote::secrets(order));
     let job = Job {
@@ -113,21 +113,21 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
         secrets,
         gauge: &gauge,
     };
-    let result = watch::run(visit, &gauge, false, || send(&job, line, destination, &headers))?;
-    done(visit, &gauge, result)
+    let result = watch::run(context, &gauge, false, || send(&job, line, destination, &headers))?;
+    done(context, &gauge, result)
 }
 
 /// By the native engine; none where that could not begin.
 fn natively(
-    visit: &mut Visit<'_>,
+    context: &mut RequestContext<'_>,
     native: &native::Native,
     reach: &ResolvedPath,
     gauge: &Gauge,
     overwrite: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
-    let context = native::Context::new(visit, reach);
+    let native_context = native::Context::new(context, reach);
     gauge.is_with(native.at());
-    match watch::run(visit, gauge, false, || native.push(&context, gauge, overwrite))? {
+    match watch::run(context, gauge, false, || native.push(&native_context, gauge, overwrite))? {
         Ok(moved) => Ok(Some(Ok(moved.bytes))),
         Err(failure) if native::may_fall_back(&failure, gauge) => {
             tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
@@ -138,9 +138,9 @@ fn natively(
 }
 
 /// Whether the file has the digests that the request says it has.
-fn is_promised(visit: &Visit<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
-    for wanted in remote::promised(visit.request())? {
-        let have = visit.web.services.digests.make(&**source, path, wanted.algorithm())?;
+fn is_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
+    for wanted in remote::promised(context.request())? {
+        let have = context.web.services.digests.make(&**source, path, wanted.algorithm())?;
         if have != wanted {
             let reason = format!("checksum mismatch: the file has {have}, and the request says {wanted}");
             return Err(refuse(412, reason));
@@ -150,14 +150,19 @@ fn is_promised(visit: &Visit<'_>, source: &Arc<dyn Source>, path: &RelPath) -> O
 }
 
 /// What can be compared afterwards: what is known, or what has to be made because the client insists.
-fn known(visit: &Visit<'_>, order: &Order, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<Option<Digest>> {
+fn known(
+    context: &RequestContext<'_>,
+    order: &Order,
+    source: &Arc<dyn Source>,
+    path: &RelPath,
+) -> Outcome<Option<Digest>> {
     match order.require_checksum {
         Some(false) => Ok(None),
         Some(true) => {
-            visit.web.services.digests.make(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into)
+            context.web.services.digests.make(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into)
         }
         None => {
-            let known = visit.web.services.digests.known(&**source)?;
+            let known = context.web.services.digests.known(&**source)?;
             Ok(known.into_iter().find(|digest| digest.algorithm() == Algorithm::Adler32))
         }
     }

@@ -11,7 +11,7 @@ use web::{Client, Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 use super::gauge::{Failure, Gauge, Mark};
 use crate::http::put;
 use crate::http::refused::{Outcome, Trouble, refuse};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 use crate::services::user;
 
@@ -23,9 +23,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 const QUOTED_BYTES: usize = 300;
 
 /// How copies for this order are dialled.
-pub(crate) fn dialer(visit: &Visit<'_>, order: &Order) -> Dialer {
-    let web = visit.web.dialling();
-    let prepare = visit.web.prepare(order.scitag);
+pub(crate) fn dialer(context: &RequestContext<'_>, order: &Order) -> Dialer {
+    let web = context.web.dialling();
+    let prepare = context.web.prepare(order.scitag);
     Dialer {
         tls: Arc::clone(&web.tls),
         guard: Arc::clone(&web.guard),
@@ -36,10 +36,10 @@ pub(crate) fn dialer(visit: &Visit<'_>, order: &Order) -> Dialer {
 }
 
 /// The gauge of a copy, with its mark.
-pub(crate) fn gauge(visit: &Visit<'_>, order: &Order, we_send: bool) -> Gauge {
-    let fireflies = (*visit.web.fireflies()).clone();
+pub(crate) fn gauge(context: &RequestContext<'_>, order: &Order, we_send: bool) -> Gauge {
+    let fireflies = (*context.web.fireflies()).clone();
     let mark = order.scitag.filter(|tag| tag.is_marked()).map(|tag| Mark { tag, fireflies, we_send });
-    Gauge::new(mark, visit.web.services.meters.copy(user(visit.access())), we_send)
+    Gauge::new(mark, context.web.services.meters.copy(user(context.access())), we_send)
 }
 
 /// A name as HTTP/1.1 has always written it. A client that came over HTTP/2 could only write it small, and there are servers

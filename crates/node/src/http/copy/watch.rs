@@ -11,7 +11,7 @@ use web::copy::marker::Marker;
 use super::gauge::{Failure, Gauge};
 use crate::clock::now;
 use crate::http::refused::Outcome;
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 
 /// Between two markers: what clients are used to.
 const MARKER_EVERY: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ trait Listener {
     fn is_gone(&self) -> bool;
 }
 
-impl Listener for Visit<'_> {
+impl Listener for RequestContext<'_> {
     fn tell(&mut self, text: &str) -> std::io::Result<()> {
         self.exchange.write(text.as_bytes())
     }
@@ -69,12 +69,12 @@ fn stalled(pulls: bool, span: Duration) -> Failure {
 
 /// Runs `work` on a thread of its own and tells the client how far it is.
 pub(crate) fn run<T: Send>(
-    visit: &mut Visit<'_>,
+    context: &mut RequestContext<'_>,
     gauge: &Gauge,
     pulls: bool,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> Outcome<Result<T, Failure>> {
-    Ok(attend(visit, gauge, pulls, &PATIENCE, work)?)
+    Ok(attend(context, gauge, pulls, &PATIENCE, work)?)
 }
 
 fn attend<T: Send>(

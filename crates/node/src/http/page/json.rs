@@ -9,15 +9,15 @@ use web::{Response, date};
 
 use super::sort::Line;
 use crate::http::refused::Outcome;
+use crate::http::request_context::RequestContext;
 use crate::http::text::Text;
-use crate::http::visit::Visit;
 
 /// What a client asks for by `Accept`, and is told by `Content-Type`.
 const JSON: &str = "application/json";
 
 /// Whether JSON is what is asked for, and a page is not.
-pub(super) fn is_wanted(visit: &Visit<'_>) -> bool {
-    !super::is_for_people(visit) && visit.request().headers.all("accept").any(|kinds| kinds.contains(JSON))
+pub(super) fn is_wanted(context: &RequestContext<'_>) -> bool {
+    !super::is_for_people(context) && context.request().headers.all("accept").any(|kinds| kinds.contains(JSON))
 }
 
 fn entry(line: &Line) -> Value {
@@ -37,20 +37,24 @@ fn entry(line: &Line) -> Value {
 }
 
 /// Sends it, in the order in which the store keeps it.
-pub(super) fn send(visit: &mut Visit<'_>, place: &RelPath, lines: &mut dyn Iterator<Item = Line>) -> Outcome {
+pub(super) fn send(
+    context: &mut RequestContext<'_>,
+    place: &RelPath,
+    lines: &mut dyn Iterator<Item = Line>,
+) -> Outcome {
     let response = Response::new(200)
         .with("Content-Type", JSON)
         .with("X-Content-Type-Options", "nosniff")
         .with("Cache-Control", "no-store");
-    let mut text = Text::begin(visit.exchange, response, Length::Open)?;
+    let mut text = Text::begin(context.exchange, response, Length::Open)?;
     let head = format!("{{\"v\":1,\"path\":{},\"entries\":[", json!(format!("/{place}")));
-    text.write(visit.exchange, head.as_bytes())?;
+    text.write(context.exchange, head.as_bytes())?;
     for (at, line) in lines.enumerate() {
         let comma = if at > 0 { "," } else { "" };
-        text.write(visit.exchange, format!("{comma}\n{}", entry(&line)).as_bytes())?;
+        text.write(context.exchange, format!("{comma}\n{}", entry(&line)).as_bytes())?;
     }
-    text.write(visit.exchange, b"\n]}\n")?;
-    Ok(text.end(visit.exchange)?)
+    text.write(context.exchange, b"\n]}\n")?;
+    Ok(text.end(context.exchange)?)
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use web::{date, target};
 
 use super::sort::{Key, Line, Order};
 use super::{PAGE_ENTRIES, SORTED_MAX};
-use crate::http::sessions::FORM;
+use authn::sessions::FORM;
 
-/// What a visitor may do on a page.
+/// What a principal may do on a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Doing {
     /// Say who they are, and take that back.

@@ -10,29 +10,29 @@ use super::{Ends, There, brief, clear, ends, look};
 use crate::access::ResolvedPath;
 use crate::clock::now;
 use crate::http::refused::{Done, Outcome, Trouble, refuse};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 use crate::http::{dead, put};
 
 /// Levels of directories that are copied at once.
 const DEPTH_MAX: usize = 256;
 
 /// Answers it.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let ends = ends(visit, Action::Read, Action::Create)?;
-    let shallow = match visit.request().headers.get("depth").map(str::trim) {
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let ends = ends(context, Action::Read, Action::Create)?;
+    let shallow = match context.request().headers.get("depth").map(str::trim) {
         Some("0") => true,
         None => false,
         Some(other) if other.eq_ignore_ascii_case("infinity") => false,
         Some(_) => return Err(refuse(400, "COPY has Depth 0 or infinity")),
     };
-    let there = look(visit, &ends)?;
+    let there = look(context, &ends)?;
     can_come(&ends, &there)?;
-    let stayed = clear(visit, &ends, &there)?;
+    let stayed = clear(context, &ends, &there)?;
     if !stayed.is_empty() {
-        return stayed.answer(visit);
+        return stayed.answer(context);
     }
     let Ends { from, to, source, place, .. } = &ends;
-    let mut copy = Copy { visit, from: &source.0, to: &place.0, bytes: 0, stayed };
+    let mut copy = Copy { context, from: &source.0, to: &place.0, bytes: 0, stayed };
     let (from, to) = (At { reach: from, path: from.path.clone() }, At { reach: to, path: to.path.clone() });
     match there.kind {
         Kind::Dir if shallow => {
@@ -40,12 +40,12 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
             properties(&from, &to);
         }
         Kind::Dir => copy.directory(&from, &to, (&source.1, &place.1), DEPTH_MAX)?,
-        _ => copy.bytes += file(visit, &from, &to, there.replaces.is_some())?,
+        _ => copy.bytes += file(context, &from, &to, there.replaces.is_some())?,
     }
     let Copy { bytes, mut stayed, .. } = copy;
     stayed.is_partial = true;
     let status = if there.replaces.is_some() { 204 } else { 201 };
-    let done = if stayed.is_empty() { brief(visit, status) } else { stayed.answer(visit) };
+    let done = if stayed.is_empty() { brief(context, status) } else { stayed.answer(context) };
     done.map(|done| Done { bytes, ..done })
 }
 
@@ -76,7 +76,7 @@ impl At<'_> {
 
 /// A copy of a tree.
 struct Copy<'a, 'b> {
-    visit: &'a Visit<'b>,
+    context: &'a RequestContext<'b>,
     /// The exports.
     from: &'a str,
     to: &'a str,
@@ -98,14 +98,14 @@ impl Copy<'_, '_> {
             let (below, there) = (from.join(&name), to.join(&name));
             let places = (&places.0.join(&name), &places.1.join(&name));
             let may = || {
-                self.visit.may(Action::Read, self.from, places.0)?;
-                self.visit.may(Action::Create, self.to, places.1)
+                self.context.may(Action::Read, self.from, places.0)?;
+                self.context.may(Action::Create, self.to, places.1)
             };
             let stat = may().and_then(|()| stat.map_err(Trouble::from));
             let copied = stat.and_then(|stat| match stat.meta.kind {
                 Kind::Dir => self.directory(&below, &there, places, levels - 1),
-                Kind::File => file(self.visit, &below, &there, false).map(|bytes| self.bytes += bytes),
-                Kind::Symlink => symlink(self.visit, &below, &there, stat.meta.mtime),
+                Kind::File => file(self.context, &below, &there, false).map(|bytes| self.bytes += bytes),
+                Kind::Symlink => symlink(self.context, &below, &there, stat.meta.mtime),
                 Kind::Special => Ok(()),
             });
             if let Err(trouble) = copied {
@@ -116,9 +116,9 @@ impl Copy<'_, '_> {
     }
 }
 
-fn symlink(visit: &Visit<'_>, from: &At<'_>, to: &At<'_>, mtime: Timestamp) -> Outcome<()> {
+fn symlink(context: &RequestContext<'_>, from: &At<'_>, to: &At<'_>, mtime: Timestamp) -> Outcome<()> {
     let leads = from.reach.store.read_link(&from.path)?;
-    let tag = visit.web.unfinished.tag(to.reach);
+    let tag = context.web.unfinished.tag(to.reach);
     to.reach.store.make_symlink(&to.path, &leads, mtime, false, &tag).map_err(Into::into)
 }
 
@@ -130,13 +130,13 @@ fn properties(from: &At<'_>, to: &At<'_>) {
     }
 }
 
-fn file(visit: &Visit<'_>, from: &At<'_>, to: &At<'_>, replace: bool) -> Outcome<u64> {
+fn file(context: &RequestContext<'_>, from: &At<'_>, to: &At<'_>, replace: bool) -> Outcome<u64> {
     let source = from.reach.store.open(&from.path)?;
     let stat = source.stat()?;
     let size = stat.meta.size;
     put::room(&*to.reach.store, &to.path, size)?;
     let reach = ResolvedPath { path: to.path.clone(), ..to.reach.clone() };
-    let tag = visit.web.unfinished.tag(&reach);
+    let tag = context.web.unfinished.tag(&reach);
     let sink = put::Unfinished(reach.store.create(&to.path, &tag)?);
     let now = now();
     sink.0.announce(&Coming { size: Some(size), mtime: now, replace })?;

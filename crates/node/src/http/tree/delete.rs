@@ -10,47 +10,47 @@ use super::stayed::Stayed;
 use super::{brief, conditions};
 use crate::access::ResolvedPath;
 use crate::http::refused::{Outcome, Trouble, refuse, status_in_store};
-use crate::http::visit::Visit;
+use crate::http::request_context::RequestContext;
 
 /// Entries between two looks at whether the client is still there.
 const LOOK_EVERY: u32 = 64;
 
 /// Answers DELETE.
-pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(403, "the root cannot be removed")) };
-    let reach = visit.reach(Action::Remove, &export, &path)?;
-    let shown = visit.shown();
+pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
+    let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be removed")) };
+    let reach = context.reach(Action::Remove, &export, &path)?;
+    let shown = context.shown();
     if reach.path.is_root() {
         return Err(refuse(403, "the top of an export, or of what a key opens, cannot be removed"));
     }
     // Others put: what goes is what the conditions were held against.
-    let turn = visit.web.unfinished.turn(&reach);
-    conditions(visit, &reach)?;
+    let turn = context.web.unfinished.turn(&reach);
+    conditions(context, &reach)?;
     let stat = reach.store.stat(&reach.path)?;
     if stat.meta.kind != Kind::Dir {
-        if visit.target.is_dir {
+        if context.target.is_dir {
             return Err(refuse(404, format!("{shown} is no directory, as the slash at its end says")));
         }
-        visit.judge_if()?;
+        context.judge_if()?;
         reach.store.remove(&reach.path)?;
         drop(turn);
-        return brief(visit, 204);
+        return brief(context, 204);
     }
-    visit.judge_if()?;
+    context.judge_if()?;
     // A tree takes its time, and its conditions say nothing of what is below.
     drop(turn);
-    match Depth::parse(visit.request().headers.get("depth")) {
+    match Depth::parse(context.request().headers.get("depth")) {
         Ok(Depth::Infinity) => {}
         _ => return Err(refuse(400, "DELETE of a directory has Depth infinity, or none")),
     }
-    let stayed = tree(visit, &reach, &(export, path))?;
-    if stayed.is_empty() { brief(visit, 204) } else { stayed.answer(visit) }
+    let stayed = tree(context, &reach, &(export, path))?;
+    if stayed.is_empty() { brief(context, 204) } else { stayed.answer(context) }
 }
 
 /// Removes a directory with all that is in it; an export may keep those that are not empty.
-pub(super) fn tree(visit: &Visit<'_>, reach: &ResolvedPath, place: &(String, RelPath)) -> Outcome<Stayed> {
+pub(super) fn tree(context: &RequestContext<'_>, reach: &ResolvedPath, place: &(String, RelPath)) -> Outcome<Stayed> {
     let (export, path) = place;
-    if !visit.web.rules.deletes_trees(export) {
+    if !context.web.rules.deletes_trees(export) {
         if reach.store.list(&reach.path)?.next().is_some() {
             let why = format!(
                 "the directory /{export}/{path} is not empty, and this export keeps such (recursive_delete = false): remove \
@@ -62,11 +62,11 @@ pub(super) fn tree(visit: &Visit<'_>, reach: &ResolvedPath, place: &(String, Rel
         return Ok(Stayed::default());
     }
     // Asked first: what is in it does not go for a directory that stays.
-    visit.web.rules.locks.may_go_empty(export, path, &visit.shown)?;
+    context.web.rules.locks.may_go_empty(export, path, &context.shown)?;
     let Some(name) = reach.path.name() else { return Err(refuse(403, "the top of what is open stays")) };
     // No link is followed from here on, whoever puts one in the place of a directory meanwhile.
     let store = store::below_of(&reach.store, &reach.path.parent(), Reached::FreelyThenNoLink)?;
-    let mut removal = Removal { visit, place, stayed: Stayed::default(), entries: 0, broken: None };
+    let mut removal = Removal { context, place, stayed: Stayed::default(), entries: 0, broken: None };
     let removed = store::remove_tree(&*store, &RelPath::root().join(&name), &mut removal);
     let Removal { mut stayed, entries, broken, .. } = removal;
     if let Some(broken) = broken {
@@ -79,9 +79,9 @@ pub(super) fn tree(visit: &Visit<'_>, reach: &ResolvedPath, place: &(String, Rel
     }
 }
 
-/// The removal of a tree for a visitor.
+/// The removal of a tree for a principal.
 struct Removal<'a, 'b> {
-    visit: &'a Visit<'b>,
+    context: &'a RequestContext<'b>,
     place: &'a (String, RelPath),
     stayed: Stayed,
     entries: u32,
@@ -99,11 +99,11 @@ impl Removal<'_, '_> {
 impl Overseer for Removal<'_, '_> {
     fn goes_on(&mut self) -> bool {
         self.entries += 1;
-        !self.entries.is_multiple_of(LOOK_EVERY) || !self.visit.exchange.is_gone()
+        !self.entries.is_multiple_of(LOOK_EVERY) || !self.context.exchange.is_gone()
     }
 
     fn may_go(&mut self, path: &RelPath) -> store::Result<()> {
-        match self.visit.may(Action::Remove, &self.place.0, &self.in_export(path)) {
+        match self.context.may(Action::Remove, &self.place.0, &self.in_export(path)) {
             Ok(()) => Ok(()),
             Err(Trouble::Refused(_)) => {
                 Err(store::Error::io("remove", path, std::io::Error::from(std::io::ErrorKind::PermissionDenied)))

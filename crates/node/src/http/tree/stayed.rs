@@ -5,8 +5,8 @@ use web::dav::multistatus;
 use web::{Response, head, target};
 
 use crate::http::refused::{Outcome, Trouble, refuse};
+use crate::http::request_context::RequestContext;
 use crate::http::text::Text;
-use crate::http::visit::Visit;
 
 /// Places that are told of; whoever has more learns of them with the next request.
 const TOLD_MAX: usize = 1000;
@@ -49,9 +49,9 @@ impl Stayed {
     }
 
     /// The answer: a status alone where only the place itself was the trouble, else each with its own.
-    pub fn answer(self, visit: &mut Visit<'_>) -> Outcome {
+    pub fn answer(self, context: &mut RequestContext<'_>) -> Outcome {
         if let [(path, status, reason)] = self.told.as_slice()
-            && *path == visit.target.path
+            && *path == context.target.path
             && !self.is_partial
         {
             return Err(refuse(*status, reason.clone()));
@@ -64,8 +64,8 @@ impl Stayed {
         text.push_str(multistatus::close());
         let first = self.told.first().map(|(path, status, reason)| format!("/{path}: {status} {reason}"));
         let (places, first) = (self.told.len() + self.untold, first.unwrap_or_default());
-        tracing::info!(target = visit.shown(), places, first, "not all of a tree");
+        tracing::info!(target = context.shown(), places, first, "not all of a tree");
         let response = Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE);
-        Ok(Text::send(visit.exchange, response, text.as_bytes())?)
+        Ok(Text::send(context.exchange, response, text.as_bytes())?)
     }
 }

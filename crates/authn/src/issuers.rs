@@ -28,7 +28,7 @@ const AGAIN_SECONDS: i64 = 60;
 const AGAIN_WITHOUT_SECONDS: i64 = 10;
 
 /// The keys of issuers.
-pub(crate) struct Issuers {
+pub struct Issuers {
     dir: PathBuf,
     dialer: Option<Dialer>,
     known: Mutex<HashMap<String, Arc<Known>>>,

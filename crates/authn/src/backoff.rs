@@ -1,4 +1,4 @@
-//! Repeated failures are slowed down: who guesses waits longer and longer, and whoever else comes is not held up.
+//! Backoff of clients that guess: each failure to authenticate waits longer than the one before, and no other client waits with it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,12 +19,12 @@ const LONGEST: Duration = Duration::from_secs(2);
 const WAITING_MAX: usize = 128;
 /// After so long without one, failures are forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
-/// Neighbourhoods that are remembered.
+/// Client prefixes that are remembered.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// Who failed, how often and when last.
+/// Failures to authenticate, by client prefix: how many, and when the last one was.
 #[derive(Debug, Default)]
-pub(crate) struct Slow {
+pub(crate) struct Backoff {
     known: Mutex<HashMap<IpAddr, (u32, Instant)>>,
     waiting: AtomicUsize,
 }
@@ -37,8 +37,8 @@ fn wait(failures: u32) -> Duration {
     }
 }
 
-impl Slow {
-    /// How long the answer waits to somebody who has failed once more.
+impl Backoff {
+    /// How long the answer to one more failure waits.
     fn failed(&self, address: IpAddr, now: Instant) -> Duration {
         let mut known = self.known.lock();
         if known.len() >= REMEMBERED_MAX {
@@ -56,7 +56,7 @@ impl Slow {
         wait(*failures)
     }
 
-    /// Somebody showed a credential that is not good, and waits for the answer; `false` if too many wait already.
+    /// A client presented a credential that does not count: its answer waits. `false` if too many wait already.
     pub fn hold_up(&self, address: IpAddr) -> bool {
         let wait = self.failed(address, Instant::now());
         if wait.is_zero() {
@@ -70,7 +70,7 @@ impl Slow {
         has_room
     }
 
-    /// Somebody showed a good one.
+    /// A client presented a credential that counts: its failures are forgotten.
     pub fn succeeded(&self, address: IpAddr) {
         let mut known = self.known.lock();
         if !known.is_empty() {
@@ -85,17 +85,17 @@ mod tests {
 
     #[test]
     fn guessing_costs_more_and_more_and_is_forgiven() {
-        let (slow, now) = (Slow::default(), Instant::now());
+        let (backoff, now) = (Backoff::default(), Instant::now());
         let (guesser, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        let waits: Vec<Duration> = (0..20).map(|_| slow.failed(guesser, now)).collect();
+        let waits: Vec<Duration> = (0..20).map(|_| backoff.failed(guesser, now)).collect();
         assert!(waits[..FREE as usize].iter().all(Duration::is_zero), "{waits:?}");
         assert_eq!(waits[FREE as usize], FIRST);
         assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
         assert_eq!(waits[19], LONGEST);
-        assert_eq!(slow.failed(other, now), Duration::ZERO);
-        assert_eq!(slow.failed(guesser, now + FORGOTTEN_AFTER), Duration::ZERO);
-        slow.failed(guesser, now);
-        slow.succeeded(guesser);
-        assert_eq!(slow.failed(guesser, now), Duration::ZERO);
+        assert_eq!(backoff.failed(other, now), Duration::ZERO);
+        assert_eq!(backoff.failed(guesser, now + FORGOTTEN_AFTER), Duration::ZERO);
+        backoff.failed(guesser, now);
+        backoff.succeeded(guesser);
+        assert_eq!(backoff.failed(guesser, now), Duration::ZERO);
     }
 }

@@ -1,7 +1,7 @@
-//! Who has shown a browser's page a credential, so that it need not be in links: a cookie stands for it, and the node keeps the credential
-//! in memory alone.
+//! Sessions of browsers: a cookie stands for a credential that was given to a form, so that the credential need not be in links. The
+//! service keeps the credential in memory alone.
 //!
-//! A cookie counts for looking, and for this node's own forms. Everything else wants the credential itself, so that no other site can
+//! A cookie counts for reading, and for the service's own forms. Everything else wants the credential itself, so that no other site can
 //! make a browser do it.
 
 use std::collections::HashMap;
@@ -19,16 +19,16 @@ const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
 /// How long one lasts without being used.
 const LASTS: Duration = Duration::from_secs(12 * 3600);
 /// What a form is sent to: the page with this query.
-pub(crate) const FORM: &str = "form";
+pub const FORM: &str = "form";
 
 struct Session {
     credential: String,
     used: Instant,
 }
 
-/// The sessions of a node.
+/// The sessions of browsers with a service.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
+pub struct Sessions(Mutex<HashMap<String, Session>>);
 
 impl Sessions {
     fn open_ones(&self) -> MutexGuard<'_, HashMap<String, Session>> {
@@ -40,7 +40,7 @@ impl Sessions {
         if credential.len() > CREDENTIAL_BYTES_MAX {
             return None;
         }
-        let id = auth::hex(&engine::identity::random::<24>().ok()?);
+        let id = auth::hex(&random_id()?);
         let mut sessions = self.open_ones();
         sessions.retain(|_, session| session.used.elapsed() < LASTS);
         make_room(&mut sessions, OF_ONE_MAX, |session| session.credential == credential);
@@ -70,6 +70,13 @@ impl Sessions {
     }
 }
 
+/// 24 random bytes; none where the system gives none.
+fn random_id() -> Option<[u8; 24]> {
+    let mut id = [0; 24];
+    aws_lc_rs::rand::fill(&mut id).ok()?;
+    Some(id)
+}
+
 /// Of so many sessions of a kind, the one that was used least lately makes room.
 fn make_room(sessions: &mut HashMap<String, Session>, most: usize, is_meant: impl Fn(&Session) -> bool) {
     let meant = || sessions.iter().filter(|(_, session)| is_meant(session));
@@ -80,7 +87,7 @@ fn make_room(sessions: &mut HashMap<String, Session>, most: usize, is_meant: imp
 }
 
 /// Whether it is one of this node's forms: they are sent to a page, with a query that says so.
-pub(crate) fn is_form(request: &Request) -> bool {
+pub fn is_form(request: &Request) -> bool {
     let query = request.target.split_once('?').map(|(_, query)| query);
     request.method == Method::Post && query == Some(FORM) && form::has_files(&request.headers).is_some()
 }
@@ -95,7 +102,7 @@ fn name(headers: &Headers, is_secure: bool) -> String {
 }
 
 /// The field that has a browser keep a session, or forget it.
-pub(crate) fn cookie(headers: &Headers, is_secure: bool, id: Option<&str>) -> String {
+pub fn cookie(headers: &Headers, is_secure: bool, id: Option<&str>) -> String {
     let (value, age) = id.map_or(("", 0), |id| (id, LASTS.as_secs()));
     let secure = if is_secure { "; Secure" } else { "" };
     let name = name(headers, is_secure);

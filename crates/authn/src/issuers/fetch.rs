@@ -29,8 +29,8 @@ struct Metadata {
 
 /// How issuers are reached: over TLS that these authorities vouch for. Where they lie is the operator's choice.
 pub(super) fn dialer(authorities: &Arc<RootCertStore>) -> Option<Dialer> {
-    let config =
-        ClientConfig::builder_with_provider(engine::identity::provider()).with_safe_default_protocol_versions();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let mut tls = config.ok()?.with_root_certificates(Arc::clone(authorities)).with_no_client_auth();
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect: WITHIN, silence: WITHIN })

@@ -21,22 +21,22 @@ use super::Web;
 use super::callout::{Full, NOBODY, Question, Told, Verdict};
 use super::fireflies::Flying;
 use super::get::etag;
-use super::keeper::{Credential, Visitor};
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use crate::access::{ResolvedPath, check_name};
 use crate::exports::is_reserved;
 use crate::locks::Submitted;
 use crate::meters::Moving;
+use authn::{Credential, Principal};
 
 /// So much of a file goes out before it is counted.
 const COUNTED_BYTES: u64 = 1 << 20;
 
 /// A request being answered.
-pub(crate) struct Visit<'a> {
+pub(crate) struct RequestContext<'a> {
     pub web: &'a Web,
     pub exchange: &'a mut dyn Exchange,
     pub target: Target,
-    pub visitor: Visitor,
+    pub principal: Principal,
     /// Counts what moves.
     pub moving: Moving,
     /// What the field `If` says, and whether it has been judged.
@@ -46,7 +46,7 @@ pub(crate) struct Visit<'a> {
     pub shown: Submitted,
 }
 
-impl Visit<'_> {
+impl RequestContext<'_> {
     /// What was asked.
     pub fn request(&self) -> &Request {
         self.exchange.request()
@@ -71,7 +71,7 @@ impl Visit<'_> {
 
     /// Who asks.
     pub fn access(&self) -> &Access {
-        &self.visitor.access
+        &self.principal.access
     }
 
     /// The export and the path in it; none at the root.
@@ -123,27 +123,28 @@ impl Visit<'_> {
         let reach = reach.map_err(|trouble| match check_name(action, path) {
             // No other credential would help.
             Err(refusal) if by_rules => refusal.into(),
-            _ => self.unwelcome(trouble),
+            _ => self.deny(trouble),
         })?;
         // Where only the program allows, no permit says what it counts for.
         if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &reach) {
             let reason = format!("{} is a file, and what was shown counts for a directory", self.shown());
-            return Err(self.unwelcome(refuse(403, reason)));
+            return Err(self.deny(refuse(403, reason)));
         }
         Ok(reach)
     }
 
     /// A no to what was wanted: who has not said who he is is asked, who has hears that it is not enough.
-    pub fn unwelcome(&self, trouble: Trouble) -> Trouble {
-        self.web.keeper.unwelcome(&self.visitor, self.exchange.peer().ip(), trouble)
+    pub fn deny(&self, trouble: Trouble) -> Trouble {
+        let Trouble::Refused(refused) = trouble else { return trouble };
+        self.web.authenticator.deny(&self.principal, self.exchange.peer().ip(), *refused).into()
     }
 
     /// Whether an export has this name, as far as it may be told: where something is everybody's, a browser that asks for its icon
     /// must not be asked for a password.
     fn check_export(&self, export: &str) -> Outcome<()> {
-        let (rules, keeper) = (&self.web.rules, &self.web.keeper);
-        let is_told = || is_reserved(export) || keeper.has_public_data(self.exchange.peer().ip(), &rules.policy());
-        match self.visitor.is_nobody && !rules.has_export(export) && is_told() {
+        let rules = &self.web.rules;
+        let is_told = || is_reserved(export) || self.web.authenticator.has_public_data(self.exchange.peer().ip());
+        match self.principal.is_anonymous && !rules.has_export(export) && is_told() {
             true => Err(refuse(404, "there is no export of that name")),
             false => Ok(()),
         }
@@ -246,9 +247,9 @@ impl Visit<'_> {
             path: &place,
             action: word(action),
             policy: if allowed { "allows" } else { "undecided" },
-            credential: told(&self.visitor.credential),
+            credential: told(&self.principal.credential),
         };
-        let said = self.web.keeper.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question);
+        let said = self.web.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question);
         said.map_err(|Full| {
             let reason = "too many visitors are being asked about; try again later";
             Refused::new(503, reason).with("Retry-After", "5").into()

@@ -1,0 +1,114 @@
+//! The credential that a request presents: in `Authorization`, else in `?authz=`. Nothing here is checked, and nothing here is ever
+//! written down.
+
+use std::net::IpAddr;
+
+use auth::AccessKey;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use web::Request;
+use web::target::Target;
+
+/// A request, as far as authentication looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct AuthRequest<'a> {
+    /// Its method, target and fields.
+    pub request: &'a Request,
+    /// Its target, read: a credential may stand in its query.
+    pub target: &'a Target,
+    /// The address of the client.
+    pub peer: IpAddr,
+    /// It came over TLS.
+    pub is_secure: bool,
+    /// The subject of the client's certificate, where TLS checked one.
+    pub client_name: Option<&'a str>,
+    /// It reads what may be public: a credential that does not count is then no hindrance to an anonymous answer.
+    pub reads_public_data: bool,
+}
+
+/// The credential that a request presents, unchecked.
+pub enum Presented {
+    /// None.
+    Nothing,
+    /// An access key.
+    Key(AccessKey),
+    /// A JSON Web Token, or what is taken for one.
+    Token(String),
+    /// A macaroon.
+    Macaroon(String),
+    /// Something that is no credential of these kinds, and why.
+    Unknown(&'static str),
+}
+
+/// The credential that a text is.
+pub(crate) fn bearer(text: &str) -> Presented {
+    let text = text.trim();
+    if text.starts_with("lhk1_") {
+        return text.parse().map_or(
+            Presented::Unknown("the access key is damaged or incomplete; copy all of it again"),
+            Presented::Key,
+        );
+    }
+    if auth::macaroon::is_macaroon(text) {
+        Presented::Macaroon(text.to_owned())
+    } else {
+        Presented::Token(text.to_owned())
+    }
+}
+
+/// What follows a scheme, which has no case.
+fn strip<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
+    let (first, rest) = text.split_once(' ')?;
+    first.eq_ignore_ascii_case(scheme).then(|| rest.trim())
+}
+
+impl Presented {
+    /// The credential of a request.
+    pub fn of(request: &Request, target: &Target) -> Presented {
+        let headers = &request.headers;
+        if headers.all("authorization").nth(1).is_some() {
+            return Presented::Unknown("there is more than one field Authorization; show one credential");
+        }
+        let field = headers.get("authorization").map(str::trim).filter(|field| !field.is_empty());
+        let Some(field) = field else {
+            return target.authz().map_or(Presented::Nothing, |text| bearer(strip(&text, "bearer").unwrap_or(&text)));
+        };
+        of_field(field)
+    }
+}
+
+fn of_field(field: &str) -> Presented {
+    if let Some(text) = strip(field, "bearer") {
+        return bearer(text);
+    }
+    let Some(encoded) = strip(field, "basic") else {
+        return Presented::Unknown("of the schemes of Authorization, Bearer and Basic are known here");
+    };
+    // The user's name says nothing; the password is a key or a token.
+    let decoded = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    match decoded.as_deref().and_then(|pair| pair.split_once(':')) {
+        Some((_, password)) if !password.is_empty() => bearer(password),
+        _ => Presented::Unknown("Basic takes an access key or a token as the password"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields() {
+        let key = AccessKey::new([1; 8], [2; 32], auth::Fingerprint([3; 32])).expose_text();
+        let macaroon = auth::macaroon::mint(&[1; 32], "here", "u:h", &["activity:LIST".into()]);
+        let basic = |text: &str| of_field(&format!("Basic {}", STANDARD.encode(text)));
+        assert!(matches!(of_field(&format!("bEARER  {key}")), Presented::Key(_)));
+        assert!(matches!(basic(&format!("me:{key}")), Presented::Key(_)));
+        assert!(matches!(of_field(&format!("Bearer {}", &key[..40])), Presented::Unknown(_)));
+        assert!(matches!(of_field(&format!("Bearer {macaroon}")), Presented::Macaroon(_)));
+        assert!(matches!(basic(":a.b.c"), Presented::Token(_)));
+        for bad in ["Bearer", "Digest x", "Basic !", "Negotiate abc="] {
+            assert!(matches!(of_field(bad), Presented::Unknown(_)), "{bad}");
+        }
+        assert!(matches!(basic("me"), Presented::Unknown(_)) && matches!(basic("me:"), Presented::Unknown(_)));
+    }
+}

@@ -1,0 +1,66 @@
+//! Who sends a request.
+
+use std::sync::Arc;
+
+use auth::{Access, Actions, Claims, Ticket};
+
+/// Who sends a request, and what that principal may do.
+pub struct Principal {
+    /// Answers every question of authorization.
+    pub access: Access,
+    /// The request presented nothing that counts: a better credential may get a better answer.
+    pub is_anonymous: bool,
+    /// The credential that counted.
+    pub credential: Credential,
+    /// Why the credential that was presented does not count, where the request may read public data all the same.
+    pub rejected: Option<String>,
+}
+
+/// A credential that was checked, without its secret.
+#[derive(Debug)]
+pub enum Credential {
+    /// None was presented.
+    None,
+    /// An access key.
+    Key {
+        /// The id of its grant.
+        id: String,
+    },
+    /// A token.
+    Token {
+        /// Its claims.
+        claims: Box<Claims>,
+    },
+    /// A macaroon.
+    Macaroon {
+        /// Its id.
+        uuid: String,
+        /// The name of who had it made.
+        name: String,
+    },
+    /// A certificate, by TLS.
+    Certificate {
+        /// The distinguished name of its subject.
+        dn: String,
+    },
+}
+
+impl Principal {
+    /// A principal that has not been authenticated.
+    pub fn unknown() -> Principal {
+        Principal { access: no_access(), is_anonymous: true, credential: Credential::None, rejected: None }
+    }
+}
+
+impl Credential {
+    /// Whether it came in `Authorization`, so that RFC 6750 says how a refusal is told.
+    pub(crate) fn is_bearer(&self) -> bool {
+        matches!(self, Credential::Key { .. } | Credential::Token { .. } | Credential::Macaroon { .. })
+    }
+}
+
+/// Rights of an anonymous client for whom nothing is open: none.
+pub(crate) fn no_access() -> Access {
+    let (who, holder) = ("nobody".to_owned(), auth::access::GUEST.to_owned());
+    Access::Visitor(Arc::new(Ticket { who, holder, permits: Vec::new(), everywhere: Actions::NONE, expires: None }))
+}

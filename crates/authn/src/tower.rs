@@ -1,0 +1,129 @@
+//! Authentication as a layer of tower: an inner service sees requests with their [`Principal`] among the extensions, and answers none
+//! that was refused.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tower_layer::Layer;
+use tower_service::Service;
+use web::{Headers, Method, Refused, Request, target};
+
+use crate::{AuthRequest, Authenticator, Principal};
+
+/// The connection of a request. The listener enters it into the extensions of each request.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The address of the client.
+    pub peer: IpAddr,
+    /// It speaks TLS.
+    pub is_secure: bool,
+    /// The subject of the client's certificate, where TLS checked one.
+    pub client_name: Option<String>,
+}
+
+/// Authenticates the requests of the services that it is laid around.
+#[derive(Clone)]
+pub struct AuthenticateLayer(Arc<Authenticator>);
+
+impl AuthenticateLayer {
+    /// By this authenticator.
+    pub fn new(authenticator: Arc<Authenticator>) -> AuthenticateLayer {
+        AuthenticateLayer(authenticator)
+    }
+}
+
+impl<S> Layer<S> for AuthenticateLayer {
+    type Service = Authenticate<S>;
+
+    fn layer(&self, inner: S) -> Authenticate<S> {
+        Authenticate { authenticator: Arc::clone(&self.0), inner }
+    }
+}
+
+/// A service behind an [`AuthenticateLayer`].
+#[derive(Clone)]
+pub struct Authenticate<S> {
+    authenticator: Arc<Authenticator>,
+    inner: S,
+}
+
+impl<S, B, R> Service<http::Request<B>> for Authenticate<S>
+where
+    S: Service<http::Request<B>, Response = http::Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    B: Send + 'static,
+    R: From<String> + Send + 'static,
+{
+    type Response = http::Response<R>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
+        // The service that was ready answers; its clone is made ready for the next request.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let authenticator = Arc::clone(&self.authenticator);
+        let connection = request.extensions().get::<Connection>().cloned();
+        let head = head_of(&request);
+        Box::pin(async move {
+            // Issuers are asked for their keys, and clients that guess wait: no task of the runtime is held up by either.
+            let judged = tokio::task::spawn_blocking(move || authenticate(&authenticator, connection, &head)).await;
+            let panicked =
+                |_| Err(Box::new(Refused::new(500, "authentication broke off; please report it with the log")));
+            match judged.unwrap_or_else(panicked) {
+                Ok(principal) => {
+                    request.extensions_mut().insert(Arc::new(principal));
+                    inner.call(request).await
+                }
+                Err(refused) => Ok(answer(*refused)),
+            }
+        })
+    }
+}
+
+fn authenticate(
+    authenticator: &Authenticator,
+    connection: Option<Connection>,
+    head: &Request,
+) -> Result<Principal, Box<Refused>> {
+    let unknown = || Refused::new(500, "the listener says nothing of the connection of this request");
+    let Connection { peer, is_secure, client_name } = connection.ok_or_else(unknown)?;
+    let target = target::parse(&head.target).map_err(|error| Refused::new(error.status(), error.to_string()))?;
+    let client_name = client_name.as_deref();
+    let of = AuthRequest { request: head, target: &target, peer, is_secure, client_name, reads_public_data: false };
+    authenticator.authenticate(&of)
+}
+
+/// Method, target and fields. A field whose value is not text is none that authentication reads.
+fn head_of<B>(request: &http::Request<B>) -> Request {
+    let mut headers = Headers::new();
+    for (name, value) in request.headers() {
+        if let Ok(value) = value.to_str() {
+            headers.add(name.as_str(), value);
+        }
+    }
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
+    Request { method: Method::parse(request.method().as_str()), target, minor: 1, headers }
+}
+
+fn answer<R: From<String>>(refused: Refused) -> http::Response<R> {
+    let mut response = http::Response::new(R::from(refused.reason + "\n"));
+    *response.status_mut() = http::StatusCode::from_u16(refused.status).unwrap_or(http::StatusCode::FORBIDDEN);
+    let fields = refused.headers.iter().filter_map(|(name, value)| {
+        Some((http::HeaderName::try_from(name).ok()?, http::HeaderValue::try_from(value).ok()?))
+    });
+    for (name, value) in fields {
+        response.headers_mut().append(name, value);
+    }
+    let text = http::HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, text);
+    response
+}

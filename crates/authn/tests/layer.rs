@@ -1,0 +1,130 @@
+//! The layer of tower: a service with roles instead of exports is behind it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::convert::Infallible;
+use std::future::{Future, Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use auth::{AccessKey, Fingerprint, Grant, Policy, Rights};
+use authn::tower::{AuthenticateLayer, Connection};
+use authn::{Authenticator, Credentials, Issuers, Principal};
+use model::{Fault, Refusal, RelPath};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// A service that knows one key.
+struct Roles;
+
+fn key() -> AccessKey {
+    AccessKey::new([1; 8], [2; 32], Fingerprint([3; 32]))
+}
+
+impl Credentials for Roles {
+    fn policy(&self) -> Arc<Policy> {
+        Arc::new(Policy::parse("").unwrap())
+    }
+
+    fn anonymous(&self) -> Option<Rights> {
+        None
+    }
+
+    fn grant_of_key(&self, key: &AccessKey) -> Result<Grant, Refusal> {
+        match (key.id, *key.expose_secret()) {
+            ([1, ..], [2, ..]) => {
+                Ok(Grant::new(key.id, key.expose_secret(), "operator".into(), &RelPath::root(), Rights::Read, 0))
+            }
+            ([9, ..], _) => Err(Refusal::new(Fault::Local, "the keys cannot be read")),
+            _ => Err(Refusal::new(Fault::Auth, "there is no such key")),
+        }
+    }
+
+    fn is_delegated(&self, _: &Grant) -> bool {
+        false
+    }
+
+    fn macaroon_key(&self) -> Result<[u8; 32], Refusal> {
+        Ok([7; 32])
+    }
+
+    fn is_valid(&self, _: &str) -> bool {
+        true
+    }
+}
+
+/// Answers with the name of the principal.
+#[derive(Clone)]
+struct WhoAmI;
+
+impl Service<http::Request<()>> for WhoAmI {
+    type Response = http::Response<String>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<()>) -> Self::Future {
+        let principal = request.extensions().get::<Arc<Principal>>().unwrap();
+        let name = if principal.is_anonymous { "anonymous".to_owned() } else { principal.access.who() };
+        ready(Ok(http::Response::new(name)))
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<http::Response<String>, Infallible>> + Send>>;
+
+fn ask(authorization: Option<String>, connection: Option<Connection>) -> http::Response<String> {
+    let state = tempfile::tempdir().unwrap();
+    let authenticator = Authenticator::new(Arc::new(Roles), Issuers::new(state.path(), None));
+    let mut service = AuthenticateLayer::new(Arc::new(authenticator)).layer(WhoAmI);
+    let mut request = http::Request::builder().uri("/api/v1/queue?x=1");
+    if let Some(value) = authorization {
+        request = request.header("Authorization", value);
+    }
+    let mut request = request.body(()).unwrap();
+    if let Some(connection) = connection {
+        request.extensions_mut().insert(connection);
+    }
+    let answer: Answer = service.call(request);
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(answer).unwrap()
+}
+
+fn connection() -> Option<Connection> {
+    Some(Connection { peer: "192.0.2.1".parse().unwrap(), is_secure: true, client_name: None })
+}
+
+#[test]
+fn a_key_names_its_principal() {
+    let answer = ask(Some(format!("Bearer {}", key().expose_text())), connection());
+    assert_eq!(answer.status(), 200);
+    assert!(!answer.body().is_empty() && answer.body() != "anonymous", "{}", answer.body());
+}
+
+#[test]
+fn without_a_credential_the_principal_is_anonymous() {
+    let answer = ask(None, connection());
+    assert_eq!((answer.status().as_u16(), answer.body().as_str()), (200, "anonymous"));
+}
+
+#[test]
+fn what_does_not_count_is_refused_with_a_challenge() {
+    let stranger = AccessKey::new([5; 8], [6; 32], Fingerprint([3; 32])).expose_text().to_string();
+    for (shown, status) in [(stranger.as_str(), 401), ("a.b.c", 401), ("lhk1_short", 401)] {
+        let answer = ask(Some(format!("Bearer {shown}")), connection());
+        assert_eq!(answer.status(), status, "{shown}: {}", answer.body());
+        let challenges: Vec<_> = answer.headers().get_all("WWW-Authenticate").iter().collect();
+        assert!(challenges[0].to_str().unwrap().starts_with("Bearer realm=\"longhaul\", error=\"invalid_token\""));
+        assert_eq!(challenges.len(), 2, "and Basic");
+    }
+}
+
+#[test]
+fn what_the_service_cannot_find_out_is_not_the_clients_fault() {
+    let unreadable = AccessKey::new([9; 8], [2; 32], Fingerprint([3; 32])).expose_text().to_string();
+    assert_eq!(ask(Some(format!("Bearer {unreadable}")), connection()).status(), 500);
+    let answer = ask(None, None);
+    assert_eq!(answer.status(), 500);
+    assert!(answer.body().contains("says nothing of the connection"), "{}", answer.body());
+}
