@@ -12,6 +12,7 @@ mod known;
 pub mod mirrored;
 mod patience;
 mod pauses;
+mod pieces;
 pub mod s3;
 mod server;
 

@@ -10,7 +10,6 @@ mod chooser;
 mod crew;
 mod file;
 mod member;
-mod pieces;
 mod proof;
 #[cfg(test)]
 mod simulated;
@@ -27,11 +26,10 @@ use store::error::shown;
 use store::{Capabilities, Carried, Entries, Error, Result, Sink, Source, Stat, Store};
 
 use crate::dav::Dav;
+use crate::pieces::{Near, Pieces, Trouble};
 use crate::s3::S3;
 use crew::Crew;
 use proof::Proof;
-
-pub(crate) use pieces::{Flight, Pieces, Trouble};
 
 /// Sources of one set at most.
 pub const MEMBERS_MAX: usize = chooser::MEMBERS_MAX;
@@ -105,7 +103,7 @@ impl Member {
             Place::Near(store) => {
                 let source = store.open(&path)?;
                 let meta = source.stat()?.meta;
-                Ok((meta.size, Box::new(pieces::Near(source))))
+                Ok((meta.size, Box::new(Near(source))))
             }
         }
     }

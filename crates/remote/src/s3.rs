@@ -6,6 +6,7 @@
 //! Does not know: empty directories. S3 has none: a directory is there as long as something is in it, or as long as the store
 //! that made it lives.
 
+mod drive;
 pub(crate) mod fuzzing;
 mod keys;
 mod listing;
@@ -30,9 +31,10 @@ use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Wri
 use crate::failed::Failed;
 use crate::known::{Entry, Facts, Known, Told};
 use crate::server::{Means, Server};
+use drive::drive;
 use keys::Keys;
 use listing::Listing;
-use service::{Connector, drive};
+use service::Connector;
 
 /// Where a bucket is, and who one is there.
 #[derive(Clone)]

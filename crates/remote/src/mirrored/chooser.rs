@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use super::member::{Member, PIECE_MAX, PIECE_MIN};
+use crate::pieces::How;
 
 /// Members of one set.
 pub(super) const MEMBERS_MAX: usize = 16;
@@ -49,17 +50,6 @@ pub(super) struct Brought {
     pub new: Range<u64>,
     /// Questions whose answers nobody needs any more.
     pub given_up: Vec<u64>,
-}
-
-/// How a question failed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum How {
-    /// It may fare better in a while; after so many seconds, where it says so.
-    Passing(Option<f64>),
-    /// Not with this file.
-    File,
-    /// Not with this member.
-    Ever,
 }
 
 /// Bytes that nobody has been asked for yet.

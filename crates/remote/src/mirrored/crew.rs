@@ -14,17 +14,16 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::Error;
 use store::error::shown;
 
-use super::chooser::{Chooser, How, Order};
-use super::file::Whole;
-use super::pieces::{Flight, Trouble};
+use super::chooser::{Chooser, Order};
 use super::{Member, Share};
+use crate::pieces::{Flight, How, Pieces, Trouble};
 
 /// Who waits looks so often whether something is late.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Bytes that somebody waits for.
 pub(super) struct Load {
-    file: Arc<Whole>,
+    file: Arc<dyn Whole>,
     span: Range<u64>,
     filling: Mutex<Filling>,
     changed: Condvar,
@@ -88,6 +87,19 @@ pub(super) struct Crew {
     began: Instant,
     patience: Duration,
     say: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// A file that the crew fetches: all who fetch it share it.
+pub(super) trait Whole: Send + Sync {
+    /// By which the crew knows it.
+    fn id(&self) -> u64;
+
+    fn path(&self) -> &RelPath;
+
+    fn size(&self) -> u64;
+
+    /// The file at one member, opened there if it was not.
+    fn at(self: Arc<Self>, crew: &Arc<Crew>, member: usize) -> Result<Arc<dyn Pieces>, Trouble>;
 }
 
 impl Load {
@@ -156,7 +168,7 @@ impl Crew {
     }
 
     /// Bytes of a file, and who brought which of them, in order.
-    pub fn fetch(self: &Arc<Crew>, file: &Arc<Whole>, span: Range<u64>) -> Result<(Vec<u8>, Vec<Run>), Error> {
+    pub fn fetch(self: &Arc<Crew>, file: &Arc<dyn Whole>, span: Range<u64>) -> Result<(Vec<u8>, Vec<Run>), Error> {
         let len = span.end - span.start;
         let filling = Filling { bytes: vec![0; len as usize], missing: len, runs: Vec::new() };
         let (file, filling) = (Arc::clone(file), Mutex::new(filling));
@@ -167,7 +179,7 @@ impl Crew {
             if state.loads.is_empty() {
                 state.heard = Instant::now();
             }
-            state.chooser.want(id, load.file.id, span);
+            state.chooser.want(id, load.file.id(), span);
             state.loads.insert(id, Arc::clone(&load));
         }
         let done = self.wait(&load);
@@ -194,9 +206,9 @@ impl Crew {
             }
             drop(filling);
             let state = self.state();
-            let hopeless = state.chooser.is_hopeless(load.file.id);
+            let hopeless = state.chooser.is_hopeless(load.file.id());
             if hopeless || state.heard.elapsed() > self.patience {
-                return Err(none_left(&state, &load.file.path, hopeless));
+                return Err(none_left(&state, load.file.path(), hopeless));
             }
         }
     }
@@ -226,14 +238,14 @@ impl Crew {
 
     fn run(self: &Arc<Crew>, order: &Order, load: &Load, flight: &Flight) {
         let mut at = order.span.start;
-        let brought = load.file.at(self, order.member).and_then(|pieces| {
+        let brought = Arc::clone(&load.file).at(self, order.member).and_then(|pieces| {
             pieces.bring(order.span.clone(), flight, &mut |bytes| self.take(order, load, &mut at, bytes))
         });
         let trouble = match brought {
             Err(trouble) => Some(trouble),
             Ok(()) if at < order.span.end => Some(Trouble::from(Error::Server {
                 doing: "read",
-                path: shown(&load.file.path),
+                path: shown(load.file.path()),
                 fault: Fault::Peer,
                 general: false,
                 why: "it ended before all bytes came".into(),
@@ -242,7 +254,7 @@ impl Crew {
         };
         self.state().flights.remove(&order.ask);
         if let Some(trouble) = trouble {
-            self.failed(order.ask, order.member, &load.file.path, &trouble);
+            self.failed(order.ask, order.member, load.file.path(), &trouble);
         }
         self.pump();
     }

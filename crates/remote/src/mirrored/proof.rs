@@ -17,10 +17,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::error::shown;
 use store::{Error, Result};
 
-use super::crew::{Crew, Run};
-use super::file::Whole;
-use super::pieces::{Flight, Trouble};
+use super::crew::{Crew, Run, Whole};
 use crate::ahead::CHUNK_BYTES;
+use crate::pieces::{Flight, Trouble};
 
 /// What sources are asked for, what most of them keep first.
 const ASKED: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
@@ -74,7 +73,7 @@ impl Part {
     }
 
     /// Whether the first source has other bytes there; none where it cannot be asked now.
-    fn is_lie(&self, crew: &Arc<Crew>, file: &Arc<Whole>) -> Option<bool> {
+    fn is_lie(&self, crew: &Arc<Crew>, file: &Arc<dyn Whole>) -> Option<bool> {
         let truth = read(crew, file, 0, self.at..self.at + self.len.min(SAMPLE_BYTES)).ok()?;
         Some(BlockSum::of(&truth, true) != self.head)
     }
@@ -131,7 +130,7 @@ impl Proof {
     }
 
     /// Asks the sources for a digest, and compares a sample, beside the bytes: it may take a server as long to make the digest.
-    pub fn ask(self: &Arc<Proof>, crew: &Arc<Crew>, file: &Arc<Whole>) {
+    pub fn ask(self: &Arc<Proof>, crew: &Arc<Crew>, file: &Arc<dyn Whole>) {
         let mut state = self.state();
         if !matches!(state.told, Told::Unasked) {
             return;
@@ -139,7 +138,7 @@ impl Proof {
         state.told = Told::Asked;
         drop(state);
         // Who has another edition is found out before much of it is copied. Nobody waits for that: the first may be one that crawls.
-        if file.size > CHUNK_BYTES {
+        if file.size() > CHUNK_BYTES {
             let (of, file) = (Arc::clone(crew), Arc::clone(file));
             let compare = move || compare_middles(&of, &file);
             drop(std::thread::Builder::new().name("mirror-sample".into()).spawn(compare));
@@ -147,7 +146,7 @@ impl Proof {
         let (proof, of, file) = (Arc::clone(self), Arc::clone(crew), Arc::clone(file));
         let begun = std::thread::Builder::new().name("mirror-digest".into()).spawn(move || {
             let told = (0..of.members.len()).filter(|m| !of.is_doubtful(*m)).find_map(|member| {
-                let mut digests = ASKED.iter().map(|algorithm| digest_of(&of, member, &file.path, *algorithm));
+                let mut digests = ASKED.iter().map(|algorithm| digest_of(&of, member, file.path(), *algorithm));
                 digests.find_map(|digest| digest.map(|digest| Told::Digest(member, digest)))
             });
             proof.state().told = told.unwrap_or(Told::Nothing);
@@ -186,7 +185,7 @@ impl Proof {
     ///
     /// # Errors
     /// It is not that, and the file is to be read again.
-    pub fn check(&self, crew: &Arc<Crew>, file: &Arc<Whole>, sum: BlockSum) -> Result<()> {
+    pub fn check(&self, crew: &Arc<Crew>, file: &Arc<dyn Whole>, sum: BlockSum) -> Result<()> {
         let mut state = self.state();
         self.changed.wait_while_for(&mut state, |state| matches!(state.told, Told::Asked), WITHIN);
         let told = state.told;
@@ -199,7 +198,7 @@ impl Proof {
             return Ok(());
         }
         if self.state().by & !1 == 0 {
-            return of_the_first(crew, &file.path, teller, made, told);
+            return of_the_first(crew, file.path(), teller, made, told);
         }
         self.find_out(crew, file, teller, told);
         let liars = self.state().by & crew.liars();
@@ -209,40 +208,40 @@ impl Proof {
         let who = if liars == 0 { "one of the sources".to_owned() } else { names(crew, liars) };
         let than = &crew.members[teller].name;
         let why = format!("{who} has other bytes than {than}: {}", came(made, told));
-        Err(self.to_be_read_again(crew, &file.path, &why))
+        Err(self.to_be_read_again(crew, file.path(), &why))
     }
 
     /// Finds out who has other bytes than the first source: by what it brought, or by the digest that it tells.
-    fn find_out(&self, crew: &Arc<Crew>, file: &Arc<Whole>, teller: usize, told: Digest) {
+    fn find_out(&self, crew: &Arc<Crew>, file: &Arc<dyn Whole>, teller: usize, told: Digest) {
         self.compare_parts(crew, file, SEARCHED);
         let by = self.state().by;
         if teller != 0 || by & crew.liars() != 0 {
             return;
         }
         for other in (1..crew.members.len()).filter(|other| by & (1 << other) != 0) {
-            if digest_of(crew, other, &file.path, told.algorithm()).is_some_and(|digest| digest != told) {
-                accuse(crew, other, &file.path);
+            if digest_of(crew, other, file.path(), told.algorithm()).is_some_and(|digest| digest != told) {
+                accuse(crew, other, file.path());
             }
         }
     }
 
     /// No source tells a digest: samples of what each has brought are held against the first's bytes.
-    fn sample(&self, crew: &Arc<Crew>, file: &Arc<Whole>) -> Result<()> {
+    fn sample(&self, crew: &Arc<Crew>, file: &Arc<dyn Whole>) -> Result<()> {
         let all_compared = self.compare_parts(crew, file, SAMPLES);
-        self.not_lied_to(crew, &file.path)?;
-        crew.unproven(&file.path, self.state().by, all_compared);
+        self.not_lied_to(crew, file.path())?;
+        crew.unproven(file.path(), self.state().by, all_compared);
         Ok(())
     }
 
     /// Compares so many parts of each member, spread over the file. Whether all of them could be.
-    fn compare_parts(&self, crew: &Arc<Crew>, file: &Arc<Whole>, most: usize) -> bool {
+    fn compare_parts(&self, crew: &Arc<Crew>, file: &Arc<dyn Whole>, most: usize) -> bool {
         let (began, mut all) = (Instant::now(), true);
         for member in 1..crew.members.len() {
             let parts: Vec<Part> = self.state().parts.values().filter(|part| part.by == member).copied().collect();
             for part in spread(&parts, most) {
                 let is_lie = (began.elapsed() < SAMPLED_WITHIN).then(|| part.is_lie(crew, file)).flatten();
                 if is_lie == Some(true) {
-                    accuse(crew, member, &file.path);
+                    accuse(crew, member, file.path());
                     break;
                 }
                 all &= is_lie.is_some();
@@ -297,26 +296,31 @@ fn integrity(path: &RelPath, why: String) -> Error {
 }
 
 /// Bytes of one member alone.
-fn read(crew: &Arc<Crew>, file: &Arc<Whole>, member: usize, span: Range<u64>) -> std::result::Result<Vec<u8>, Trouble> {
+fn read(
+    crew: &Arc<Crew>,
+    file: &Arc<dyn Whole>,
+    member: usize,
+    span: Range<u64>,
+) -> std::result::Result<Vec<u8>, Trouble> {
     let (len, mut bytes) = ((span.end - span.start) as usize, Vec::new());
-    file.at(crew, member)?.bring(span, &Flight::default(), &mut |more| {
+    Arc::clone(file).at(crew, member)?.bring(span, &Flight::default(), &mut |more| {
         bytes.extend_from_slice(more);
         bytes.len() < len
     })?;
     if bytes.len() < len {
-        return Err(Trouble::from(integrity(&file.path, "it ended before all bytes came".into())));
+        return Err(Trouble::from(integrity(file.path(), "it ended before all bytes came".into())));
     }
     Ok(bytes)
 }
 
 /// Compares what each has in the middle of the file with what the first has there.
-fn compare_middles(crew: &Arc<Crew>, file: &Arc<Whole>) {
-    let from = (file.size / 2).min(file.size.saturating_sub(SAMPLE_BYTES));
-    let span = from..(from + SAMPLE_BYTES).min(file.size);
+fn compare_middles(crew: &Arc<Crew>, file: &Arc<dyn Whole>) {
+    let from = (file.size() / 2).min(file.size().saturating_sub(SAMPLE_BYTES));
+    let span = from..(from + SAMPLE_BYTES).min(file.size());
     let Ok(truth) = read(crew, file, 0, span.clone()) else { return };
     for member in (1..crew.members.len()).filter(|member| !crew.is_doubtful(*member)) {
         if read(crew, file, member, span.clone()).is_ok_and(|bytes| bytes != truth) {
-            accuse(crew, member, &file.path);
+            accuse(crew, member, file.path());
         }
     }
 }

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::chooser::{Chooser, How, Order};
+use super::chooser::{Chooser, Order};
+use crate::pieces::How;
 
 const MB: f64 = 1e6;
 const CHUNK: u64 = 8 << 20;

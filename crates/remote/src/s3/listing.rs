@@ -13,7 +13,7 @@ use quick_xml::Reader;
 use quick_xml::escape::unescape;
 use quick_xml::events::Event;
 
-use super::service::drive;
+use super::drive::drive;
 use crate::failed::Failed;
 use crate::known::Entry;
 

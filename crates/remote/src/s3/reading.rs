@@ -10,7 +10,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore};
 use store::Result;
 
-use super::service::drive;
+use super::drive::drive;
 use super::{S3, failed};
 use crate::ahead::{Fetch, File};
 use crate::failed::Failed;

@@ -1,12 +1,10 @@
-//! Our HTTP client in the place of the one that `object_store` would bring, and its futures without a runtime.
+//! Our HTTP client in the place of the one that `object_store` would bring.
 //!
 //! Does not know: what S3 is. Requests come signed and are sent as they are.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -23,27 +21,6 @@ use crate::server::{Asked, SETTLE, Server};
 
 /// Bytes of an answer: a chunk of a file, or a page of a listing.
 const ANSWER_BYTES: usize = 64 << 20;
-
-/// Whoever waits on this thread is woken.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Runs a future on this thread. Those of `object_store` wait for nothing but our service, which blocks.
-pub(super) fn drive<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct Connector(pub Arc<Server>);

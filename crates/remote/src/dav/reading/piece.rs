@@ -12,7 +12,7 @@ use super::Fetching;
 use crate::dav::Dav;
 use crate::failed::Failed;
 use crate::known::{Facts, Told};
-use crate::mirrored::{Flight, Pieces, Trouble};
+use crate::pieces::{Flight, Pieces, Trouble};
 use crate::server::Asked;
 
 /// Bytes that are taken from a line at a time.

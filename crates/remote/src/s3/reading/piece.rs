@@ -8,7 +8,7 @@ use model::RelPath;
 
 use super::Fetching;
 use crate::known::Told;
-use crate::mirrored::{Flight, Pieces, Trouble};
+use crate::pieces::{Flight, Pieces, Trouble};
 use crate::s3::S3;
 
 impl S3 {

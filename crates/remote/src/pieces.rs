@@ -1,4 +1,4 @@
-//! A file of one member, from which ranges are read: what is asked of every kind of store, and how that fails.
+//! A file of one source of several, from which ranges are read: what is asked of every kind of store, and how that fails.
 //!
 //! Does not know: who else is asked.
 
@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use store::error::shown;
 use store::{Error, Source};
 
-use super::chooser::How;
 use crate::failed::Failed;
 
 /// Bytes that are read from a store at a time.
@@ -22,6 +21,17 @@ const SIP_BYTES: usize = 256 << 10;
 pub(crate) trait Pieces: Send + Sync {
     /// Brings the bytes of a range, in order. Whoever takes them says whether he wants more.
     fn bring(&self, span: Range<u64>, flight: &Flight, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Trouble>;
+}
+
+/// How a question failed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum How {
+    /// It may fare better in a while; after so many seconds, where it says so.
+    Passing(Option<f64>),
+    /// Not with this file.
+    File,
+    /// Not with this member.
+    Ever,
 }
 
 /// How a member failed, and what that means for it.
@@ -101,7 +111,7 @@ impl Flight {
 }
 
 /// A file of a store that is near.
-pub(super) struct Near(pub Arc<dyn Source>);
+pub(crate) struct Near(pub Arc<dyn Source>);
 
 impl Pieces for Near {
     fn bring(&self, span: Range<u64>, _flight: &Flight, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Trouble> {
