@@ -20,8 +20,10 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use model::Algorithm;
 use model::units::BitRate;
 
+use crate::copy_defaults::limit;
+
 pub use bound::{Bound, Measure};
-pub use copy::{Checksums, Cp, checksums};
+pub use copy::Cp;
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
@@ -173,11 +175,6 @@ pub enum JobAction {
 pub struct JobId {
     /// The job's id, or the end or start of it that no other has
     pub id: String,
-}
-
-/// A limit; 0 for none.
-pub fn limit(text: &str) -> Result<BitRate, String> {
-    if text == "none" { Ok(BitRate(0)) } else { text.parse().map_err(|e: model::units::UnitError| e.to_string()) }
 }
 
 /// Hand out, list and revoke access keys.

@@ -15,11 +15,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use model::units::BitRate;
 use model::{HostPort, Locator, locator};
 use serde::Deserialize;
 
-use crate::args::{Checksums, checksums, limit};
+use crate::copy_defaults::{CopyDefaults, checksums, limit};
 use crate::failure::Failure;
 use crate::toml_file;
 
@@ -55,17 +54,6 @@ struct Node {
     limit: Option<String>,
     plain: Option<bool>,
     checksum: Option<String>,
-}
-
-/// What a copy does unless its command line says otherwise.
-#[derive(Clone, Debug, Default)]
-pub struct CopyDefaults {
-    /// The most to send.
-    pub limit: Option<BitRate>,
-    /// Payload in clear, where the node allows it.
-    pub plain: bool,
-    /// Digests of whole files.
-    pub checksum: Option<Checksums>,
 }
 
 /// A node that has a name.

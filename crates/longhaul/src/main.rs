@@ -9,12 +9,14 @@
 mod args;
 mod client_config;
 mod commands;
+mod copy_defaults;
 mod failure;
 mod known_nodes;
 mod local;
 mod own_node;
 mod printer;
 mod progress;
+mod random;
 mod reins;
 mod remote_stores;
 mod settings;

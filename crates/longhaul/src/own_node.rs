@@ -8,7 +8,8 @@ use model::RelPath;
 use node::{Export, NodeConfig};
 
 use crate::failure::Failure;
-use crate::settings::{Settings, random};
+use crate::random::random;
+use crate::settings::Settings;
 
 /// What it is to offer, and the key to it: for the export of this name, with these rights.
 pub fn prepare(

@@ -21,7 +21,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::args::Common;
-use crate::client_config::{ClientConfig, CopyDefaults};
+use crate::client_config::ClientConfig;
+use crate::copy_defaults::CopyDefaults;
 use crate::failure::Failure;
 use crate::known_nodes::KnownNodes;
 use crate::printer::Printer;
@@ -305,9 +306,4 @@ fn explain(error: Error, pinned: Option<Fingerprint>, known: Option<&KnownNodes>
             .into(),
     };
     Error::Identity { to, shown, expected, remedy }.into()
-}
-
-/// Random bytes, or the one failure there is.
-pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
-    engine::identity::random().map_err(|_| Failure::local("the system gives no random numbers"))
 }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::settings::random;
+use crate::random::random;
 
 /// What the far end is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,8 +8,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use model::units::BitRate;
 use model::{Algorithm, spec};
 
-use super::limit;
-use crate::client_config::CopyDefaults;
+use crate::copy_defaults::{Checksums, CopyDefaults, checksums, limit};
 
 /// Copy files and trees to, from or within nodes.
 ///
@@ -170,24 +169,6 @@ pub(super) fn ordered_filters(matches: &clap::ArgMatches) -> Vec<spec::Filter> {
     all.extend(of("exclude", false));
     all.sort_by_key(|(at, _)| *at);
     all.into_iter().map(|(_, filter)| filter).collect()
-}
-
-/// The checksums of a job; empty for none.
-#[derive(Debug, Clone)]
-pub struct Checksums(pub Vec<Algorithm>);
-
-/// Reads what stands behind `--checksum`.
-pub fn checksums(text: &str) -> Result<Checksums, String> {
-    if text == "none" {
-        return Ok(Checksums(Vec::new()));
-    }
-    let mut list: Vec<Algorithm> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
-    // Blocks are always guarded by CRC32C, so its digest of the whole comes for nothing.
-    if !list.contains(&Algorithm::Crc32c) {
-        list.insert(0, Algorithm::Crc32c);
-    }
-    list.dedup();
-    Ok(Checksums(list))
 }
 
 /// When an existing target counts as already there.

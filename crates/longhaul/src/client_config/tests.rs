@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 
+use model::units::BitRate;
+
 use super::*;
 
 fn config(text: &str) -> Result<ClientConfig, Failure> {

@@ -26,7 +26,7 @@ use store::{Stat, Store};
 use wire::frame::{Refusal, Totals};
 use wire::sender::Miss;
 
-use super::cp::Job;
+use super::cp::job::Job;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::progress::Display;

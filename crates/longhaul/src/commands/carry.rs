@@ -11,7 +11,8 @@ use model::locator::Place;
 use model::{Blame, v1};
 use wire::frame::{Direction, Errand, KeyProof, Open, Request};
 
-use super::cp::{Job, Peer};
+use super::cp::job::Job;
+use super::cp::peer::Peer;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::progress::Display;

@@ -2,16 +2,17 @@
 //! how the job is begun; how it goes on is the engine's.
 
 mod checks;
+pub(super) mod job;
 mod legs;
 mod memory;
 mod mirrored;
 mod near;
+pub(super) mod peer;
 mod tell;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use auth::AccessKey;
+use engine::Error;
 use engine::control::{Control, Label};
 use engine::filelist::FileList;
 use engine::history::History;
@@ -22,17 +23,15 @@ use engine::leftovers::Leftovers;
 use engine::receive::{Receiving, TargetPlace};
 use engine::scan::{SourceRoot, distinct_names};
 use engine::series::Series;
-use engine::session::{Means, Report, Session};
+use engine::session::{Means, Report};
 use engine::transfer::{Ends, Note, Transfer};
-use engine::{Error, Timeouts};
 use model::fault::{Blame, Exit, Fault};
 use model::id::JobId;
 use model::locator::Place;
-use model::spec::{self, Options, Steer};
-use model::{HostPort, Locator, RelPath, v1};
+use model::spec::Options;
+use model::{Locator, RelPath, v1};
 use parking_lot::Mutex;
 use report::receipt;
-use store::Store;
 use wire::frame::Removal;
 
 use crate::args::Cp;
@@ -45,49 +44,9 @@ use crate::reins::{self, Stable};
 use crate::remote_stores;
 use crate::remote_stores::mirrors::Mirrors;
 use crate::settings::Settings;
-use crate::ssh::{self, FarEnd, Role};
-
-/// Streams where somebody else's server is at either end: each waits for that server's answers, file by file, however short the
-/// way to the node is.
-const ABROAD_STREAMS: u32 = 16;
-
-/// Who is at the other end.
-pub enum Peer {
-    /// A node.
-    Node(HostPort),
-    /// This process's own node, for a copy from here to here.
-    Own(HostPort, AccessKey),
-    /// The far end of ssh.
-    Far(FarEnd),
-}
-
-impl Peer {
-    /// Connects and logs in.
-    pub fn connect(&self, settings: &Settings, plain: bool) -> Result<Session, Failure> {
-        let timeouts = Timeouts::default();
-        match self {
-            Peer::Node(at) => settings.connect(at, plain, timeouts),
-            Peer::Own(at, key) => settings.connect_own(at, key, timeouts),
-            Peer::Far(far) => settings.connect_far(far, plain, timeouts),
-        }
-    }
-
-    /// What was said of it, as people understand it: nobody but this process knows the port of its own node.
-    fn in_words(&self, text: &str) -> String {
-        match self {
-            Peer::Own(at, _) => text.replace(&at.to_string(), "this host"),
-            Peer::Node(_) | Peer::Far(_) => text.to_owned(),
-        }
-    }
-
-    /// Where another node finds it.
-    pub fn at(&self) -> &HostPort {
-        match self {
-            Peer::Node(at) | Peer::Own(at, _) => at,
-            Peer::Far(far) => &far.at,
-        }
-    }
-}
+use crate::ssh::{self, Role};
+use job::{Job, is_foreign, is_near};
+use peer::Peer;
 
 /// One end of a copy.
 enum End {
@@ -156,15 +115,6 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     }
 }
 
-/// Whether this process reaches it by itself: here, or on somebody else's server.
-fn is_near(locator: &Locator) -> bool {
-    matches!(locator, Locator::Local(_) | Locator::Zero(_) | Locator::Pipe | Locator::Null) || is_foreign(locator)
-}
-
-fn is_foreign(locator: &Locator) -> bool {
-    matches!(locator, Locator::Foreign { .. })
-}
-
 /// What the locators of one end have in common.
 fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<End, Failure> {
     let scattered = || Failure::usage("the sources of one copy must all be here, or all on one node or host");
@@ -221,22 +171,6 @@ fn file_list(cp: &Cp, sources: &[Locator]) -> Result<Option<FileList>, Failure> 
     list.sorted().map(Some).map_err(|refusal| Failure::usage(format!("{name}: {}", refusal.reason)))
 }
 
-/// A copy, as it was asked for.
-pub struct Job<'a> {
-    pub cp: &'a Cp,
-    pub settings: &'a Settings,
-    pub printer: &'a Printer,
-    into: bool,
-    cancel: Arc<AtomicBool>,
-    sources: &'a [Locator],
-    target: &'a Locator,
-    files: Option<FileList>,
-    /// The source, and the further ones.
-    mirrors: Option<Mirrors>,
-    /// Other people's servers at either end, by their locators, once they were opened.
-    servers: Mutex<Vec<(String, Arc<dyn Store>)>>,
-}
-
 /// The one job of a copy, for `longhaul job`.
 struct One(Control);
 
@@ -255,84 +189,6 @@ impl Stable for One {
 }
 
 impl Job<'_> {
-    /// Whether it moves nothing but zeros into nothing: people test a path that way.
-    pub fn is_test(&self) -> bool {
-        test::is_memory(self.target) && self.sources.iter().all(test::is_memory)
-    }
-
-    /// Whether somebody else's server is at either end.
-    fn is_abroad(&self) -> bool {
-        self.mirrors.is_some() || is_foreign(self.target) || self.sources.iter().any(is_foreign)
-    }
-
-    fn is_piped(&self) -> bool {
-        self.sources.contains(&Locator::Pipe) || *self.target == Locator::Pipe
-    }
-
-    /// How to treat what the job meets.
-    pub fn options(&self) -> Options {
-        Options {
-            recursive: self.cp.recursive,
-            copy_links: self.cp.copy_links,
-            into: self.into,
-            sync: spec::Sync::from(self.cp.sync),
-            no_overwrite: self.cp.no_overwrite,
-            durable: self.cp.durable,
-            checksums: self.cp.checksums().to_vec(),
-            delete: spec::Delete::said(self.cp.delete, self.cp.max_delete, self.cp.force),
-            dry_run: self.cp.dry_run,
-            owner: self.cp.owner,
-            xattrs: self.cp.xattrs,
-            wait_space: self.cp.wait_space,
-            filters: self.cp.filters.clone(),
-        }
-    }
-
-    /// The limit and the streams to begin with.
-    pub fn steer(&self) -> Steer {
-        let streams = match self.cp.streams {
-            _ if self.is_piped() => 1,
-            Some(streams) => streams,
-            None if self.is_abroad() => ABROAD_STREAMS,
-            None => 0,
-        };
-        Steer { limit_bit_s: self.cp.limit.map_or(0, |rate| rate.0), streams, paused: false }
-    }
-
-    /// Sources as typed.
-    pub fn source_names(&self) -> Vec<String> {
-        self.sources.iter().map(ToString::to_string).collect()
-    }
-
-    /// Sources, as read.
-    pub fn sources(&self) -> &[Locator] {
-        self.sources
-    }
-
-    /// The target, as read.
-    pub fn target(&self) -> &Locator {
-        self.target
-    }
-
-    /// Whether nothing is asked for that only this program can do.
-    pub fn is_simple(&self) -> bool {
-        let cp = self.cp;
-        let chosen = cp.delete || cp.dry_run || cp.durable || cp.owner || cp.xattrs || !cp.filters.is_empty();
-        let watched = cp.limit.is_some() || cp.streams.is_some() || cp.series.is_some() || cp.congestion.is_some();
-        let digests = *cp.checksums() != Options::default().checksums && *cp.checksums() != [model::Algorithm::Crc32c];
-        !chosen && !watched && !digests && self.files.is_none() && spec::Sync::from(cp.sync) != spec::Sync::Digest
-    }
-
-    /// Whether the user has ended the command.
-    pub fn cancel(&self) -> &Arc<AtomicBool> {
-        &self.cancel
-    }
-
-    /// The target as typed.
-    pub fn target_name(&self) -> String {
-        self.target.to_string()
-    }
-
     fn control(&self, id: JobId, role: &'static str) -> Control {
         let label = Label { job: id.to_string(), role, source: self.source_names(), target: self.target_name() };
         Control::new(label, self.steer(), Arc::clone(&self.cancel))

@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::args::{Grant, GrantAction, NewGrant};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::settings::{Settings, random};
+use crate::random::random;
+use crate::settings::Settings;
 
 /// One line of `grant list --json`.
 #[derive(Serialize)]

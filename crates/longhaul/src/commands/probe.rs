@@ -3,6 +3,7 @@
 mod all;
 mod check;
 mod disk;
+mod far;
 mod latency;
 mod limits;
 mod path;
@@ -25,8 +26,8 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
+pub use far::Far;
 pub use target::{Target, connect};
-pub use tcp::Far;
 
 /// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
 pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {

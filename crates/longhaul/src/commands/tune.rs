@@ -81,6 +81,11 @@ impl<'a> Sight<'a> {
         Ok(Sight::judged(host, rules, target(host, meant), Subjects::find(host, &meant.nic, disks)))
     }
 
+    /// What its kernel says of itself: its name, or its release.
+    fn kernel_says(&self, what: &str) -> Option<String> {
+        tune::host::sysctl(self.host, &format!("kernel.{what}"), None).ok()
+    }
+
     /// Looks at a host for somebody who asks from afar.
     fn asked(host: &'a dyn Host, ask: &Ask) -> Result<Sight<'a>, Failure> {
         let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;

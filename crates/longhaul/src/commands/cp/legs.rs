@@ -6,7 +6,8 @@ use std::sync::Arc;
 use model::{Locator, v1};
 use store::{Carried, Store};
 
-use super::{Job, Peer, is_foreign};
+use super::job::{Job, is_foreign};
+use super::peer::Peer;
 use crate::remote_stores::mirrors::Mirrors;
 
 /// What this host is called as the end of a leg.

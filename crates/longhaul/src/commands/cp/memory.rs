@@ -4,7 +4,7 @@ use engine::lastcopy::LastCopy;
 use engine::transfer::{Ends, Transfer};
 use model::{spec, v1};
 
-use super::Job;
+use super::job::Job;
 use crate::reins;
 
 impl Job<'_> {

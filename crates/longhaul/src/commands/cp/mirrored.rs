@@ -3,7 +3,8 @@
 use model::Locator;
 use model::fault::Exit;
 
-use super::{End, Job, ends, is_near, near};
+use super::job::{Job, is_near};
+use super::{End, ends, near};
 use crate::args::Cp;
 use crate::failure::Failure;
 use crate::printer::Printer;

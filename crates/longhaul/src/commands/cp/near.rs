@@ -9,7 +9,8 @@ use model::locator::Place;
 use model::{HostPort, Locator};
 use node::{Export, Node};
 
-use super::{Job, Peer, is_foreign};
+use super::job::{Job, is_foreign};
+use super::peer::Peer;
 use crate::failure::Failure;
 use crate::own_node;
 use crate::remote_stores;

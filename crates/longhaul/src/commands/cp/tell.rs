@@ -7,7 +7,8 @@ use report::receipt;
 use wire::FileTold;
 use wire::frame::{Outcome, Plan};
 
-use super::{Job, checks};
+use super::checks;
+use super::job::Job;
 use crate::failure::{self, Failure};
 use crate::printer::Printer;
 

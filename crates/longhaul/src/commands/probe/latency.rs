@@ -11,7 +11,7 @@ use probe::{Stop, stamp, task};
 
 use super::check::{self, Fact};
 use super::target::{Target, connect, resolve};
-use super::{Said, tcp::Far};
+use super::{Said, far::Far};
 use crate::args::{Measure, ProbeLatency};
 use crate::failure::Failure;
 use crate::printer::Printer;

@@ -7,7 +7,7 @@ use probe::tcp::scan;
 
 use super::Said;
 use super::check::Fact;
-use super::tcp::Far;
+use super::far::Far;
 use crate::args::{Measure, ProbeScan, ProbeTcp};
 use crate::failure::Failure;
 use crate::printer::Printer;

@@ -1,14 +1,12 @@
 //! `longhaul probe tcp`.
 
-use std::net::SocketAddr;
-
-use client::FarNode;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Directions, Flow, Interval, Order, Report, Way};
 use probe::Stop;
 
 use super::check::{self, Fact};
-use super::target::{Target, connect, resolve};
+use super::far::Far;
+use super::target::Target;
 use super::{Said, scan};
 use crate::args::{Measure, ProbeTcp};
 use crate::failure::Failure;
@@ -72,36 +70,6 @@ fn facts(report: &Report) -> Vec<Fact> {
     let rate = report.ways.iter().map(|way| way.rate_bit_s).min().unwrap_or(0);
     let loss = report.ways.iter().map(|way| way.resent).fold(0.0, f64::max);
     vec![(Measure::Rate, rate as f64), (Measure::Loss, loss), (Measure::Rtt, rtt.fold(0.0, f64::max))]
-}
-
-/// The other end of a test, ready.
-pub enum Far {
-    Node(Box<FarNode>),
-    Iperf3(SocketAddr),
-}
-
-impl Far {
-    /// Connects.
-    pub fn connect(target: &Target, settings: &Settings) -> Result<Far, Failure> {
-        match target {
-            Target::Node(at) => Ok(Far::Node(Box::new(connect(at, settings)?))),
-            Target::Iperf3(at) => resolve(at).map(Far::Iperf3),
-            Target::Stamp(_) => Err(Failure::usage("stamp:// is for probe latency")),
-        }
-    }
-
-    /// Runs one test.
-    pub fn test(
-        &mut self,
-        order: &Order,
-        stop: &Stop,
-        note: &mut (dyn FnMut(&Interval) + Send),
-    ) -> probe::Result<Report> {
-        match self {
-            Far::Node(node) => probe::tcp::test(order, &mut **node, stop, note),
-            Far::Iperf3(to) => probe::iperf3::test(*to, order, stop, note),
-        }
-    }
 }
 
 fn arrow(up: bool) -> &'static str {

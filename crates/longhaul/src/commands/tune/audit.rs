@@ -71,8 +71,8 @@ impl SaidHost {
             mtu_bytes: nic.mtu_bytes,
         };
         SaidHost {
-            name: kernel_says(sight, "hostname"),
-            kernel: kernel_says(sight, "osrelease"),
+            name: sight.kernel_says("hostname"),
+            kernel: sight.kernel_says("osrelease"),
             nics: sight.subjects.nics.iter().map(nic).collect(),
             disks: sight.subjects.disks.clone(),
         }
@@ -89,11 +89,6 @@ impl SaidTarget {
         let rate_bit_s = sight.rate_bit_s().map(|(rate, _)| rate);
         SaidTarget { rate_bit_s, rate_from, rtt_s: sight.target.rtt_s, role: sight.target.role.word() }
     }
-}
-
-/// Its name, or its release.
-pub fn kernel_says(sight: &Sight<'_>, what: &str) -> Option<String> {
-    tune::host::sysctl(sight.host, &format!("kernel.{what}"), None).ok()
 }
 
 /// For another host to compare: a line that says whose audit it is, then one for each finding.

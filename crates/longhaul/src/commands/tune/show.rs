@@ -9,7 +9,6 @@ use tune::rule::{Area, Confidence, Persist, Severity};
 use tune::subjects::Nic;
 
 use super::Sight;
-use super::audit::kernel_says;
 use crate::printer::Printer;
 
 /// Findings that are shown on however small a terminal.
@@ -25,8 +24,8 @@ pub fn headline(sight: &Sight<'_>) -> String {
         Some(speed) => format!("{} ({})", nic.name, BitRate(speed)),
         None => format!("{} (speed unknown)", nic.name),
     };
-    let mut parts = vec![kernel_says(sight, "hostname").unwrap_or_else(|| "this host".into())];
-    parts.extend(kernel_says(sight, "osrelease").map(|release| format!("Linux {release}")));
+    let mut parts = vec![sight.kernel_says("hostname").unwrap_or_else(|| "this host".into())];
+    parts.extend(sight.kernel_says("osrelease").map(|release| format!("Linux {release}")));
     parts.extend(sight.subjects.nics.iter().map(nic));
     parts.extend(sight.subjects.disks.iter().cloned());
     let rate = sight.rate_bit_s().map_or("an unknown rate (say --rate)".into(), |(rate, _)| BitRate(rate).to_string());

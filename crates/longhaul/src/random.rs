@@ -1,0 +1,8 @@
+//! Randomness of the system, for keys and their names.
+
+use crate::failure::Failure;
+
+/// Random bytes, or the one failure there is.
+pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    engine::identity::random().map_err(|_| Failure::local("the system gives no random numbers"))
+}
