@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use model::name::RelPath;
 
+use crate::actions::{Action, Actions};
 use crate::grant::{Grant, Rights};
 
-mod actions;
-mod denied;
+pub(crate) mod denied;
+pub(crate) mod ground;
 mod ticket;
 
-pub use actions::{Action, Actions};
 pub use denied::Denied;
+pub use ground::{Ground, Opens};
 pub(crate) use ticket::Basis;
-pub use ticket::{GUEST, Ground, Opens, Permit, Ticket};
+pub use ticket::{GUEST, Permit, Ticket};
 
 /// The authority of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 //!
 //! Each takes any bytes and must come back: no panic, and nobody is let in who was not.
 
-use crate::grant::Grants;
+use crate::grants::Grants;
+use crate::issuer::Issuer;
 use crate::key::{AccessKey, Fingerprint};
 use crate::limits::JWKS_KEYS;
 use crate::macaroon::{self, MacaroonRequest};
-use crate::policy::{DistinguishedName, Issuer, Policy};
+use crate::policy::{DistinguishedName, Policy};
 use crate::token::{self, Jwks};
 use sha2::{Digest, Sha256};
 

@@ -1,12 +1,12 @@
-//! Grants: what an operator allows to whoever holds a key. The node keeps a hash of the secret, never the secret.
+//! A grant: what an operator allows to whoever holds a key. The node keeps a hash of the secret, never the secret.
 
 pub use model::hex::encode as hex;
 use model::name::RelPath;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 
-use crate::access::{Access, Actions, Denied, Ground, Opens};
+use crate::access::ground::{Ground, Opens};
+use crate::actions::Actions;
 
 /// What a grant allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,14 +80,6 @@ pub struct Errand {
     pub delete: bool,
 }
 
-/// All grants of a state directory: the content of its `grants.toml`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grants {
-    /// The grants, oldest first.
-    #[serde(default, rename = "grant")]
-    pub list: Vec<Grant>,
-}
-
 impl Grant {
     /// A grant for a new secret.
     pub fn new(id: [u8; 8], secret: &[u8; 32], export: String, prefix: &RelPath, rights: Rights, now: i64) -> Grant {
@@ -130,57 +122,5 @@ impl Grant {
             true => Ground::at(prefix, Opens::Entry),
             false => Ground { entry: Some(target), ..Ground::at(prefix, Opens::Tree) },
         })
-    }
-}
-
-impl Grants {
-    /// The access that a key gives at this time, seconds since 1970.
-    pub fn check(&self, id: &[u8; 8], secret: &[u8; 32], now: i64) -> Result<Access, Denied> {
-        let id = hex(id);
-        let grant = self.list.iter().find(|g| g.id == id).ok_or(Denied::UnknownKey)?;
-        let hash = hex(&Sha256::digest(secret));
-        if !bool::from(hash.as_bytes().ct_eq(grant.secret_sha256.as_bytes())) {
-            return Err(Denied::UnknownKey);
-        }
-        if let Some(expires) = grant.expires.filter(|expires| *expires <= now) {
-            return Err(Denied::Expired { seconds_ago: now - expires });
-        }
-        Ok(Access::Granted(grant.clone()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn grants() -> Grants {
-        let mut grant = Grant::new([7; 8], &[9; 32], "data".into(), &RelPath::root(), Rights::Read, 100);
-        grant.expires = Some(200);
-        Grants { list: vec![grant] }
-    }
-
-    #[test]
-    fn the_right_key_at_the_right_time() {
-        assert!(grants().check(&[7; 8], &[9; 32], 199).is_ok());
-        assert_eq!(grants().check(&[7; 8], &[8; 32], 150), Err(Denied::UnknownKey));
-        assert_eq!(grants().check(&[6; 8], &[9; 32], 150), Err(Denied::UnknownKey));
-        assert_eq!(grants().check(&[7; 8], &[9; 32], 260), Err(Denied::Expired { seconds_ago: 60 }));
-        assert_eq!(Grants::default().check(&[7; 8], &[9; 32], 0), Err(Denied::UnknownKey));
-    }
-
-    #[test]
-    fn a_clock_that_is_set_changes_nothing_for_good() {
-        let grants = grants();
-        // Ahead by ages, then put right, then back to where clocks without a battery start.
-        for (now, allowed) in [(199, true), (i64::MAX, false), (199, true), (0, true), (-1, true), (200, false)] {
-            assert_eq!(grants.check(&[7; 8], &[9; 32], now).is_ok(), allowed, "at {now}");
-        }
-    }
-
-    #[test]
-    fn the_secret_is_not_kept() {
-        let kept = serde_json::to_string(&grants()).unwrap();
-        assert!(!kept.contains(&hex(&[9; 32])));
-        assert_eq!(serde_json::from_str::<Grants>(&kept).unwrap(), grants());
     }
 }

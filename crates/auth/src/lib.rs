@@ -5,17 +5,25 @@
 //! door reads files and the clock, and fetches issuers' keys. This is the boundary that a security review reads first.
 
 pub mod access;
+pub mod actions;
+mod address_prefix;
 pub mod fuzzing;
 pub mod grant;
+pub mod grants;
+pub mod issuer;
 pub mod key;
 pub mod limits;
 pub mod macaroon;
+mod mark;
 pub mod policy;
 pub mod token;
 
-pub use access::{Access, Action, Actions, Denied, Permit, Ticket};
-pub use grant::{Errand, Grant, Grants, Rights, hex};
+pub use access::{Access, Denied, Permit, Ticket};
+pub use actions::{Action, Actions};
+pub use grant::{Errand, Grant, Rights, hex};
+pub use grants::Grants;
+pub use issuer::Issuer;
 pub use key::{AccessKey, Fingerprint};
 pub use macaroon::{Held, MacaroonError, MacaroonRequest};
-pub use policy::{Issuer, Policy, PolicyError, Visitor};
+pub use policy::{Policy, PolicyError, Visitor};
 pub use token::{Claims, Jwks, TokenError};

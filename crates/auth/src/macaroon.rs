@@ -10,12 +10,12 @@ use jiff::Timestamp;
 use model::name::RelPath;
 use subtle::ConstantTimeEq;
 
-use crate::access::Actions;
+use crate::actions::Actions;
+use crate::address_prefix::prefix;
 use crate::limits::{CAVEATS, MACAROON_BYTES};
-use crate::policy::prefix;
 
 mod activity;
-mod error;
+pub(crate) mod error;
 mod issue;
 mod packet;
 mod request;

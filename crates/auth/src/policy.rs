@@ -16,16 +16,14 @@ mod judge;
 mod nat64;
 mod rule;
 
-pub(crate) use address::prefix;
 pub use address::{Addresses, ThirdParty};
 pub use dn::{DistinguishedName, DnError};
 pub use error::PolicyError;
 pub use judge::Visitor;
-pub(crate) use rule::mark;
 pub use rule::{Rule, Who};
 
-use crate::access::Actions;
-use crate::token::Profile;
+use crate::actions::Actions;
+use crate::issuer::Issuer;
 
 /// The policy of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,27 +42,6 @@ pub struct Policy {
     pub callout: Option<Callout>,
     /// Whether and for how long macaroons are given.
     pub macaroons: Macaroons,
-}
-
-/// Somebody whose tokens count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Issuer {
-    /// What rules call it.
-    pub name: String,
-    /// Its URL: the exact `iss` of its tokens.
-    pub iss: String,
-    /// What its tokens may call this node, besides the node's audiences.
-    pub audiences: Vec<String>,
-    /// The family of its tokens; none for any.
-    pub profile: Option<Profile>,
-    /// The export that its scopes are for; none where the first component of a scope's path names it.
-    pub export: Option<String>,
-    /// The exports that its scopes can name; none for all.
-    pub exports: Option<Vec<String>>,
-    /// The path below the export that its scopes are relative to.
-    pub path: RelPath,
-    /// A file with its keys, for nodes that fetch none.
-    pub jwks: Option<String>,
 }
 
 /// A program that is asked about visitors.

@@ -9,16 +9,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
 use serde::Deserialize;
 
+use crate::issuer::Issuer;
 use crate::limits::TOKEN_BYTES;
-use crate::policy::Issuer;
 
 mod claims;
-mod error;
+pub(crate) mod error;
 mod jwks;
 mod scope;
 
+pub use claims::Claims;
 pub(crate) use claims::read as claims_of;
-pub use claims::{Claims, Profile};
 pub use error::{TokenError, shown};
 pub use jwks::{Jwks, JwksError};
 pub use scope::Capability;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use model::fault::{Blame, Fault};
 
-use crate::macaroon::MacaroonError;
-use crate::token::TokenError;
+use crate::macaroon::error::MacaroonError;
+use crate::token::error::TokenError;
 
 /// A refusal, in words for the one who is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

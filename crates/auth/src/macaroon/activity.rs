@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
 
-use crate::access::Actions;
+use crate::actions::Actions;
 
 /// A set of activities (the words of dCache and XrdMacaroons).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl fmt::Debug for Activities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Action;
+    use crate::actions::Action;
 
     #[test]
     fn words_read_back() {

@@ -12,7 +12,7 @@ use super::request::MacaroonRequest;
 use super::{HOLDER, Standing, mint};
 use crate::access::{Access, Basis, Denied};
 use crate::limits::MACAROON_BYTES;
-use crate::policy::mark;
+use crate::mark::mark;
 use crate::token::shown;
 
 /// What a macaroon is made of, besides the request.

@@ -1,7 +1,7 @@
 //! What a macaroon stands on: it allows no more than its caveats say, and of that what its first holder was given by things
 //! that are still there. Written into its identifier, which is signed; does not know what the policy says now.
 
-use crate::access::Actions;
+use crate::actions::Actions;
 
 /// What the access gave of which a macaroon was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

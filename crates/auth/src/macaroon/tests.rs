@@ -5,7 +5,8 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use proptest::prelude::*;
 
 use super::*;
-use crate::access::{Access, Action, Denied};
+use crate::access::{Access, Denied};
+use crate::actions::Action;
 use crate::grant::{Grant, Rights};
 
 const SECRET: [u8; 32] = [0x5a; 32];

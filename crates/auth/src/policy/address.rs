@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv6Net};
 
 use super::nat64;
 use crate::access::Denied;
@@ -101,19 +101,6 @@ pub(super) fn is_in(prefixes: &[IpNet], address: IpAddr) -> bool {
     prefixes.iter().any(|prefix| prefix.contains(&address))
 }
 
-/// A prefix as operators write it: `192.0.2.0/24`, `2001:db8::/32`, or one address.
-pub(crate) fn prefix(text: &str) -> Option<IpNet> {
-    let net = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
-    match net {
-        // ::ffff:192.0.2.0/120 is 192.0.2.0/24: visitors are compared as v4.
-        IpNet::V6(v6) => match v6.addr().to_ipv4_mapped() {
-            Some(v4) if v6.prefix_len() >= 96 => Ipv4Net::new(v4, v6.prefix_len() - 96).ok().map(IpNet::V4),
-            _ => Some(net),
-        },
-        IpNet::V4(_) => Some(net),
-    }
-}
-
 /// Groups, and what is no address of a machine.
 fn is_nobody(address: IpAddr) -> bool {
     address.is_multicast() || matches!(address, IpAddr::V4(v4) if v4.is_broadcast() || v4.octets()[0] >= 240)
@@ -145,6 +132,7 @@ fn is_private(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address_prefix::prefix;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()

@@ -8,14 +8,16 @@ use model::name::{Name, RelPath};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::address::{Addresses, ThirdParty, prefix};
+use super::address::{Addresses, ThirdParty};
 use super::dn::DistinguishedName;
 use super::error::PolicyError;
 use super::rule::{Rule, Who};
-use super::{Callout, Issuer, Macaroons, Policy, When};
-use crate::access::Actions;
+use super::{Callout, Macaroons, Policy, When};
+use crate::actions::Actions;
+use crate::address_prefix::prefix;
+use crate::issuer::Issuer;
+use crate::issuer::Profile;
 use crate::limits::POLICY_BYTES;
-use crate::token::Profile;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]

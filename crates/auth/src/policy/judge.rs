@@ -9,13 +9,16 @@ use std::sync::Arc;
 use model::name::RelPath;
 use sha2::{Digest, Sha256};
 
+use super::Policy;
 use super::address::is_in;
 use super::dn::DistinguishedName;
-use super::rule::{Rule, Who, mark};
-use super::{Issuer, Policy};
-use crate::access::{Access, Actions, Denied, GUEST, Opens, Permit, Ticket};
+use super::rule::{Rule, Who};
+use crate::access::{Access, Denied, GUEST, Opens, Permit, Ticket};
+use crate::actions::Actions;
 use crate::grant::{Grant, Rights, hex};
+use crate::issuer::Issuer;
 use crate::macaroon::{Held, MacaroonError};
+use crate::mark::mark;
 use crate::token::{Capability, Claims, TokenError, shown};
 
 /// Somebody who comes, with what was checked of them already.

@@ -5,12 +5,11 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use model::name::RelPath;
 
-use sha2::{Digest, Sha256};
-
 use super::address::is_in;
 use super::dn::DistinguishedName;
-use crate::access::{Actions, Opens, Permit};
-use crate::grant::hex;
+use crate::access::{Opens, Permit};
+use crate::actions::Actions;
+use crate::mark::mark;
 
 /// Whom a rule is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +34,6 @@ pub enum Who {
     Dn(DistinguishedName),
     /// The holder of an access key, by the id of its grant.
     Key(String),
-}
-
-/// A short name for something, by which what was made of it finds it again.
-pub(crate) fn mark(text: &str) -> String {
-    hex(&Sha256::digest(text)[..8])
 }
 
 impl Who {

@@ -7,28 +7,8 @@ use serde_json::Value;
 
 use super::error::{TokenError, shown};
 use super::scope::{Capability, capabilities};
+use crate::issuer::{Issuer, Profile};
 use crate::limits::SKEW_SECONDS;
-use crate::policy::Issuer;
-
-/// The family of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// WLCG Common JWT Profiles 1.x.
-    Wlcg,
-    /// SciTokens 2.x.
-    SciTokens,
-}
-
-impl Profile {
-    /// The audience that means everybody.
-    fn anybody(self) -> &'static str {
-        match self {
-            Profile::Wlcg => "https://wlcg.cern.ch/jwt/v1/any",
-            Profile::SciTokens => "ANY",
-        }
-    }
-}
 
 /// What a token that was checked says.
 #[derive(Clone, Debug, PartialEq, Eq)]

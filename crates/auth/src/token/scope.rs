@@ -5,9 +5,9 @@
 
 use model::name::RelPath;
 
-use super::claims::Profile;
 use super::error::{TokenError, shown};
-use crate::access::Actions;
+use crate::actions::Actions;
+use crate::issuer::Profile;
 
 /// What a token may do below a path of its issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::access::Actions;
+use crate::actions::Actions;
+use crate::issuer::Profile;
 
 const NOW: i64 = 1_800_000_000;
 const ISS: &str = "https://issuer.example/";

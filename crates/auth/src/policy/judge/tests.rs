@@ -1,9 +1,9 @@
 //! What visitors of each kind may do under one policy.
 
 use super::*;
-use crate::access::Action;
+use crate::actions::Action;
+use crate::issuer::Profile;
 use crate::macaroon::{Activities, Birth, MacaroonRequest};
-use crate::token::Profile;
 
 const POLICY: &str = r#"
     [[issuer]]
