@@ -3,81 +3,16 @@
 use std::path::Path;
 
 use model::units::BitRate;
-use serde::Serialize;
+
+pub use crate::finding::{Finding, Status};
 
 use crate::facts;
 use crate::host::{Host, Known, Unread, sysctl};
 use crate::judge::{Judgement, judge, wanted};
 use crate::plan;
-use crate::rule::{Area, Condition, Confidence, Conflict, Means, Nature, Persist, Read, Rule, Severity};
-use crate::subjects::{Nic, Subject, Subjects};
+use crate::rule::{Condition, Means, Nature, Read, Rule, Severity};
+use crate::subjects::{Subject, Subjects};
 use crate::target::{Around, Target};
-
-/// How a rule stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// As wanted.
-    Ok,
-    /// Not as wanted.
-    Differs,
-    /// Nobody can say; `note` has the reason.
-    Unknown,
-    /// Not for this host; `note` has the reason.
-    NotApplicable,
-}
-
-/// One rule on one subject.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Finding {
-    /// The rule's id.
-    pub id: String,
-    /// Its title.
-    pub title: String,
-    /// Its area.
-    pub area: Area,
-    /// The NIC or disk; none where it is of the whole host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subject: Option<String>,
-    /// What is there; none where it could not be read.
-    pub observed: Option<String>,
-    /// What should be, in words; none where that is not known.
-    pub wanted: Option<String>,
-    /// The unit of both, where they are numbers that have one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unit: Option<String>,
-    /// What it would be set to.
-    #[serde(skip)]
-    pub value: Option<String>,
-    /// How it stands.
-    pub status: Status,
-    /// Why it is unknown or not applicable, or why what differs is left to a person.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-    /// What it costs.
-    pub severity: Severity,
-    /// Why.
-    pub why: String,
-    /// Who says so.
-    pub source: String,
-    /// How that is known.
-    pub confidence: Confidence,
-    /// Where the field disagrees.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub conflict: Option<Conflict>,
-    /// The exact command.
-    pub command: String,
-    /// How it survives a reboot.
-    pub persist: Persist,
-    /// Whether this program can change it here.
-    pub writable: bool,
-    /// By what; by a person where undo could not bring back what is there, whatever the rule says.
-    #[serde(skip)]
-    pub set: Means,
-    /// What kind of value it is.
-    #[serde(skip)]
-    pub nature: Nature,
-}
 
 /// All of a host.
 #[derive(Clone, Debug, PartialEq)]
@@ -325,9 +260,4 @@ fn holds(look: Look<'_>, condition: &Condition, subject: Subject<'_>) -> Result<
         },
         Condition::Physical => physical.clone(),
     }
-}
-
-/// A NIC that counts as the host's, where a rule of the whole host depends on one.
-pub(crate) fn of_host(nics: &[Nic]) -> Option<&Nic> {
-    nics.iter().max_by_key(|nic| nic.speed_bit_s)
 }

@@ -6,6 +6,7 @@
 mod host;
 mod interrupts;
 mod kernel;
+mod near;
 mod nic;
 mod pci;
 mod processor;
@@ -116,6 +117,12 @@ pub(crate) fn of_cpus(of: &dyn Host, path: &str) -> Known<Vec<(String, String)>>
 
 fn yes(is: bool) -> Known<String> {
     Ok(if is { "yes" } else { "no" }.to_owned())
+}
+
+/// A number in a file.
+fn number_in<T: std::str::FromStr>(of: &dyn Host, path: &Path) -> Known<T> {
+    let text = of.read(path)?;
+    text.parse().map_err(|_| Unread::Failed(format!("{} says {text:?}", path.display())))
 }
 
 /// A switch of the kernel's.

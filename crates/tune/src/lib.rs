@@ -7,6 +7,7 @@ pub mod audit;
 pub mod calc;
 pub mod compare;
 mod facts;
+mod finding;
 pub mod host;
 pub mod judge;
 pub mod plan;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{Finding, Status};
 use crate::facts;
+use crate::finding::{Finding, Status};
 use crate::host::{Host, Known, sysctl, sysctl_path};
 use crate::judge::selected;
 use crate::rule::{Means, Persist, Read, Rule, Want};

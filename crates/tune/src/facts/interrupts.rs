@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{list, nic, pci};
+use super::{list, near, pci};
 use crate::host::{Host, Known, Unread};
 
 /// Words in the names of interrupts that are of no queue: events, commands, faults, the mailbox of a virtual function, a
@@ -43,7 +43,7 @@ fn takers(of: &dyn Host, nic: &str) -> Known<Vec<Vec<u32>>> {
 /// Processors that are to take a NIC's interrupts: next to it, one thread of each core, and of more than two cores the
 /// first half: the other half is for programs, which have the same cache and are not interrupted.
 fn chosen(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
-    let mut cores = nic::local(of, nic)?;
+    let mut cores = near::local(of, nic)?;
     cores.retain(|cpu| {
         let siblings = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
         // A processor of which nobody knows siblings is a core.
@@ -91,7 +91,7 @@ pub(super) fn pinned(of: &dyn Host, nic: &str) -> Known<bool> {
 
 /// Whether all of them are taken next to the NIC.
 pub(super) fn local(of: &dyn Host, nic: &str) -> Known<bool> {
-    let near = nic::local(of, nic)?;
+    let near = near::local(of, nic)?;
     Ok(takers(of, nic)?.iter().flatten().all(|cpu| near.contains(cpu)))
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{interrupts, list, pci, processor, storage, unknown, yes};
+use super::near::{local, node};
+use super::{interrupts, number_in, pci, storage, unknown, yes};
 use crate::host::{Host, Known, Unread};
 use crate::subjects::speed_bit_s;
 
@@ -75,12 +76,6 @@ fn speed(of: &dyn Host, nic: &str) -> Known<String> {
     }
 }
 
-/// A number in a file.
-fn number<T: std::str::FromStr>(of: &dyn Host, path: &Path) -> Known<T> {
-    let text = of.read(path)?;
-    text.parse().map_err(|_| Unread::Failed(format!("{} says {text:?}", path.display())))
-}
-
 fn queue_names(of: &dyn Host, nic: &str, kind: &str) -> Known<Vec<String>> {
     Ok(of.list(&at(nic).join("queues"))?.into_iter().filter(|name| name.starts_with(kind)).collect())
 }
@@ -102,44 +97,6 @@ fn of_mask(mask: &str) -> Known<Vec<u32>> {
     Ok(cpus)
 }
 
-/// Whether the host has several memory nodes; a kernel that knows of none does not list them.
-fn has_nodes(of: &dyn Host) -> Known<bool> {
-    match processor::nodes(of) {
-        Ok(nodes) => Ok(nodes > 1),
-        Err(Unread::Absent) => Ok(false),
-        Err(why) => Err(why),
-    }
-}
-
-/// The memory node of a device; a host of one node has no other, and some hosts of several do not say.
-fn node(of: &dyn Host, device: &Path) -> Known<i64> {
-    match number(of, &device.join("numa_node"))? {
-        node if node >= 0 => Ok(node),
-        _ if !has_nodes(of)? => Ok(0),
-        _ => Err(nowhere(device)),
-    }
-}
-
-fn nowhere(device: &Path) -> Unread {
-    Unread::Failed(format!("the host does not say on which memory node {} is", device.display()))
-}
-
-/// Processors next to a NIC. A host of one node has nothing else.
-pub(super) fn local(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
-    let device = pci::device(nic);
-    match node(of, &device) {
-        Ok(_) => {}
-        Err(Unread::Absent) if !has_nodes(of)? => {}
-        Err(Unread::Absent) => return Err(nowhere(&device)),
-        Err(why) => return Err(why),
-    }
-    match of.read(&device.join("local_cpulist")) {
-        Ok(text) => list(&text),
-        Err(Unread::Absent) => list(&of.read(Path::new("/sys/devices/system/cpu/online"))?),
-        Err(why) => Err(why),
-    }
-}
-
 /// Queues that a NIC can have and that processors next to it can serve.
 pub(super) fn queues(of: &dyn Host, nic: &str) -> Known<f64> {
     let most = of.ethtool(nic, "channels.combined.max")?;
@@ -159,7 +116,7 @@ fn vlan_mtu(of: &dyn Host, nic: &str) -> Known<String> {
     for name in of.list(&at(nic))? {
         let Some(above) = name.strip_prefix("upper_") else { continue };
         if is_vlan(of, above)? {
-            let mtu = number(of, &at(above).join("mtu"))?;
+            let mtu = number_in(of, &at(above).join("mtu"))?;
             least = Some(least.map_or(mtu, |least| least.min(mtu)));
         }
     }
@@ -200,7 +157,7 @@ fn drops(of: &dyn Host, nic: &str) -> Known<String> {
     let statistics = at(nic).join("statistics");
     let there = DROPS
         .iter()
-        .map(|name| number::<u64>(of, &statistics.join(name)))
+        .map(|name| number_in::<u64>(of, &statistics.join(name)))
         .filter(|count| *count != Err(Unread::Absent));
     let counts: Vec<u64> = there.collect::<Known<_>>()?;
     match counts.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{switch, yes};
+use super::{number_in, switch, yes};
 use crate::host::{Host, Known, Unread};
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -30,17 +30,12 @@ fn cpus(of: &dyn Host) -> Known<Vec<String>> {
     Ok(of.list(Path::new(CPUS))?.into_iter().filter(is_cpu).collect())
 }
 
-fn number(of: &dyn Host, path: &Path) -> Known<u64> {
-    let text = of.read(path)?;
-    text.parse().map_err(|_| Unread::Failed(format!("{} says {text:?}", path.display())))
-}
-
 /// The largest frequency of any processor that was set, and that it could have, kHz.
 fn frequencies(of: &dyn Host) -> Known<Vec<(u64, u64)>> {
     let mut all = Vec::new();
     for cpu in cpus(of)? {
         let at = Path::new(CPUS).join(cpu).join("cpufreq");
-        match (number(of, &at.join("scaling_max_freq")), number(of, &at.join("cpuinfo_max_freq"))) {
+        match (number_in(of, &at.join("scaling_max_freq")), number_in(of, &at.join("cpuinfo_max_freq"))) {
             (Ok(set), Ok(most)) => all.push((set, most)),
             (Err(Unread::Absent), _) | (_, Err(Unread::Absent)) => {}
             (Err(why), _) | (_, Err(why)) => return Err(why),
@@ -70,7 +65,7 @@ fn turbo(of: &dyn Host) -> Known<bool> {
 /// How long the deepest sleep that is allowed takes to leave.
 fn latency(of: &dyn Host) -> Known<String> {
     let at = Path::new(CPUS).join("cpu0/cpuidle");
-    let mut longest = None;
+    let mut longest: Option<u64> = None;
     for state in of.list(&at)? {
         let at = at.join(state);
         match of.read(&at.join("disable")) {
@@ -78,7 +73,7 @@ fn latency(of: &dyn Host) -> Known<String> {
             Ok(_) | Err(Unread::Absent) => {}
             Err(why) => return Err(why),
         }
-        longest = longest.max(Some(number(of, &at.join("latency"))?));
+        longest = longest.max(Some(number_in(of, &at.join("latency"))?));
     }
     longest.map(|us| us.to_string()).ok_or(Unread::Absent)
 }
