@@ -6,6 +6,8 @@
 
 mod decode;
 mod encode;
+pub(crate) mod order;
+pub(crate) mod refusal;
 
 use model::Algorithm;
 use std::net::SocketAddr;
@@ -16,14 +18,17 @@ use model::entry::{Attributes, Kind, Meta, Timestamp};
 use model::fault::Fault;
 use model::locator::{HostPort, Place};
 use model::name::{Name, RelPath};
-use model::spec::{Options, Steer, Step};
+use model::spec::{Steer, Step};
 use model::v1;
 
 use crate::join::SessionId;
 use crate::mover::{Lend, Loan, Word};
 
+pub use crate::record::Suite;
 pub use decode::{FrameBuffer, decode};
 pub use encode::encode;
+pub use order::{Direction, JobName, Open};
+pub use refusal::Refusal;
 
 /// Length of a frame's head: length, type, flags.
 pub const HEAD_BYTES: usize = 6;
@@ -31,15 +36,6 @@ pub const HEAD_BYTES: usize = 6;
 /// The longest time among the facts about a stream, µs: 35 years. Up to here a time in seconds, as a float, gives back
 /// the very microseconds it was made of.
 const MICROS_MAX: u64 = 1 << 50;
-
-/// Why something was refused or failed, in the words that the other end shows to its user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Whose fault, from the view of the one who says it.
-    pub fault: Fault,
-    /// One sentence: what, where and the remedy.
-    pub reason: String,
-}
 
 /// The secret half of an access key.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,15 +50,6 @@ impl std::fmt::Debug for KeyProof {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyProof").field("id", &self.id).finish_non_exhaustive()
     }
-}
-
-/// How a record's bytes are protected on a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suite {
-    /// AES-128-GCM.
-    Aes128Gcm,
-    /// ChaCha20-Poly1305, for processors without AES.
-    ChaCha20Poly1305,
 }
 
 /// A question outside of any job.
@@ -99,9 +86,6 @@ pub enum Request {
     Probe(String),
 }
 
-/// A job's id (a UUID).
-pub type JobName = [u8; 16];
-
 /// A job that a node carries to another: third-party copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errand {
@@ -134,34 +118,6 @@ pub struct Listed {
     pub digests: Vec<Digest>,
     /// What kept a digest from being made.
     pub failure: Option<Refusal>,
-}
-
-/// Which way a job's bytes go, seen from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Client to node.
-    Push,
-    /// Node to client.
-    Pull,
-}
-
-/// A job's order, from the client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
-    /// The job's id.
-    pub job: JobName,
-    /// Which way.
-    pub direction: Direction,
-    /// Push: the one target. Pull: the sources.
-    pub places: Vec<Place>,
-    /// How to treat what it meets.
-    pub options: Options,
-    /// Congestion control the client asks the node's sockets to use.
-    pub congestion: Option<String>,
-    /// The limit, streams and pause to begin with.
-    pub steer: Steer,
-    /// Not all of the source but what [`Frame::Files`] names, which follow.
-    pub listed: bool,
 }
 
 /// What an offered entry is.

@@ -22,6 +22,7 @@ pub mod ledger;
 pub mod limits;
 pub mod liveness;
 pub mod mover;
+mod range;
 pub mod receiver;
 pub mod record;
 pub mod sender;

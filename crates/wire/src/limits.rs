@@ -36,6 +36,8 @@ pub const RECORDS_UNACKNOWLEDGED_MAX: usize = 65_536;
 pub const LEDGER_SPANS_MAX: usize = 1 << 20;
 /// Times one block may arrive damaged before the job is given up.
 pub const BAD_BLOCKS_MAX: u64 = 1024;
+/// How many misses are kept by name; the rest is counted.
+pub const MISSES_NAMED_MAX: usize = 1000;
 /// Streams in one session.
 pub const STREAMS_MAX: u32 = 1024;
 /// Addresses that a node advertises: paths of one job.

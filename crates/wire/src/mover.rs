@@ -8,10 +8,11 @@ use std::net::SocketAddr;
 use model::checksum::BlockSum;
 use model::name::RelPath;
 
-use crate::frame::{Open, Refusal, Suite};
+use crate::frame::order::Open;
+use crate::frame::refusal::Refusal;
 use crate::join::SessionId;
-use crate::record::Part;
-use crate::sender::{Built, Range};
+use crate::range::{Built, Range};
+use crate::record::{Part, Suite};
 
 /// A bit of a built part: its checksum is the file's.
 pub(crate) const WHOLE: u64 = 1;

@@ -31,6 +31,15 @@ const MAGIC: [u8; 2] = *b"LR";
 const FLAG_HOLE: u32 = 1;
 const FLAG_WHOLE: u32 = 2;
 
+/// How a record's bytes are protected on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// AES-128-GCM.
+    Aes128Gcm,
+    /// ChaCha20-Poly1305, for processors without AES.
+    ChaCha20Poly1305,
+}
+
 /// One range of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {

@@ -14,7 +14,7 @@ mod told;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use model::checksum::{BlockSum, Digest};
+use model::checksum::Digest;
 use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
 use model::{Algorithm, Progress};
@@ -28,24 +28,9 @@ use crate::told::Told;
 use open::OpenDirs;
 use say::attribute_bytes;
 
-pub use deal::{Order, Range};
-
-/// A record that was built for a stream: what it covers, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Built {
-    /// The file.
-    pub file: u64,
-    /// Where the range starts.
-    pub offset: u64,
-    /// How long it is.
-    pub len: u64,
-    /// Its checksum.
-    pub sum: BlockSum,
-    /// A hole: nothing of it was carried.
-    pub hole: bool,
-    /// The part is marked as the whole file, so that its checksum is the file's.
-    pub whole: bool,
-}
+pub use crate::limits::MISSES_NAMED_MAX;
+pub use crate::range::{Built, Range};
+pub use deal::Order;
 
 /// Something that did not make it, for the receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +40,6 @@ pub struct Miss {
     /// Why.
     pub refusal: Refusal,
 }
-
-/// How many misses are kept by name; the rest is counted.
-pub const MISSES_NAMED_MAX: usize = 1000;
 
 #[derive(Debug)]
 struct Item {

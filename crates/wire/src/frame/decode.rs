@@ -21,11 +21,11 @@ use super::{
 };
 use crate::codec::Reader;
 use crate::error::WireError;
+use crate::limits::MISSES_NAMED_MAX;
 use crate::limits::{
     ADDRESSES_MAX, FILTERS_MAX, FRAME_BYTES_MAX, LINEAGE_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX, TOLD_BYTES_MAX,
     XATTR_BYTES_MAX, XATTRS_MAX,
 };
-use crate::sender::MISSES_NAMED_MAX;
 
 use accounts::{account, address, facts};
 

@@ -4,7 +4,8 @@ use model::name::RelPath;
 
 use super::Receiver;
 use crate::frame::Refusal;
-use crate::sender::{MISSES_NAMED_MAX, Miss};
+use crate::limits::MISSES_NAMED_MAX;
+use crate::sender::Miss;
 
 impl Receiver {
     /// A failure that is no entry's outcome.

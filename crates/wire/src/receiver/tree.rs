@@ -12,7 +12,7 @@ use crate::error::WireError;
 use crate::frame::{Entry, Offered, Outcome, Refusal, UNKNOWN_SIZE};
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::sender::MISSES_NAMED_MAX;
+use crate::limits::MISSES_NAMED_MAX;
 
 /// Failed files remembered, so that a later link to one of them fails too. Beyond, all later links fail.
 const FAILED_FILES_MAX: usize = 1 << 20;

@@ -7,43 +7,12 @@
 use std::collections::VecDeque;
 
 use model::checksum::{BlockSum, Digest};
-use model::entry::Timestamp;
 use model::fault::Fault;
-use model::name::RelPath;
 
 use super::{FileSend, Item, Phase, Sender};
 use crate::frame::{Claim, Refusal, UNKNOWN_SIZE};
 use crate::limits::{BLOCK_BYTES, PACK_BYTES, PACK_FILES_MAX, RECORDS_UNACKNOWLEDGED_MAX};
-
-/// A range of a file to read, and all that is needed to read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// The file's id.
-    pub file: u64,
-    /// Which source it belongs to.
-    pub source: u32,
-    /// Its path below that source's root.
-    pub path: RelPath,
-    /// The size it had when it was offered; [`UNKNOWN_SIZE`] for a pipe.
-    pub size: u64,
-    /// The modification time it had when it was offered.
-    pub mtime: Timestamp,
-    /// Its last change of any kind when it was offered, where that is known. It never travels.
-    pub changed: Option<Timestamp>,
-    /// Where to start.
-    pub offset: u64,
-    /// How much; for a pipe, at most.
-    pub len: u64,
-    /// Nothing of the file is left to deal after this.
-    pub last: bool,
-}
-
-impl Range {
-    /// Whether this range is the whole file.
-    pub fn is_whole(&self) -> bool {
-        self.offset == 0 && self.len == self.size
-    }
-}
+use crate::range::Range;
 
 /// Work for a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

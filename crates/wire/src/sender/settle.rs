@@ -1,9 +1,9 @@
 //! What the receiver says, and what follows from it.
 
-use super::{MISSES_NAMED_MAX, Miss, Phase, ScanEnd, Sender};
+use super::{Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
 use crate::frame::{Claim, Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
-use crate::limits::BAD_BLOCKS_MAX;
+use crate::limits::{BAD_BLOCKS_MAX, MISSES_NAMED_MAX};
 
 impl Sender {
     /// A message from the receiver. Those of the session (pings, aborts) are the caller's.

@@ -5,8 +5,8 @@ use model::checksum::BlockSum;
 use super::{Reader, Result, WireError, address, list, open, refusal, stream_id, suite};
 use crate::limits::{FRAME_BYTES_MAX, PATHS_MAX, RECORD_PARTS_MAX, STREAMS_MAX};
 use crate::mover::{Answer, Ask, HOLE, Here, Lend, Loan, WHOLE, Word};
+use crate::range::{Built, Range};
 use crate::record::Part;
-use crate::sender::{Built, Range};
 
 pub(super) fn loan(r: &mut Reader) -> Result<Loan> {
     Ok(Loan { at: address(r)?, session: r.array("a session's id")? })

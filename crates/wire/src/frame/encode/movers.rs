@@ -4,8 +4,8 @@ use model::checksum::BlockSum;
 
 use super::{Writer, address, list, open, refusal, suite};
 use crate::mover::{Answer, Ask, HOLE, Lend, Loan, WHOLE, Word};
+use crate::range::{Built, Range};
 use crate::record::Part;
-use crate::sender::{Built, Range};
 
 pub(super) fn loan(w: &mut Writer, loan: &Loan) {
     address(w, &loan.at);
