@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::scenario::Job;
+use crate::job::Job;
 
 /// Longhaul with its payload in clear, as all peers have it.
 pub const LONGHAUL: &str = "Longhaul";

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::scenario::Data;
+use crate::job::Data;
 
 /// How many files of a tree share a directory.
 pub const FILES_PER_DIRECTORY: u64 = 1_000;

@@ -11,8 +11,9 @@ use anyhow::{Context, Result, ensure};
 use crate::account::{Accounts, machine_busy_s, reset_peak};
 use crate::contestant::{Contestant, Order, Role, missing};
 use crate::data;
+use crate::job::Job;
 use crate::process::{Jobs, OutOfPatience, Server, Watch, free_port};
-use crate::scenario::{Job, Medium, Scenario};
+use crate::scenario::{Medium, Scenario};
 use crate::statistics::median;
 use crate::target::Figures;
 

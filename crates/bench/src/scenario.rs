@@ -1,9 +1,8 @@
 //! What is moved, where, and what Longhaul wants to reach there. Values only: how a contestant moves something is the
 //! contestant's, how it is run is `round`'s.
 
-use std::path::PathBuf;
-
 use crate::contestant::{BARE_LOOP, FDT, GRIDFTP_TUNED, IPERF3, LONGHAUL, SEALED, longhaul};
+use crate::job::Data;
 use crate::target::{Against, Limit, Measure, Target};
 
 /// Where sources and targets rest.
@@ -15,46 +14,6 @@ pub enum Medium {
     Tmpfs,
     /// No file at all: zeros into nothing.
     Memory,
-}
-
-/// What is moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data {
-    /// One file.
-    File {
-        /// Its size.
-        bytes: u64,
-    },
-    /// Directories of a thousand files.
-    Tree {
-        /// How many files.
-        files: u64,
-        /// Size of each.
-        bytes_each: u64,
-    },
-    /// Zeros, from memory to memory.
-    Zeros {
-        /// How many.
-        bytes: u64,
-    },
-}
-
-impl Data {
-    /// All of it.
-    pub fn bytes(self) -> u64 {
-        match self {
-            Data::File { bytes } | Data::Zeros { bytes } => bytes,
-            Data::Tree { files, bytes_each } => files * bytes_each,
-        }
-    }
-
-    /// How many files.
-    pub fn files(self) -> u64 {
-        match self {
-            Data::Tree { files, .. } => files,
-            Data::File { .. } | Data::Zeros { .. } => 1,
-        }
-    }
 }
 
 /// One thing to be done by everybody.
@@ -72,30 +31,6 @@ pub struct Scenario {
     pub jobs: u32,
     /// What Longhaul wants to reach.
     pub targets: Vec<Target>,
-}
-
-/// One job of one contestant: what it needs to know to make its command.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// What is moved.
-    pub data: Data,
-    /// The file or directory to be moved.
-    pub source: PathBuf,
-    /// The directory that servers show.
-    pub root: PathBuf,
-    /// An empty directory below it, made for this job.
-    pub target: PathBuf,
-    /// The contestant's own files: configuration, state, logs.
-    pub state: PathBuf,
-    /// Where its server listens.
-    pub port: u16,
-}
-
-impl Job {
-    /// The target directory below the root.
-    pub fn below(&self) -> String {
-        self.target.strip_prefix(&self.root).unwrap_or(&self.target).display().to_string()
-    }
 }
 
 const KIB: u64 = 1 << 10;

@@ -9,9 +9,10 @@ use bench::account::Accounts;
 use bench::contestant::longhaul::Longhaul;
 use bench::contestant::reference::Cp;
 use bench::contestant::{Contestant, Order, Role};
+use bench::job::{Data, Job};
 use bench::namespace;
 use bench::round::Course;
-use bench::scenario::{Data, Job, Medium, Scenario};
+use bench::scenario::{Medium, Scenario};
 
 /// Says that it copied, and made an empty directory.
 struct Liar;

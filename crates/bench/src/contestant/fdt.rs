@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::{Contestant, FDT, Order, Role};
-use crate::scenario::{Data, Job};
+use crate::job::{Data, Job};
 
 /// FDT.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::{Contestant, GRIDFTP_TUNED, Order, Role};
-use crate::scenario::{Data, Job};
+use crate::job::{Data, Job};
 
 /// GridFTP.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::{Contestant, IPERF3, Order, Role};
-use crate::scenario::{Data, Job};
+use crate::job::{Data, Job};
 
 /// iperf3.
 #[derive(Clone, Copy, Debug)]

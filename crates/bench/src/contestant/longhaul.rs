@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::{Contestant, LONGHAUL, Order, Role, SEALED};
-use crate::scenario::{Data, Job};
+use crate::job::{Data, Job};
 
 /// Longhaul, pushing to a node.
 #[derive(Clone, Debug)]

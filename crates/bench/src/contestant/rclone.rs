@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::{Contestant, Order, Role};
-use crate::scenario::{Data, Job};
+use crate::job::{Data, Job};
 
 /// rclone.
 #[derive(Clone, Copy, Debug)]

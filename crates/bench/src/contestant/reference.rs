@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::{BARE_LOOP, Contestant, Order, Role};
 use crate::data::file_name;
-use crate::scenario::{Data, Job};
+use crate::job::{Data, Job};
 
 /// `cp`.
 #[derive(Clone, Copy, Debug)]

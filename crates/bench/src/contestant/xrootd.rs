@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{Contestant, Order, Role};
-use crate::scenario::{Data, Job};
+use crate::job::{Data, Job};
 
 /// XRootD.
 #[derive(Clone, Copy, Debug)]

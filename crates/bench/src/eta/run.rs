@@ -14,8 +14,8 @@ use lab::{Lab, Scenario};
 
 use super::runs::{Load, Planned};
 use crate::data;
+use crate::job::Data;
 use crate::process::Held;
-use crate::scenario::Data;
 
 /// How long a run may take.
 const RUN_MAX: Duration = Duration::from_secs(180);

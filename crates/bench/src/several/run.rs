@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 use lab::{Lab, Scenario};
 
 use crate::data;
+use crate::job::Data;
 use crate::process::Held;
-use crate::scenario::Data;
 
 /// How long a run may take.
 const RUN_MAX: Duration = Duration::from_secs(240);
