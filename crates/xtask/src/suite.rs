@@ -7,6 +7,7 @@
 
 pub mod budget;
 pub(crate) mod build;
+pub(crate) mod checks;
 pub mod conclusion;
 mod process;
 mod queue;
@@ -17,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::check;
 use budget::{Budget, Pool};
 use conclusion::Conclusion;
 
@@ -113,8 +113,8 @@ pub struct Outcome {
 pub fn run(request: &Request) -> Result<()> {
     let mut skipped = Vec::new();
     if *request == Request::default() {
-        check::format()?;
-        skipped = check::dependencies()?;
+        checks::format()?;
+        skipped = checks::dependencies()?;
     }
     run_after(request, skipped)
 }

@@ -5,10 +5,12 @@
 
 pub mod arrows;
 mod budgets;
+mod circles;
 mod links;
 mod markdown;
 mod names;
 mod papers;
+mod paths;
 mod picture;
 mod quotes;
 mod shape;
@@ -76,6 +78,7 @@ pub type Rule = (&'static str, fn(&Tree) -> Result<Vec<Breach>>);
 /// All rules.
 pub const RULES: &[Rule] = &[
     ("arrows_point_down", arrows::check),
+    ("modules_have_no_circles", circles::check),
     ("files_open_with_their_purpose", shape::openings),
     ("files_are_short", shape::file_lengths),
     ("functions_are_short", shape::function_lengths),

@@ -27,6 +27,7 @@ macro_rules! rules {
 
 rules! {
     arrows_point_down
+    modules_have_no_circles
     files_open_with_their_purpose
     files_are_short
     functions_are_short

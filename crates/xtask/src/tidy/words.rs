@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use super::text::{Source, is_word, words};
+use super::paths::paths;
+use super::text::{Source, words};
 use super::{Breach, Tree};
 
 /// Crates that never see a clock, a file, a socket, a thread or chance: all of it comes in as arguments.
@@ -70,62 +71,6 @@ fn world_of(path: &str) -> Option<&'static str> {
         ["tokio", ..] => Some("what a runtime does"),
         ["rand" | "getrandom", _, ..] => Some("chance"),
         _ => None,
-    }
-}
-
-/// All paths of a file with their lines; groups such as `std::{fs, time::Instant}` are spelled out.
-fn paths(source: &Source) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    // The prefixes of the groups that are open, and the path that is being read.
-    let (mut groups, mut path) = (Vec::<String>::new(), String::new());
-    for (line, code, _) in source.lines() {
-        let mut rest = code;
-        while let Some(c) = rest.chars().next() {
-            let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
-            if !word.is_empty() {
-                if !path.is_empty() && !path.ends_with("::") {
-                    found.push((line, std::mem::take(&mut path)));
-                }
-                path.push_str(word);
-                rest = &rest[word.len()..];
-            } else if let Some(after) = rest.strip_prefix("::") {
-                path.push_str("::");
-                rest = after;
-            } else {
-                rest = &rest[c.len_utf8()..];
-                close(c, line, &mut groups, &mut path, &mut found);
-            }
-        }
-        if !path.is_empty() && !path.ends_with("::") {
-            end_path(line, &groups, &mut path, &mut found);
-        }
-    }
-    found
-}
-
-fn end_path(line: usize, groups: &[String], path: &mut String, found: &mut Vec<(usize, String)>) {
-    let whole = groups.concat() + &std::mem::take(path);
-    found.push((line, whole.trim_start_matches("::").to_string()));
-}
-
-/// What a character that is part of no path does to the path before it.
-fn close(c: char, line: usize, groups: &mut Vec<String>, path: &mut String, found: &mut Vec<(usize, String)>) {
-    match c {
-        // A group, if the path goes on; otherwise a block, which has no prefix.
-        '{' => {
-            if !path.ends_with("::") && !path.is_empty() {
-                end_path(line, groups, path, found);
-            }
-            groups.push(std::mem::take(path));
-        }
-        _ => {
-            if !path.is_empty() {
-                end_path(line, groups, path, found);
-            }
-            if c == '}' {
-                groups.pop();
-            }
-        }
     }
 }
 
