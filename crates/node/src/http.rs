@@ -7,6 +7,7 @@ mod api;
 mod callout;
 mod copy;
 mod dead;
+mod etag;
 mod fireflies;
 mod flows;
 mod forms;

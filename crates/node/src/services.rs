@@ -1,25 +1,13 @@
-//! What a node does for its guests: transfers, tests, digests, numbers; and the answers that sessions of the native protocol need.
+//! What a node does for its clients: transfers, tests, digests, numbers.
 
 mod notes;
 mod numbers;
 
-use model::Refusal;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::Access;
-use engine::budget::{Budget, Part};
-use engine::control::Control;
-use engine::history::History;
-use engine::movers::Peers;
-use engine::node::{Asker, Event, Gate, Host, Said};
-use engine::path_shares::PathShares;
-use engine::receive::TargetPlace;
-use engine::scan::SourceRoot;
-use model::fault::Fault;
-use model::locator::Place;
-use wire::frame::{Direction, KeyProof, Open, Request};
-use wire::join::SessionId;
+use engine::budget::Budget;
+use model::Refusal;
 
 pub(crate) use self::numbers::user;
 use crate::access::AccessControl;
@@ -29,7 +17,6 @@ use crate::digests::Digests;
 use crate::jobs::Jobs;
 use crate::meters::Meters;
 use crate::nics::Nics;
-use crate::questions;
 use crate::registry::Registry;
 use crate::shutdown::Shutdown;
 use crate::test_orders::TestOrders;
@@ -104,77 +91,5 @@ impl Services {
     /// How this host stands, where the node tells.
     pub fn audit(&self, access: &Access, ask: &model::v1::tune::Ask) -> Result<Vec<String>, Refusal> {
         self.tests.audit(self.access.audit(), access, ask)
-    }
-}
-
-impl Host for Services {
-    fn login(&self, key: Option<&KeyProof>, peer: SocketAddr) -> Result<Access, Refusal> {
-        let let_in = self.access.let_in(key, peer.ip());
-        let_in.inspect_err(|refusal| self.turned_away(peer, refusal))
-    }
-
-    fn still_stands(&self, access: &Access) -> Result<(), Refusal> {
-        self.access.session_stands(access)
-    }
-
-    fn open_gate(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {
-        self.registry.open(session, gate)
-    }
-
-    fn memory(&self, access: &Access) -> Part {
-        self.memory.part(access.holder())
-    }
-
-    fn path_shares(&self) -> Option<PathShares> {
-        Some(self.access.path_shares())
-    }
-
-    fn history(&self) -> Option<History> {
-        Some(self.access.history())
-    }
-
-    fn allows_plain(&self) -> bool {
-        self.access.allows_plain()
-    }
-
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.access.addresses()
-    }
-
-    fn movers(&self) -> Option<Arc<Peers>> {
-        self.access.movers()
-    }
-
-    fn source(&self, access: &Access, place: &Place) -> Result<SourceRoot, Refusal> {
-        self.access.source(access, place)
-    }
-
-    fn target(&self, access: &Access, order: &Open, tag: &str) -> Result<TargetPlace, Refusal> {
-        self.access.target(access, order, tag)
-    }
-
-    fn begin(&self, access: &Access, order: &Open, control: &Control) -> Result<Box<dyn Send>, Refusal> {
-        let role = if order.direction == Direction::Push { "receive" } else { "send" };
-        let held = self.jobs.begin(order.job, role, access.holder(), control)?;
-        // Out of the numbers first: whoever comes after it may be told them.
-        Ok(Box::new((self.meters.job(user(access), control, role == "receive"), held)))
-    }
-
-    fn ask(&self, asker: Asker<'_>, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
-        if asker.access.grant().is_some_and(|grant| grant.errand.is_some() || self.access.is_delegated(grant)) {
-            return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
-        }
-        match request {
-            Request::Probe(ask) => {
-                let access = asker.access;
-                let directory = |place: &str| self.access.testing_ground(access, place);
-                self.tests.answer(asker, ask, (&directory, self.access.audit()), emit)
-            }
-            other => questions::answer(self, &asker, other, emit),
-        }
-    }
-
-    fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
-        self.write_down(peer, access, event);
     }
 }

@@ -6,10 +6,11 @@ use auth::Action;
 use model::{Kind, RelPath};
 use serve::Length;
 use store::{Source, Stat};
-use web::conditions::{Conditions, Current, ETag, Verdict};
+use web::conditions::{Conditions, Current, Verdict};
 use web::range::{self, Asked, ContentRange, Multipart, Span};
 use web::{Headers, Method, Request, Response, date};
 
+use super::etag::etag;
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::request_context::RequestContext;
 use super::{now, page, want_digest};
@@ -21,11 +22,6 @@ const SHOWN_ONLY: &str = "sandbox; default-src 'none'; img-src 'self'; media-src
 
 /// From here on a body is better off without HTTP/2, which cuts it into frames and counts windows.
 const BULK_BYTES: u64 = 8 << 20;
-
-/// The tag of a file's content, as far as its facts tell.
-pub(crate) fn etag(stat: &Stat) -> ETag {
-    ETag::of_file(stat.identity.1, stat.meta.size, stat.meta.mtime)
-}
 
 /// What there is, for conditions.
 pub(crate) fn current(stat: &Stat) -> Current {

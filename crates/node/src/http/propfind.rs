@@ -7,7 +7,8 @@ use store::{Stat, Store};
 use web::dav::{self, Ask, Depth, Quota, Resource, multistatus};
 use web::{Response, target};
 
-use super::get::{self, etag};
+use super::etag::etag;
+use super::get;
 use super::refused::{Outcome, Refused, refuse};
 use super::request_context::RequestContext;
 use super::text::Text;

@@ -19,8 +19,8 @@ use web::{Headers, Method, Request};
 
 use super::Web;
 use super::callout::{Full, NOBODY, Question, Told, Verdict};
+use super::etag::etag;
 use super::fireflies::Flying;
-use super::get::etag;
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use crate::access::{ResolvedPath, check_name};
 use crate::exports::is_reserved;

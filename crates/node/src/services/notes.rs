@@ -22,7 +22,7 @@ fn outcome(fault: Fault) -> &'static str {
 
 impl Services {
     /// Somebody was not let in.
-    pub(super) fn turned_away(&self, peer: SocketAddr, refusal: &Refusal) {
+    pub(crate) fn turned_away(&self, peer: SocketAddr, refusal: &Refusal) {
         let reason = Some(refusal.reason.as_str());
         self.count_turned_away(peer, refusal);
         tracing::info!(target: "access", %peer, event = "login", outcome = "refused", error = reason);
@@ -31,7 +31,7 @@ impl Services {
     }
 
     /// Something happened in a session.
-    pub(super) fn write_down(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
+    pub(crate) fn write_down(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
         let who = access.who();
         let whom = (who.as_str(), access.is_guest());
         match event {
