@@ -1,0 +1,150 @@
+//! The documents: the name of each one's golden file, and how it is written anew from what was read.
+
+use std::cell::RefCell;
+
+use model::fault::Fault;
+use model::v1::probe::{self, all, disk, host, latency, route, tcp, udp};
+use model::v1::{self, node, tune};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Error, Value};
+
+use crate::walk::{self, Notes};
+
+/// A document.
+pub struct Document {
+    /// Of its golden file, without the suffix.
+    pub name: &'static str,
+    /// The text of the golden file, as the type writes it.
+    pub rewrite: fn(Option<&Value>, &RefCell<Notes>) -> Result<String, Error>,
+}
+
+/// One that programs read as well.
+const fn read<T: DeserializeOwned + Serialize>(name: &'static str) -> Document {
+    Document { name, rewrite: |old, notes| pretty(&walk::read::<T>(old, notes)?) }
+}
+
+fn pretty(document: &impl Serialize) -> Result<String, Error> {
+    Ok(serde_json::to_string_pretty(document)? + "\n")
+}
+
+/// All of them: what commands print, what a node's API takes and says, results of tests, and what two nodes say to each other for tests.
+pub const DOCUMENTS: &[Document] = &[
+    read::<Words>("words"),
+    read::<v1::Receipt>("receipt"),
+    Document { name: "progress", rewrite: |_, _| pretty(&progress()) },
+    Document { name: "planned", rewrite: |_, _| pretty(&planned()) },
+    Document { name: "file-outcome", rewrite: |_, _| pretty(&file_outcome()) },
+    Document { name: "failure", rewrite: |_, _| pretty(&failure()) },
+    read::<v1::Transfer>("transfer"),
+    read::<v1::Transfers>("transfers"),
+    read::<v1::Change>("change"),
+    read::<node::Order>("order"),
+    read::<node::Capabilities>("capabilities"),
+    read::<node::Health>("health"),
+    read::<node::Problem>("problem"),
+    read::<v1::flows::Flows>("flows"),
+    read::<node::ProbeOrder>("probe-order"),
+    read::<Vec<node::ProbeTest>>("probe-order-tests"),
+    read::<node::Probe>("probe"),
+    read::<node::Probes>("probes"),
+    read::<v1::Lab>("lab"),
+    read::<tune::Ask>("tune-ask"),
+    Document { name: "probe-result", rewrite: |_, _| pretty(&result(&hosts())) },
+    read::<host::Hosts>("probe-hosts"),
+    read::<Vec<all::Cause>>("probe-causes"),
+    read::<Vec<all::Segment>>("probe-segments"),
+    read::<all::Support>("probe-all"),
+    read::<tcp::Order>("probe-tcp-order"),
+    read::<tcp::Report>("probe-tcp"),
+    read::<tcp::ScanReport>("probe-tcp-scan"),
+    read::<udp::UdpOrder>("probe-udp-order"),
+    read::<Vec<udp::UdpPace>>("probe-udp-paces"),
+    read::<udp::UdpSweep>("probe-udp-sweep"),
+    read::<udp::UdpSent>("probe-udp-sent"),
+    read::<udp::UdpReceived>("probe-udp-received"),
+    read::<udp::UdpPoint>("probe-udp-point"),
+    read::<udp::UdpRequestOrder>("probe-udp-request-order"),
+    read::<udp::UdpRequests>("probe-udp-requests"),
+    read::<udp::UdpAnswered>("probe-udp-answered"),
+    read::<latency::Latency>("probe-latency"),
+    read::<route::RouteOrder>("probe-route-order"),
+    read::<route::Route>("probe-route"),
+    read::<route::Routes>("probe-routes"),
+    read::<route::Sweep>("probe-route-sweep"),
+    read::<route::Mtu>("probe-route-mtu"),
+    read::<Vec<route::Change>>("probe-route-changes"),
+    read::<disk::Order>("probe-disk-order"),
+    read::<disk::Report>("probe-disk"),
+    read::<probe::Limits>("probe-limits"),
+    read::<probe::Ask>("far-ask"),
+    read::<Vec<probe::Test>>("far-tests"),
+    read::<Vec<probe::Task>>("far-tasks"),
+    read::<Vec<tcp::Line>>("far-tcp-lines"),
+    read::<Vec<probe::FlowLine>>("far-flow-lines"),
+    read::<Vec<probe::DiskLine>>("far-disk-lines"),
+];
+
+/// Every word of the enums whose words stand for themselves.
+#[derive(Serialize, Deserialize)]
+struct Words {
+    fault: Vec<Fault>,
+    state: Vec<v1::State>,
+    transfer_state: Vec<v1::Stage>,
+    probe_state: Vec<node::ProbeStage>,
+    direction: Vec<probe::Direction>,
+    directions: Vec<tcp::Directions>,
+    tcp_scan: Vec<tcp::Scan>,
+    disk_test: Vec<disk::Test>,
+    disk_mode: Vec<disk::IoMode>,
+    route_end: Vec<route::End>,
+    route_said: Vec<route::Said>,
+    route_suspect_by: Vec<route::SuspectBy>,
+    route_mtu_bound: Vec<route::MtuBound>,
+    route_change: Vec<route::ChangeOf>,
+    cause: Vec<all::Kind>,
+}
+
+fn progress() -> v1::Progress {
+    v1::Progress {
+        v: 1,
+        event: "progress",
+        bytes: 5_368_709_120,
+        bytes_total: 10_737_418_240,
+        files: 41,
+        files_total: 80,
+        scanned: true,
+        rate_bit_s: 9_412_000_000,
+        eta_s: Some(4.5),
+        eta_error_s: Some(0.25),
+        seconds: 4.75,
+        waiting_for: "space at the target".into(),
+    }
+}
+
+fn planned() -> v1::Planned {
+    let path_b64 = Some("cnVuNy//LmRhdA==".into());
+    v1::Planned { v: 1, event: "would", step: "copy", path: "run7/\\xff.dat".into(), path_b64, bytes: 1_048_576 }
+}
+
+fn file_outcome() -> v1::FileOutcome {
+    let path_b64 = Some("cnVuNy//LmRhdA==".into());
+    v1::FileOutcome { v: 1, event: "file", path: "run7/\\xff.dat".into(), path_b64, bytes: 1_048_576, outcome: "done" }
+}
+
+fn failure() -> v1::Failure {
+    let message = "no answer from dtn.example.org:7600; is the node up?".into();
+    v1::Failure { v: 1, event: "error", exit: 4, fault: "path".into(), message }
+}
+
+fn hosts() -> host::Hosts {
+    let near = host::Use { software: "longhaul 0.1.0".into(), processors: 8, ..host::Use::default() };
+    host::Hosts { far: Some(near.clone()), near }
+}
+
+/// The head of a test's line, with the shortest of what may follow.
+fn result(hosts: &host::Hosts) -> impl Serialize + '_ {
+    const LIMITS: probe::Limits =
+        probe::Limits { seconds: 60.0, tests: 2, bytes_a_day: 3, bytes_left: 4, anonymous_udp_bit_s: 5, clock: 6 };
+    probe::Said::of("result", "limits", "lh://dtn.example.org", &LIMITS).on(Some(hosts))
+}
