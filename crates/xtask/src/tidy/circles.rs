@@ -12,11 +12,6 @@ use anyhow::Result;
 use super::paths::paths;
 use super::{Breach, Source, Tree};
 
-/// Crates that still have circles. A ratchet: a crate only ever leaves it.
-///
-/// `node`: its HTTP service and the visits of it, and its questions and services, are yet to be told apart.
-const EXCEPTED: &[&str] = &[];
-
 /// A file as a module.
 #[derive(Debug)]
 struct File<'a> {
@@ -47,23 +42,15 @@ struct Modules<'a> {
 
 /// No crate has a circle of modules.
 pub fn check(tree: &Tree) -> Result<Vec<Breach>> {
-    Ok(judge(&tree.sources, EXCEPTED))
+    Ok(judge(&tree.sources))
 }
 
-fn judge(sources: &[Source], excepted: &[&str]) -> Vec<Breach> {
+fn judge(sources: &[Source]) -> Vec<Breach> {
     let rooms: BTreeSet<&str> = sources.iter().map(Source::room).filter(|room| !room.is_empty()).collect();
     let mut breaches = Vec::new();
     for room in rooms {
         let modules = Modules::of(room, sources);
-        let circles = modules.circles();
-        match (excepted.contains(&room), circles.is_empty()) {
-            (true, true) => {
-                let what = format!("`{room}` has no circle any more: take it out of the exceptions of this rule");
-                breaches.push(Breach::new(&format!("crates/{room}"), 0, what));
-            }
-            (true, false) => {}
-            (false, _) => breaches.extend(circles.iter().map(|circle| modules.breach(circle))),
-        }
+        breaches.extend(modules.circles().iter().map(|circle| modules.breach(circle)));
     }
     breaches
 }
@@ -200,19 +187,19 @@ mod tests {
     use super::*;
 
     /// What is wrong with a crate of these files.
-    fn faults(files: &[(&str, &str)], excepted: &[&str]) -> Vec<Breach> {
+    fn faults(files: &[(&str, &str)]) -> Vec<Breach> {
         let source = |(path, text): &(&str, &str)| Source::new(&format!("crates/a/src/{path}"), text);
-        judge(&files.iter().map(source).collect::<Vec<_>>(), excepted)
+        judge(&files.iter().map(source).collect::<Vec<_>>())
     }
 
     fn count(files: &[(&str, &str)]) -> usize {
-        faults(files, &[]).len()
+        faults(files).len()
     }
 
     #[test]
     fn siblings_that_import_each_other_are_a_circle() {
         let (b, c) = (("b.rs", "use crate::c::C;"), ("c.rs", "fn f() { super::b::g() }"));
-        let found = faults(&[("lib.rs", "mod b;\nmod c;"), b, c], &[]);
+        let found = faults(&[("lib.rs", "mod b;\nmod c;"), b, c]);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].file.as_str(), found[0].line), ("crates/a/src/b.rs", 0));
         assert!(found[0].what.starts_with("2 files"), "{}", found[0].what);
@@ -254,12 +241,5 @@ mod tests {
         let marked = ("c.rs", "#[cfg(test)]\nmod samples;");
         assert_eq!(count(&[b, marked, ("c/samples.rs", "use crate::b;"), ("c/tests.rs", "use crate::b;")]), 0);
         assert_eq!(count(&[("lib.rs", "mod b;\nuse b::B;"), ("main.rs", "use a::b;"), ("bin/b.rs", "use a::b;")]), 0);
-    }
-
-    #[test]
-    fn an_exception_ends_with_the_circle() {
-        let (b, c) = (("b.rs", "use crate::c::C;"), ("c.rs", "use crate::b::B;"));
-        assert_eq!(faults(&[b, c], &["a"]).len(), 0);
-        assert_eq!(faults(&[b], &["a"]).len(), 1);
     }
 }
