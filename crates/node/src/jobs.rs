@@ -1,5 +1,8 @@
 //! The jobs that live on this node: those of its guests, and those that it carries for them. Who may see and steer a
 //! job is whoever began it; the operator, over the node's own socket, all of them.
+//!
+//! It is no `OrderTable`: nothing waits here, one id may have two parts, a second attempt takes the place of the first, and whether a
+//! job has ended is for its control to say. Which ended ones are forgotten first is the same as there (`Remembered`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
