@@ -1,5 +1,8 @@
 //! The jobs that live on this node: those of its guests, and those that it carries for them. Who may see and steer a
 //! job is whoever began it; the operator, over the node's own socket, all of them.
+//!
+//! It is no `OrderTable`: nothing waits here, one id may have two parts, a second attempt takes the place of the first, and whether a
+//! job has ended is for its control to say. Which ended ones are forgotten first is the same as there (`Remembered`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +14,8 @@ use model::id::Uuid;
 use model::{Refusal, v1};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use wire::frame::JobName;
+
+use crate::remembered::Remembered;
 
 /// How long an earlier attempt at the same job may take to end.
 const TAKEOVER: Duration = Duration::from_secs(10);
@@ -55,16 +60,14 @@ impl Drop for Guard {
     }
 }
 
-/// The ended job to forget before another one is kept, if there are as many as may be: the oldest of whoever has most.
-fn one_too_many(table: &Table) -> Option<Key> {
-    let ended = || table.entries.iter().filter(|(_, entry)| entry.control.has_ended());
-    if ended().count() < ENDED_MAX {
-        return None;
+/// Forgets ended jobs until there is room for another one: of whoever has most the oldest.
+fn make_room(table: &mut Table) {
+    let mut remembered = Remembered::default();
+    let ended = table.entries.values().filter(|entry| entry.control.has_ended());
+    ended.for_each(|entry| remembered.add(&entry.holder, entry.number, 0));
+    while let Some(number) = remembered.take_beyond(ENDED_MAX - 1, 0) {
+        table.entries.retain(|_, entry| entry.number != number);
     }
-    let mut each: HashMap<&str, usize> = HashMap::new();
-    ended().for_each(|(_, entry)| *each.entry(&entry.holder).or_default() += 1);
-    let most = each.into_iter().max_by_key(|(_, count)| *count)?.0;
-    ended().filter(|(_, entry)| entry.holder == most).min_by_key(|(_, entry)| entry.number).map(|(key, _)| *key)
 }
 
 /// A receipt as it is told of once its job has ended: of very many failures the first ones are named.
@@ -129,9 +132,7 @@ impl Jobs {
         if table.entries.contains_key(&(job, role)) {
             return false;
         }
-        while let Some(key) = one_too_many(&table) {
-            table.entries.remove(&key);
-        }
+        make_room(&mut table);
         self.insert(&mut table, (job, role), holder, control);
         true
     }

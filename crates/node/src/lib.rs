@@ -23,6 +23,7 @@ mod movers;
 pub mod networks;
 mod nics;
 mod node;
+mod order_table;
 mod origins;
 mod policy_file;
 mod port;

@@ -1,4 +1,4 @@
-//! Which ended transfers and tests are forgotten first, where not all can be remembered. Pure.
+//! Which ended transfers, tests and jobs are forgotten first, where not all can be remembered. Pure.
 //!
 //! Whoever has left most gives up its oldest: nobody's history is pushed out by somebody else's orders, however many.
 

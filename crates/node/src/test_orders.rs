@@ -23,8 +23,9 @@ use self::table::Table;
 pub(crate) use self::table::UNENDED_MAX;
 use crate::access::AccessControl;
 use crate::clock::now_text;
+use crate::order_table::Asked;
 use crate::shutdown::Shutdown;
-use crate::transfers::{Asked, Transfers, Unaccepted};
+use crate::transfers::{Transfers, Unaccepted};
 
 /// The tests that a node makes.
 pub(crate) struct TestOrders {
@@ -66,12 +67,12 @@ impl TestOrders {
         order::within(&plan, self.access.policy().third_party.max_streams.into())?;
         let id = order.id;
         let mut table = self.table();
-        if let Some(known) = table.get(&id) {
+        if let Some(known) = table.orders.get(&id) {
             let is_same =
                 known.holder == access.holder() && known.order.without_credentials() == order.without_credentials();
             return if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) };
         }
-        if table.is_full_for(access.holder()) {
+        if table.orders.is_full_for(access.holder()) {
             let why = "as many tests wait on this node already as may; order again when some have ended";
             return Err(Unaccepted::Full(why.to_owned()));
         }
@@ -105,7 +106,7 @@ impl TestOrders {
 
     /// What is told of a test to its holder, its report included.
     pub fn get(&self, holder: &str, id: &Uuid) -> Option<Probe> {
-        self.table().get(id).filter(|entry| entry.holder == holder).map(table::Entry::show)
+        self.table().orders.of(holder, id).map(table::Entry::show)
     }
 
     /// A page of a holder's tests, and where the next begins; none where the one that it is to begin behind is not known.

@@ -35,7 +35,7 @@ use self::order::{Way, bare};
 pub(crate) use self::order::{identity_of, locator};
 use self::run::Carried;
 use self::spent::Spent;
-pub(crate) use self::table::{Asked, Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
+pub(crate) use self::table::{Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
 use self::table::{Entry, Table, UNENDED_BYTES_MAX};
 use self::ways::Ways;
 use crate::access::AccessControl;
@@ -43,6 +43,7 @@ use crate::clock::{now, now_text, now_us};
 use crate::config::NodeConfig;
 use crate::dialling::Dialling;
 use crate::jobs::{self, Jobs};
+pub(crate) use crate::order_table::Asked;
 use crate::shutdown::Shutdown;
 use arc_swap::ArcSwap;
 
@@ -196,7 +197,7 @@ impl Transfers {
                 Some(_) => return Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's")),
                 None => {}
             }
-            let (own, all) = table.running(access.holder());
+            let (own, all) = table.orders.running(access.holder());
             if own >= RUNNING_MAX.0 || all >= RUNNING_MAX.1 {
                 let reason = "this node carries as many jobs as it may already; try again when some have ended";
                 return Err(Refusal::new(Fault::Path, reason));
@@ -354,7 +355,7 @@ impl Transfers {
             return Ok(());
         }
         let file = shelf.write(&kept, receipt.as_deref(), is_held && !has_ended)?;
-        if let Some(entry) = self.table().get_mut(id) {
+        if let Some(entry) = self.table().orders.get_mut(id) {
             // The one that held the lock until now is replaced.
             entry.held = Some(file).filter(|_| is_held && !has_ended);
             entry.receipt = None;
@@ -366,7 +367,7 @@ impl Transfers {
     /// Changes a transfer; none where the holder has no such one that has not ended.
     pub fn change(self: &Arc<Self>, holder: &str, id: &Uuid, change: &Change) -> Option<Arc<Transfer>> {
         let mut table = self.table();
-        let entry = table.get_mut(id).filter(|entry| entry.holder == holder && !entry.has_ended())?;
+        let entry = table.orders.of_mut(holder, id).filter(|entry| !entry.has_ended())?;
         if change.cancel {
             drop(table);
             return self.cancel(holder, id);
@@ -384,14 +385,14 @@ impl Transfers {
     /// Ends a transfer. One that has ended stays as it ended.
     pub fn cancel(self: &Arc<Self>, holder: &str, id: &Uuid) -> Option<Arc<Transfer>> {
         let mut table = self.table();
-        let entry = table.get_mut(id).filter(|entry| entry.holder == holder)?;
+        let entry = table.orders.of_mut(holder, id)?;
         if entry.has_ended() {
             return Some(entry.show());
         }
         entry.changes.cancel = true;
         let control = entry.control.clone();
         // Out of the line at once: its turn must not come while it ends.
-        let waited = table.leave_the_line(id);
+        let waited = table.orders.leave_the_line(id);
         drop(table);
         match control {
             Some(control) => {

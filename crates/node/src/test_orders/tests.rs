@@ -97,7 +97,7 @@ fn one_runs_and_turns_go_around() {
     assert_eq!(turn(&mut table), Some(4));
     table.end(&other, Err(Failed { fault: Fault::Path, why: "nobody there".into() }), "later".into());
     assert_eq!(turn(&mut table), Some(2));
-    let told = table.get(&other).unwrap().show();
+    let told = table.orders.get(&other).unwrap().show();
     assert_eq!((told.state, told.fault.as_deref()), (ProbeStage::Failed, Some("path")));
     assert_eq!(told.error.as_deref(), Some("nobody there"));
 }
@@ -107,20 +107,20 @@ fn what_waits_is_bounded_and_what_is_cancelled_never_runs() {
     let mut table = Table::default();
     let holder = access(1).holder().to_owned();
     for id in 1..=UNENDED_MAX.0 as u128 {
-        assert!(!table.is_full_for(&holder));
+        assert!(!table.orders.is_full_for(&holder));
         add(&mut table, 1, id);
     }
-    assert!(table.is_full_for(&holder) && !table.is_full_for(access(2).holder()));
+    assert!(table.orders.is_full_for(&holder) && !table.orders.is_full_for(access(2).holder()));
     let id = Uuid::from_u128(1);
     assert!(table.cancel(access(2).holder(), &id, "now".into()).is_none());
     assert_eq!(table.cancel(&holder, &id, "now".into()).unwrap().state, ProbeStage::Cancelled);
-    assert!(!table.is_full_for(&holder));
+    assert!(!table.orders.is_full_for(&holder));
     assert_eq!(turn(&mut table), Some(2));
     // One that runs is told to end, and is over when it says so.
     let id = Uuid::from_u128(2);
     assert_eq!(table.cancel(&holder, &id, "now".into()).unwrap().state, ProbeStage::Running);
     table.end(&id, Err(Failed { fault: Fault::Interrupted, why: "interrupted".into() }), "later".into());
-    let told = table.get(&id).unwrap().show();
+    let told = table.orders.get(&id).unwrap().show();
     assert_eq!((told.state, told.error), (ProbeStage::Cancelled, None));
     assert_eq!(turn(&mut table), Some(3));
 }
@@ -131,13 +131,13 @@ fn reports_are_bounded_and_keys_go_with_the_end() {
     let report = format!("{{\"x\":\"{}\"}}", "y".repeat(8 << 20));
     for id in 1..=9 {
         let id = add(&mut table, 1, id);
-        assert!(table.get(&id).unwrap().order.credentials.is_some());
+        assert!(table.orders.get(&id).unwrap().order.credentials.is_some());
         turn(&mut table);
         done(&mut table, id, &report);
     }
     // Nine of them are more than 64 MiB: the oldest have gone, whole.
-    assert!(table.get(&Uuid::from_u128(2)).is_none());
-    let last = table.get(&Uuid::from_u128(9)).unwrap();
+    assert!(table.orders.get(&Uuid::from_u128(2)).is_none());
+    let last = table.orders.get(&Uuid::from_u128(9)).unwrap();
     assert!(last.order.credentials.is_none() && last.show().report.unwrap()["x"].is_string());
     let (page, next) = table.page(access(1).holder(), &all(3)).unwrap();
     assert_eq!((page.len(), next, page[0].report.is_none()), (3, Some(page[2].id), true));

@@ -3,25 +3,26 @@
 use std::sync::Arc;
 
 use model::id::Uuid;
-use model::v1::Transfer;
+use model::v1::{Stage, Transfer};
 
 use super::Transfers;
-use super::table::{Asked, Changed, Entry, Page};
+use super::table::{Changed, Entry};
+use crate::order_table::{Asked, Page};
 
 impl Transfers {
     /// What is told of a transfer to its holder.
     pub fn get(&self, holder: &str, id: &Uuid) -> Option<Arc<Transfer>> {
-        self.table().get(id).filter(|entry| entry.holder == holder).map(Entry::show)
+        self.table().orders.of(holder, id).map(Entry::show)
     }
 
     /// A page of a holder's transfers; none where the one that it is to begin behind is not known.
-    pub fn page(&self, holder: &str, asked: &Asked) -> Option<Page> {
+    pub fn page(&self, holder: &str, asked: &Asked<Stage>) -> Option<Page<Arc<Transfer>>> {
         self.table().page(holder, asked)
     }
 
     /// The receipt of a transfer, as JSON; none where there is none.
     pub fn receipt(&self, holder: &str, id: &Uuid) -> Option<String> {
-        let found = self.table().get(id).filter(|e| e.holder == holder).map(|e| e.receipt.clone())?;
+        let found = self.table().orders.of(holder, id).map(|entry| entry.receipt.clone())?;
         match (found, &self.shelf) {
             (Some(receipt), _) => Some(receipt.to_string()),
             (None, Some(shelf)) => shelf.receipt(id).ok().filter(|text| !text.is_empty()),
@@ -50,6 +51,6 @@ impl Transfers {
     /// How many are under way, and how many wait.
     pub fn load(&self) -> (usize, usize) {
         let table = self.table();
-        (table.running("").1, table.queued())
+        (table.orders.running("").1, table.orders.waiting())
     }
 }

@@ -16,7 +16,7 @@ impl Transfers {
         let full = |why: String| Unaccepted::Full(why);
         let (is_full, known) = {
             let table = self.table();
-            (table.is_full_for(holder), table.known(holder))
+            (table.orders.is_full_for(holder), table.orders.known(holder))
         };
         if is_full {
             let (own, all) = UNENDED_MAX;

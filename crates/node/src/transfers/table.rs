@@ -1,7 +1,8 @@
-//! The table of transfers: what waits, what is under way, what is remembered, in the order in which they came. It decides whose
-//! turn it is. Time is an argument; files, threads and sessions are other rooms' affair.
+//! The table of transfers: an `OrderTable`, and what only transfers have. Those are the marks of their changes, which subscribers
+//! follow over restarts, and what is written down of them. Time is an argument; files, threads and sessions are other rooms'
+//! affair.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::kept::Kept;
 use super::order::{bare, first_sources, steer};
-use crate::remembered::Remembered;
+use crate::order_table::{Asked, OrderEntry, OrderTable, Page};
 
 /// Transfers under way at once: for one who orders, and for all.
 pub(crate) const RUNNING_MAX: (usize, usize) = (64, 256);
@@ -214,21 +215,17 @@ impl Entry {
     }
 }
 
-/// What a page of the table is to hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<S = Stage> {
-    pub state: Option<S>,
-    pub after: Option<Uuid>,
-    pub limit: usize,
-}
+impl OrderEntry for Entry {
+    const RUNNING_MAX: (usize, usize) = RUNNING_MAX;
+    const UNENDED_MAX: (usize, usize) = UNENDED_MAX;
 
-/// A page of the table.
-#[derive(Debug, Default)]
-pub(crate) struct Page {
-    pub transfers: Vec<Arc<Transfer>>,
-    pub next: Option<Uuid>,
-    /// Entries that were looked at for it.
-    pub looked_at: usize,
+    fn id(&self) -> Uuid {
+        self.order.id
+    }
+
+    fn holder(&self) -> &str {
+        &self.holder
+    }
 }
 
 /// A transfer that has changed, and when as events count.
@@ -237,49 +234,17 @@ pub(crate) struct Changed {
     pub transfer: Arc<Transfer>,
 }
 
-/// All of them, by a number that grows in the order in which they came.
+/// All of them, and the last change of each.
 #[derive(Default)]
 pub(super) struct Table {
-    entries: BTreeMap<u64, Entry>,
-    ids: HashMap<Uuid, u64>,
-    queued: BTreeSet<u64>,
-    under_way: BTreeSet<u64>,
-    ended: Remembered,
-    running: HashMap<String, usize>,
-    /// The last change of each.
-    changes: BTreeMap<u64, u64>,
-    numbers: u64,
+    pub orders: OrderTable<Entry>,
+    changes: BTreeMap<u64, Uuid>,
     revision: u64,
 }
 
 impl Table {
     pub fn get(&self, id: &Uuid) -> Option<&Entry> {
-        self.entries.get(self.ids.get(id)?)
-    }
-
-    pub fn get_mut(&mut self, id: &Uuid) -> Option<&mut Entry> {
-        self.entries.get_mut(self.ids.get(id)?)
-    }
-
-    /// Whether somebody can order no more for now.
-    pub fn is_full_for(&self, holder: &str) -> bool {
-        let unended = || self.queued.iter().chain(&self.under_way);
-        let own = || unended().filter(|number| self.entries.get(number).is_some_and(|e| e.holder == holder)).count();
-        unended().count() >= UNENDED_MAX.1 || own() >= UNENDED_MAX.0
-    }
-
-    /// How many are under way: of one, and of all.
-    pub fn running(&self, holder: &str) -> (usize, usize) {
-        (self.running.get(holder).copied().unwrap_or(0), self.under_way.len())
-    }
-
-    /// Takes it out of the line, if it waits there for its turn.
-    pub fn leave_the_line(&mut self, id: &Uuid) -> bool {
-        self.ids.get(id).is_some_and(|number| self.queued.remove(number))
-    }
-
-    pub fn queued(&self) -> usize {
-        self.queued.len()
+        self.orders.get(id)
     }
 
     /// The last change of all.
@@ -287,56 +252,42 @@ impl Table {
         self.revision
     }
 
-    /// One more, behind all others.
+    /// One more, behind all others. One that has ended keeps the mark that it had.
     pub fn insert(&mut self, mut entry: Entry, now_us: u64) {
-        self.numbers += 1;
-        let (number, id) = (self.numbers, entry.order.id);
-        if entry.has_ended() {
-            self.ended.add(&entry.holder, number, entry.bytes());
-            self.revision = self.revision.max(entry.revision);
-        } else {
-            self.queued.insert(number);
+        let id = entry.order.id;
+        let ended_bytes = entry.has_ended().then(|| entry.bytes());
+        if ended_bytes.is_none() {
             entry.revision = 0;
         }
         let revision = entry.revision;
-        self.ids.insert(id, number);
-        self.entries.insert(number, entry);
+        self.revision = self.revision.max(revision);
+        self.orders.insert(entry);
+        if let Some(bytes) = ended_bytes {
+            self.orders.end(&id, bytes);
+        }
         match revision {
             0 => self.touch(&id, now_us),
-            known => drop(self.changes.insert(known, number)),
+            known => drop(self.changes.insert(known, id)),
         }
     }
 
     /// It has changed. Numbers of changes grow over restarts as well: they are times where time allows.
     pub fn touch(&mut self, id: &Uuid, now_us: u64) {
-        let Some(number) = self.ids.get(id).copied() else { return };
-        let Some(entry) = self.entries.get_mut(&number) else { return };
+        let Some(entry) = self.orders.get_mut(id) else { return };
         self.revision = now_us.max(self.revision + 1);
         self.changes.remove(&entry.revision);
         entry.revision = self.revision;
-        self.changes.insert(self.revision, number);
+        self.changes.insert(self.revision, *id);
     }
 
     /// Whose turn it is: the first that waits of those whose holder has not enough under way. It counts as under way from here on.
     pub fn next_turn(&mut self) -> Option<Uuid> {
-        if self.under_way.len() >= RUNNING_MAX.1 {
-            return None;
-        }
-        let entries = &self.entries;
-        let has_room = |number: &&u64| {
-            entries.get(number).is_some_and(|e| self.running.get(&e.holder).is_none_or(|own| *own < RUNNING_MAX.0))
-        };
-        let number = self.queued.iter().find(has_room).copied()?;
-        self.queued.remove(&number);
-        self.under_way.insert(number);
-        let entry = self.entries.get(&number)?;
-        *self.running.entry(entry.holder.clone()).or_default() += 1;
-        Some(entry.order.id)
+        self.orders.next_turn(|_| true)
     }
 
     /// It begins.
     pub fn begin(&mut self, id: &Uuid, control: Control, held: Option<File>, started: String, now_us: u64) {
-        if let Some(entry) = self.get_mut(id) {
+        if let Some(entry) = self.orders.get_mut(id) {
             let base = Transfer { state: Stage::Running, started: Some(started), ..(*entry.base).clone() };
             // What was asked for since its turn came.
             control.change(&entry.changes);
@@ -345,115 +296,63 @@ impl Table {
         self.touch(id, now_us);
     }
 
-    /// Its turn, or its time in the line, is over.
-    fn leave(&mut self, number: u64) {
-        if self.queued.remove(&number) || !self.under_way.remove(&number) {
-            return;
-        }
-        let Some(entry) = self.entries.get(&number) else { return };
-        if let Some(own) = self.running.get_mut(&entry.holder) {
-            *own -= 1;
-            if *own == 0 {
-                self.running.remove(&entry.holder);
-            }
-        }
-    }
-
     /// It has ended, and this is told of it from now on. Its secrets go. Returns those that are remembered no longer, with their
     /// holders.
     pub fn end(&mut self, id: &Uuid, told: Transfer, receipt: Option<Arc<str>>, now_us: u64) -> Vec<(Uuid, String)> {
-        let Some(number) = self.ids.get(id).copied() else { return Vec::new() };
-        self.leave(number);
-        if let Some(entry) = self.entries.get_mut(&number) {
-            entry.order = Arc::new(ended_order(&entry.order));
-            entry.base = Arc::new(Transfer { source: entry.order.source.clone(), ..told });
-            entry.receipt_bytes = receipt.as_ref().map_or(0, |receipt| receipt.len());
-            (entry.receipt, entry.control, entry.access, entry.part) = (receipt, None, None, None);
-            self.ended.add(&entry.holder, number, entry.bytes());
-        }
+        let Some(entry) = self.orders.get_mut(id) else { return Vec::new() };
+        entry.order = Arc::new(ended_order(&entry.order));
+        entry.base = Arc::new(Transfer { source: entry.order.source.clone(), ..told });
+        entry.receipt_bytes = receipt.as_ref().map_or(0, |receipt| receipt.len());
+        (entry.receipt, entry.control, entry.access, entry.part) = (receipt, None, None, None);
+        let bytes = entry.bytes();
+        self.orders.end(id, bytes);
         self.touch(id, now_us);
         self.forget_the_oldest()
     }
 
     /// Those that have ended beyond what is remembered.
     pub fn forget_the_oldest(&mut self) -> Vec<(Uuid, String)> {
-        let mut gone = Vec::new();
-        while let Some(number) = self.ended.take_beyond(REMEMBERED_MAX, REMEMBERED_BYTES_MAX) {
-            if let Some(entry) = self.entries.remove(&number) {
-                self.ids.remove(&entry.order.id);
-                self.changes.remove(&entry.revision);
-                gone.push((entry.order.id, entry.holder));
-            }
+        let gone = self.orders.forget_beyond(REMEMBERED_MAX, REMEMBERED_BYTES_MAX);
+        for entry in &gone {
+            self.changes.remove(&entry.revision);
         }
-        gone
-    }
-
-    /// How many are known: of one who orders, and of all.
-    pub fn known(&self, holder: &str) -> (usize, usize) {
-        let unended = self.queued.iter().chain(&self.under_way);
-        let own = unended.filter(|number| self.entries.get(number).is_some_and(|e| e.holder == holder)).count();
-        (own + self.ended.of(holder), self.entries.len())
+        gone.into_iter().map(|entry| (entry.order.id, entry.holder)).collect()
     }
 
     /// It is somebody else's: another node with the same state directory carries it.
     pub fn give_up(&mut self, id: &Uuid) {
-        let Some(number) = self.ids.remove(id) else { return };
-        self.leave(number);
-        if let Some(entry) = self.entries.remove(&number) {
+        if let Some(entry) = self.orders.remove(id) {
             self.changes.remove(&entry.revision);
         }
     }
 
     /// A page of what somebody may know of; none where the one before it is not known (any more).
-    pub fn page(&self, holder: &str, asked: &Asked) -> Option<Page> {
-        let from = match &asked.after {
-            None => 0,
-            Some(id) => *self.ids.get(id).filter(|number| self.entries[number].holder == holder)?,
-        };
-        let mut page = Page::default();
-        for entry in self.entries.range((Bound::Excluded(from), Bound::Unbounded)).map(|(_, entry)| entry) {
-            page.looked_at += 1;
-            if entry.holder != holder {
-                continue;
-            }
-            let shown = entry.show();
-            if asked.state.is_some_and(|state| state != shown.state) {
-                continue;
-            }
-            if page.transfers.len() == asked.limit {
-                page.next = page.transfers.last().map(|last| last.id);
-                break;
-            }
-            page.transfers.push(shown);
-        }
-        Some(page)
+    pub fn page(&self, holder: &str, asked: &Asked<Stage>) -> Option<Page<Arc<Transfer>>> {
+        self.orders.page(holder, asked, Entry::show, |shown| shown.state)
     }
 
     /// What has changed behind a mark, of what somebody may know of, in the order of the changes.
     pub fn changed_since(&self, mark: u64, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
         let behind = self.changes.range((Bound::Excluded(mark), Bound::Unbounded));
-        let known = behind.filter_map(|(revision, number)| Some((*revision, self.entries.get(number)?)));
-        let wanted = known.filter(|(_, e)| e.holder == holder && only.is_none_or(|id| e.order.id == *id));
-        wanted.map(|(revision, entry)| Changed { revision, transfer: entry.show() }).collect()
+        shown_of(behind.filter_map(|(_, id)| self.get(id)), holder, only)
     }
 
     /// What has not ended, of what somebody may know of, in the order of the last changes.
     pub fn unended_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
-        let mut found = self.shown_of(self.queued.iter().chain(&self.under_way), holder, only);
+        let mut found = shown_of(self.orders.unended(), holder, only);
         found.sort_by_key(|changed| changed.revision);
         found
     }
 
     /// What is under way: few, however long the table is.
     pub fn under_way_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
-        self.shown_of(self.under_way.iter(), holder, only)
+        shown_of(self.orders.under_way(), holder, only)
     }
+}
 
-    fn shown_of<'a>(&self, numbers: impl Iterator<Item = &'a u64>, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
-        let of = |e: &&Entry| e.holder == holder && only.is_none_or(|id| e.order.id == *id);
-        let found = numbers.filter_map(|number| self.entries.get(number)).filter(of);
-        found.map(|entry| Changed { revision: entry.revision, transfer: entry.show() }).collect()
-    }
+fn shown_of<'a>(entries: impl Iterator<Item = &'a Entry>, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+    let wanted = entries.filter(|e| e.holder == holder && only.is_none_or(|id| e.order.id == *id));
+    wanted.map(|entry| Changed { revision: entry.revision, transfer: entry.show() }).collect()
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome
     let page = context.web.services.transfers.page(context.access().holder(), &asked);
     let page =
         page.ok_or_else(|| refuse(404, "the transfer that the page is to begin behind is not known here (any more)"))?;
-    let listed = Listed { transfers: page.transfers.iter().map(|transfer| &**transfer).collect(), next: page.next };
+    let listed = Listed { transfers: page.found.iter().map(|transfer| &**transfer).collect(), next: page.next };
     send(context, 200, &listed)
 }
 

@@ -24,7 +24,7 @@ fn control() -> Control {
     Control::new(Label::default(), Steer::default(), Arc::default())
 }
 
-fn all(limit: usize) -> Asked {
+fn all(limit: usize) -> Asked<Stage> {
     Asked { state: None, after: None, limit }
 }
 
@@ -43,15 +43,15 @@ fn turns_are_in_order_and_leave_room_for_others() {
     }
     assert_eq!(turns.len(), RUNNING_MAX.0 + 1);
     assert_eq!((turns[0], turns[RUNNING_MAX.0]), (ids[0], other), "one guest leaves room for the next");
-    assert_eq!((table.running(&holder(1)), table.queued()), ((RUNNING_MAX.0, RUNNING_MAX.0 + 1), 36));
+    assert_eq!((table.orders.running(&holder(1)), table.orders.waiting()), ((RUNNING_MAX.0, RUNNING_MAX.0 + 1), 36));
     end(&mut table, ids[7]);
     assert_eq!(table.next_turn(), Some(ids[RUNNING_MAX.0]));
     assert_eq!(table.next_turn(), None);
     // One that waits can be ended as well, and takes nobody's place with it.
     end(&mut table, ids[99]);
-    assert_eq!((table.queued(), table.running(&holder(1)).0), (34, RUNNING_MAX.0));
+    assert_eq!((table.orders.waiting(), table.orders.running(&holder(1)).0), (34, RUNNING_MAX.0));
     table.give_up(&ids[98]);
-    assert_eq!((table.queued(), table.get(&ids[98]).is_none()), (33, true));
+    assert_eq!((table.orders.waiting(), table.get(&ids[98]).is_none()), (33, true));
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn the_oldest_of_what_has_ended_is_forgotten() {
         assert!(end(&mut table, id).is_empty());
     }
     assert_eq!(end(&mut table, first), [(first, holder(1))], "it came first");
-    let unended = table.queued.len() + table.under_way.len();
-    assert_eq!((unended, table.entries.len(), table.changes.len()), (0, REMEMBERED_MAX, REMEMBERED_MAX));
+    let unended = table.orders.unended().count();
+    assert_eq!((unended, table.orders.known("").1, table.changes.len()), (0, REMEMBERED_MAX, REMEMBERED_MAX));
 }
 
 /// What 10,000 in a list cost is not timed here (`make bench-api` does), but counted: each is looked at once, those that have
@@ -77,16 +77,16 @@ fn ten_thousand_are_listed_by_looking_at_each_once() {
         end(&mut table, id);
     }
     let page = table.page(&holder(1), &all(10_000)).unwrap();
-    assert_eq!((page.transfers.len(), page.looked_at, page.next), (10_000, 10_000, None));
-    assert!(page.transfers.iter().zip(1..).all(|(transfer, n)| transfer.id.as_u128() == n));
+    assert_eq!((page.found.len(), page.looked_at, page.next), (10_000, 10_000, None));
+    assert!(page.found.iter().zip(1..).all(|(transfer, n)| transfer.id.as_u128() == n));
     let kept = table.get(&Uuid::from_u128(5)).unwrap();
-    assert!(Arc::ptr_eq(&kept.base, &page.transfers[4]));
-    let bytes = serde_json::to_vec(&page.transfers.iter().map(|t| &**t).collect::<Vec<&Transfer>>()).unwrap().len();
+    assert!(Arc::ptr_eq(&kept.base, &page.found[4]));
+    let bytes = serde_json::to_vec(&page.found.iter().map(|t| &**t).collect::<Vec<&Transfer>>()).unwrap().len();
     assert!((2_000_000..10_000_000).contains(&bytes), "{bytes}");
     let middle = Asked { after: Some(Uuid::from_u128(5_000)), ..all(100) };
     let page = table.page(&holder(1), &middle).unwrap();
-    assert_eq!((page.transfers.len(), page.looked_at), (100, 101));
-    assert_eq!((page.transfers[0].id.as_u128(), page.next), (5_001, Some(Uuid::from_u128(5_100))));
+    assert_eq!((page.found.len(), page.looked_at), (100, 101));
+    assert_eq!((page.found[0].id.as_u128(), page.next), (5_001, Some(Uuid::from_u128(5_100))));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn pages_hold_what_was_asked_for() {
     end(&mut table, ids[1]);
     let page = |name: u8, state: Option<Stage>, after: Option<Uuid>, limit: usize| {
         let page = table.page(&holder(name), &Asked { state, after, limit })?;
-        Some((page.transfers.iter().map(|t| t.id.as_u128()).collect::<Vec<_>>(), page.next.map(|id| id.as_u128())))
+        Some((page.found.iter().map(|t| t.id.as_u128()).collect::<Vec<_>>(), page.next.map(|id| id.as_u128())))
     };
     assert_eq!(page(2, None, None, 10), Some((vec![1, 3, 5], None)));
     assert_eq!(page(2, None, None, 2), Some((vec![1, 3], Some(3))));
@@ -164,7 +164,10 @@ fn nobody_is_pushed_out_by_somebody_elses_orders() {
     assert_eq!(gone.len(), 100);
     assert!(gone.iter().all(|(_, whose)| *whose == holder(2)));
     assert!(table.get(&quiet).is_some());
-    assert_eq!((table.known(&holder(1)), table.known(&holder(2)).0), ((1, REMEMBERED_MAX), REMEMBERED_MAX - 1));
+    assert_eq!(
+        (table.orders.known(&holder(1)), table.orders.known(&holder(2)).0),
+        ((1, REMEMBERED_MAX), REMEMBERED_MAX - 1)
+    );
 }
 
 /// What made an order large is not kept, and the same order is known all the same.

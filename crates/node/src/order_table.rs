@@ -1,0 +1,289 @@
+//! A table of orders of one kind, transfers or tests, in the order in which they came: which wait, which are under way, which have
+//! ended and are remembered. Pure: what an order is, and what is told of it, its entry knows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+
+use model::id::Uuid;
+
+use crate::remembered::Remembered;
+
+/// What a table knows of an order, and its bounds: pairs are of one holder, and of all.
+pub(crate) trait OrderEntry {
+    /// Orders under way at once.
+    const RUNNING_MAX: (usize, usize);
+    /// Orders that have not ended.
+    const UNENDED_MAX: (usize, usize);
+
+    fn id(&self) -> Uuid;
+    fn holder(&self) -> &str;
+}
+
+/// What a page of a table is to hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<S> {
+    pub state: Option<S>,
+    pub after: Option<Uuid>,
+    pub limit: usize,
+}
+
+/// A page of a table.
+#[derive(Debug)]
+pub(crate) struct Page<P> {
+    pub found: Vec<P>,
+    /// Behind which order the next page begins, if there is one.
+    pub next: Option<Uuid>,
+    /// Entries that were looked at for it.
+    pub looked_at: usize,
+}
+
+/// All orders of a kind, by a number that grows in the order in which they came.
+pub(crate) struct OrderTable<T> {
+    entries: BTreeMap<u64, T>,
+    ids: HashMap<Uuid, u64>,
+    queued: BTreeSet<u64>,
+    under_way: BTreeSet<u64>,
+    ended: Remembered,
+    numbers: u64,
+}
+
+impl<T> Default for OrderTable<T> {
+    fn default() -> OrderTable<T> {
+        OrderTable {
+            entries: BTreeMap::new(),
+            ids: HashMap::new(),
+            queued: BTreeSet::new(),
+            under_way: BTreeSet::new(),
+            ended: Remembered::default(),
+            numbers: 0,
+        }
+    }
+}
+
+/// How many there are: of one holder, and of all.
+fn own_and_all<'a, T: OrderEntry + 'a>(entries: impl Iterator<Item = &'a T>, holder: &str) -> (usize, usize) {
+    entries.fold((0, 0), |(own, all), entry| (own + usize::from(entry.holder() == holder), all + 1))
+}
+
+impl<T: OrderEntry> OrderTable<T> {
+    pub fn get(&self, id: &Uuid) -> Option<&T> {
+        self.entries.get(self.ids.get(id)?)
+    }
+
+    pub fn get_mut(&mut self, id: &Uuid) -> Option<&mut T> {
+        self.entries.get_mut(self.ids.get(id)?)
+    }
+
+    /// A holder's order; somebody else's is none.
+    pub fn of(&self, holder: &str, id: &Uuid) -> Option<&T> {
+        self.get(id).filter(|entry| entry.holder() == holder)
+    }
+
+    /// A holder's order, to change it.
+    pub fn of_mut(&mut self, holder: &str, id: &Uuid) -> Option<&mut T> {
+        self.get_mut(id).filter(|entry| entry.holder() == holder)
+    }
+
+    /// Those that wait for their turn, oldest first.
+    pub fn queued(&self) -> impl Iterator<Item = &T> {
+        self.queued.iter().filter_map(|number| self.entries.get(number))
+    }
+
+    /// Those that are under way, oldest first: few, however long the table is.
+    pub fn under_way(&self) -> impl Iterator<Item = &T> {
+        self.under_way.iter().filter_map(|number| self.entries.get(number))
+    }
+
+    /// Those that wait, and those that are under way.
+    pub fn unended(&self) -> impl Iterator<Item = &T> {
+        self.queued().chain(self.under_way())
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// How many are under way: of one holder, and of all.
+    pub fn running(&self, holder: &str) -> (usize, usize) {
+        own_and_all(self.under_way(), holder)
+    }
+
+    /// How many are known: of one holder, and of all.
+    pub fn known(&self, holder: &str) -> (usize, usize) {
+        (own_and_all(self.unended(), holder).0 + self.ended.of(holder), self.entries.len())
+    }
+
+    /// Whether a holder can order no more for now.
+    pub fn is_full_for(&self, holder: &str) -> bool {
+        let (own, all) = own_and_all(self.unended(), holder);
+        own >= T::UNENDED_MAX.0 || all >= T::UNENDED_MAX.1
+    }
+
+    /// One more, which waits behind all others.
+    pub fn insert(&mut self, entry: T) {
+        self.numbers += 1;
+        self.queued.insert(self.numbers);
+        self.ids.insert(entry.id(), self.numbers);
+        self.entries.insert(self.numbers, entry);
+    }
+
+    /// Whose turn it is: the first that is preferred of those whose holder has not enough under way, or else the first of them. It
+    /// counts as under way from here on.
+    pub fn next_turn(&mut self, is_preferred: impl Fn(&T) -> bool) -> Option<Uuid> {
+        let id = self.whose_turn(is_preferred)?;
+        let number = *self.ids.get(&id)?;
+        self.queued.remove(&number);
+        self.under_way.insert(number);
+        Some(id)
+    }
+
+    fn whose_turn(&self, is_preferred: impl Fn(&T) -> bool) -> Option<Uuid> {
+        if self.under_way.len() >= T::RUNNING_MAX.1 {
+            return None;
+        }
+        let mut running: HashMap<&str, usize> = HashMap::new();
+        self.under_way().for_each(|entry| *running.entry(entry.holder()).or_default() += 1);
+        let has_room = |entry: &&T| running.get(entry.holder()).is_none_or(|own| *own < T::RUNNING_MAX.0);
+        let mut turns = self.queued().filter(has_room).peekable();
+        let first = *turns.peek()?;
+        Some(turns.find(|entry| is_preferred(entry)).unwrap_or(first).id())
+    }
+
+    /// Takes an order out of the line, if it waits there for its turn.
+    pub fn leave_the_line(&mut self, id: &Uuid) -> bool {
+        self.ids.get(id).is_some_and(|number| self.queued.remove(number))
+    }
+
+    /// An order has ended: it neither waits nor is under way, and takes so much of the bytes that are remembered.
+    pub fn end(&mut self, id: &Uuid, bytes: usize) {
+        let Some(number) = self.ids.get(id) else { return };
+        self.queued.remove(number);
+        self.under_way.remove(number);
+        if let Some(entry) = self.entries.get(number) {
+            self.ended.add(entry.holder(), *number, bytes);
+        }
+    }
+
+    /// Takes out an order that has not ended.
+    pub fn remove(&mut self, id: &Uuid) -> Option<T> {
+        let number = self.ids.remove(id)?;
+        self.queued.remove(&number);
+        self.under_way.remove(&number);
+        self.entries.remove(&number)
+    }
+
+    /// Takes out those that have ended beyond so many and so many bytes; of whoever has most the oldest go first.
+    pub fn forget_beyond(&mut self, count: usize, bytes: usize) -> Vec<T> {
+        let numbers = std::iter::from_fn(|| self.ended.take_beyond(count, bytes));
+        let gone: Vec<T> = numbers.filter_map(|number| self.entries.remove(&number)).collect();
+        for entry in &gone {
+            self.ids.remove(&entry.id());
+        }
+        gone
+    }
+
+    /// A page of a holder's orders, as they are shown; none where the one that it is to begin behind is not known (any more).
+    pub fn page<S: PartialEq, P>(
+        &self,
+        holder: &str,
+        asked: &Asked<S>,
+        show: impl Fn(&T) -> P,
+        state: impl Fn(&P) -> S,
+    ) -> Option<Page<P>> {
+        let is_wanted = |shown: &P| asked.state.as_ref().is_none_or(|asked| *asked == state(shown));
+        let from = match &asked.after {
+            None => 0,
+            Some(id) => self.of(holder, id).and_then(|_| self.ids.get(id)).copied()?,
+        };
+        let mut page = Page { found: Vec::new(), next: None, looked_at: 0 };
+        let mut last = None;
+        for entry in self.entries.range((Bound::Excluded(from), Bound::Unbounded)).map(|(_, entry)| entry) {
+            page.looked_at += 1;
+            let shown = (entry.holder() == holder).then(|| show(entry)).filter(is_wanted);
+            let Some(shown) = shown else { continue };
+            if page.found.len() == asked.limit {
+                page.next = last;
+                break;
+            }
+            page.found.push(shown);
+            last = Some(entry.id());
+        }
+        Some(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Entry(u128, &'static str);
+
+    impl OrderEntry for Entry {
+        const RUNNING_MAX: (usize, usize) = (1, 2);
+        const UNENDED_MAX: (usize, usize) = (3, 4);
+
+        fn id(&self) -> Uuid {
+            Uuid::from_u128(self.0)
+        }
+
+        fn holder(&self) -> &str {
+            self.1
+        }
+    }
+
+    fn table(orders: &[(u128, &'static str)]) -> OrderTable<Entry> {
+        let mut table = OrderTable::default();
+        orders.iter().for_each(|(id, holder)| table.insert(Entry(*id, holder)));
+        table
+    }
+
+    fn end(table: &mut OrderTable<Entry>, id: u128) -> Vec<u128> {
+        table.end(&Uuid::from_u128(id), 10);
+        table.forget_beyond(2, 100).iter().map(|entry| entry.0).collect()
+    }
+
+    #[test]
+    fn a_preferred_one_comes_first_within_the_bounds() {
+        let mut table = table(&[(1, "a"), (2, "a"), (3, "b"), (4, "c")]);
+        let turn = |table: &mut OrderTable<Entry>, prefer| table.next_turn(|e| e.1 == prefer).map(|id| id.as_u128());
+        assert_eq!((turn(&mut table, "b"), turn(&mut table, "b")), (Some(3), Some(1)));
+        assert_eq!((turn(&mut table, "c"), table.running("a"), table.waiting()), (None, (1, 2), 2));
+        end(&mut table, 3);
+        assert_eq!(turn(&mut table, "a"), Some(4), "a has enough under way");
+        assert!(table.remove(&Uuid::from_u128(1)).is_some());
+        assert_eq!((turn(&mut table, "b"), table.known("a"), table.known("b")), (Some(2), (1, 3), (1, 3)));
+    }
+
+    #[test]
+    fn what_has_not_ended_is_bounded() {
+        let mut table = table(&[(1, "a"), (2, "a"), (3, "a")]);
+        assert!(table.is_full_for("a") && !table.is_full_for("b"));
+        table.insert(Entry(4, "b"));
+        assert!(table.is_full_for("c"));
+        assert!(table.leave_the_line(&Uuid::from_u128(1)) && !table.leave_the_line(&Uuid::from_u128(1)));
+        assert!(!table.is_full_for("a") && !table.is_full_for("c"));
+    }
+
+    #[test]
+    fn what_has_ended_is_remembered_within_bounds() {
+        let mut table = table(&[(1, "a"), (2, "b"), (3, "b")]);
+        assert!(end(&mut table, 1).is_empty() && end(&mut table, 3).is_empty());
+        assert_eq!(end(&mut table, 2), [2]);
+        assert!(table.get(&Uuid::from_u128(2)).is_none() && table.of("b", &Uuid::from_u128(1)).is_none());
+    }
+
+    #[test]
+    fn pages_are_of_one_holder() {
+        let table = table(&[(1, "a"), (2, "b"), (3, "a"), (4, "a"), (5, "b")]);
+        let page = |after: Option<u128>, limit, is_odd| {
+            let asked = Asked { state: is_odd, after: after.map(Uuid::from_u128), limit };
+            let page = table.page("a", &asked, |entry| entry.0, |id| id % 2 == 1)?;
+            Some((page.found, page.next.map(|id| id.as_u128()), page.looked_at))
+        };
+        assert_eq!(page(None, 2, None), Some((vec![1, 3], Some(3), 4)));
+        assert_eq!(page(Some(3), 2, None), Some((vec![4], None, 2)));
+        assert_eq!(page(None, 2, Some(false)), Some((vec![4], None, 5)));
+        assert_eq!(page(Some(2), 2, None), None, "somebody else's");
+    }
+}
