@@ -1,7 +1,7 @@
 //! HTTP as data movers speak it: heads, framing, ranges, digests, WebDAV documents and the words of third-party copy,
 //! sans IO; and one blocking connection of either role over TCP or TLS, with a client that dials where a guard allows.
 //!
-//! What this crate does not know: files, exports, keys, who may do what (the door's), and HTTP/2 (a library's).
+//! What this crate does not know: files, exports, keys, who may do what (the services'), and HTTP/2 (a library's).
 
 pub mod body;
 pub mod client;
@@ -17,8 +17,10 @@ pub mod head;
 pub mod headers;
 pub mod markup;
 pub mod method;
+pub mod openapi;
 pub mod range;
 mod refused;
+pub mod routes;
 pub mod scitag;
 pub mod target;
 pub mod url;

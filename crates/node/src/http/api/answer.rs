@@ -1,7 +1,5 @@
 //! Answers to the questions of the API, but for the streams of events.
 
-use std::sync::OnceLock;
-
 use auth::Action;
 use model::id::Uuid;
 use model::v1::node::{Capabilities, Export, Health, Limits, Load, Order};
@@ -10,9 +8,10 @@ use model::v1::{Change, Stage, Transfer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::Response;
+use web::routes::JSON;
 use web::target::pairs;
 
-use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, JSON, PAGE, ROUTES, document, expect};
+use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, PAGE, expect};
 use crate::http::little::read_little;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
 use crate::http::request_context::RequestContext;
@@ -26,7 +25,7 @@ pub(super) fn send(context: &mut RequestContext<'_>, status: u16, answer: &impl 
     send_text(context, status, text)
 }
 
-fn send_text(context: &mut RequestContext<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
+pub(super) fn send_text(context: &mut RequestContext<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
     if text.last() != Some(&b'\n') {
         text.push(b'\n');
     }
@@ -68,27 +67,6 @@ pub(super) fn read<T: DeserializeOwned>(context: &mut RequestContext<'_>, what: 
         };
         refuse(400, format!("{what} does not read: {why}"))
     })
-}
-
-/// GET /api/v1.
-pub(super) fn index(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let questions: Vec<_> = ROUTES
-        .iter()
-        .map(|route| serde_json::json!({"method": route.method, "path": route.path, "summary": route.summary}))
-        .collect();
-    let software = engine::SOFTWARE;
-    send(
-        context,
-        200,
-        &serde_json::json!({"software": software, "document": "/api/v1/openapi.json", "questions": questions}),
-    )
-}
-
-/// GET /api/v1/openapi.json.
-pub(super) fn openapi(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    let text = TEXT.get_or_init(document::text);
-    send_text(context, 200, text.clone().into_bytes())
 }
 
 /// GET /api/v1/health.

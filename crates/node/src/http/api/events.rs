@@ -13,7 +13,9 @@ use parking_lot::{Mutex, MutexGuard};
 use serve::Length;
 use web::{Headers, Response};
 
-use super::{EVENT_STREAMS_EACH_MAX, EVENT_STREAMS_MAX, EVENTS, expect};
+use web::routes::EVENTS;
+
+use super::{EVENT_STREAMS_EACH_MAX, EVENT_STREAMS_MAX, expect};
 use crate::clock::now;
 use crate::http::refused::{Done, Outcome, Refused, refuse};
 use crate::http::request_context::RequestContext;

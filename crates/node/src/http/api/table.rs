@@ -1,0 +1,297 @@
+//! The table of routes of the node's API: what is asked, who may ask, what answers.
+
+use std::sync::OnceLock;
+
+use model::id::Uuid;
+use web::routes::{Answer, Route, Security};
+
+use super::{Handler, Whom, answer, document, events, probes, wlcg};
+use crate::http::flows;
+use crate::http::refused::Outcome;
+use crate::http::request_context::RequestContext;
+
+/// All routes.
+pub(super) const ROUTES: &[Route<Handler>] = &[
+    Route {
+        method: "GET",
+        path: "/api/v1",
+        name: "index",
+        summary: "What is here",
+        security: Security::Optional,
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "the questions of this API", "Index")],
+        handler: Handler { whom: Whom::Guests, answer: index },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/openapi.json",
+        name: "openapi",
+        summary: "This document",
+        security: Security::Optional,
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "an OpenAPI document")],
+        handler: Handler { whom: Whom::Guests, answer: openapi },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/health",
+        name: "health",
+        summary: "Whether the node is well; answered to anybody",
+        security: Security::Public,
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "it is", "Health"), Answer::json(503, "it is stopping", "Health")],
+        handler: Handler { whom: Whom::Anybody, answer: answer::health },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/capabilities",
+        name: "capabilities",
+        summary: "What the node can do for whoever asks",
+        security: Security::Optional,
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "addresses, exports, protocols, limits, load", "Capabilities")],
+        handler: Handler { whom: Whom::Guests, answer: answer::capabilities },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/host",
+        name: "host",
+        summary: "How the host's settings stand, where the node tells (`serve --audit`)",
+        security: Security::Required,
+        query: &[
+            ("rate_bit_s", "the rate that transfers are to reach; that of its NICs unless said"),
+            ("rtt_s", "the longest round trip, seconds: 0.1 unless said"),
+            ("role", "`dtn`, `measurement` or `both`: `dtn` unless said"),
+        ],
+        body: None,
+        answers: &[
+            Answer::json(200, "whose audit it is, and its findings", "Host"),
+            Answer::problem(403, "it does not tell"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: answer::host },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/flows",
+        name: "flows",
+        summary: "Who moves most: within a minute, an hour, and since the node started",
+        security: Security::Required,
+        query: &[("top", "rows of each table: 20 unless said, 1000 at most")],
+        body: None,
+        answers: &[Answer::json(
+            200,
+            "of everybody for who may see the whole node, of himself for anybody else",
+            "Flows",
+        )],
+        handler: Handler { whom: Whom::Named, answer: |context, _| flows::answer(context) },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/transfers",
+        name: "create",
+        summary: "Orders a transfer; the same order again is the same transfer",
+        security: Security::Required,
+        query: &[],
+        body: Some("Order"),
+        answers: &[
+            Answer::json(201, "a new one", "Transfer"),
+            Answer::json(200, "it was ordered before", "Transfer"),
+            Answer::problem(
+                409,
+                "the id is that of another order, or of one that ended and is not remembered any more",
+            ),
+            Answer::problem(503, "as much is ordered already as may be"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: answer::create },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/transfers",
+        name: "list",
+        summary: "A page of the transfers of whoever asks, oldest first",
+        security: Security::Required,
+        query: &[
+            ("state", "only those in this state"),
+            ("after", "only those behind this one: `next` of the page before"),
+            ("limit", "how many at most: 1000 unless said, 10000 at most"),
+        ],
+        body: None,
+        answers: &[Answer::json(200, "a page", "Transfers")],
+        handler: Handler { whom: Whom::Named, answer: answer::list },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/transfers/{id}",
+        name: "transfer",
+        summary: "One of them",
+        security: Security::Required,
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "how it fares", "Transfer"), Answer::problem(404, "there is none")],
+        handler: Handler { whom: Whom::Named, answer: answer::one },
+    },
+    Route {
+        method: "PATCH",
+        path: "/api/v1/transfers/{id}",
+        name: "change",
+        summary: "Changes its limit or streams, pauses it, or lets it go on",
+        security: Security::Required,
+        query: &[],
+        body: Some("Change"),
+        answers: &[Answer::json(200, "how it fares", "Transfer"), Answer::problem(409, "it has ended")],
+        handler: Handler { whom: Whom::Named, answer: answer::change },
+    },
+    Route {
+        method: "DELETE",
+        path: "/api/v1/transfers/{id}",
+        name: "cancel",
+        summary: "Ends it; what has arrived stays. One that has ended stays as it ended",
+        security: Security::Required,
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "it has ended", "Transfer"), Answer::json(202, "it is ending", "Transfer")],
+        handler: Handler { whom: Whom::Named, answer: answer::cancel },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/transfers/{id}/receipt",
+        name: "receipt",
+        summary: "What it came to, once it has ended",
+        security: Security::Required,
+        query: &[],
+        body: None,
+        answers: &[
+            Answer::json(200, "its receipt", "Receipt"),
+            Answer::problem(404, "it ended without having begun"),
+            Answer::problem(409, "it has not ended"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: answer::receipt },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/transfers/{id}/events",
+        name: "transferEvents",
+        summary: "Events of one transfer until it has ended; `Last-Event-ID` goes on",
+        security: Security::Required,
+        query: &[],
+        body: None,
+        answers: &[
+            Answer::events(200, "server-sent events, each a Transfer"),
+            Answer::any(204, "it has ended, and its end was heard"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: events::of_one },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/events",
+        name: "events",
+        summary: "Events of all transfers of whoever asks; `Last-Event-ID` goes on",
+        security: Security::Required,
+        query: &[],
+        body: None,
+        answers: &[
+            Answer::events(200, "server-sent events, each a Transfer"),
+            Answer::problem(503, "too many listen already"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: events::of_all },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/probes",
+        name: "createProbe",
+        summary: "Orders a test from here to another node; the same order again is the same test",
+        security: Security::Required,
+        query: &[],
+        body: Some("ProbeOrder"),
+        answers: &[
+            Answer::json(201, "a new one", "Probe"),
+            Answer::json(200, "it was ordered before", "Probe"),
+            Answer::problem(409, "the id is that of another order"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: probes::create },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/probes",
+        name: "listProbes",
+        summary: "A page of the tests of whoever asks, oldest first, without their reports",
+        security: Security::Required,
+        query: &[
+            ("state", "only those in this state"),
+            ("after", "only those behind this one: `next` of the page before"),
+            ("limit", "how many at most: 1000 unless said, 10000 at most"),
+        ],
+        body: None,
+        answers: &[Answer::json(200, "a page", "Probes")],
+        handler: Handler { whom: Whom::Named, answer: probes::list },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/probes/{id}",
+        name: "probe",
+        summary: "One of them, with its report once it is done; after a restart of the node it is not known",
+        security: Security::Required,
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "how it fares, or what it found", "Probe"), Answer::problem(404, "there is none")],
+        handler: Handler { whom: Whom::Named, answer: probes::one },
+    },
+    Route {
+        method: "DELETE",
+        path: "/api/v1/probes/{id}",
+        name: "cancelProbe",
+        summary: "Ends it; one that has ended stays as it ended",
+        security: Security::Required,
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "it has ended", "Probe"), Answer::json(202, "it is ending", "Probe")],
+        handler: Handler { whom: Whom::Named, answer: probes::cancel },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/srr",
+        name: "storage",
+        summary: "How much storage there is, as the WLCG collects it (Storage Resource Reporting 4.2)",
+        security: Security::Optional,
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "a report")],
+        handler: Handler { whom: Whom::Watchers, answer: wlcg::srr },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/site-network",
+        name: "network",
+        summary: "What goes over the interfaces of this host, as the WLCG's site network monitoring reads it",
+        security: Security::Optional,
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "rates, bytes per second")],
+        handler: Handler { whom: Whom::Watchers, answer: wlcg::network },
+    },
+];
+
+/// GET /api/v1.
+fn index(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let questions: Vec<_> = ROUTES
+        .iter()
+        .map(|route| serde_json::json!({"method": route.method, "path": route.path, "summary": route.summary}))
+        .collect();
+    let software = engine::SOFTWARE;
+    answer::send(
+        context,
+        200,
+        &serde_json::json!({"software": software, "document": "/api/v1/openapi.json", "questions": questions}),
+    )
+}
+
+/// GET /api/v1/openapi.json.
+fn openapi(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    let text = TEXT.get_or_init(|| document::text(ROUTES));
+    answer::send_text(context, 200, text.clone().into_bytes())
+}

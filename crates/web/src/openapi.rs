@@ -1,0 +1,105 @@
+//! The document of an API (OpenAPI 3.1), made of its table of routes and the schemas of its types.
+
+use serde_json::{Map, Value, json};
+
+use crate::routes::{PROBLEM, Route, Security};
+
+/// An API, as its document tells of it.
+#[derive(Debug)]
+pub struct Api {
+    /// Its title.
+    pub title: &'static str,
+    /// What it is for.
+    pub description: &'static str,
+    /// The schemas of its types, by name.
+    pub schemas: Map<String, Value>,
+    /// The schema of a parameter of a query, by the parameter's name.
+    pub parameter: fn(&str) -> Value,
+    /// A body has at most so many bytes.
+    pub body_bytes_max: usize,
+}
+
+/// The document, its keys in alphabetical order.
+pub fn document<H>(api: Api, routes: &[Route<H>]) -> Value {
+    let mut paths = Map::new();
+    for route in routes {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.to_lowercase()] = operation(&api, route);
+    }
+    let mut document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": api.title,
+            "version": "1",
+            "description": api.description,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": api.schemas,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": "an access key, a token or a macaroon"},
+                "basic": {"type": "http", "scheme": "basic", "description": "an access key or a token as the password"},
+            },
+        },
+    });
+    // Whether maps keep the order of their making is up to what else is built along.
+    document.sort_all_objects();
+    document
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+fn operation<H>(api: &Api, route: &Route<H>) -> Value {
+    let mut operation = json!({"operationId": route.name, "summary": route.summary, "responses": responses(route)});
+    let parameters = parameters(api, route);
+    if !parameters.is_empty() {
+        operation["parameters"] = Value::Array(parameters);
+    }
+    if let Some(body) = route.body {
+        operation["requestBody"] = json!({
+            "required": true,
+            "content": {crate::routes::JSON: {"schema": reference(body)}},
+            "description": format!("at most {} bytes; unknown fields are refused", api.body_bytes_max),
+        });
+    }
+    operation["security"] = match route.security {
+        Security::Public => json!([]),
+        Security::Optional => json!([{}, {"bearer": []}, {"basic": []}]),
+        Security::Required => json!([{"bearer": []}, {"basic": []}]),
+    };
+    operation
+}
+
+fn parameters<H>(api: &Api, route: &Route<H>) -> Vec<Value> {
+    let mut parameters = Vec::new();
+    if route.path.contains("{id}") {
+        let schema = json!({"type": "string", "format": "uuid"});
+        parameters.push(json!({"name": "id", "in": "path", "required": true, "schema": schema}));
+    }
+    for (name, means) in route.query {
+        let schema = (api.parameter)(name);
+        parameters.push(json!({"name": name, "in": "query", "description": means, "schema": schema}));
+    }
+    if route.answers.iter().any(|answer| answer.media == crate::routes::EVENTS) {
+        parameters.push(json!({"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}}));
+    }
+    parameters
+}
+
+fn responses<H>(route: &Route<H>) -> Map<String, Value> {
+    let mut responses = Map::new();
+    for answer in route.answers {
+        let mut response = json!({"description": answer.means});
+        if answer.status != 204 {
+            let schema = answer.schema.map_or(json!({}), reference);
+            response["content"] = json!({answer.media: {"schema": schema}});
+        }
+        responses.insert(answer.status.to_string(), response);
+    }
+    let problem = json!({"description": "a no, and why", "content": {PROBLEM: {"schema": reference("Problem")}}});
+    responses.insert("default".into(), problem);
+    responses
+}

@@ -1,0 +1,150 @@
+//! A table of routes: which methods and paths an API has, what each takes and answers. Requests are routed by it and the API's document
+//! is made of it ([`crate::openapi`]), so that the two cannot differ. The table is generic over what answers: a function of the
+//! service's own context.
+
+/// A method of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct Route<H> {
+    /// The method; `GET` stands for `HEAD` too.
+    pub method: &'static str,
+    /// The path. One part may be `{id}`.
+    pub path: &'static str,
+    /// Its name in the document, unlike any other.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Who may ask, as far as the document tells.
+    pub security: Security,
+    /// Parameters of the query, and what they mean.
+    pub query: &'static [(&'static str, &'static str)],
+    /// The schema of the request's body.
+    pub body: Option<&'static str>,
+    /// The answers that are no errors, and the errors that mean something of their own.
+    pub answers: &'static [Answer],
+    /// What answers.
+    pub handler: H,
+}
+
+/// Whether a route needs a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// None is looked at.
+    Public,
+    /// The answer depends on it.
+    Optional,
+    /// Nothing is answered without one.
+    Required,
+}
+
+/// An answer as the document tells of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// What it means.
+    pub means: &'static str,
+    /// The schema of its body, where there is one.
+    pub schema: Option<&'static str>,
+    /// The media type of its body.
+    pub media: &'static str,
+}
+
+/// `application/json`.
+pub const JSON: &str = "application/json";
+/// Problems of RFC 9457.
+pub const PROBLEM: &str = "application/problem+json";
+/// Server-sent events.
+pub const EVENTS: &str = "text/event-stream";
+
+impl Answer {
+    /// JSON of this schema.
+    pub const fn json(status: u16, means: &'static str, schema: &'static str) -> Answer {
+        Answer { status, means, schema: Some(schema), media: JSON }
+    }
+
+    /// JSON of no schema, or no body.
+    pub const fn any(status: u16, means: &'static str) -> Answer {
+        Answer { status, means, schema: None, media: JSON }
+    }
+
+    /// A problem that means something of its own here.
+    pub const fn problem(status: u16, means: &'static str) -> Answer {
+        Answer { status, means, schema: Some("Problem"), media: PROBLEM }
+    }
+
+    /// A stream of events.
+    pub const fn events(status: u16, means: &'static str) -> Answer {
+        Answer { status, means, schema: None, media: EVENTS }
+    }
+}
+
+/// Why no route fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unrouted {
+    /// No route has this path.
+    Path,
+    /// Routes have this path, with these methods.
+    Method(Vec<&'static str>),
+}
+
+/// The route of a method and a path (without the leading slash), and what stands for `{id}`.
+///
+/// # Errors
+/// No route has this path, or none with this method.
+pub fn find<'r, 'p, H>(
+    routes: &'r [Route<H>],
+    method: &str,
+    path: &'p str,
+) -> Result<(&'r Route<H>, Option<&'p str>), Unrouted> {
+    let mut allowed = Vec::new();
+    for route in routes {
+        let Some(id) = fits(route.path, path) else { continue };
+        if route.method == method || route.method == "GET" && method == "HEAD" {
+            return Ok((route, id));
+        }
+        allowed.push(route.method);
+    }
+    Err(if allowed.is_empty() { Unrouted::Path } else { Unrouted::Method(allowed) })
+}
+
+/// The methods of a path.
+pub fn methods<H>(routes: &[Route<H>], path: &str) -> Vec<&'static str> {
+    routes.iter().filter(|route| fits(route.path, path).is_some()).map(|route| route.method).collect()
+}
+
+/// Whether a path is that of a route, and what stands in it for the id.
+fn fits<'p>(route: &str, path: &'p str) -> Option<Option<&'p str>> {
+    let (mut parts, mut id) = (path.split('/'), None);
+    for wanted in route.trim_start_matches('/').split('/') {
+        let part = parts.next()?;
+        match wanted {
+            "{id}" => id = Some(part),
+            wanted if wanted != part => return None,
+            _ => {}
+        }
+    }
+    parts.next().is_none().then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(method: &'static str, path: &'static str, handler: u8) -> Route<u8> {
+        let security = Security::Required;
+        Route { method, path, name: path, summary: "", security, query: &[], body: None, answers: &[], handler }
+    }
+
+    #[test]
+    fn a_path_and_a_method_have_one_route() {
+        let routes = [route("GET", "/a", 1), route("POST", "/a", 2), route("GET", "/a/{id}/b", 3)];
+        let found = |method, path| find(&routes, method, path).map(|(route, id)| (route.handler, id));
+        assert_eq!((found("GET", "a"), found("HEAD", "a")), (Ok((1, None)), Ok((1, None))));
+        assert_eq!((found("POST", "a"), found("GET", "a/x/b")), (Ok((2, None)), Ok((3, Some("x")))));
+        assert_eq!(found("PUT", "a"), Err(Unrouted::Method(vec!["GET", "POST"])));
+        for path in ["", "b", "a/x", "a/x/b/c"] {
+            assert_eq!(found("GET", path), Err(Unrouted::Path), "{path}");
+        }
+        assert_eq!(methods(&routes, "a"), ["GET", "POST"]);
+    }
+}
