@@ -416,8 +416,13 @@ fn a_transfer_is_paused_changed_and_ended() {
     pair.api.cancel(second.id).unwrap();
     let told = ended(&pair.api, second.id);
     assert_eq!((told.state, told.exit, pair.there.data("second").exists()), (Stage::Cancelled, Some(130), false));
+    // A change may end it as well.
+    let third = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/third") };
+    pair.api.create(&third).unwrap();
+    pair.api.change(third.id, &Change { cancel: true, ..Change::default() }).unwrap();
+    assert_eq!(ended(&pair.api, third.id).state, Stage::Cancelled);
     let page = pair.api.list(Which { state: Some(Stage::Cancelled), ..Which::default() }).unwrap();
-    assert_eq!(page.transfers.iter().map(|t| t.id).collect::<Vec<_>>(), [second.id]);
+    assert_eq!(page.transfers.iter().map(|t| t.id).collect::<Vec<_>>(), [second.id, third.id]);
 }
 
 #[test]

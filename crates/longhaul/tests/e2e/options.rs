@@ -240,7 +240,7 @@ fn receipts_keep_their_shape() {
     client.write("s/f", pattern(2 << 20));
     let file = client.path("receipt.json");
     let receipt = client.cp(0, words!["-r", client.path("s"), node.at("data/t"), "--receipt", file]);
-    let keys = "v event job state exit source target bytes files directories links skipped skipped_bytes special failed \
+    let keys = "v event transfer state exit source target bytes files directories links skipped skipped_bytes special failed \
                 failures resent_bytes seconds rate_bit_s phases digests streams limited_by versions";
     for key in keys.split_whitespace() {
         assert!(receipt.get(key).is_some(), "{key} is missing in {receipt}");
