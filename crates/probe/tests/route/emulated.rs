@@ -131,7 +131,7 @@ fn mtus_are_found_in_each_direction() {
         let route = |mtu: &model::v1::probe::route::Mtu| Route { mtu: Some(mtu.clone()), ..Route::default() };
         let found = asymmetries(&route(there), &route(back));
         assert_eq!(found.len(), 1);
-        let wanted = "packets up to 4470 bytes fit there; back: 1437, and larger ones vanish without a word";
+        let wanted = "packets up to 4470 bytes fit forward; reverse: 1437, and larger ones vanish without a word";
         assert_eq!(found[0].text, wanted);
         let took = there.seconds.max(back.seconds);
         let _ = writeln!(std::io::stderr(), "MTU over 10 ms: {took:.2} s at most");
