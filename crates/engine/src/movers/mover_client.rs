@@ -43,9 +43,13 @@ pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
 fn may_pass(error: &Error) -> bool {
     match error {
         Error::Refused { refusal, .. } => matches!(refusal.fault, Fault::Path | Fault::Peer | Fault::Interrupted),
+        Error::Resolve { .. } | Error::Connect { .. } | Error::Silent { .. } | Error::Broken { .. } => true,
+        Error::Stalled { .. } | Error::NotANode { .. } | Error::Certificate { .. } | Error::Seal { .. } => true,
+        Error::Store(_) | Error::Order(_) | Error::Interrupted | Error::Host { .. } => true,
         Error::NoKeyOfMover | Error::Expelled { .. } | Error::MoverCannotRead { .. } => false,
-        Error::Identity { .. } | Error::Protocol { .. } | Error::Version { .. } => false,
-        _ => true,
+        Error::Identity { .. } | Error::Protocol { .. } | Error::Version { .. } | Error::Bookkeeping(_) => false,
+        Error::TargetWithinSource { .. } | Error::SourceWithinTarget { .. } | Error::Full { .. } => false,
+        Error::WriteUnderWay | Error::ThisEnd(_) | Error::UnseenFile { .. } => false,
     }
 }
 

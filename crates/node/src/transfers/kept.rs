@@ -39,6 +39,9 @@ pub(crate) struct Kept {
     pub receipt_bytes: usize,
     /// What was changed since.
     pub changes: Change,
+    /// It was cancelled: where earlier versions wrote that down. `changes` says it now.
+    #[serde(default, skip_serializing)]
+    pub cancelled: bool,
     /// What became of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Transfer>,
@@ -196,6 +199,7 @@ mod tests {
             order_digest: None,
             receipt_bytes: 0,
             changes: Change::default(),
+            cancelled: false,
             ended: None,
         }
     }

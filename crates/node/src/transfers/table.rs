@@ -122,7 +122,9 @@ impl Entry {
 
     /// One that was written down earlier. What has ended needs nobody's access any more.
     pub fn kept(kept: Kept, access: Option<Access>, budget: &Budget) -> Entry {
-        let Kept { holder, created, revision, order, order_digest, receipt_bytes, changes, ended, .. } = kept;
+        let Kept { holder, created, revision, order, order_digest, receipt_bytes, changes, cancelled, ended, .. } =
+            kept;
+        let changes = Change { cancel: changes.cancel || cancelled, ..changes };
         let order_digest = order_digest.unwrap_or_else(|| self::order_digest(&order));
         let shown = bare(&order);
         let base = ended.unwrap_or_else(|| Transfer {
@@ -199,6 +201,7 @@ impl Entry {
             order_digest: Some(self.order_digest.clone()),
             receipt_bytes: self.receipt_bytes,
             changes: self.changes,
+            cancelled: false,
             ended: self.has_ended().then(|| (*self.base).clone()),
         }
     }

@@ -189,3 +189,17 @@ fn what_has_ended_takes_little() {
     assert!(!entry.is_of(&Order { limit_bit_s: 5, ..order }));
     assert_eq!(budget.taken(), 0);
 }
+
+#[test]
+fn a_cancellation_that_an_earlier_version_wrote_down_counts() {
+    let mut table = Table::default();
+    let id = add(&mut table, 1, 1);
+    let mut written = serde_json::to_value(table.get(&id).unwrap().keep()).unwrap();
+    let is_cancelled = |written: &serde_json::Value| {
+        let kept: Kept = serde_json::from_value(written.clone()).unwrap();
+        Entry::kept(kept, Some(access(1)), &Budget::new(1 << 20, 1 << 20)).changes.cancel
+    };
+    assert!(!is_cancelled(&written));
+    written["cancelled"] = true.into();
+    assert!(is_cancelled(&written));
+}
