@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 
 use tower_layer::Layer;
 use tower_service::Service;
-use web::{Headers, Method, Refused, Request, target};
+use web::head::HeadError;
+use web::{Refused, Request, target};
 
 use crate::{AuthRequest, Authenticator, Principal};
 
@@ -66,16 +67,18 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
         // The service that was ready answers; its clone is made ready for the next request.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let authenticator = Arc::clone(&self.authenticator);
         let connection = request.extensions().get::<Connection>().cloned();
-        let head = head_of(&request);
+        let (parts, body) = request.into_parts();
+        let head = web::parts::request(&parts);
+        let mut request = http::Request::from_parts(parts, body);
         Box::pin(async move {
             // Issuers are asked for their keys, and clients that guess wait: no task of the runtime is held up by either.
-            let judged = tokio::task::spawn_blocking(move || authenticate(&authenticator, connection, &head)).await;
+            let judged = tokio::task::spawn_blocking(move || authenticate(&authenticator, connection, head)).await;
             let panicked =
                 |_| Err(Box::new(Refused::new(500, "authentication broke off; please report it with the log")));
             match judged.unwrap_or_else(panicked) {
@@ -92,26 +95,15 @@ where
 fn authenticate(
     authenticator: &Authenticator,
     connection: Option<Connection>,
-    head: &Request,
+    head: Result<Request, HeadError>,
 ) -> Result<Principal, Box<Refused>> {
     let unknown = || Refused::new(500, "the listener says nothing of the connection of this request");
     let Connection { peer, is_secure, client_name } = connection.ok_or_else(unknown)?;
+    let head = head.map_err(|error| Refused::new(error.status(), error.to_string()))?;
     let target = target::parse(&head.target).map_err(|error| Refused::new(error.status(), error.to_string()))?;
     let client_name = client_name.as_deref();
-    let of = AuthRequest { request: head, target: &target, peer, is_secure, client_name, reads_public_data: false };
+    let of = AuthRequest { request: &head, target: &target, peer, is_secure, client_name, reads_public_data: false };
     authenticator.authenticate(&of)
-}
-
-/// Method, target and fields. A field whose value is not text is none that authentication reads.
-fn head_of<B>(request: &http::Request<B>) -> Request {
-    let mut headers = Headers::new();
-    for (name, value) in request.headers() {
-        if let Ok(value) = value.to_str() {
-            headers.add(name.as_str(), value);
-        }
-    }
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
-    Request { method: Method::parse(request.method().as_str()), target, minor: 1, headers }
 }
 
 fn answer<R: From<String>>(refused: Refused) -> http::Response<R> {

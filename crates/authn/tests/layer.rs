@@ -75,13 +75,16 @@ impl Service<http::Request<()>> for WhoAmI {
 
 type Answer = Pin<Box<dyn Future<Output = Result<http::Response<String>, Infallible>> + Send>>;
 
-fn ask(authorization: Option<String>, connection: Option<Connection>) -> http::Response<String> {
+fn ask(
+    authorization: Option<impl TryInto<http::HeaderValue, Error: std::fmt::Debug>>,
+    connection: Option<Connection>,
+) -> http::Response<String> {
     let state = tempfile::tempdir().unwrap();
     let authenticator = Authenticator::new(Arc::new(Roles), Issuers::new(state.path(), None));
     let mut service = AuthenticateLayer::new(Arc::new(authenticator)).layer(WhoAmI);
-    let mut request = http::Request::builder().uri("/api/v1/queue?x=1");
+    let mut request = http::Request::builder().uri("https://hub.example:8446/api/v1/queue?x=1");
     if let Some(value) = authorization {
-        request = request.header("Authorization", value);
+        request = request.header("Authorization", value.try_into().unwrap());
     }
     let mut request = request.body(()).unwrap();
     if let Some(connection) = connection {
@@ -104,13 +107,15 @@ fn a_key_names_its_principal() {
 
 #[test]
 fn without_a_credential_the_principal_is_anonymous() {
-    let answer = ask(None, connection());
+    let answer = ask(None::<String>, connection());
     assert_eq!((answer.status().as_u16(), answer.body().as_str()), (200, "anonymous"));
 }
 
 #[test]
 fn what_does_not_count_is_refused_with_a_challenge() {
     let stranger = AccessKey::new([5; 8], [6; 32], Fingerprint([3; 32])).expose_text().to_string();
+    // Bytes that are no text are no absence of a credential.
+    assert_eq!(ask(Some(&b"Bearer \xff"[..]), connection()).status(), 401);
     for (shown, status) in [(stranger.as_str(), 401), ("a.b.c", 401), ("lhk1_short", 401)] {
         let answer = ask(Some(format!("Bearer {shown}")), connection());
         assert_eq!(answer.status(), status, "{shown}: {}", answer.body());
@@ -124,7 +129,7 @@ fn what_does_not_count_is_refused_with_a_challenge() {
 fn what_the_service_cannot_find_out_is_not_the_clients_fault() {
     let unreadable = AccessKey::new([9; 8], [2; 32], Fingerprint([3; 32])).expose_text().to_string();
     assert_eq!(ask(Some(format!("Bearer {unreadable}")), connection()).status(), 500);
-    let answer = ask(None, None);
+    let answer = ask(None::<String>, None);
     assert_eq!(answer.status(), 500);
     assert!(answer.body().contains("says nothing of the connection"), "{}", answer.body());
 }

@@ -18,6 +18,7 @@ pub mod headers;
 pub mod markup;
 pub mod method;
 pub mod openapi;
+pub mod parts;
 pub mod range;
 mod refused;
 pub mod routes;

@@ -259,7 +259,7 @@ impl Exchange for H2<'_> {
     fn trailers(&mut self) -> Headers {
         let body = &mut self.body;
         match wait::until(TRAILERS_WITHIN, |cx| body.poll_trailers(cx)) {
-            Some(Ok(Some(fields))) => heads::trailers(&fields),
+            Some(Ok(Some(fields))) => web::parts::trailers(&fields),
             _ => Headers::new(),
         }
     }
