@@ -25,8 +25,10 @@ use web::{Client, Dialer, Headers, HttpUrl, Method};
 
 use super::gauge::{Failure, Gauge};
 use super::remote::Found;
+use super::watch;
 use crate::access::ResolvedPath;
 use crate::http::lend::{Lent, MEDIA_TYPE, Question};
+use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
 use crate::services::Services;
 
@@ -186,8 +188,26 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Copies by the native engine; none where that could not begin, and HTTP may do better.
+pub(crate) fn attempt(
+    context: &mut RequestContext<'_>,
+    native: &Native,
+    gauge: &Gauge,
+    pulls: bool,
+    copy: impl FnOnce() -> Result<Moved, Failure> + Send,
+) -> Outcome<Option<Result<Moved, Failure>>> {
+    gauge.is_with(native.at());
+    match watch::run(context, gauge, pulls, copy)? {
+        Err(failure) if may_fall_back(&failure, gauge) => {
+            tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
+            Ok(None)
+        }
+        result => Ok(Some(result)),
+    }
+}
+
 /// Whether HTTP may do better: nothing has moved, and nobody has said no to the copy as such.
-pub(crate) fn may_fall_back(failure: &Failure, gauge: &Gauge) -> bool {
+fn may_fall_back(failure: &Failure, gauge: &Gauge) -> bool {
     let our_own = matches!(failure.fault, Fault::Storage | Fault::Interrupted | Fault::Integrity | Fault::Missing);
     gauge.bytes() == 0 && !gauge.is_cancelled() && !our_own
 }

@@ -164,26 +164,17 @@ fn natively(
     replace: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
     let native_context = native::Context::new(context, reach);
-    gauge.is_with(native.at());
-    let moved = watch::run(context, gauge, true, || {
+    let moved = native::attempt(context, native, gauge, true, || {
         store::make_dirs(&*reach.store, &reach.path.parent())?;
         native.pull(&native_context, gauge, replace)
     })?;
-    match moved {
-        Ok(moved) => {
-            let placed = reach.store.open(&reach.path).and_then(|source| Ok((source.stat()?, source)));
-            if let Ok((stat, source)) = placed {
-                let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
-                context.web.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
-            }
-            Ok(Some(Ok(moved.bytes)))
-        }
-        Err(failure) if native::may_fall_back(&failure, gauge) => {
-            tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
-            Ok(None)
-        }
-        Err(failure) => Ok(Some(Err(failure))),
+    if let Some(Ok(moved)) = &moved
+        && let Ok((stat, source)) = reach.store.open(&reach.path).and_then(|source| Ok((source.stat()?, source)))
+    {
+        let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
+        context.web.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
     }
+    Ok(moved.map(|result| result.map(|moved| moved.bytes)))
 }
 
 /// A refusal of ours, once its status cannot be said any more.

@@ -126,15 +126,8 @@ fn natively(
     overwrite: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
     let native_context = native::Context::new(context, reach);
-    gauge.is_with(native.at());
-    match watch::run(context, gauge, false, || native.push(&native_context, gauge, overwrite))? {
-        Ok(moved) => Ok(Some(Ok(moved.bytes))),
-        Err(failure) if native::may_fall_back(&failure, gauge) => {
-            tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
-            Ok(None)
-        }
-        Err(failure) => Ok(Some(Err(failure))),
-    }
+    let moved = native::attempt(context, native, gauge, false, || native.push(&native_context, gauge, overwrite))?;
+    Ok(moved.map(|result| result.map(|moved| moved.bytes)))
 }
 
 /// Whether the file has the digests that the request says it has.
