@@ -187,8 +187,12 @@ impl Authenticator {
         let audiences = policy.audiences_for(issuer);
         let checked = auth::token::verify(text, issuer, &jwks, &audiences, seconds);
         if audiences.is_empty() && matches!(checked, Err(TokenError::Audience { .. })) {
-            let remedy = "write audiences = [\"https://THIS-NODE\"] into the policy's file";
-            tracing::warn!(issuer = issuer.iss, remedy, "no audience is set for this node: tokens for one are refused");
+            let remedy = "write audiences = [\"https://THIS-HOST\"] into the policy's file";
+            tracing::warn!(
+                issuer = issuer.iss,
+                remedy,
+                "no audience is set for this service: tokens for one are refused"
+            );
         }
         Ok(checked?)
     }
@@ -199,8 +203,11 @@ impl Authenticator {
             return Err(invalid(auth::MacaroonError::Off));
         }
         let secret = self.credentials.macaroon_key().map_err(|refusal| {
-            tracing::error!(error = refusal.reason, "the secret of this node's macaroons cannot be read: none counts");
-            let reason = "the node cannot read its own secret; its operator must look at its log";
+            tracing::error!(
+                error = refusal.reason,
+                "the secret of this service's macaroons cannot be read: none counts"
+            );
+            let reason = "the service cannot read its own secret; its operator must look at its log";
             Rejected::Unknown(Refused::new(500, reason).into())
         })?;
         let held = auth::macaroon::verify(&secret, text, unix_seconds()).map_err(invalid)?;

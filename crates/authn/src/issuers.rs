@@ -22,7 +22,7 @@ use self::kept::{Kept, LocalFile};
 const REFRESH_SECONDS: i64 = 6 * 3600;
 /// Keys that are older do not count.
 const EXPIRE_SECONDS: i64 = 2 * 24 * 3600;
-/// Between two attempts: a token that names a key which nobody knows is no way to make this node ask on and on.
+/// Between two attempts: a token that names a key which nobody knows is no way to make this service ask on and on.
 const AGAIN_SECONDS: i64 = 60;
 /// The same where there is no key at all, and every token waits for one.
 const AGAIN_WITHOUT_SECONDS: i64 = 10;
@@ -168,7 +168,7 @@ impl Issuers {
         let Some(dialer) = &self.dialer else {
             let remedy = "set jwks in its [[issuer]], or --cacert";
             tracing::error!(issuer = iss, remedy, "no authority is trusted here: keys of issuers cannot be fetched");
-            held(&known.now).failure = Some("this node trusts no authority".into());
+            held(&known.now).failure = Some("this service trusts no authority".into());
             return;
         };
         match fetch::fetch(dialer, iss, now) {
@@ -189,7 +189,7 @@ impl Issuers {
     fn failed(&self, iss: &str, known: &Known, why: String, now: i64) {
         let mut state = held(&known.now);
         let left = state.usable(now).map(|kept| kept.fetched + EXPIRE_SECONDS - now);
-        let remedy = "see that its server answers this node over https with a certificate that --cacert vouches for, or set jwks";
+        let remedy = "see that its server answers this host over https with a certificate that --cacert vouches for, or set jwks";
         tracing::warn!(
             issuer = iss,
             error = why,

@@ -53,7 +53,7 @@ impl Principal {
 }
 
 impl Credential {
-    /// Whether it came in `Authorization`, so that RFC 6750 says how a refusal is told.
+    /// Whether it is of a kind that RFC 6750 speaks of (key, token, macaroon), wherever in the request it was presented.
     pub(crate) fn is_bearer(&self) -> bool {
         matches!(self, Credential::Key { .. } | Credential::Token { .. } | Credential::Macaroon { .. })
     }

@@ -86,7 +86,7 @@ fn make_room(sessions: &mut HashMap<String, Session>, most: usize, is_meant: imp
     }
 }
 
-/// Whether it is one of this node's forms: they are sent to a page, with a query that says so.
+/// Whether it is one of the service's forms: they are sent to a page, with a query that says so.
 pub fn is_form(request: &Request) -> bool {
     let query = request.target.split_once('?').map(|(_, query)| query);
     request.method == Method::Post && query == Some(FORM) && form::has_files(&request.headers).is_some()

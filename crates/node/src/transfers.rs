@@ -310,16 +310,10 @@ impl Transfers {
         if receipt.state == v1::State::Interrupted && self.shutdown.has_begun() {
             return control.end(Some(receipt));
         }
-        let stage = match receipt.state {
-            v1::State::Done => Stage::Done,
-            v1::State::Partial => Stage::Partial,
-            v1::State::Failed => Stage::Failed,
-            v1::State::Interrupted => Stage::Cancelled,
-        };
         let source = order::first_sources(&receipt.source);
         let receipt = v1::Receipt { source, ..receipt };
         control.end(Some(jobs::brief(&receipt)));
-        self.settle(id, stage, Some(&receipt), None);
+        self.settle(id, control.show().state, Some(&receipt), None);
         self.start_waiting();
     }
 
@@ -399,7 +393,7 @@ impl Transfers {
                 if let Err(error) = self.write_down(id) {
                     tracing::warn!(job = %id, %error, "the end of a transfer cannot be written down yet");
                 }
-                control.cancel();
+                control.change(&Change { cancel: true, ..Change::default() });
             }
             None if waited => {
                 self.settle(id, Stage::Cancelled, None, None);
@@ -442,6 +436,7 @@ fn told(before: &Transfer, stage: Stage, receipt: Option<&v1::Receipt>, reason: 
     };
     if let Some(receipt) = receipt {
         told.bytes = receipt.bytes + receipt.skipped_bytes;
+        told.sent_bytes = receipt.sent_bytes;
         told.files = receipt.files + receipt.skipped;
         told.bytes_total = told.bytes_total.max(told.bytes);
         told.files_total = told.files_total.max(told.files);

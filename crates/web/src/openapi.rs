@@ -6,7 +6,7 @@ use crate::routes::{PROBLEM, Route, Security};
 
 /// An API, as its document tells of it.
 #[derive(Debug)]
-pub struct Api {
+pub struct Api<H> {
     /// Its title.
     pub title: &'static str,
     /// What it is for.
@@ -15,12 +15,14 @@ pub struct Api {
     pub schemas: Map<String, Value>,
     /// The schema of a parameter of a query, by the parameter's name.
     pub parameter: fn(&str) -> Value,
+    /// Whether a route needs a credential, as what answers it knows.
+    pub security: fn(&H) -> Security,
     /// A body has at most so many bytes.
     pub body_bytes_max: usize,
 }
 
 /// The document, its keys in alphabetical order.
-pub fn document<H>(api: Api, routes: &[Route<H>]) -> Value {
+pub fn document<H>(api: Api<H>, routes: &[Route<H>]) -> Value {
     let mut paths = Map::new();
     for route in routes {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
@@ -52,7 +54,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-fn operation<H>(api: &Api, route: &Route<H>) -> Value {
+fn operation<H>(api: &Api<H>, route: &Route<H>) -> Value {
     let mut operation = json!({"operationId": route.name, "summary": route.summary, "responses": responses(route)});
     let parameters = parameters(api, route);
     if !parameters.is_empty() {
@@ -65,7 +67,7 @@ fn operation<H>(api: &Api, route: &Route<H>) -> Value {
             "description": format!("at most {} bytes; unknown fields are refused", api.body_bytes_max),
         });
     }
-    operation["security"] = match route.security {
+    operation["security"] = match (api.security)(&route.handler) {
         Security::Public => json!([]),
         Security::Optional => json!([{}, {"bearer": []}, {"basic": []}]),
         Security::Required => json!([{"bearer": []}, {"basic": []}]),
@@ -73,7 +75,7 @@ fn operation<H>(api: &Api, route: &Route<H>) -> Value {
     operation
 }
 
-fn parameters<H>(api: &Api, route: &Route<H>) -> Vec<Value> {
+fn parameters<H>(api: &Api<H>, route: &Route<H>) -> Vec<Value> {
     let mut parameters = Vec::new();
     if route.path.contains("{id}") {
         let schema = json!({"type": "string", "format": "uuid"});

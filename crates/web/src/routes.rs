@@ -13,8 +13,6 @@ pub struct Route<H> {
     pub name: &'static str,
     /// What it does, in one sentence.
     pub summary: &'static str,
-    /// Who may ask, as far as the document tells.
-    pub security: Security,
     /// Parameters of the query, and what they mean.
     pub query: &'static [(&'static str, &'static str)],
     /// The schema of the request's body.
@@ -131,8 +129,7 @@ mod tests {
     use super::*;
 
     fn route(method: &'static str, path: &'static str, handler: u8) -> Route<u8> {
-        let security = Security::Required;
-        Route { method, path, name: path, summary: "", security, query: &[], body: None, answers: &[], handler }
+        Route { method, path, name: path, summary: "", query: &[], body: None, answers: &[], handler }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Keys of issuers as files: those that this node keeps in its state directory, and those that its operator put somewhere.
+//! Keys of issuers as files: those that the service keeps in its state directory, and those that its operator put somewhere.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};

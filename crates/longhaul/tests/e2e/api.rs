@@ -419,6 +419,8 @@ fn a_transfer_is_paused_changed_and_ended() {
     // A change may end it as well.
     let third = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/third") };
     pair.api.create(&third).unwrap();
+    let both = Change { cancel: true, streams: Some(2), ..Change::default() };
+    assert_eq!(problem(pair.api.change(third.id, &both)).status, 400);
     pair.api.change(third.id, &Change { cancel: true, ..Change::default() }).unwrap();
     assert_eq!(ended(&pair.api, third.id).state, Stage::Cancelled);
     let page = pair.api.list(Which { state: Some(Stage::Cancelled), ..Which::default() }).unwrap();

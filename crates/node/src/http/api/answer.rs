@@ -231,16 +231,24 @@ pub(super) fn change(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outc
     let transfers = &context.web.services.transfers;
     transfers.get(&holder, &id).ok_or_else(|| unknown(&id))?;
     let change: Change = read(context, "a change")?;
+    if change.cancel && change != (Change { cancel: true, ..Change::default() }) {
+        return Err(refuse(400, "a change that cancels a transfer changes nothing else of it"));
+    }
     let changed = transfers.change(&holder, &id, &change);
     let changed = changed.ok_or_else(|| refuse(409, "the transfer has ended: there is nothing left to change"))?;
-    send(context, 200, &*changed)
+    send(context, status_of_change(&change, &changed), &*changed)
+}
+
+/// 202 where a cancelled transfer is still ending.
+fn status_of_change(change: &Change, left: &Transfer) -> u16 {
+    if change.cancel && !left.state.is_last() { 202 } else { 200 }
 }
 
 /// DELETE /api/v1/transfers/ID.
 pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
     let left = context.web.services.transfers.cancel(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
-    send(context, if left.state.is_last() { 200 } else { 202 }, &*left)
+    send(context, status_of_change(&Change { cancel: true, ..Change::default() }, &left), &*left)
 }
 
 /// GET /api/v1/transfers/ID/receipt.

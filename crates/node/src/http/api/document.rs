@@ -10,9 +10,9 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use web::openapi::{self, Api};
-use web::routes::Route;
+use web::routes::{Route, Security};
 
-use super::BODY_BYTES_MAX;
+use super::{BODY_BYTES_MAX, Handler, Whom};
 
 /// The types of the document, by name.
 fn schemas() -> Map<String, Value> {
@@ -64,20 +64,30 @@ fn parameter(name: &str) -> Value {
     }
 }
 
+/// Whether a question needs a credential.
+fn security(handler: &Handler) -> Security {
+    match handler.whom {
+        Whom::Anybody => Security::Public,
+        Whom::Guests | Whom::Watchers => Security::Optional,
+        Whom::Named => Security::Required,
+    }
+}
+
 /// The document.
-fn document<H>(routes: &[Route<H>]) -> Value {
+fn document(routes: &[Route<Handler>]) -> Value {
     let api = Api {
         title: "Longhaul node API",
         description: "What one node does: transfers between its exports and other nodes or servers, tests from it to other nodes. docs/api.md has examples.",
         schemas: schemas(),
         parameter,
+        security,
         body_bytes_max: BODY_BYTES_MAX,
     };
     openapi::document(api, routes)
 }
 
 /// The document as it is sent, and committed.
-pub(super) fn text<H>(routes: &[Route<H>]) -> String {
+pub(super) fn text(routes: &[Route<Handler>]) -> String {
     let mut text = serde_json::to_string_pretty(&document(routes)).unwrap_or_default();
     text.push('\n');
     text

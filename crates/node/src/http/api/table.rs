@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use model::id::Uuid;
-use web::routes::{Answer, Route, Security};
+use web::routes::{Answer, Route};
 
 use super::{Handler, Whom, answer, document, events, probes, wlcg};
 use crate::http::flows;
@@ -17,7 +17,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1",
         name: "index",
         summary: "What is here",
-        security: Security::Optional,
         query: &[],
         body: None,
         answers: &[Answer::json(200, "the questions of this API", "Index")],
@@ -28,7 +27,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/openapi.json",
         name: "openapi",
         summary: "This document",
-        security: Security::Optional,
         query: &[],
         body: None,
         answers: &[Answer::any(200, "an OpenAPI document")],
@@ -39,7 +37,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/health",
         name: "health",
         summary: "Whether the node is well; answered to anybody",
-        security: Security::Public,
         query: &[],
         body: None,
         answers: &[Answer::json(200, "it is", "Health"), Answer::json(503, "it is stopping", "Health")],
@@ -50,7 +47,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/capabilities",
         name: "capabilities",
         summary: "What the node can do for whoever asks",
-        security: Security::Optional,
         query: &[],
         body: None,
         answers: &[Answer::json(200, "addresses, exports, protocols, limits, load", "Capabilities")],
@@ -61,7 +57,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/host",
         name: "host",
         summary: "How the host's settings stand, where the node tells (`serve --audit`)",
-        security: Security::Required,
         query: &[
             ("rate_bit_s", "the rate that transfers are to reach; that of its NICs unless said"),
             ("rtt_s", "the longest round trip, seconds: 0.1 unless said"),
@@ -79,7 +74,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/flows",
         name: "flows",
         summary: "Who moves most: within a minute, an hour, and since the node started",
-        security: Security::Required,
         query: &[("top", "rows of each table: 20 unless said, 1000 at most")],
         body: None,
         answers: &[Answer::json(
@@ -94,7 +88,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/transfers",
         name: "create",
         summary: "Orders a transfer; the same order again is the same transfer",
-        security: Security::Required,
         query: &[],
         body: Some("Order"),
         answers: &[
@@ -113,7 +106,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/transfers",
         name: "list",
         summary: "A page of the transfers of whoever asks, oldest first",
-        security: Security::Required,
         query: &[
             ("state", "only those in this state"),
             ("after", "only those behind this one: `next` of the page before"),
@@ -128,7 +120,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/transfers/{id}",
         name: "transfer",
         summary: "One of them",
-        security: Security::Required,
         query: &[],
         body: None,
         answers: &[Answer::json(200, "how it fares", "Transfer"), Answer::problem(404, "there is none")],
@@ -138,11 +129,14 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         method: "PATCH",
         path: "/api/v1/transfers/{id}",
         name: "change",
-        summary: "Changes its limit or streams, pauses it, or lets it go on",
-        security: Security::Required,
+        summary: "Changes its limit or streams, pauses it, lets it go on, or ends it",
         query: &[],
         body: Some("Change"),
-        answers: &[Answer::json(200, "how it fares", "Transfer"), Answer::problem(409, "it has ended")],
+        answers: &[
+            Answer::json(202, "it is ending", "Transfer"),
+            Answer::json(200, "how it fares", "Transfer"),
+            Answer::problem(409, "it has ended"),
+        ],
         handler: Handler { whom: Whom::Named, answer: answer::change },
     },
     Route {
@@ -150,7 +144,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/transfers/{id}",
         name: "cancel",
         summary: "Ends it; what has arrived stays. One that has ended stays as it ended",
-        security: Security::Required,
         query: &[],
         body: None,
         answers: &[Answer::json(200, "it has ended", "Transfer"), Answer::json(202, "it is ending", "Transfer")],
@@ -161,7 +154,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/transfers/{id}/receipt",
         name: "receipt",
         summary: "What it came to, once it has ended",
-        security: Security::Required,
         query: &[],
         body: None,
         answers: &[
@@ -176,7 +168,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/transfers/{id}/events",
         name: "transferEvents",
         summary: "Events of one transfer until it has ended; `Last-Event-ID` goes on",
-        security: Security::Required,
         query: &[],
         body: None,
         answers: &[
@@ -190,7 +181,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/events",
         name: "events",
         summary: "Events of all transfers of whoever asks; `Last-Event-ID` goes on",
-        security: Security::Required,
         query: &[],
         body: None,
         answers: &[
@@ -204,7 +194,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/probes",
         name: "createProbe",
         summary: "Orders a test from here to another node; the same order again is the same test",
-        security: Security::Required,
         query: &[],
         body: Some("ProbeOrder"),
         answers: &[
@@ -219,7 +208,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/probes",
         name: "listProbes",
         summary: "A page of the tests of whoever asks, oldest first, without their reports",
-        security: Security::Required,
         query: &[
             ("state", "only those in this state"),
             ("after", "only those behind this one: `next` of the page before"),
@@ -234,7 +222,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/probes/{id}",
         name: "probe",
         summary: "One of them, with its report once it is done; after a restart of the node it is not known",
-        security: Security::Required,
         query: &[],
         body: None,
         answers: &[Answer::json(200, "how it fares, or what it found", "Probe"), Answer::problem(404, "there is none")],
@@ -245,7 +232,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/probes/{id}",
         name: "cancelProbe",
         summary: "Ends it; one that has ended stays as it ended",
-        security: Security::Required,
         query: &[],
         body: None,
         answers: &[Answer::json(200, "it has ended", "Probe"), Answer::json(202, "it is ending", "Probe")],
@@ -256,7 +242,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/srr",
         name: "storage",
         summary: "How much storage there is, as the WLCG collects it (Storage Resource Reporting 4.2)",
-        security: Security::Optional,
         query: &[],
         body: None,
         answers: &[Answer::any(200, "a report")],
@@ -267,7 +252,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/site-network",
         name: "network",
         summary: "What goes over the interfaces of this host, as the WLCG's site network monitoring reads it",
-        security: Security::Optional,
         query: &[],
         body: None,
         answers: &[Answer::any(200, "rates, bytes per second")],
