@@ -68,6 +68,13 @@ pub struct Policy {
     pub tells_plans: bool,
 }
 
+impl Policy {
+    /// Whether what is there may be replaced.
+    fn replaces(&self) -> bool {
+        !self.options.no_overwrite && self.may_replace.is_ok()
+    }
+}
+
 struct State {
     machine: Receiver,
     over: bool,

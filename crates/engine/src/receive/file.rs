@@ -14,7 +14,9 @@ use wire::receiver::{Stored, Wanted};
 use wire::record::Part;
 
 mod place;
+mod sinks;
 
+pub(super) use self::sinks::Sinks;
 use super::Receiving;
 use super::reorder::{Piece, ReorderBuffer, Turn};
 use super::space::Promise;
@@ -97,16 +99,11 @@ enum Gate {
 }
 
 impl Incoming {
-    pub(super) fn new(
-        receiving: &Receiving,
-        wanted: Wanted,
-        there: Option<Digest>,
-        promise: Option<Promise>,
-    ) -> Incoming {
-        let serial = Mutex::new(InOrder::new(&receiving.policy.options.checksums));
+    pub(super) fn new(sinks: &impl Sinks, wanted: Wanted, there: Option<Digest>, promise: Option<Promise>) -> Incoming {
+        let serial = Mutex::new(InOrder::new(&sinks.policy().options.checksums));
         let (gate, log, promise) = (RwLock::new(Gate::Open), Mutex::default(), Mutex::new(promise));
-        let writes = receiving.store.capabilities().writes;
-        let reorder = (writes == Writes::InOrder).then(|| ReorderBuffer::new(&receiving.held_blocks));
+        let writes = sinks.store().capabilities().writes;
+        let reorder = (writes == Writes::InOrder).then(|| ReorderBuffer::new(sinks.held_blocks()));
         let (sink, fills_holes) = (Mutex::default(), writes != Writes::Anywhere);
         Incoming { wanted, there, sink, serial, gate, promise, log, fills_holes, reorder }
     }
@@ -145,7 +142,7 @@ impl Incoming {
     /// Writes a block and enters it, unless the file is on its way to its name already.
     pub(super) fn take(
         &self,
-        receiving: &Receiving,
+        sinks: &impl Sinks,
         part: &Part,
         payload: Payload<'_>,
         sum: BlockSum,
@@ -156,11 +153,11 @@ impl Incoming {
             return Ok(Ok(Stored::Unwanted));
         }
         let written = match payload {
-            Payload::Bytes(bytes) => self.write(receiving, part, bytes),
+            Payload::Bytes(bytes) => self.write(sinks, part, bytes),
             Payload::Written => self.reached(part),
         };
         let written = written.and_then(|turn| {
-            self.note(receiving, part, sum)?;
+            self.note(sinks, part, sum)?;
             Ok(turn)
         });
         match written {
@@ -187,29 +184,29 @@ impl Incoming {
     }
 
     /// Where a mover finds the file; nowhere where it is complete, or has been given up.
-    pub(super) fn place(&self, receiving: &Receiving) -> store::Result<Option<Here>> {
+    pub(super) fn place(&self, sinks: &impl Sinks) -> store::Result<Option<Here>> {
         let gate = self.gate.read();
         if *gate == Gate::Closed {
             return Ok(None);
         }
-        let Some(path) = receiving.below_target(&self.wanted.path) else { return Ok(None) };
-        let tag = self.open(receiving)?.tag;
+        let Some(path) = sinks.below_target(&self.wanted.path) else { return Ok(None) };
+        let tag = self.open(sinks)?.tag;
         Ok(Some(Here { path, tag, size: self.wanted.size, fills_holes: self.fills_holes }))
     }
 
-    fn sink(&self, receiving: &Receiving) -> store::Result<Arc<dyn Sink>> {
-        self.open(receiving).map(|open| open.sink)
+    fn sink(&self, sinks: &impl Sinks) -> store::Result<Arc<dyn Sink>> {
+        self.open(sinks).map(|open| open.sink)
     }
 
     /// The file, made on first use.
-    fn open(&self, receiving: &Receiving) -> store::Result<Unfinished> {
+    fn open(&self, sinks: &impl Sinks) -> store::Result<Unfinished> {
         let mut slot = self.slot();
         match &*slot {
             Slot::Open(open) => return Ok(open.clone()),
             Slot::Gone => return Err(late()),
             Slot::Empty => {}
         }
-        match self.begin(receiving) {
+        match self.begin(sinks) {
             Ok(made) => {
                 *slot = Slot::Open(made.clone());
                 Ok(made)
@@ -222,28 +219,28 @@ impl Incoming {
         }
     }
 
-    fn begin(&self, receiving: &Receiving) -> store::Result<Unfinished> {
-        let (made, tag) = match self.begin_journal(receiving) {
+    fn begin(&self, sinks: &impl Sinks) -> store::Result<Unfinished> {
+        let (made, tag) = match self.begin_journal(sinks) {
             Some(tag) => {
-                let made = receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?;
+                let made = sinks.with_room(|| sinks.store().create(&self.wanted.path, &tag))?;
                 made.guard();
                 (made, tag)
             }
             None => {
-                (receiving.opening)(&self.wanted.path.parent());
-                let tag = format!("{}-{:x}", receiving.policy.tag, self.wanted.id);
-                (receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?, tag)
+                sinks.opening(&self.wanted.path.parent());
+                let tag = format!("{}-{:x}", sinks.policy().tag, self.wanted.id);
+                (sinks.with_room(|| sinks.store().create(&self.wanted.path, &tag))?, tag)
             }
         };
         made.announce(&Coming {
             size: Some(self.wanted.size).filter(|size| *size != UNKNOWN_SIZE),
             mtime: self.wanted.mtime,
-            replace: receiving.may_replace(),
+            replace: sinks.policy().replaces(),
         })?;
         let sparse = self.wanted.attributes.as_ref().is_some_and(|a| a.sparse);
         if !sparse && self.wanted.size != UNKNOWN_SIZE && self.wanted.size >= RESERVE_BYTES {
             // Room that is only there, and not taken, stays promised until it is written.
-            if receiving.with_room(|| made.reserve(self.wanted.size))? {
+            if sinks.with_room(|| made.reserve(self.wanted.size))? {
                 self.settle_promise();
             }
         }
@@ -251,17 +248,16 @@ impl Incoming {
     }
 
     /// Takes the file's journal, where it is worth one and nobody else has it. Returns the tag of the unfinished file.
-    fn begin_journal(&self, receiving: &Receiving) -> Option<String> {
-        let journals = receiving.policy.journals.as_ref().filter(|_| receiving.is_journalled(&self.wanted))?;
+    fn begin_journal(&self, sinks: &impl Sinks) -> Option<String> {
         // A state directory that cannot be written to costs the resume, not the transfer.
-        let (mut journal, there) = receiving.take_journal(journals, &self.wanted)?;
+        let (journals, mut journal, there) = sinks.journal_of(&self.wanted)?;
         if !there.is_empty() {
             journal.restart(journals, &self.wanted.path, subject(&self.wanted), &[]).ok()?;
         }
         let tag = journal.tag().to_owned();
         // Of an attempt about another subject, or from before its journal was lost. What cannot be removed (somebody
         // else's file, a directory) is in the way of the resume, not of the transfer.
-        if receiving.store.forget(&self.wanted.path, &tag).is_err() {
+        if sinks.store().forget(&self.wanted.path, &tag).is_err() {
             journal.remove();
             return None;
         }
@@ -270,21 +266,21 @@ impl Incoming {
     }
 
     /// Writes down that a block has been written.
-    fn note(&self, receiving: &Receiving, part: &Part, sum: BlockSum) -> store::Result<()> {
+    fn note(&self, sinks: &impl Sinks, part: &Part, sum: BlockSum) -> store::Result<()> {
         let mut log = self.log();
         if log.journal.is_none() || log.broken || part.len == 0 {
             return Ok(());
         }
         log.waiting.push(Row { offset: part.offset, len: part.len, sum });
         log.waiting_bytes += part.len;
-        if receiving.policy.options.durable && log.waiting_bytes < FLUSH_BYTES {
+        if sinks.policy().options.durable && log.waiting_bytes < FLUSH_BYTES {
             return Ok(());
         }
-        self.write_log(receiving, &mut log)
+        self.write_log(sinks, &mut log)
     }
 
-    fn write_log(&self, receiving: &Receiving, log: &mut Log) -> store::Result<()> {
-        let durable = receiving.policy.options.durable;
+    fn write_log(&self, sinks: &impl Sinks, log: &mut Log) -> store::Result<()> {
+        let durable = sinks.policy().options.durable;
         if durable && let Slot::Open(open) = &*self.slot() {
             open.sink.flush()?;
         }
@@ -297,17 +293,17 @@ impl Incoming {
         Ok(())
     }
 
-    fn write(&self, receiving: &Receiving, part: &Part, bytes: &[u8]) -> store::Result<Turn> {
-        let sink = self.sink(receiving)?;
+    fn write(&self, sinks: &impl Sinks, part: &Part, bytes: &[u8]) -> store::Result<Turn> {
+        let sink = self.sink(sinks)?;
         let piece = if part.hole { Piece::Hole(part.len) } else { Piece::Bytes(bytes) };
-        let put = |offset, piece: Piece<'_>| self.put(receiving, &*sink, offset, piece);
+        let put = |offset, piece: Piece<'_>| self.put(sinks, &*sink, offset, piece);
         match &self.reorder {
-            Some(reorder) => reorder.take(part.offset, piece, || receiving.is_over(), put),
+            Some(reorder) => reorder.take(part.offset, piece, || sinks.is_over(), put),
             None => put(part.offset, piece).map(|()| Turn::Taken),
         }
     }
 
-    fn put(&self, receiving: &Receiving, sink: &dyn Sink, offset: u64, piece: Piece<'_>) -> store::Result<()> {
+    fn put(&self, sinks: &impl Sinks, sink: &dyn Sink, offset: u64, piece: Piece<'_>) -> store::Result<()> {
         let mut serial = self.serial.lock();
         match piece {
             Piece::Hole(len) => serial.feed_hole(offset, len),
@@ -315,9 +311,9 @@ impl Incoming {
         }
         drop(serial);
         match piece {
-            Piece::Hole(len) if self.fills_holes => receiving.with_room(|| sink.clear(offset, len)),
+            Piece::Hole(len) if self.fills_holes => sinks.with_room(|| sink.clear(offset, len)),
             Piece::Hole(_) | Piece::Bytes([]) => Ok(()),
-            Piece::Bytes(bytes) => receiving.with_room(|| sink.write_at(bytes, offset)),
+            Piece::Bytes(bytes) => sinks.with_room(|| sink.write_at(bytes, offset)),
         }
     }
 
@@ -338,12 +334,12 @@ impl Incoming {
 
     /// Keeps what was written of it for a later attempt, where that is written down. No block is being written then, and
     /// none will be: whoever goes on with it must not be written to behind its back.
-    fn keep(&self, receiving: &Receiving) {
+    fn keep(&self, sinks: &impl Sinks) {
         self.reorder.iter().for_each(ReorderBuffer::give_up);
         *self.gate.write() = Gate::Closed;
         let mut log = self.log();
         if !log.broken && !log.waiting.is_empty() {
-            log.broken = self.write_log(receiving, &mut log).is_err();
+            log.broken = self.write_log(sinks, &mut log).is_err();
         }
         let (kept, broken) = (log.journal.take(), log.broken);
         drop(log);
@@ -412,3 +408,6 @@ impl Receiving {
         self.waker.wake();
     }
 }
+
+#[cfg(test)]
+mod tests;

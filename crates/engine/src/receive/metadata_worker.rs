@@ -129,11 +129,6 @@ impl Receiving {
         format!("{}-{id:x}", self.policy.tag)
     }
 
-    /// Whether an existing file may be replaced.
-    pub(super) fn may_replace(&self) -> bool {
-        !self.policy.options.no_overwrite && self.policy.may_replace.is_ok()
-    }
-
     /// The words for a store's error; one that would meet every further file ends the job.
     fn refusal(&self, error: store::Error) -> Refusal {
         let refusal = Refusal::from_error(&error);
@@ -195,7 +190,7 @@ impl Receiving {
         }
         self.prepare_parent(path)?;
         self.spare_special(path)?;
-        self.store.make_hard_link(path, to, self.may_replace(), &self.tag(id))
+        self.store.make_hard_link(path, to, self.policy.replaces(), &self.tag(id))
     }
 
     fn symlink(
@@ -219,7 +214,7 @@ impl Receiving {
         let made = self
             .prepare_parent(path)
             .and_then(|()| self.spare_special(path))
-            .and_then(|()| self.store.make_symlink(path, target, mtime, self.may_replace(), &self.tag(id)))
+            .and_then(|()| self.store.make_symlink(path, target, mtime, self.policy.replaces(), &self.tag(id)))
             .and_then(|()| self.store.refresh(path, &facts));
         made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |_| Outcome::Done)
     }
@@ -335,7 +330,7 @@ impl Receiving {
     /// Brings the facts of what is there up to date, or says in a dry run that it would: mode, time, owner, attributes and ACL. Not
     /// where an entry of that name is enough, nor for whoever may not change what is there.
     fn refresh(&self, path: &RelPath, facts: &store::Facts<'_>) -> Result<(), Refusal> {
-        if !self.may_replace() || self.policy.options.sync == Sync::Exists {
+        if !self.policy.replaces() || self.policy.options.sync == Sync::Exists {
             return Ok(());
         }
         let changed = match self.policy.options.dry_run {

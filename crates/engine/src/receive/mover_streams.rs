@@ -2,7 +2,6 @@
 //! ledger and puts files in place.
 
 use model::checksum::BlockSum;
-use model::name::RelPath;
 use wire::WireError;
 use wire::mover::{Answer, Ask, Here};
 use wire::record::Part;
@@ -80,11 +79,6 @@ impl Receiving {
                 None
             }
         }
-    }
-
-    /// A file's path below the job's target.
-    pub(super) fn below_target(&self, path: &RelPath) -> Option<RelPath> {
-        path.below(&self.target.path)
     }
 
     /// Makes sure that no mover writes to a file any more. Says whether what they have written is there for sure.

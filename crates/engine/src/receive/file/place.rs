@@ -8,12 +8,12 @@ use store::{Finish, Sink};
 use wire::frame::Outcome;
 use wire::receiver::Complete;
 
-use super::{Gate, Incoming, Receiving};
+use super::{Gate, Incoming, Receiving, Sinks};
 use crate::error::Error;
 
 impl Incoming {
     /// A mover was lost that had this file open. What it wrote may have been in its host's memory alone: the file is read.
-    fn look_at(&self, receiving: &Receiving, complete: &Complete, sink: &dyn Sink) -> Result<(), PutError> {
+    fn look_at(&self, sinks: &impl Sinks, complete: &Complete, sink: &dyn Sink) -> Result<(), PutError> {
         let expected: Vec<Digest> = complete
             .sum
             .map(|sum| Digest::crc32c(sum.crc32c))
@@ -22,7 +22,7 @@ impl Incoming {
             .collect();
         let algorithms: Vec<Algorithm> = expected.iter().map(Digest::algorithm).collect();
         let path = &self.wanted.path;
-        let _busy = receiving.busy_with(format!("reading {path} back: a mover was lost that had it open"));
+        let _busy = sinks.busy_with(format!("reading {path} back: a mover was lost that had it open"));
         sink.distrust();
         let source = sink.as_source()?;
         let found = digest::of_unfinished(&*source, path, &algorithms, complete.size)?;
@@ -37,7 +37,7 @@ impl Incoming {
     }
 
     /// Compares the digests that need the whole file in order. One that was not fed in order is read back.
-    fn verify(&self, receiving: &Receiving, complete: &Complete, sink: &dyn Sink) -> Result<(), Refusal> {
+    fn verify(&self, sinks: &impl Sinks, complete: &Complete, sink: &dyn Sink) -> Result<(), Refusal> {
         if complete.serial.is_empty() {
             return Ok(());
         }
@@ -47,7 +47,7 @@ impl Incoming {
             Some(digests) => digests,
             None => {
                 let algorithms: Vec<Algorithm> = complete.serial.iter().map(|d| d.algorithm()).collect();
-                let _busy = receiving.busy_with(format!("reading {} back for its digests", self.wanted.path));
+                let _busy = sinks.busy_with(format!("reading {} back for its digests", self.wanted.path));
                 let source = sink.as_source().map_err(storage)?;
                 digest::of_unfinished(&*source, &self.wanted.path, &algorithms, complete.size).map_err(storage)?
             }
@@ -118,7 +118,7 @@ impl Receiving {
             mode: incoming.wanted.mode,
             mtime: incoming.wanted.mtime,
             durable: self.policy.options.durable,
-            replace: self.may_replace(),
+            replace: self.policy.replaces(),
             attributes: incoming.wanted.attributes.clone().filter(|a| a.owner.is_some() || !a.xattrs.is_empty()),
         };
         self.with_room(|| sink.commit(&finish))?;

@@ -1,0 +1,82 @@
+//! What a file on its way in asks of the job that it belongs to: where it goes, and how it is to be treated.
+
+use std::sync::Arc;
+
+use model::RelPath;
+use store::Store;
+use wire::receiver::Wanted;
+
+use crate::journal::{Journal, Journals, Row};
+use crate::receive::reorder::HeldBlocks;
+use crate::receive::{Policy, Receiving};
+
+/// Where the files of a job go.
+pub(in crate::receive) trait Sinks {
+    /// The target's store.
+    fn store(&self) -> &dyn Store;
+
+    /// How files are treated.
+    fn policy(&self) -> &Policy;
+
+    /// What all files of the job hold together, where the target takes files in order.
+    fn held_blocks(&self) -> &Arc<HeldBlocks>;
+
+    /// A path of the store below the job's target; none where it lies elsewhere.
+    fn below_target(&self, path: &RelPath) -> Option<RelPath>;
+
+    /// An unfinished file is about to be made in this directory, and no journal knows of it.
+    fn opening(&self, directory: &RelPath);
+
+    /// The journal of a file with the blocks that it knows of, and where journals are; none where the file is not worth one, or another
+    /// job keeps it.
+    fn journal_of(&self, wanted: &Wanted) -> Option<(&Journals, Journal, Vec<Row>)>;
+
+    /// Tries an operation again for as long as the target is full and the job's patience lasts.
+    fn with_room<T>(&self, operation: impl FnMut() -> store::Result<T>) -> store::Result<T>;
+
+    /// Whether the job is over.
+    fn is_over(&self) -> bool;
+
+    /// Says why nothing moves until the result is dropped.
+    fn busy_with(&self, why: String) -> impl Drop + '_;
+}
+
+impl Sinks for Receiving {
+    fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    fn held_blocks(&self) -> &Arc<HeldBlocks> {
+        &self.held_blocks
+    }
+
+    fn below_target(&self, path: &RelPath) -> Option<RelPath> {
+        path.below(&self.target.path)
+    }
+
+    fn opening(&self, directory: &RelPath) {
+        (self.opening)(directory);
+    }
+
+    fn journal_of(&self, wanted: &Wanted) -> Option<(&Journals, Journal, Vec<Row>)> {
+        let journals = self.policy.journals.as_ref().filter(|_| self.is_journalled(wanted))?;
+        let (journal, there) = self.take_journal(journals, wanted)?;
+        Some((journals, journal, there))
+    }
+
+    fn with_room<T>(&self, operation: impl FnMut() -> store::Result<T>) -> store::Result<T> {
+        Receiving::with_room(self, operation)
+    }
+
+    fn is_over(&self) -> bool {
+        Receiving::is_over(self)
+    }
+
+    fn busy_with(&self, why: String) -> impl Drop + '_ {
+        Receiving::busy_with(self, why)
+    }
+}

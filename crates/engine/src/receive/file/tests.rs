@@ -1,0 +1,114 @@
+//! A file on its way in, without a job around it.
+
+use std::cell::Cell;
+
+use model::RelPath;
+use model::entry::Timestamp;
+use model::spec::Options;
+use store::Store;
+use store::memory::Memory;
+
+use super::*;
+use crate::journal::Journals;
+use crate::receive::Policy;
+use crate::receive::reorder::HeldBlocks;
+
+/// A job of one file that keeps no journals.
+struct OneFile {
+    store: Memory,
+    policy: Policy,
+    held: Arc<HeldBlocks>,
+    opened: Cell<u32>,
+}
+
+impl Default for OneFile {
+    fn default() -> OneFile {
+        let policy = Policy {
+            options: Options::default(),
+            may_replace: Ok(()),
+            tag: "t".into(),
+            journals: None,
+            tells_plans: false,
+        };
+        OneFile { store: Memory::default(), policy, held: Arc::default(), opened: Cell::new(0) }
+    }
+}
+
+impl Sinks for OneFile {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    fn held_blocks(&self) -> &Arc<HeldBlocks> {
+        &self.held
+    }
+
+    fn below_target(&self, path: &RelPath) -> Option<RelPath> {
+        Some(path.clone())
+    }
+
+    fn opening(&self, _: &RelPath) {
+        self.opened.set(self.opened.get() + 1);
+    }
+
+    fn journal_of(&self, _: &Wanted) -> Option<(&Journals, Journal, Vec<Row>)> {
+        None
+    }
+
+    fn with_room<T>(&self, mut operation: impl FnMut() -> store::Result<T>) -> store::Result<T> {
+        operation()
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn busy_with(&self, _: String) -> impl Drop + '_ {
+        Vec::<()>::new()
+    }
+}
+
+const HALF: u64 = 4;
+
+fn incoming(sinks: &OneFile) -> Incoming {
+    let mtime = Timestamp { seconds: 1, nanos: 0 };
+    let path = RelPath::parse(b"f").unwrap();
+    let wanted = Wanted { id: 1, path, size: 2 * HALF, mode: 0o644, mtime, attributes: None };
+    Incoming::new(sinks, wanted, None, None)
+}
+
+fn bring(incoming: &Incoming, sinks: &OneFile, offset: u64, bytes: &[u8]) -> Stored {
+    let sum = BlockSum::of(bytes, false);
+    let len = bytes.len() as u64;
+    let part = Part { file: 1, offset, len, crc32c: sum.crc32c, hole: false, whole: false };
+    incoming.take(sinks, &part, Payload::Bytes(bytes), sum, || Ok(Stored::Open)).unwrap().unwrap()
+}
+
+#[test]
+fn blocks_of_any_order_go_to_one_unfinished_file() {
+    let sinks = OneFile::default();
+    let file = incoming(&sinks);
+    assert_eq!(sinks.opened.get(), 0, "nothing is made before the first block");
+    assert_eq!(bring(&file, &sinks, HALF, b"efgh"), Stored::Open);
+    assert_eq!(bring(&file, &sinks, 0, b"abcd"), Stored::Open);
+    assert_eq!(sinks.opened.get(), 1);
+    let mut read = [0; 8];
+    let source = file.sink(&sinks).unwrap().as_source().unwrap();
+    source.read_at(&mut read, 0).unwrap();
+    assert_eq!(&read, b"abcdefgh");
+}
+
+#[test]
+fn a_file_that_was_left_takes_nothing_more() {
+    let sinks = OneFile::default();
+    let file = incoming(&sinks);
+    bring(&file, &sinks, 0, b"abcd");
+    file.keep(&sinks);
+    assert_eq!(bring(&file, &sinks, HALF, b"efgh"), Stored::Unwanted);
+    assert!(file.place(&sinks).unwrap().is_none(), "a mover finds it nowhere");
+    assert_eq!(sinks.opened.get(), 1, "a late block does not make it anew");
+}
