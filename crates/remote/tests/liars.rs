@@ -42,20 +42,6 @@ fn dav(script: &Script, means: Means) -> Dav {
     Dav::new(means, &script.url(), RelPath::root())
 }
 
-/// An honest answer to HEAD, GET and ranged GET of a file; whatever else gets 405.
-fn honest(asked: &Asked, bytes: &[u8]) -> Reply {
-    let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
-    match (asked.method(), asked.range()) {
-        ("HEAD", _) => Reply::head(200, headers.with("Content-Length", bytes.len().to_string())),
-        ("GET", None) => Reply::new(200, headers, bytes),
-        ("GET", Some((from, to))) => {
-            let range = format!("bytes {from}-{to}/{}", bytes.len());
-            Reply::new(206, headers.with("Content-Range", range), &bytes[from..=to])
-        }
-        _ => Reply::new(405, Headers::new(), b""),
-    }
-}
-
 fn read_all(dav: &Dav, len: usize) -> store::Result<Vec<u8>> {
     let source = dav.open(&path("f"))?;
     let mut bytes = vec![0; len];
@@ -87,7 +73,7 @@ fn an_honest_server_is_read_over_several_connections() {
     let read = read_from(LARGE, move |asked, bytes| {
         let now = seen.0.fetch_add(1, Ordering::SeqCst) + 1;
         seen.1.fetch_max(now, Ordering::SeqCst);
-        let reply = honest(asked, bytes);
+        let reply = Reply::honest(asked, bytes);
         let (begun, patience) = (Instant::now(), Duration::from_secs(10));
         while asked.range().is_some() && seen.1.load(Ordering::SeqCst) < 2 && begun.elapsed() < patience {
             std::thread::sleep(Duration::from_millis(5));
@@ -106,7 +92,7 @@ fn another_range_than_asked_for() {
             let range = format!("bytes {}-{}/{}", from + 1, to + 1, bytes.len() + 1);
             Reply::new(206, Headers::new().with("Content-Range", range), &bytes[from..=to])
         }
-        None => honest(asked, bytes),
+        None => Reply::honest(asked, bytes),
     };
     refused(read_from(LARGE, lies), Fault::Peer, "when asked for bytes 0-8388607");
 }
@@ -119,13 +105,13 @@ fn other_lengths_than_announced() {
             let range = format!("bytes {from}-{to}/{}", bytes.len());
             Reply::new(206, Headers::new().with("Content-Range", range), &[&bytes[from..=to], b"x"].concat())
         }
-        None => honest(asked, bytes),
+        None => Reply::honest(asked, bytes),
     };
     refused(read_from(LARGE, more), Fault::Peer, "bytes where");
     // A file that is shorter than HEAD said.
     let less = |asked: &Asked, bytes: &[u8]| match asked.method() {
         "GET" => Reply::new(200, Headers::new(), &bytes[..1000]),
-        _ => honest(asked, bytes),
+        _ => Reply::honest(asked, bytes),
     };
     refused(read_from(5000, less), Fault::Storage, "changed");
 }
@@ -134,8 +120,8 @@ fn other_lengths_than_announced() {
 fn a_line_that_breaks_is_taken_up_again() {
     let count = AtomicUsize::new(0);
     let breaks = move |asked: &Asked, bytes: &[u8]| match asked.method() {
-        "GET" if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => honest(asked, bytes).cut(3000),
-        _ => honest(asked, bytes),
+        "GET" if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => Reply::honest(asked, bytes).cut(3000),
+        _ => Reply::honest(asked, bytes),
     };
     assert!(read_from(LARGE, breaks).unwrap() == content(LARGE));
 }
@@ -144,8 +130,8 @@ fn a_line_that_breaks_is_taken_up_again() {
 fn a_server_that_never_finishes_is_given_up() {
     let began = Instant::now();
     let cuts = |asked: &Asked, bytes: &[u8]| match asked.method() {
-        "GET" => honest(asked, bytes).cut(3000),
-        _ => honest(asked, bytes),
+        "GET" => Reply::honest(asked, bytes).cut(3000),
+        _ => Reply::honest(asked, bytes),
     };
     refused(read_from(LARGE, cuts), Fault::Peer, "broke");
     assert!(began.elapsed() < Duration::from_secs(60));
@@ -155,7 +141,7 @@ fn a_server_that_never_finishes_is_given_up() {
 fn no_ranges_but_all_of_it() {
     let whole = |asked: &Asked, bytes: &[u8]| match asked.method() {
         "GET" => Reply::new(200, Headers::new().with("ETag", "\"one\""), bytes),
-        _ => honest(asked, bytes),
+        _ => Reply::honest(asked, bytes),
     };
     assert!(read_from(LARGE, whole).unwrap() == content(LARGE));
 }
@@ -165,7 +151,7 @@ fn no_ranges_and_many_readers() {
     let bytes = content(LARGE);
     let script = Script::new(move |asked| match asked.method() {
         "GET" => Reply::new(200, Headers::new(), &bytes),
-        _ => honest(asked, &bytes),
+        _ => Reply::honest(asked, &bytes),
     });
     let dav = dav(&script, impatient());
     let source = dav.open(&path("f")).unwrap();
@@ -192,7 +178,7 @@ fn a_file_that_changes_midway() {
     for (name, changed) in [("ETag", "\"two\""), ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")] {
         let count = AtomicUsize::new(0);
         let changes = move |asked: &Asked, bytes: &[u8]| {
-            let mut reply = honest(asked, bytes);
+            let mut reply = Reply::honest(asked, bytes);
             reply.set("Last-Modified", "Sat, 05 Nov 1994 08:49:37 GMT");
             if asked.method() == "GET" && count.fetch_add(1, Ordering::SeqCst) > 0 {
                 reply.set(name, changed);
@@ -203,7 +189,7 @@ fn a_file_that_changes_midway() {
     }
     let gone = |asked: &Asked, bytes: &[u8]| match asked.method() {
         "GET" => Reply::new(404, Headers::new(), b""),
-        _ => honest(asked, bytes),
+        _ => Reply::honest(asked, bytes),
     };
     refused(read_from(1000, gone), Fault::Storage, "changed");
 }
@@ -215,7 +201,7 @@ fn throttled_and_then_served() {
         let began = Instant::now();
         let busy = move |asked: &Asked, bytes: &[u8]| match count.fetch_add(1, Ordering::SeqCst) {
             0 => Reply::new(status, Headers::new().with("Retry-After", "1"), b"slow down"),
-            _ => honest(asked, bytes),
+            _ => Reply::honest(asked, bytes),
         };
         let bytes = content(1000);
         let script = Script::new(move |asked| busy(asked, &bytes));
@@ -247,7 +233,7 @@ fn a_token_that_expires_is_read_anew() {
         }
         let good = format!("Bearer token{}", now.load(Ordering::SeqCst));
         if asked.headers().get("authorization") == Some(good.as_str()) {
-            return honest(asked, &bytes);
+            return Reply::honest(asked, &bytes);
         }
         turned_away.fetch_add(1, Ordering::SeqCst);
         Reply::new(401, Headers::new(), b"expired")
@@ -268,7 +254,7 @@ fn tokens_go_nowhere_in_clear_nor_to_others() {
     let noted = Arc::clone(&seen);
     let clear = Script::new(move |asked| {
         noted.lock().unwrap().push(asked.headers().get("authorization").map(str::to_owned));
-        honest(asked, &content(100))
+        Reply::honest(asked, &content(100))
     });
     let token: Arc<remote::TokenSource> = Arc::new(|| Ok(Some("secret".into())));
     let dav_clear = dav(&clear, Means { token: Arc::clone(&token), ..impatient() });
@@ -283,7 +269,7 @@ fn tokens_go_nowhere_in_clear_nor_to_others() {
     let noted = Arc::clone(&seen);
     let other = Script::secure(move |asked| {
         noted.lock().unwrap().push(asked.headers().get("authorization").map(str::to_owned));
-        honest(asked, &content(100))
+        Reply::honest(asked, &content(100))
     });
     let to = other.url();
     let from = Script::secure_as(&other, move |_| {

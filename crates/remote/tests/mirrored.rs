@@ -17,7 +17,7 @@ use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
 use remote::mirrored::{Member, Mirrored, Place};
 use remote::{Dav, S3};
-use script::{Asked, Reply, Script};
+use script::{Reply, Script};
 use servers::{OwnNode, S3Server, means, path};
 use store::{Finish, Store};
 use web::Headers;
@@ -57,20 +57,6 @@ fn put(store: &dyn Store, at: &RelPath, bytes: &[u8]) {
     sink.commit(&Finish { size, mode: 0o644, mtime, durable: false, replace: true, attributes: None }).unwrap();
 }
 
-/// An honest answer to HEAD, GET and ranged GET of a file; whatever else gets 405.
-fn honest(asked: &Asked, bytes: &[u8]) -> Reply {
-    let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
-    match (asked.method(), asked.range()) {
-        ("HEAD", _) => Reply::head(200, headers.with("Content-Length", bytes.len().to_string())),
-        ("GET", None) => Reply::new(200, headers, bytes),
-        ("GET", Some((from, to))) => {
-            let range = format!("bytes {from}-{to}/{}", bytes.len());
-            Reply::new(206, headers.with("Content-Range", range), &bytes[from..=to])
-        }
-        _ => Reply::new(405, Headers::new(), b""),
-    }
-}
-
 /// A server that takes its time, and brings what lies behind the first 4 MiB only once the others have had their turn.
 fn slow(bytes: &[u8], turn: &Arc<AtomicBool>) -> Script {
     let (bytes, turn) = (bytes.to_vec(), Arc::clone(turn));
@@ -79,7 +65,7 @@ fn slow(bytes: &[u8], turn: &Arc<AtomicBool>) -> Script {
         if asked.range().is_some_and(|(from, _)| from >= 4 << 20) {
             wait_until(|| turn.load(Ordering::Relaxed));
         }
-        honest(asked, &bytes)
+        Reply::honest(asked, &bytes)
     })
 }
 
@@ -136,11 +122,11 @@ fn who_lies_about_ranges_or_has_none_is_left_out() {
             let range = format!("bytes {}-{}/{}", from + 1, to + 1, own.len());
             Reply::new(206, Headers::new().with("Content-Range", range), &own[from..=to])
         }
-        None => honest(asked, &own),
+        None => Reply::honest(asked, &own),
     });
     let own = bytes.clone();
     let whole = Script::new(move |asked| match asked.method() {
-        "HEAD" => honest(asked, &own),
+        "HEAD" => Reply::honest(asked, &own),
         "GET" => Reply::new(200, Headers::new(), &own),
         _ => Reply::new(405, Headers::new(), b""),
     });
@@ -162,7 +148,7 @@ fn nobody_left_is_a_broken_path() {
     let (away, own) = (Arc::clone(&gone), bytes.clone());
     let script = Script::new(move |asked| match away.load(Ordering::Relaxed) {
         true => Reply::hang_up(),
-        false => honest(asked, &own),
+        false => Reply::honest(asked, &own),
     });
     let both = vec![("one", dav(&script), path("f")), ("other", dav(&script), path("f"))];
     let (set, _) = set(both, Duration::from_millis(300));
@@ -193,7 +179,7 @@ fn samples_of_what_others_bring_are_held_against_the_first() {
     let bytes = content(20 << 20);
     let turn = Arc::default();
     let (first, own) = (slow(&bytes, &turn), bytes.clone());
-    let good = Script::new(move |asked| honest(asked, &own));
+    let good = Script::new(move |asked| Reply::honest(asked, &own));
     let both = || vec![("first", dav(&first), path("f")), ("good", dav(&good), path("f"))];
     let (set, said) = set(both(), PATIENT);
     assert!(read_in_turn(&set, bytes.len(), &turn, || set.shares()[1].bytes > 0) == bytes);
@@ -204,7 +190,7 @@ fn samples_of_what_others_bring_are_held_against_the_first() {
     // Found out beside the bytes, in the middle; and at the end, by what it brought.
     for same in [0..0, 10 << 20..11 << 20] {
         let lies = other(&bytes, same.clone());
-        let lying = Script::new(move |asked| honest(asked, &lies));
+        let lying = Script::new(move |asked| Reply::honest(asked, &lies));
         let mut three = both();
         three.insert(1, ("lying", dav(&lying), path("f")));
         let (set, said) = self::set(three, PATIENT);
@@ -244,7 +230,7 @@ fn telling(bytes: &[u8], digest: &str) -> Script {
                 let headers = headers.with("Content-Length", bytes.len().to_string());
                 Reply::head(200, headers.with("Digest", digest.clone()))
             }
-            _ => honest(asked, &bytes),
+            _ => Reply::honest(asked, &bytes),
         }
     })
 }

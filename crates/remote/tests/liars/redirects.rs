@@ -7,7 +7,7 @@ use model::fault::Fault;
 use remote::{Means, Redirects};
 use web::{Headers, Response};
 
-use super::{content, dav, honest, impatient, put, read_all, refused};
+use super::{content, dav, impatient, put, read_all, refused};
 use crate::script::{Reply, Script};
 
 fn exported() -> Means {
@@ -49,7 +49,7 @@ fn to_its_own_kind_it_is_followed() {
     let noted = Arc::clone(&heard);
     let keeps = Script::new(move |asked| {
         noted.fetch_add(1, Ordering::SeqCst);
-        honest(asked, &content(100))
+        Reply::honest(asked, &content(100))
     });
     let script = sends_to(keeps.url().join("/f").unwrap().as_str().to_owned());
     assert!(read_all(&dav(&script, exported()), 100).unwrap() == content(100));

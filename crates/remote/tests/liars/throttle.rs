@@ -8,7 +8,7 @@ use remote::Means;
 use store::Store;
 use web::Headers;
 
-use super::{content, dav, honest, impatient, refused};
+use super::{content, dav, impatient, refused};
 use crate::script::{Reply, Script};
 use crate::servers::{means, path};
 
@@ -21,7 +21,7 @@ fn busy(retry_after: &'static str) -> (Script, Arc<Mutex<Vec<Instant>>>) {
         noted.push(Instant::now());
         match noted.len() {
             1 => Reply::new(429, Headers::new().with("Retry-After", retry_after), b"slow down"),
-            _ => honest(asked, &content(1000)),
+            _ => Reply::honest(asked, &content(1000)),
         }
     });
     (script, asked_at)

@@ -54,6 +54,20 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// An honest answer to HEAD, GET and ranged GET of a file; whatever else gets 405.
+    pub fn honest(asked: &Asked, bytes: &[u8]) -> Reply {
+        let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
+        match (asked.method(), asked.range()) {
+            ("HEAD", _) => Reply::head(200, headers.with("Content-Length", bytes.len().to_string())),
+            ("GET", None) => Reply::new(200, headers, bytes),
+            ("GET", Some((from, to))) => {
+                let range = format!("bytes {from}-{to}/{}", bytes.len());
+                Reply::new(206, headers.with("Content-Range", range), &bytes[from..=to])
+            }
+            _ => Reply::new(405, Headers::new(), b""),
+        }
+    }
+
     /// An answer with its length.
     pub fn new(status: u16, headers: Headers, body: &[u8]) -> Reply {
         let headers = headers.with("Content-Length", body.len().to_string());
