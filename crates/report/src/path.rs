@@ -17,7 +17,7 @@ pub fn headline(cause: &Cause) -> String {
         let gap = (at > 0 && c.is_uppercase()).then_some(' ');
         gap.into_iter().chain(if at > 0 { c.to_lowercase().next() } else { Some(c) })
     });
-    let way = match cause.direction {
+    let direction = match cause.direction {
         Some(Direction::Forward) => ", forward",
         Some(Direction::Reverse) => ", reverse",
         None => "",
@@ -28,7 +28,7 @@ pub fn headline(cause: &Cause) -> String {
         Segment::Network => ", in the network".to_owned(),
         Segment::Hop { ttl, address } => format!(", at or before hop {ttl} ({address})"),
     };
-    format!("{}{way}{place}", spaced.collect::<String>())
+    format!("{}{direction}{place}", spaced.collect::<String>())
 }
 
 /// Writes the page of all tests of a path.
@@ -36,9 +36,9 @@ pub fn page(target: &str, support: &Support) -> String {
     let mut out = format!("<h1>Path to {}</h1>", text(target));
     causes(&mut out, support);
     let found = &support.findings;
-    for (way, name) in [(Direction::Forward, "TCP forward"), (Direction::Reverse, "TCP reverse")] {
-        if let Some(report) = found.tcp.of(way) {
-            tcp(&mut out, name, way, report);
+    for (direction, name) in [(Direction::Forward, "TCP forward"), (Direction::Reverse, "TCP reverse")] {
+        if let Some(report) = found.tcp.of(direction) {
+            tcp(&mut out, name, direction, report);
         }
     }
     for (id, name, latency) in
@@ -68,12 +68,12 @@ fn causes(out: &mut String, support: &Support) {
     }
 }
 
-fn tcp(out: &mut String, name: &str, way: Direction, report: &Report) {
+fn tcp(out: &mut String, name: &str, direction: Direction, report: &Report) {
     let Some(result) = report.directions.first() else { return };
     let _ = write!(out, "<h2>{name}: {}</h2><p>Limited by {}.</p>", BitRate(result.rate_bit_s), text(&result.limit));
-    let intervals = if way == Direction::Forward { &report.far_intervals } else { &report.intervals };
+    let intervals = if direction == Direction::Forward { &report.far_intervals } else { &report.intervals };
     let rate = |interval: &Interval| interval.flows.iter().map(|flow| flow.rate_bit_s as f64).sum::<f64>();
-    let id = if way == Direction::Forward { "tcp-forward" } else { "tcp-reverse" };
+    let id = if direction == Direction::Forward { "tcp-forward" } else { "tcp-reverse" };
     let points: Vec<(f64, f64)> = intervals.iter().map(|i| (i.end_s, rate(i))).collect();
     line(out, (id, "Rate", "What arrived, interval by interval."), &points, Scale::seconds, Scale::rate);
     out.push_str("<table><tr><th>expected at most</th><th>by</th><th>evidence</th></tr>");
@@ -97,13 +97,13 @@ fn histogram(out: &mut String, id: &str, name: &str, latency: &Latency) {
 fn datagrams(out: &mut String, support: &Support) {
     let found = &support.findings;
     out.push_str("<h2>Datagrams</h2><table><tr><th></th><th>sent</th><th>lost in the network</th><th>in a host</th><th>out of order</th><th>twice</th></tr>");
-    for (name, ways) in [("small, paced", &found.datagrams), ("bursts", &found.bursts)] {
-        for (way, point) in ways.each() {
+    for (name, directions) in [("small, paced", &found.datagrams), ("bursts", &found.bursts)] {
+        for (direction, point) in directions.each() {
             let Some(p) = point else { continue };
-            let way = if way == Direction::Forward { "forward" } else { "reverse" };
+            let direction = direction.word();
             let _ = write!(
                 out,
-                "<tr><td>{name}, {way}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><td>{name}, {direction}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 p.sent.datagrams, p.lost_in_network, p.lost_in_host, p.received.reordered, p.received.duplicates
             );
         }
