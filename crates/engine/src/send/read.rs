@@ -1,7 +1,7 @@
 //! Reading ranges of files into a record: data and holes, with their checksums, and the watch for files that change
 //! while they are read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use model::checksum::BlockSum;
@@ -23,6 +23,10 @@ use crate::stream::RecordBuffer;
 /// What is read and digested at a time: with the buffer it is read into, well within a core's second-level cache.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// Files of which nothing is left to deal and that nobody reads, kept open: a stream may still be about to read a range that it was dealt
+/// earlier. To open a file anew is cheap on a disk; on a remote server whatever was read ahead would be fetched again.
+const DEALT_OPEN_MAX: usize = 8;
+
 /// Who deals out ranges, as far as a reader has to ask: the machine, here or at the head.
 pub(crate) trait Deals {
     /// A hole goes on from here to there: takes what of it nobody has been dealt yet, and says whether nothing of the file is
@@ -40,8 +44,31 @@ pub(crate) trait Deals {
 pub(crate) struct Shelf {
     pub roots: Vec<SourceRoot>,
     pub checksums: Vec<Algorithm>,
-    /// Files of several ranges, and how many threads read each.
-    open: Mutex<HashMap<u64, (Arc<OpenFile>, u32)>>,
+    open: Mutex<Open>,
+}
+
+/// Files of several ranges that are open.
+#[derive(Default)]
+struct Open {
+    /// Each with how many threads read it.
+    files: HashMap<u64, (Arc<OpenFile>, u32)>,
+    /// Those of which nothing was left to deal when their last reader was done, oldest first.
+    dealt: VecDeque<u64>,
+}
+
+impl Open {
+    /// Nothing of a file is left to deal, and nobody reads it: the oldest of many such files are closed.
+    fn is_dealt(&mut self, file: u64) {
+        self.dealt.retain(|other| *other != file);
+        self.dealt.push_back(file);
+        while self.dealt.len() > DEALT_OPEN_MAX {
+            let oldest = self.dealt.pop_front();
+            // One that is read again comes back here when its reader is done.
+            if let Some(oldest) = oldest.filter(|oldest| self.files.get(oldest).is_some_and(|(_, users)| *users == 0)) {
+                self.files.remove(&oldest);
+            }
+        }
+    }
 }
 
 /// A file open for reading.
@@ -122,7 +149,7 @@ impl Shelf {
         Shelf { roots, checksums, open: Mutex::default() }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, (Arc<OpenFile>, u32)>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock()
     }
 
@@ -153,25 +180,25 @@ impl Shelf {
             return self.open_file(range);
         }
         let mut open = self.open();
-        if let Some((file, users)) = open.get_mut(&range.file) {
+        if let Some((file, users)) = open.files.get_mut(&range.file) {
             *users += 1;
             return Ok(Arc::clone(file));
         }
         let file = self.open_file(range)?;
-        open.insert(range.file, (Arc::clone(&file), 1));
+        open.files.insert(range.file, (Arc::clone(&file), 1));
         Ok(file)
     }
 
-    /// A range has been read. The file is closed when nobody reads it and nothing of it is left to deal.
+    /// A range has been read. The file may be closed when nobody reads it and nothing of it is left to deal.
     fn release(&self, deals: &dyn Deals, range: &Range) {
         if range.is_whole() {
             return;
         }
         let mut open = self.open();
-        let Some((_, users)) = open.get_mut(&range.file) else { return };
+        let Some((_, users)) = open.files.get_mut(&range.file) else { return };
         *users -= 1;
         if *users == 0 && deals.is_dealt(range.file) {
-            open.remove(&range.file);
+            open.is_dealt(range.file);
         }
     }
 
@@ -188,9 +215,9 @@ impl Shelf {
     /// Closes files that nobody reads now, but for so many.
     pub fn close_idle(&self, but: usize) {
         let mut open = self.open();
-        let idle: Vec<u64> = open.iter().filter(|(_, (_, users))| *users == 0).map(|(file, _)| *file).collect();
+        let idle: Vec<u64> = open.files.iter().filter(|(_, (_, users))| *users == 0).map(|(file, _)| *file).collect();
         for file in idle.into_iter().skip(but) {
-            open.remove(&file);
+            open.files.remove(&file);
         }
     }
 
@@ -384,3 +411,6 @@ impl Shelf {
         Ok(Some(sum))
     }
 }
+
+#[cfg(test)]
+mod tests;

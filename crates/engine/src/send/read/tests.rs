@@ -1,0 +1,82 @@
+//! How long files stay open.
+
+use model::entry::Timestamp;
+use store::memory::Memory;
+use store::{Finish, Store};
+
+use super::*;
+
+/// Everything is dealt already.
+struct AllDealt;
+
+impl Deals for AllDealt {
+    fn claim_hole(&self, _: u64, _: u64, _: u64) -> Option<((u64, u64), bool)> {
+        None
+    }
+
+    fn is_dealt(&self, _: u64) -> bool {
+        true
+    }
+
+    fn found_end(&self, _: u64, _: u64) {}
+
+    fn last_of(&self, _: &Range, _: &OpenFile, _: u64) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+const SIZE: u64 = 8;
+
+fn shelf(files: u64) -> Shelf {
+    let store = Memory::default();
+    for file in 0..files {
+        let sink = store.create(&path(file), "t").unwrap();
+        sink.write_at(b"abcdefgh", 0).unwrap();
+        let mtime = Timestamp { seconds: 1, nanos: 0 };
+        let finish = Finish { size: SIZE, mode: 0o644, mtime, durable: false, replace: true, attributes: None };
+        sink.commit(&finish).unwrap();
+    }
+    let name = model::Name::new(b"r").unwrap();
+    Shelf::new(vec![SourceRoot { store: Arc::new(store), path: RelPath::root(), name }], Vec::new())
+}
+
+fn path(file: u64) -> RelPath {
+    RelPath::parse(format!("f{file}").as_bytes()).unwrap()
+}
+
+/// The second half of a file.
+fn half(shelf: &Shelf, file: u64) -> Range {
+    let stat = shelf.roots[0].store.stat(&path(file)).unwrap();
+    let (mtime, changed) = (stat.meta.mtime, stat.changed);
+    Range { file, source: 0, path: path(file), size: SIZE, mtime, changed, offset: 4, len: 4, last: true }
+}
+
+#[test]
+fn a_stream_that_comes_late_finds_the_file_open() {
+    let shelf = shelf(1);
+    let range = half(&shelf, 0);
+    let first = Arc::clone(&shelf.file(&range).unwrap().source);
+    shelf.release(&AllDealt, &range);
+    // Another stream was dealt its range before, and gets to it only now.
+    let second = Arc::clone(&shelf.file(&range).unwrap().source);
+    assert!(Arc::ptr_eq(&first, &second));
+}
+
+#[test]
+fn of_many_files_that_are_dealt_few_stay_open() {
+    let files = 3 * DEALT_OPEN_MAX as u64;
+    let shelf = shelf(files);
+    // One that is read all the time stays, whatever comes and goes.
+    let held = half(&shelf, 0);
+    shelf.file(&held).unwrap();
+    shelf.file(&held).unwrap();
+    shelf.release(&AllDealt, &held);
+    for file in 1..files {
+        let range = half(&shelf, file);
+        shelf.file(&range).unwrap();
+        shelf.release(&AllDealt, &range);
+    }
+    assert_eq!(shelf.open().files.len(), DEALT_OPEN_MAX + 1);
+    shelf.release(&AllDealt, &held);
+    assert_eq!(shelf.open().files.len(), DEALT_OPEN_MAX);
+}
