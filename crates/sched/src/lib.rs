@@ -11,9 +11,20 @@
 //! assert_eq!(sched::max_min(100.0, &[10.0, 80.0, 60.0]), [10.0, 45.0, 45.0]);
 //! ```
 
+pub mod allocation;
+pub mod average;
+pub mod calendar;
+pub mod concurrency;
+pub mod endgame;
 mod fair_queue;
+pub mod fluid;
+pub mod high_water_mark;
 mod max_min;
 pub mod path_shares;
+pub mod priority;
+pub mod retry;
+pub mod shares;
+pub mod sources;
 
 pub use fair_queue::FairQueue;
-pub use max_min::{left_for_one_more, max_min};
+pub use max_min::{left_for_one_more, max_min, weighted_max_min};

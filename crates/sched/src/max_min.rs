@@ -16,6 +16,25 @@ pub fn max_min(capacity: f64, demands: &[f64]) -> Vec<f64> {
     given
 }
 
+/// Divides a capacity among parties of these weights and demands: whose demand is not met has as much for its weight as anybody. Weights are
+/// positive; negative demands count as 0.
+pub fn weighted_max_min(capacity: f64, parties: &[(f64, f64)]) -> Vec<f64> {
+    let level = |at: &usize| parties[*at].1 / parties[*at].0;
+    let mut lowest_first: Vec<usize> = (0..parties.len()).collect();
+    lowest_first.sort_by(|a, b| level(a).total_cmp(&level(b)));
+    let mut weights_left: f64 = parties.iter().map(|(weight, _)| weight).sum();
+    let (mut given, mut left) = (vec![0.0; parties.len()], capacity.max(0.0));
+    for at in lowest_first {
+        let (weight, demand) = parties[at];
+        // The last one's part is all that is left, whatever rounding made of the weights.
+        let fair = left * (weight / weights_left).clamp(0.0, 1.0);
+        given[at] = demand.max(0.0).min(fair);
+        left -= given[at];
+        weights_left -= weight;
+    }
+    given
+}
+
 /// The max-min share of one more party with unlimited demand, beside parties with these demands.
 pub fn left_for_one_more(capacity: f64, others: &[f64]) -> f64 {
     let demands: Vec<f64> = others.iter().copied().chain([f64::INFINITY]).collect();
@@ -30,7 +49,7 @@ mod tests {
 
     #[test]
     fn small_demands_are_met_and_the_rest_is_divided_evenly() {
-        assert_eq!(max_min(100.0, &[]), []);
+        assert!(max_min(100.0, &[]).is_empty());
         assert_eq!(max_min(100.0, &[80.0, 10.0, 60.0]), [45.0, 10.0, 45.0]);
         assert_eq!(max_min(100.0, &[20.0, 30.0]), [20.0, 30.0], "nobody is given more than it asked for");
         assert_eq!(max_min(-1.0, &[20.0]), [0.0]);
@@ -45,7 +64,23 @@ mod tests {
         assert!((left_for_one_more(100.0, &[40.0, 40.0]) - 100.0 / 3.0).abs() < 1e-9);
     }
 
+    #[test]
+    fn weights_count_where_demands_are_not_met() {
+        let all = f64::INFINITY;
+        assert_eq!(weighted_max_min(70.0, &[(1.0, all), (2.0, all), (4.0, all)]), [10.0, 20.0, 40.0]);
+        assert_eq!(weighted_max_min(70.0, &[(1.0, all), (2.0, 10.0), (4.0, all)]), [12.0, 10.0, 48.0]);
+        assert!(weighted_max_min(70.0, &[]).is_empty());
+    }
+
     proptest! {
+        #[test]
+        fn equal_weights_are_none(capacity in 0.0..1e9f64, demands in proptest::collection::vec(0.0..1e9f64, 1..20)) {
+            let parties: Vec<(f64, f64)> = demands.iter().map(|demand| (3.0, *demand)).collect();
+            for (weighted, plain) in weighted_max_min(capacity, &parties).iter().zip(max_min(capacity, &demands)) {
+                prop_assert!((weighted - plain).abs() <= 1e-6 * (1.0 + plain));
+            }
+        }
+
         #[test]
         fn nobody_can_be_given_more_without_taking_from_who_has_less(
             capacity in 0.0..1e12f64,

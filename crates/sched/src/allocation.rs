@@ -1,0 +1,278 @@
+//! Weighted max-min fair rates over many shared resources, with floors and caps, by progressive filling (Bertsekas and Gallager,
+//! Data Networks, section 6.5.2; Nace and Pióro, Max-Min Fairness and Its Applications to Routing and Load-Balancing, 2008).
+//!
+//! A level rises from 0. Each demand has the rate `weight × level`, at least its floor, until its cap is reached or a resource that it
+//! uses is full; then it is frozen. The first resource that fills is the bottleneck of all demands that still rise there.
+//!
+//! n demands over m resources, k resources on a path: O((n·k + m) log(n + m)) time.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Two levels that differ by no more than this part are one: what sums of floats leave.
+const LEVEL_TOLERANCE: f64 = 1e-12;
+
+/// What one party asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    /// How fast its rate grows beside others'. Positive.
+    pub weight: f64,
+    /// The rate that it is given before others are given more than theirs, bytes per second.
+    pub floor: f64,
+    /// The highest rate that it can use, bytes per second; infinity for none.
+    pub cap: f64,
+    /// The resources that it uses, as indices; each counts once.
+    pub path: Vec<u32>,
+}
+
+/// What keeps a demand from a higher rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// It has all that it can use.
+    Cap,
+    /// This resource is full.
+    Resource(u32),
+}
+
+/// A demand's rate, and why it is not higher.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// Bytes per second.
+    pub rate: f64,
+    /// What keeps it there.
+    pub binding: Binding,
+}
+
+/// Divides resources of these capacities (bytes per second) among demands; the rates are in the order of the demands. Where floors do not
+/// fit a resource, they are cut in proportion first. A demand that uses no resource has its cap.
+pub fn allocate(capacities: &[f64], demands: &[Demand]) -> Vec<Rate> {
+    let floors = fitting_floors(capacities, demands);
+    Filling::new(capacities, demands, floors).run()
+}
+
+/// The floors, cut where a resource cannot carry all that are promised of it.
+fn fitting_floors(capacities: &[f64], demands: &[Demand]) -> Vec<f64> {
+    let floors: Vec<f64> = demands.iter().map(|demand| demand.floor.clamp(0.0, demand.cap.max(0.0))).collect();
+    let mut promised = vec![0.0; capacities.len()];
+    for (demand, floor) in demands.iter().zip(&floors) {
+        demand.path.iter().for_each(|resource| promised[*resource as usize] += floor);
+    }
+    let part = |resource: &u32| {
+        let (promised, capacity) = (promised[*resource as usize], capacities[*resource as usize].max(0.0));
+        if promised > capacity { capacity / promised } else { 1.0 }
+    };
+    let cut = |(demand, floor): (&Demand, f64)| floor * demand.path.iter().map(part).fold(1.0, f64::min);
+    demands.iter().zip(floors).map(cut).collect()
+}
+
+/// What happens at a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happens {
+    /// A resource may be full.
+    Full(u32),
+    /// A demand reaches its cap.
+    Capped(u32),
+    /// The level of a demand passes its floor.
+    Rises(u32),
+}
+
+/// A level and what happens there, ordered by level; what happens at one level has a fixed order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Event {
+    level: f64,
+    happens: Happens,
+}
+
+impl Eq for Event {}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Event) -> Ordering {
+        self.level.total_cmp(&other.level).then_with(|| self.happens.cmp(&other.happens))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The load of a resource at a level: `fixed + weight × level`.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    fixed: f64,
+    weight: f64,
+    /// How many demands rise here. Sums of weights leave a remainder when all are subtracted again; this does not.
+    rising: u32,
+    /// The level of the event that looks at this resource next.
+    looked_at: f64,
+}
+
+/// Where a demand stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Standing {
+    AtFloor,
+    Rising,
+    Frozen(Rate),
+}
+
+struct Filling<'a> {
+    capacities: &'a [f64],
+    demands: &'a [Demand],
+    floors: Vec<f64>,
+    loads: Vec<Load>,
+    /// The demands of each resource: those of resource r are `users[users_start[r]..users_start[r + 1]]`.
+    users: Vec<u32>,
+    users_start: Vec<u32>,
+    standing: Vec<Standing>,
+    events: BinaryHeap<Reverse<Event>>,
+    level: f64,
+}
+
+impl<'a> Filling<'a> {
+    fn new(capacities: &'a [f64], demands: &'a [Demand], floors: Vec<f64>) -> Filling<'a> {
+        let (users, users_start) = users(capacities.len(), demands);
+        let empty = Load { fixed: 0.0, weight: 0.0, rising: 0, looked_at: f64::INFINITY };
+        Filling {
+            capacities,
+            demands,
+            floors,
+            loads: vec![empty; capacities.len()],
+            users,
+            users_start,
+            standing: vec![Standing::AtFloor; demands.len()],
+            events: BinaryHeap::with_capacity(capacities.len() + 2 * demands.len()),
+            level: 0.0,
+        }
+    }
+
+    fn run(mut self) -> Vec<Rate> {
+        (0..self.demands.len() as u32).for_each(|demand| self.enter(demand));
+        (0..self.capacities.len() as u32).for_each(|resource| self.look_when_full(resource));
+        while let Some(Reverse(event)) = self.events.pop() {
+            self.level = self.level.max(event.level);
+            match event.happens {
+                Happens::Full(resource) => self.look_at(resource, event.level),
+                Happens::Capped(demand) => self.freeze(demand, Binding::Cap),
+                Happens::Rises(demand) => self.rise(demand),
+            }
+        }
+        let rate = |(standing, demand): (&Standing, &Demand)| match standing {
+            Standing::Frozen(rate) => *rate,
+            // Nothing on its path ever fills: only its cap would hold it.
+            Standing::AtFloor | Standing::Rising => Rate { rate: demand.cap, binding: Binding::Cap },
+        };
+        self.standing.iter().zip(self.demands).map(rate).collect()
+    }
+
+    /// A demand has its floor, and rises when the level is there: at once where it has none.
+    fn enter(&mut self, index: u32) {
+        let (demand, floor) = (&self.demands[index as usize], self.floors[index as usize]);
+        for resource in &demand.path {
+            self.loads[*resource as usize].fixed += floor;
+        }
+        if demand.cap <= floor {
+            self.freeze(index, Binding::Cap);
+        } else if floor > 0.0 {
+            self.await_level(floor / demand.weight, Happens::Rises(index));
+        } else {
+            self.rise(index);
+        }
+    }
+
+    fn await_level(&mut self, level: f64, happens: Happens) {
+        self.events.push(Reverse(Event { level, happens }));
+    }
+
+    fn rise(&mut self, index: u32) {
+        if self.standing[index as usize] != Standing::AtFloor {
+            return;
+        }
+        self.standing[index as usize] = Standing::Rising;
+        let (demand, floor) = (&self.demands[index as usize], self.floors[index as usize]);
+        for resource in &demand.path {
+            let load = &mut self.loads[*resource as usize];
+            load.fixed -= floor;
+            load.weight += demand.weight;
+            load.rising += 1;
+            // It fills sooner than was expected. At the start all of them are looked at once all have entered.
+            if floor > 0.0 {
+                self.look_when_full(*resource);
+            }
+        }
+        if demand.cap.is_finite() {
+            self.await_level(demand.cap / demand.weight, Happens::Capped(index));
+        }
+    }
+
+    /// Freezes a demand at the rate that it has now.
+    fn freeze(&mut self, index: u32, binding: Binding) {
+        let demand = &self.demands[index as usize];
+        let rate = match self.standing[index as usize] {
+            Standing::Frozen(_) => return,
+            Standing::AtFloor => self.floors[index as usize],
+            Standing::Rising => {
+                let rate = (demand.weight * self.level).min(demand.cap);
+                for resource in &demand.path {
+                    let load = &mut self.loads[*resource as usize];
+                    load.fixed += rate;
+                    load.weight -= demand.weight;
+                    load.rising -= 1;
+                }
+                rate
+            }
+        };
+        self.standing[index as usize] = Standing::Frozen(Rate { rate, binding });
+    }
+
+    /// Freezes the demands of a resource that is full; one that is not yet is looked at later.
+    fn look_at(&mut self, resource: u32, level: f64) {
+        if self.loads[resource as usize].looked_at != level {
+            return;
+        }
+        self.loads[resource as usize].looked_at = f64::INFINITY;
+        if self.full_at(resource) > self.level * (1.0 + LEVEL_TOLERANCE) {
+            self.look_when_full(resource);
+            return;
+        }
+        let range = self.users_start[resource as usize] as usize..self.users_start[resource as usize + 1] as usize;
+        for at in range {
+            self.freeze(self.users[at], Binding::Resource(resource));
+        }
+    }
+
+    fn look_when_full(&mut self, resource: u32) {
+        let full = self.full_at(resource).max(self.level);
+        let looked_at = &mut self.loads[resource as usize].looked_at;
+        if full < *looked_at {
+            *looked_at = full;
+            self.await_level(full, Happens::Full(resource));
+        }
+    }
+
+    /// The level at which a resource fills; infinity where nothing rises.
+    fn full_at(&self, resource: u32) -> f64 {
+        let load = self.loads[resource as usize];
+        let left = (self.capacities[resource as usize].max(0.0) - load.fixed).max(0.0);
+        if load.rising == 0 { f64::INFINITY } else { left / load.weight }
+    }
+}
+
+/// The demands of each resource, in one vector with the start of each.
+fn users(resources: usize, demands: &[Demand]) -> (Vec<u32>, Vec<u32>) {
+    let mut start = vec![0; resources + 1];
+    for resource in demands.iter().flat_map(|demand| &demand.path) {
+        start[*resource as usize + 1] += 1;
+    }
+    for resource in 0..resources {
+        start[resource + 1] += start[resource];
+    }
+    let (mut next, mut users) = (start.clone(), vec![0; start[resources] as usize]);
+    for (index, demand) in demands.iter().enumerate() {
+        for resource in &demand.path {
+            users[next[*resource as usize] as usize] = index as u32;
+            next[*resource as usize] += 1;
+        }
+    }
+    (users, start)
+}

@@ -1,0 +1,167 @@
+//! A network of fluids in virtual time: what the shares of this crate come to when bytes flow by them. Tests and planners step it; it has
+//! no clock, and the same input gives the same output.
+//!
+//! Between two changes (an arrival, an end, a new capacity) rates are constant, so a step goes from change to change and nothing is
+//! rounded to ticks.
+
+use crate::allocation::{Demand, Rate};
+use crate::shares::{Aggregate, Class, Group, share};
+
+/// Bytes that are to move, from a time on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Seconds from the start.
+    pub arrives_s: f64,
+    /// Bytes.
+    pub bytes: f64,
+    /// Before whom it is served.
+    pub class: Class,
+    /// The groups that it is in.
+    pub groups: Vec<Group>,
+    /// Its weight within the last of them.
+    pub weight: f64,
+    /// The highest rate that it can use, bytes per second.
+    pub cap: f64,
+    /// The resources that it uses.
+    pub path: Vec<u32>,
+}
+
+/// A resource has another capacity from a time on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CapacityChange {
+    /// Seconds from the start.
+    pub at_s: f64,
+    /// The resource.
+    pub resource: u32,
+    /// Bytes per second.
+    pub capacity: f64,
+}
+
+/// A span of constant rates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// When it begins, seconds from the start.
+    pub from_s: f64,
+    /// How long it is, seconds.
+    pub seconds: f64,
+    /// The rate of each load, in their order; 0 for those that have not arrived or have ended.
+    pub rates: Vec<f64>,
+}
+
+/// Loads over resources, in virtual time.
+#[derive(Clone, Debug)]
+pub struct Fluid {
+    now_s: f64,
+    capacities: Vec<f64>,
+    /// Those to come, the last first.
+    changes: Vec<CapacityChange>,
+    loads: Vec<Load>,
+    left: Vec<f64>,
+    ended_s: Vec<Option<f64>>,
+}
+
+/// Part of a byte: less is nothing.
+const NOTHING: f64 = 1e-6;
+
+impl Fluid {
+    /// These loads over these resources.
+    pub fn new(capacities: Vec<f64>, mut changes: Vec<CapacityChange>, loads: Vec<Load>) -> Fluid {
+        changes.sort_by(|a, b| b.at_s.total_cmp(&a.at_s));
+        let left = loads.iter().map(|load| load.bytes).collect();
+        let ended_s = vec![None; loads.len()];
+        Fluid { now_s: 0.0, capacities, changes, loads, left, ended_s }
+    }
+
+    /// Steps to the next change, or to `until_s` if that is sooner. None where nothing is left to happen before it.
+    pub fn step(&mut self, until_s: f64) -> Option<Span> {
+        while self.changes.last().is_some_and(|change| change.at_s <= self.now_s) {
+            if let Some(change) = self.changes.pop() {
+                self.capacities[change.resource as usize] = change.capacity;
+            }
+        }
+        let here: Vec<usize> = (0..self.loads.len())
+            .filter(|at| self.loads[*at].arrives_s <= self.now_s && self.left[*at] > NOTHING)
+            .collect();
+        let aggregates: Vec<Aggregate> = here.iter().map(|at| aggregate(&self.loads[*at])).collect();
+        let rates = share(&self.capacities, &aggregates);
+        let next = self.next_change(&here, &rates).min(until_s);
+        if next <= self.now_s || !next.is_finite() {
+            return None;
+        }
+        let seconds = next - self.now_s;
+        let mut span = Span { from_s: self.now_s, seconds, rates: vec![0.0; self.loads.len()] };
+        self.now_s = next;
+        for (at, rate) in here.iter().zip(&rates) {
+            span.rates[*at] = rate.rate;
+            self.left[*at] -= rate.rate * seconds;
+            if self.left[*at] <= NOTHING * (1.0 + self.loads[*at].bytes) {
+                self.left[*at] = 0.0;
+                self.ended_s[*at] = Some(next);
+            }
+        }
+        Some(span)
+    }
+
+    fn next_change(&self, here: &[usize], rates: &[Rate]) -> f64 {
+        let ends = here.iter().zip(rates).map(|(at, rate)| self.now_s + self.left[*at] / rate.rate);
+        let arrivals = self.loads.iter().map(|load| load.arrives_s).filter(|at| *at > self.now_s);
+        let changes = self.changes.last().map(|change| change.at_s);
+        ends.chain(arrivals).chain(changes).fold(f64::INFINITY, f64::min)
+    }
+
+    /// When each load ended, seconds from the start.
+    pub fn ended_s(&self) -> &[Option<f64>] {
+        &self.ended_s
+    }
+}
+
+fn aggregate(load: &Load) -> Aggregate {
+    let demand = Demand { weight: load.weight, floor: 0.0, cap: load.cap, path: load.path.clone() };
+    Aggregate { class: load.class, groups: load.groups.clone(), demand }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(arrives_s: f64, bytes: f64, weight: f64) -> Load {
+        let (class, groups, cap, path) = (Class::Standard, Vec::new(), f64::INFINITY, vec![0]);
+        Load { arrives_s, bytes, class, groups, weight, cap, path }
+    }
+
+    fn run(mut fluid: Fluid) -> (Vec<Span>, Vec<Option<f64>>) {
+        let spans = std::iter::from_fn(|| fluid.step(f64::INFINITY)).take(1000).collect();
+        (spans, fluid.ended_s().to_vec())
+    }
+
+    #[test]
+    fn rates_change_when_loads_come_and_go() {
+        let (spans, ended) = run(Fluid::new(vec![100.0], vec![], vec![load(0.0, 1000.0, 1.0), load(5.0, 300.0, 1.0)]));
+        assert_eq!(spans.iter().map(|span| span.rates[0]).collect::<Vec<_>>(), [100.0, 50.0, 100.0]);
+        assert_eq!(ended, [Some(13.0), Some(11.0)]);
+    }
+
+    #[test]
+    fn weights_of_1_2_and_4_are_kept_within_5_percent() {
+        let loads = [1.0, 2.0, 4.0].map(|weight| load(0.0, 7000.0 * weight, weight)).to_vec();
+        let (_, ended) = run(Fluid::new(vec![70.0], vec![], loads));
+        assert_eq!(ended, [Some(700.0), Some(700.0), Some(700.0)]);
+    }
+
+    #[test]
+    fn a_capacity_that_halves_halves_the_rates() {
+        let halved = CapacityChange { at_s: 10.0, resource: 0, capacity: 50.0 };
+        let (spans, ended) = run(Fluid::new(vec![100.0], vec![halved], vec![load(0.0, 2000.0, 1.0)]));
+        assert_eq!(
+            spans.iter().map(|span| (span.from_s, span.rates[0])).collect::<Vec<_>>(),
+            [(0.0, 100.0), (10.0, 50.0)]
+        );
+        assert_eq!(ended, [Some(30.0)]);
+    }
+
+    #[test]
+    fn it_stands_still_where_nothing_flows() {
+        let (spans, ended) = run(Fluid::new(vec![0.0], vec![], vec![load(0.0, 1.0, 1.0)]));
+        assert_eq!((spans.last().map(|span| span.rates[0]), ended), (None, vec![None]));
+    }
+}
