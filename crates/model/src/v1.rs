@@ -5,6 +5,7 @@
 
 mod end;
 pub mod flows;
+pub mod hub;
 mod lab;
 pub mod node;
 pub mod probe;

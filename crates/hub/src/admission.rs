@@ -1,0 +1,292 @@
+//! From an order to a job that can be stored: whatever is wrong with it is said before anything is kept.
+
+use model::v1::hub::{FileOrder, JobOptions, JobOrder};
+use model::{Algorithm, Fault, Refusal};
+use sched::priority::Priority;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::database::submissions::{NewFile, NewJob, QueueKey};
+use crate::limits;
+use crate::roles::Member;
+use crate::states::{FileState, JobKind};
+use crate::time;
+use crate::topology::Topology;
+
+/// Makes a job of an order, for whoever submits it.
+///
+/// # Errors
+/// The order cannot be carried out: one sentence says what is wrong, and with which file.
+pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -> Result<NewJob, Refusal> {
+    let kind = kind(order)?;
+    let community = community(order, member)?;
+    let activity = order.activity.clone().unwrap_or_else(|| "default".to_owned());
+    check_word("activity", &activity)?;
+    if order.priority.is_some_and(|priority| !(1..=5).contains(&priority)) {
+        return Err(refuse("priority is 1 to 5".to_owned()));
+    }
+    let priority = Priority::nearest(order.priority.map_or(3, i64::from));
+    let metadata = metadata("the job", &order.metadata)?.unwrap_or_else(|| "{}".to_owned());
+    let queue = |source: String, target: String| QueueKey {
+        source,
+        target,
+        community: community.clone(),
+        activity: activity.clone(),
+        owner: member.owner.clone(),
+        priority: i64::from(priority.number()),
+        class: if order.deadline.is_some() { 0 } else { 1 },
+    };
+    let mut files = Vec::with_capacity(order.files.len());
+    for (at, file) in order.files.iter().enumerate() {
+        rows(at, file, kind, topology, &queue, &mut files)?;
+    }
+    Ok(NewJob {
+        id: order.id.unwrap_or_else(Uuid::now_v7).to_string(),
+        digest: digest(order),
+        owner: member.owner.clone(),
+        community,
+        activity,
+        priority: i64::from(priority.number()),
+        kind,
+        submitted: now,
+        deadline: deadline(order, now)?,
+        options: serde_json::to_string(&order.options).map_err(|error| refuse(error.to_string()))?,
+        metadata,
+        files,
+    })
+}
+
+fn refuse(reason: String) -> Refusal {
+    Refusal::new(Fault::Config, reason)
+}
+
+/// What two orders are compared by.
+fn digest(order: &JobOrder) -> String {
+    let text = serde_json::to_vec(&JobOrder { id: None, ..order.clone() }).unwrap_or_default();
+    model::hex::encode(&Sha256::digest(text))
+}
+
+fn kind(order: &JobOrder) -> Result<JobKind, Refusal> {
+    let count = order.files.len();
+    if count == 0 {
+        return Err(refuse("a job has at least one file".to_owned()));
+    }
+    if count > limits::JOB_FILES_MAX {
+        let most = limits::JOB_FILES_MAX;
+        return Err(refuse(format!("a job has at most {most} files, and this one has {count}: submit several jobs")));
+    }
+    let several = order.files.iter().any(|file| file.sources.len() > 1);
+    match (order.options.multihop, several) {
+        (true, true) => Err(refuse("a hop has one source: multihop and several sources do not go together".to_owned())),
+        (true, false) => check_hops(&order.files).map(|()| JobKind::MultiHop),
+        (false, true) => Ok(JobKind::MultiSource),
+        (false, false) => Ok(JobKind::Independent),
+    }
+}
+
+fn check_hops(hops: &[FileOrder]) -> Result<(), Refusal> {
+    for (at, pair) in hops.windows(2).enumerate() {
+        if pair[1].sources.first() != Some(&pair[0].target) {
+            let text = format!(
+                "hop {} is not read where hop {at} is written: its source must be the target before it",
+                at + 1
+            );
+            return Err(refuse(text));
+        }
+    }
+    Ok(())
+}
+
+fn community(order: &JobOrder, member: &Member) -> Result<String, Refusal> {
+    let own = if member.community.is_empty() { "default" } else { &member.community };
+    let wanted = order.community.as_deref().unwrap_or(own);
+    check_word("community", wanted)?;
+    if member.may_submit_for(wanted) {
+        return Ok(wanted.to_owned());
+    }
+    let reason = format!("{} submits for the community {own}, not for {wanted}", member.owner);
+    Err(Refusal::new(Fault::Auth, reason))
+}
+
+fn check_word(what: &str, word: &str) -> Result<(), Refusal> {
+    let is_plain = |c: char| c.is_alphanumeric() || " -_.:/+".contains(c);
+    if !word.is_empty() && word.len() <= 256 && word.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(refuse(format!("{what} {word:?} is no name: letters, digits, spaces and -_.:/+, 256 bytes at most")))
+}
+
+fn metadata(whose: &str, metadata: &std::collections::BTreeMap<String, Value>) -> Result<Option<String>, Refusal> {
+    if metadata.is_empty() {
+        return Ok(None);
+    }
+    let text = serde_json::to_string(metadata).map_err(|error| refuse(error.to_string()))?;
+    if text.len() > limits::METADATA_BYTES_MAX {
+        return Err(refuse(format!(
+            "the metadata of {whose} has {} bytes; {} are kept",
+            text.len(),
+            limits::METADATA_BYTES_MAX
+        )));
+    }
+    Ok(Some(text))
+}
+
+fn deadline(order: &JobOrder, now: i64) -> Result<Option<i64>, Refusal> {
+    let Some(text) = &order.deadline else { return Ok(None) };
+    let at =
+        time::parse(text).ok_or_else(|| refuse(format!("deadline {text:?} is no time: write 2026-12-24T18:00:00Z")))?;
+    if at <= now {
+        return Err(refuse(format!("the deadline {text} has passed")));
+    }
+    Ok(Some(at))
+}
+
+/// The rows of a file: one for each source.
+fn rows(
+    at: usize,
+    file: &FileOrder,
+    kind: JobKind,
+    topology: &Topology,
+    queue: &dyn Fn(String, String) -> QueueKey,
+    rows: &mut Vec<NewFile>,
+) -> Result<(), Refusal> {
+    let named = |reason: String| refuse(format!("file {at}: {reason}"));
+    if file.sources.is_empty() || file.sources.len() > limits::SOURCES_MAX {
+        return Err(named(format!("it has {} sources; 1 to {} can be", file.sources.len(), limits::SOURCES_MAX)));
+    }
+    let endpoint = |url: &str| {
+        let known = if url.len() <= limits::URL_BYTES_MAX { topology.endpoint(url) } else { None };
+        known.ok_or_else(|| {
+            named(format!("{} is no URL that the hub knows: lh://, https://, davs:// or s3://, and a host", shown(url)))
+        })
+    };
+    let target = endpoint(&file.target)?;
+    if let Some(checksum) = &file.checksum {
+        check_checksum(checksum).map_err(named)?;
+    }
+    let bytes =
+        i64::try_from(file.bytes.unwrap_or(0)).map_err(|_| named("it has more bytes than there are".to_owned()))?;
+    let metadata = metadata(&format!("file {at}"), &file.metadata)?;
+    for (place, source) in file.sources.iter().enumerate() {
+        let waits = match kind {
+            JobKind::MultiHop => at > 0,
+            _ => place > 0,
+        };
+        rows.push(NewFile {
+            at: at as i64,
+            queue: queue(endpoint(source)?, target.clone()),
+            source: source.clone(),
+            target: file.target.clone(),
+            checksum: file.checksum.clone(),
+            metadata: metadata.clone(),
+            bytes,
+            state: if waits { FileState::Standby } else { FileState::Queued },
+        });
+    }
+    Ok(())
+}
+
+/// A URL as it can be quoted: without secrets, and not without end.
+fn shown(url: &str) -> String {
+    const CHARS: usize = 200;
+    let text = web::target::redacted(url);
+    if text.chars().count() <= CHARS { text } else { text.chars().take(CHARS).chain(['…']).collect() }
+}
+
+/// `ALGORITHM:VALUE` of a digest that nodes can compute.
+fn check_checksum(checksum: &str) -> Result<(), String> {
+    let (name, value) =
+        checksum.split_once(':').ok_or_else(|| format!("checksum {checksum:?} is not ALGORITHM:VALUE"))?;
+    let known = name.to_ascii_lowercase().parse::<Algorithm>();
+    known.map_err(|_| format!("there is no digest {name:?} here"))?;
+    if value.is_empty() || value.len() > 256 || !value.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c)) {
+        return Err(format!("checksum {checksum:?} has no value that is a digest"));
+    }
+    Ok(())
+}
+
+/// The options of a job, as they were stored.
+pub fn options(text: &str) -> JobOptions {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(json: &str) -> JobOrder {
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn admitted(json: &str) -> Result<NewJob, Refusal> {
+        admit(&order(json), &Member::user("ann", "astro"), &Topology::default(), 1_000)
+    }
+
+    #[test]
+    fn an_order_becomes_rows() {
+        let job = admitted(
+            r#"{"files": [{"sources": ["lh://a/d/1"], "target": "lh://b/d/1", "bytes": 7, "checksum": "adler32:0a0b0c0d"},
+                          {"sources": ["lh://a/d/2", "davs://c/d/2"], "target": "lh://b/d/2"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            (job.kind, job.community.as_str(), job.activity.as_str(), job.priority),
+            (JobKind::MultiSource, "astro", "default", 3)
+        );
+        let rows: Vec<_> = job.files.iter().map(|file| (file.at, file.queue.source.as_str(), file.state)).collect();
+        let wanted =
+            [(0, "lh://a", FileState::Queued), (1, "lh://a", FileState::Queued), (1, "https://c", FileState::Standby)];
+        assert_eq!(rows, wanted);
+    }
+
+    #[test]
+    fn hops_follow_one_another() {
+        let hops = r#"{"options": {"multihop": true}, "files": [
+            {"sources": ["lh://a/d/1"], "target": "lh://b/d/1"}, {"sources": ["lh://b/d/1"], "target": "lh://c/d/1"}]}"#;
+        let job = admitted(hops).unwrap();
+        assert_eq!(job.kind, JobKind::MultiHop);
+        assert_eq!(
+            job.files.iter().map(|file| file.state).collect::<Vec<_>>(),
+            [FileState::Queued, FileState::Standby]
+        );
+        let broken = hops.replace("\"lh://b/d/1\"], \"target\"", "\"lh://x/d/1\"], \"target\"");
+        assert!(admitted(&broken).unwrap_err().reason.contains("hop 1 is not read where hop 0 is written"));
+    }
+
+    #[test]
+    fn the_same_order_has_the_same_digest_whatever_its_id() {
+        let json =
+            |id: &str| format!(r#"{{"id": "{id}", "files": [{{"sources": ["lh://a/1"], "target": "lh://b/1"}}]}}"#);
+        let a = admitted(&json("0197f2a0-0000-7000-8000-000000000001")).unwrap();
+        let b = admitted(&json("0197f2a0-0000-7000-8000-000000000002")).unwrap();
+        assert_eq!(a.digest, b.digest);
+        assert_ne!(a.id, b.id);
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_sentence() {
+        let file = r#""sources": ["lh://a/1"], "target": "lh://b/1""#;
+        for (json, said) in [
+            (r#"{"files": []}"#.to_owned(), "at least one file"),
+            (r#"{"files": [{"sources": [], "target": "lh://b/1"}]}"#.to_owned(), "file 0: it has 0 sources"),
+            (
+                r#"{"files": [{"sources": ["gsiftp://a/1"], "target": "lh://b/1"}]}"#.to_owned(),
+                "file 0: gsiftp://a/1 is no URL",
+            ),
+            (r#"{"files": [{"sources": ["https://u:pw@a/1"], "target": "lh://b/1"}]}"#.to_owned(), "is no URL"),
+            (format!(r#"{{"files": [{{{file}, "checksum": "adler32"}}]}}"#), "is not ALGORITHM:VALUE"),
+            (format!(r#"{{"files": [{{{file}, "checksum": "crc7:00"}}]}}"#), "there is no digest \"crc7\""),
+            (format!(r#"{{"files": [{{{file}}}], "priority": 9}}"#), "priority is 1 to 5"),
+            (format!(r#"{{"files": [{{{file}}}], "community": "other"}}"#), "ann submits for the community astro"),
+            (format!(r#"{{"files": [{{{file}}}], "activity": "a\nb"}}"#), "is no name"),
+            (format!(r#"{{"files": [{{{file}}}], "deadline": "tomorrow"}}"#), "is no time"),
+            (format!(r#"{{"files": [{{{file}}}], "deadline": "1970-01-01T00:00:01Z"}}"#), "has passed"),
+            (format!(r#"{{"files": [{{{file}}}], "metadata": {{"x": "{}"}}}}"#, "y".repeat(5000)), "4096 are kept"),
+        ] {
+            let refusal = admitted(&json).unwrap_err();
+            assert!(refusal.reason.contains(said), "{json}: {}", refusal.reason);
+            assert!(!refusal.reason.contains("pw") && !refusal.reason.contains('\n'), "{}", refusal.reason);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Files are claimed for a transfer before anybody is asked to make it: whatever dies in between, the claim says which files are whose.
+
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use uuid::Uuid;
+
+use super::numbers::take_numbers;
+use super::rows::{list, rows_max};
+use super::{Database, Result};
+use crate::states::{FileState, JobKind};
+
+/// A file of a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimedFile {
+    /// The number of its row.
+    pub id: i64,
+    /// The number of its job.
+    pub job: i64,
+    /// Which file of the job.
+    pub at: i64,
+    /// Bytes; 0 where nobody knows.
+    pub bytes: i64,
+    /// Attempts so far, with this one.
+    pub attempt: i64,
+    /// The URL that is read.
+    pub source: String,
+    /// The URL that is written.
+    pub target: String,
+    /// `ALGORITHM:VALUE`.
+    pub checksum: Option<String>,
+    /// How the files of its job belong together.
+    pub kind: JobKind,
+    /// The options of its job, JSON.
+    pub options: String,
+}
+
+/// Files claimed for one transfer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Its number.
+    pub number: i64,
+    /// Its id, by which a node knows it.
+    pub id: Uuid,
+    /// The queue that the files are from.
+    pub queue: i64,
+    /// The endpoint that is to carry it.
+    pub carrier: String,
+    /// When it was made, milliseconds since 1970.
+    pub created: i64,
+    /// Its files.
+    pub files: Vec<ClaimedFile>,
+}
+
+/// What may be claimed.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// From this queue.
+    pub queue: i64,
+    /// For this carrier.
+    pub carrier: String,
+    /// So many files at most.
+    pub files: usize,
+    /// So many bytes at most, but for one file that is larger.
+    pub bytes: i64,
+    /// Milliseconds since 1970.
+    pub now: i64,
+    /// Whether two files can be moved by one transfer.
+    pub together: fn(&ClaimedFile, &ClaimedFile) -> bool,
+}
+
+const READY: &str = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options \
+                     FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
+                     WHERE f.queue = $1 AND f.state = 0 AND f.not_before <= $2 ORDER BY f.id LIMIT $3";
+
+impl Database {
+    /// Claims the oldest files of a queue that are ready; none where there are none.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing is claimed.
+    pub async fn claim(&self, wanted: Wanted) -> Result<Option<Claim>> {
+        self.writer.change(move |connection| Box::pin(claim(connection, wanted))).await
+    }
+
+    /// Transfers that have not ended, oldest first, with their files: what a hub goes on with when it starts.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn unended(&self) -> Result<Vec<Claim>> {
+        let sql = "SELECT number, id, queue, carrier, created FROM transfers WHERE ended IS NULL ORDER BY number";
+        let mut claims = Vec::new();
+        for row in sqlx::query(sql).fetch_all(&self.pool).await? {
+            let number: i64 = row.try_get(0)?;
+            claims.push(Claim {
+                number,
+                id: row.try_get::<String, _>(1)?.parse().unwrap_or_default(),
+                queue: row.try_get(2)?,
+                carrier: row.try_get(3)?,
+                created: row.try_get(4)?,
+                files: self.files_of(number).await?,
+            });
+        }
+        Ok(claims)
+    }
+
+    async fn files_of(&self, transfer: i64) -> Result<Vec<ClaimedFile>> {
+        let sql = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options \
+                   FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
+                   WHERE f.transfer = $1 AND f.state = 1 ORDER BY f.id";
+        sqlx::query(sql).bind(transfer).fetch_all(&self.pool).await?.iter().map(read).collect()
+    }
+}
+
+fn read(row: &sqlx::any::AnyRow) -> Result<ClaimedFile> {
+    Ok(ClaimedFile {
+        id: row.try_get(0)?,
+        job: row.try_get(1)?,
+        at: row.try_get(2)?,
+        bytes: row.try_get(3)?,
+        attempt: row.try_get(4)?,
+        source: row.try_get(5)?,
+        target: row.try_get(6)?,
+        checksum: row.try_get(7)?,
+        kind: JobKind::of_code(row.try_get(8)?).unwrap_or(JobKind::Independent),
+        options: row.try_get(9)?,
+    })
+}
+
+async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<Claim>> {
+    let query = sqlx::query(READY).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64);
+    let rows = query.fetch_all(&mut *connection).await?;
+    let mut files: Vec<ClaimedFile> = Vec::with_capacity(rows.len());
+    let mut bytes = 0i64;
+    for row in &rows {
+        let file = read(row)?;
+        bytes = bytes.saturating_add(file.bytes);
+        let fits = files.first().is_none_or(|first| bytes <= wanted.bytes && (wanted.together)(first, &file));
+        if !fits {
+            break;
+        }
+        files.push(ClaimedFile { attempt: file.attempt + 1, ..file });
+    }
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let number = take_numbers(connection, "transfers", 1).await?;
+    let claim =
+        Claim { number, id: Uuid::now_v7(), queue: wanted.queue, carrier: wanted.carrier, created: wanted.now, files };
+    store(connection, &claim).await?;
+    Ok(Some(claim))
+}
+
+async fn store(connection: &mut AnyConnection, claim: &Claim) -> Result<()> {
+    let bytes: i64 = claim.files.iter().map(|file| file.bytes).sum();
+    let sql =
+        "INSERT INTO transfers (number, id, queue, carrier, files, bytes, created) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let query = sqlx::query(sql).bind(claim.number).bind(claim.id.to_string()).bind(claim.queue);
+    let query = query.bind(claim.carrier.as_str()).bind(claim.files.len() as i64).bind(bytes).bind(claim.created);
+    query.execute(&mut *connection).await?;
+    for chunk in claim.files.chunks(rows_max(1)) {
+        let state = FileState::Running.code();
+        let sql = format!(
+            "UPDATE files SET state = {state}, attempt = attempt + 1, transfer = {} WHERE id IN {}",
+            claim.number,
+            list(chunk.len())
+        );
+        let query =
+            chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)).persistent(false), |query, file| query.bind(file.id));
+        query.execute(&mut *connection).await?;
+        let sql = format!("UPDATE file_facts SET started = {} WHERE id IN {}", claim.created, list(chunk.len()));
+        let query =
+            chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)).persistent(false), |query, file| query.bind(file.id));
+        query.execute(&mut *connection).await?;
+    }
+    let sql = "UPDATE queues SET queued = queued - $1, queued_bytes = queued_bytes - $2, running = running + $1, \
+               running_bytes = running_bytes + $2 WHERE id = $3";
+    let files = claim.files.len() as i64;
+    sqlx::query(sql).bind(files).bind(bytes).bind(claim.queue).execute(&mut *connection).await?;
+    for (job, files) in by_job(&claim.files) {
+        let sql = "UPDATE jobs SET queued = queued - $1, running = running + $1, started = COALESCE(started, $2) WHERE number = $3";
+        sqlx::query(sql).bind(files).bind(claim.created).bind(job).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// How many files of each job.
+fn by_job(files: &[ClaimedFile]) -> Vec<(i64, i64)> {
+    let mut jobs: Vec<i64> = files.iter().map(|file| file.job).collect();
+    jobs.sort_unstable();
+    jobs.chunk_by(|a, b| a == b).map(|chunk| (chunk[0], chunk.len() as i64)).collect()
+}

@@ -1,0 +1,85 @@
+//! What happens to jobs, in order: appended only. Streams of events are read from it, and whoever asks what happened at night.
+
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, Row};
+
+use super::Result;
+use super::numbers::take_numbers;
+use super::rows::{rows_max, values};
+
+/// Something that happened to a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its number, larger than those of all before it.
+    pub number: i64,
+    /// When, milliseconds since 1970.
+    pub at: i64,
+    /// The job's id.
+    pub job: String,
+    /// Who submitted it.
+    pub owner: String,
+    /// `submitted`, `started`, `file`, `ended`, …
+    pub kind: String,
+    /// The facts, JSON.
+    pub body: String,
+}
+
+/// An event to be appended.
+pub(super) struct NewEvent {
+    pub at: i64,
+    pub job: String,
+    pub owner: String,
+    pub kind: &'static str,
+    pub body: String,
+}
+
+/// Appends events.
+pub(super) async fn append(connection: &mut AnyConnection, events: &[NewEvent]) -> Result<()> {
+    const COLUMNS: usize = 6;
+    if events.is_empty() {
+        return Ok(());
+    }
+    let mut number = take_numbers(connection, "events", events.len()).await?;
+    for chunk in events.chunks(rows_max(COLUMNS)) {
+        let sql =
+            format!("INSERT INTO events (number, at, job, owner, kind, body) VALUES {}", values(chunk.len(), COLUMNS));
+        let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == 1);
+        for event in chunk {
+            query = query.bind(number).bind(event.at).bind(event.job.as_str()).bind(event.owner.as_str());
+            query = query.bind(event.kind).bind(event.body.as_str());
+            number += 1;
+        }
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Events behind a number, oldest first, of one job or of all.
+///
+/// # Errors
+/// The database cannot be read.
+pub async fn after(pool: &AnyPool, number: i64, job: Option<&str>, limit: i64) -> Result<Vec<Event>> {
+    let sql = "SELECT number, at, job, owner, kind, body FROM events WHERE number > $1 AND ($2 = '' OR job = $2) \
+               ORDER BY number LIMIT $3";
+    let rows = sqlx::query(sql).bind(number).bind(job.unwrap_or_default()).bind(limit).fetch_all(pool).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Event {
+                number: row.try_get(0)?,
+                at: row.try_get(1)?,
+                job: row.try_get(2)?,
+                owner: row.try_get(3)?,
+                kind: row.try_get(4)?,
+                body: row.try_get(5)?,
+            })
+        })
+        .collect()
+}
+
+/// The number of the last event.
+///
+/// # Errors
+/// The database cannot be read.
+pub async fn last(pool: &AnyPool) -> Result<i64> {
+    let row = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM events").fetch_one(pool).await?;
+    Ok(row.try_get(0)?)
+}

@@ -1,0 +1,262 @@
+//! Jobs and files as they are told of, and the changes that people make to them.
+
+use model::v1::Stage;
+use model::v1::hub::{File, Job, JobChange};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::events::{NewEvent, append};
+use super::submissions::{QueueKey, queue_id};
+use super::{Database, Result};
+use crate::states::{FileState, JobKind};
+use crate::time::show;
+
+/// A job with what only the hub needs to know of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredJob {
+    /// Its number: newer jobs have larger ones.
+    pub number: i64,
+    /// How its files belong together.
+    pub kind: JobKind,
+    /// The number of its first file.
+    pub first_file: i64,
+    /// How many rows its files have.
+    pub file_rows: i64,
+    /// Its options, JSON.
+    pub options: String,
+    /// As it is told of.
+    pub job: Job,
+}
+
+/// Which jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Which {
+    /// Of this owner; empty for all.
+    pub owner: String,
+    /// Of this community; empty for all.
+    pub community: String,
+    /// Only those that have not ended.
+    pub unended: bool,
+    /// Only those with smaller numbers.
+    pub before: Option<i64>,
+    /// So many at most.
+    pub limit: i64,
+}
+
+const JOB: &str = "SELECT number, id, owner, community, activity, priority, kind, first_file, file_rows, files, queued, running, done, \
+                   failed, cancelled, bytes, moved, submitted, started, ended, deadline, options, metadata FROM jobs";
+const FILE: &str = "SELECT f.id, f.at, f.state, f.attempt, f.not_before, f.bytes, x.source, x.target, x.checksum, x.metadata, x.reason, \
+                    x.fault, x.started, x.ended, t.id FROM files f JOIN file_facts x ON x.id = f.id \
+                    LEFT JOIN transfers t ON t.number = f.transfer";
+
+impl Database {
+    /// The job with an id.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn job(&self, id: &str) -> Result<Option<StoredJob>> {
+        let row =
+            sqlx::query(AssertSqlSafe(format!("{JOB} WHERE id = $1"))).bind(id).fetch_optional(&self.pool).await?;
+        row.as_ref().map(read_job).transpose()
+    }
+
+    /// Jobs, newest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn jobs(&self, which: &Which) -> Result<Vec<StoredJob>> {
+        let mut conditions = vec!["number < $1"];
+        conditions.extend((!which.owner.is_empty()).then_some("owner = $2"));
+        conditions.extend((!which.community.is_empty()).then_some("community = $3"));
+        conditions.extend(which.unended.then_some("ended IS NULL"));
+        // Every parameter is named, so that the numbers of the others do not depend on which conditions there are.
+        let all = "($2 = $2 AND $3 = $3)";
+        let sql = format!("{JOB} WHERE {all} AND {} ORDER BY number DESC LIMIT $4", conditions.join(" AND "));
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(which.before.unwrap_or(i64::MAX)).bind(which.owner.as_str());
+        let rows = query.bind(which.community.as_str()).bind(which.limit).fetch_all(&self.pool).await?;
+        rows.iter().map(read_job).collect()
+    }
+
+    /// Files of a job, in its order, behind a row's number.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn files(&self, job: &StoredJob, after: i64, limit: i64) -> Result<Vec<File>> {
+        let sql = format!("{FILE} WHERE f.id >= $1 AND f.id < $2 AND f.id > $3 ORDER BY f.id LIMIT $4");
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(job.first_file).bind(job.first_file + job.file_rows);
+        query.bind(after).bind(limit).fetch_all(&self.pool).await?.iter().map(read_file).collect()
+    }
+
+    /// Changes a job; false where it has ended.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn change_job(&self, job: StoredJob, change: JobChange, by: String, now: i64) -> Result<bool> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let ended = sqlx::query("SELECT ended FROM jobs WHERE number = $1").bind(job.number);
+                    let ended: Option<i64> = ended.fetch_one(&mut *connection).await?.try_get(0)?;
+                    if ended.is_some() {
+                        return Ok(false);
+                    }
+                    if let Some(priority) = change.priority {
+                        set_priority(connection, &job, i64::from(priority)).await?;
+                    }
+                    if change.cancel {
+                        cancel(connection, &job, now).await?;
+                    }
+                    let facts = serde_json::json!({"by": by, "priority": change.priority, "cancel": change.cancel});
+                    let (id, owner) = (job.job.id.to_string(), job.job.owner.clone());
+                    append(
+                        connection,
+                        &[NewEvent { at: now, job: id, owner, kind: "changed", body: facts.to_string() }],
+                    )
+                    .await?;
+                    Ok(true)
+                })
+            })
+            .await
+    }
+
+    /// The transfers that carry files of a job, by id: those that a cancelled job leaves to be stopped.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn transfers_of(&self, job: &StoredJob) -> Result<Vec<String>> {
+        let sql = "SELECT DISTINCT t.id FROM files f JOIN transfers t ON t.number = f.transfer \
+                   WHERE f.id >= $1 AND f.id < $2 AND f.state = 1";
+        let query = sqlx::query(sql).bind(job.first_file).bind(job.first_file + job.file_rows);
+        let rows = query.fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+}
+
+fn read_job(row: &AnyRow) -> Result<StoredJob> {
+    let count = |column: usize| -> Result<u64> { Ok(row.try_get::<i64, _>(column)?.max(0) as u64) };
+    let at = |column: usize| -> Result<Option<String>> { Ok(row.try_get::<Option<i64>, _>(column)?.map(show)) };
+    let kind = JobKind::of_code(row.try_get(6)?).unwrap_or(JobKind::Independent);
+    let mut job = Job {
+        id: row.try_get::<String, _>(1)?.parse().unwrap_or_default(),
+        state: Stage::Queued,
+        owner: row.try_get(2)?,
+        community: row.try_get(3)?,
+        activity: row.try_get(4)?,
+        priority: count(5)? as u8,
+        submitted: show(row.try_get(17)?),
+        started: at(18)?,
+        ended: at(19)?,
+        deadline: at(20)?,
+        files: count(9)?,
+        queued: count(10)?,
+        running: count(11)?,
+        done: count(12)?,
+        failed: count(13)?,
+        cancelled: count(14)?,
+        bytes: count(15)?,
+        done_bytes: count(16)?,
+        metadata: serde_json::from_str(&row.try_get::<String, _>(22)?).unwrap_or_default(),
+    };
+    job.state = stage(&job);
+    Ok(StoredJob {
+        number: row.try_get(0)?,
+        kind,
+        first_file: row.try_get(7)?,
+        file_rows: row.try_get(8)?,
+        options: row.try_get(21)?,
+        job,
+    })
+}
+
+/// What a job does, by what its files do.
+fn stage(job: &Job) -> Stage {
+    match (job.ended.is_some(), job.done, job.failed, job.cancelled) {
+        (false, ..) if job.running > 0 => Stage::Running,
+        (false, 0, 0, 0) => Stage::Queued,
+        (false, ..) => Stage::Waiting,
+        (true, _, 0, 0) => Stage::Done,
+        (true, 0, 0, _) => Stage::Cancelled,
+        (true, 0, ..) => Stage::Failed,
+        (true, ..) => Stage::Partial,
+    }
+}
+
+fn read_file(row: &AnyRow) -> Result<File> {
+    let at = |column: usize| -> Result<Option<String>> { Ok(row.try_get::<Option<i64>, _>(column)?.map(show)) };
+    let state = FileState::of_code(row.try_get(2)?);
+    let not_before: i64 = row.try_get(4)?;
+    let metadata: Option<String> = row.try_get(9)?;
+    Ok(File {
+        number: row.try_get(0)?,
+        index: row.try_get(1)?,
+        state: state.map_or("unknown", FileState::word).to_owned(),
+        source: row.try_get(6)?,
+        target: row.try_get(7)?,
+        bytes: row.try_get::<i64, _>(5)?.max(0) as u64,
+        checksum: row.try_get(8)?,
+        attempts: row.try_get::<i64, _>(3)?.max(0) as u64,
+        started: at(12)?,
+        ended: if state.is_some_and(FileState::is_last) { at(13)? } else { None },
+        not_before: (not_before > 0 && state == Some(FileState::Queued)).then(|| show(not_before)),
+        fault: row.try_get(11)?,
+        error: row.try_get(10)?,
+        transfer: row.try_get(14)?,
+        metadata: metadata.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+    })
+}
+
+/// Ends what waits and what stands by. What runs is ended by whoever carries it, and told of then.
+async fn cancel(connection: &mut AnyConnection, job: &StoredJob, now: i64) -> Result<()> {
+    let (first, end) = (job.first_file, job.first_file + job.file_rows);
+    let sql = "SELECT queue, COUNT(*), CAST(SUM(bytes) AS BIGINT) FROM files WHERE id >= $1 AND id < $2 AND state = 0 GROUP BY queue";
+    let waiting = sqlx::query(sql).bind(first).bind(end).fetch_all(&mut *connection).await?;
+    let mut files = 0i64;
+    for row in waiting {
+        let (queue, count, bytes): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        files += count;
+        let sql = "UPDATE queues SET queued = queued - $1, queued_bytes = queued_bytes - $2 WHERE id = $3";
+        sqlx::query(sql).bind(count).bind(bytes).bind(queue).execute(&mut *connection).await?;
+    }
+    let sql = "UPDATE file_facts SET ended = $1 WHERE id IN (SELECT id FROM files WHERE id >= $2 AND id < $3 AND state IN (0, 2))";
+    sqlx::query(sql).bind(now).bind(first).bind(end).execute(&mut *connection).await?;
+    let sql = "UPDATE files SET state = $1 WHERE id >= $2 AND id < $3 AND state IN (0, 2)";
+    sqlx::query(sql).bind(FileState::Cancelled.code()).bind(first).bind(end).execute(&mut *connection).await?;
+    let sql = "UPDATE jobs SET queued = 0, cancelled = cancelled + $1, ended = CASE WHEN running = 0 THEN $2 ELSE NULL END \
+               WHERE number = $3";
+    sqlx::query(sql).bind(files).bind(now).bind(job.number).execute(&mut *connection).await?;
+    Ok(())
+}
+
+/// Moves what waits to the queues of another priority.
+async fn set_priority(connection: &mut AnyConnection, job: &StoredJob, priority: i64) -> Result<()> {
+    let (first, end) = (job.first_file, job.first_file + job.file_rows);
+    let sql = "SELECT DISTINCT q.id, q.source, q.target, q.community, q.activity, q.owner, q.class \
+               FROM files f JOIN queues q ON q.id = f.queue WHERE f.id >= $1 AND f.id < $2 AND f.state IN (0, 2)";
+    for row in sqlx::query(sql).bind(first).bind(end).fetch_all(&mut *connection).await? {
+        let key = QueueKey {
+            source: row.try_get(1)?,
+            target: row.try_get(2)?,
+            community: row.try_get(3)?,
+            activity: row.try_get(4)?,
+            owner: row.try_get(5)?,
+            priority,
+            class: row.try_get(6)?,
+        };
+        let (from, to): (i64, i64) = (row.try_get(0)?, queue_id(connection, &key).await?);
+        if from == to {
+            continue;
+        }
+        let sql = "SELECT COUNT(*), COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM files WHERE id >= $1 AND id < $2 AND queue = $3 AND state = 0";
+        let waiting = sqlx::query(sql).bind(first).bind(end).bind(from).fetch_one(&mut *connection).await?;
+        let (files, bytes): (i64, i64) = (waiting.try_get(0)?, waiting.try_get(1)?);
+        let sql = "UPDATE files SET queue = $1 WHERE id >= $2 AND id < $3 AND queue = $4 AND state IN (0, 2)";
+        sqlx::query(sql).bind(to).bind(first).bind(end).bind(from).execute(&mut *connection).await?;
+        for (queue, sign) in [(from, -1), (to, 1)] {
+            let sql = "UPDATE queues SET queued = queued + $1, queued_bytes = queued_bytes + $2 WHERE id = $3";
+            sqlx::query(sql).bind(sign * files).bind(sign * bytes).bind(queue).execute(&mut *connection).await?;
+        }
+    }
+    let sql = "UPDATE jobs SET priority = $1 WHERE number = $2";
+    sqlx::query(sql).bind(priority).bind(job.number).execute(&mut *connection).await?;
+    Ok(())
+}

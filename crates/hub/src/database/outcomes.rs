@@ -1,0 +1,268 @@
+//! What became of the files of a transfer, and what follows from it: another attempt, another source, the next hop, the end of a job.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use sqlx::{AnyConnection, Row};
+
+use super::events::{NewEvent, append};
+use super::{Database, Result};
+use crate::states::{FileState, JobKind};
+
+/// What became of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It is at its target, verified, with so many bytes.
+    Done {
+        /// Its bytes.
+        bytes: i64,
+    },
+    /// This attempt failed; it is tried again, not before this time.
+    Again {
+        /// Milliseconds since 1970.
+        not_before: i64,
+        /// Whose fault, as in receipts.
+        fault: String,
+        /// One sentence.
+        reason: String,
+    },
+    /// It failed, and will not be tried again from this source.
+    Failed {
+        /// Whose fault, as in receipts.
+        fault: String,
+        /// One sentence.
+        reason: String,
+    },
+    /// Somebody ended it.
+    Cancelled,
+    /// It was not begun: it goes back to where it was, and the attempt does not count.
+    Returned,
+}
+
+/// What became of a transfer.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its number.
+    pub transfer: i64,
+    /// Milliseconds since 1970.
+    pub now: i64,
+    /// Its files, by the numbers of their rows. Those that are not named stay with the transfer.
+    pub files: Vec<(i64, Outcome)>,
+    /// Whether the transfer is over: all of its files are named, now or before.
+    pub is_over: bool,
+}
+
+/// A change of a job's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Change {
+    queued: i64,
+    running: i64,
+    done: i64,
+    failed: i64,
+    cancelled: i64,
+    moved: i64,
+}
+
+/// A file as it was before its outcome.
+struct Before {
+    id: i64,
+    job: i64,
+    at: i64,
+    queue: i64,
+    bytes: i64,
+    attempt: i64,
+    kind: JobKind,
+}
+
+/// The change of a queue's counters: files and bytes queued, files and bytes running.
+type QueueChange = [i64; 4];
+
+#[derive(Default)]
+struct Changes {
+    jobs: BTreeMap<i64, Change>,
+    queues: BTreeMap<i64, QueueChange>,
+}
+
+impl Database {
+    /// Stores what became of files.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn end(&self, ended: Ended) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(end(connection, ended))).await
+    }
+}
+
+async fn end(connection: &mut AnyConnection, ended: Ended) -> Result<()> {
+    let mut changes = Changes::default();
+    for (id, outcome) in &ended.files {
+        // One that was cancelled meanwhile, or was told twice, is no longer this transfer's.
+        if let Some(file) = before(connection, *id, ended.transfer).await? {
+            apply(connection, &file, outcome, ended.now, &mut changes).await?;
+        }
+    }
+    count(connection, changes, ended.now).await?;
+    if ended.is_over {
+        let sql = "UPDATE transfers SET ended = $1 WHERE number = $2";
+        sqlx::query(sql).bind(ended.now).bind(ended.transfer).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+async fn before(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<Before>> {
+    let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind FROM files f JOIN jobs j ON j.number = f.job \
+               WHERE f.id = $1 AND f.transfer = $2 AND f.state = 1";
+    let row = sqlx::query(sql).bind(id).bind(transfer).fetch_optional(&mut *connection).await?;
+    row.map(|row| {
+        Ok(Before {
+            id: row.try_get(0)?,
+            job: row.try_get(1)?,
+            at: row.try_get(2)?,
+            queue: row.try_get(3)?,
+            bytes: row.try_get(4)?,
+            attempt: row.try_get(5)?,
+            kind: JobKind::of_code(row.try_get(6)?).unwrap_or(JobKind::Independent),
+        })
+    })
+    .transpose()
+}
+
+async fn apply(
+    connection: &mut AnyConnection,
+    file: &Before,
+    outcome: &Outcome,
+    now: i64,
+    changes: &mut Changes,
+) -> Result<()> {
+    let queue = changes.queues.entry(file.queue).or_default();
+    (queue[2], queue[3]) = (queue[2] - 1, queue[3] - file.bytes);
+    changes.jobs.entry(file.job).or_default().running -= 1;
+    match outcome {
+        Outcome::Done { bytes } => {
+            set(connection, file.id, FileState::Done, now, None).await?;
+            let sql = "UPDATE file_facts SET moved = $1 WHERE id = $2";
+            sqlx::query(sql).bind(*bytes).bind(file.id).execute(&mut *connection).await?;
+            if file.kind == JobKind::MultiHop && promote(connection, file, changes).await? {
+                return Ok(());
+            }
+            let job = changes.jobs.entry(file.job).or_default();
+            (job.done, job.moved) = (job.done + 1, job.moved + bytes);
+        }
+        Outcome::Again { not_before, fault, reason } => {
+            attempt(connection, file, now, fault, reason).await?;
+            requeue(connection, file, *not_before, 0, changes).await?;
+        }
+        Outcome::Returned => requeue(connection, file, 0, 1, changes).await?,
+        Outcome::Failed { fault, reason } => {
+            attempt(connection, file, now, fault, reason).await?;
+            set(connection, file.id, FileState::Failed, now, Some((fault, reason))).await?;
+            if file.kind != JobKind::MultiSource || !promote(connection, file, changes).await? {
+                changes.jobs.entry(file.job).or_default().failed += 1;
+            }
+        }
+        Outcome::Cancelled => {
+            set(connection, file.id, FileState::Cancelled, now, None).await?;
+            changes.jobs.entry(file.job).or_default().cancelled += 1;
+        }
+    }
+    Ok(())
+}
+
+async fn set(
+    connection: &mut AnyConnection,
+    id: i64,
+    state: FileState,
+    now: i64,
+    why: Option<(&String, &String)>,
+) -> Result<()> {
+    let sql = "UPDATE files SET state = $1, transfer = NULL WHERE id = $2";
+    sqlx::query(sql).bind(state.code()).bind(id).execute(&mut *connection).await?;
+    let sql = "UPDATE file_facts SET ended = $1, fault = $2, reason = $3 WHERE id = $4";
+    let (fault, reason) = why.unzip();
+    let query = sqlx::query(sql).bind(now).bind(fault.map(String::as_str)).bind(reason.map(String::as_str));
+    query.bind(id).execute(&mut *connection).await?;
+    Ok(())
+}
+
+async fn attempt(connection: &mut AnyConnection, file: &Before, now: i64, fault: &str, reason: &str) -> Result<()> {
+    let sql =
+        "INSERT INTO attempts (file, attempt, ended, fault, reason) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+    let query = sqlx::query(sql).bind(file.id).bind(file.attempt).bind(now).bind(fault).bind(reason);
+    query.execute(&mut *connection).await?;
+    let sql = "UPDATE file_facts SET fault = $1, reason = $2 WHERE id = $3";
+    sqlx::query(sql).bind(fault).bind(reason).bind(file.id).execute(&mut *connection).await?;
+    Ok(())
+}
+
+async fn requeue(
+    connection: &mut AnyConnection,
+    file: &Before,
+    not_before: i64,
+    attempts_back: i64,
+    changes: &mut Changes,
+) -> Result<()> {
+    let sql = "UPDATE files SET state = 0, transfer = NULL, not_before = $1, attempt = attempt - $2 WHERE id = $3";
+    sqlx::query(sql).bind(not_before).bind(attempts_back).bind(file.id).execute(&mut *connection).await?;
+    let queue = changes.queues.entry(file.queue).or_default();
+    (queue[0], queue[1]) = (queue[0] + 1, queue[1] + file.bytes);
+    changes.jobs.entry(file.job).or_default().queued += 1;
+    Ok(())
+}
+
+/// Queues what stands by behind a file: the next source of it, or the next hop. Whether there is one.
+async fn promote(connection: &mut AnyConnection, file: &Before, changes: &mut Changes) -> Result<bool> {
+    let standby = FileState::Standby.code();
+    let sql = match file.kind {
+        // Rows of one job are in the order in which its sources and hops were named.
+        JobKind::MultiHop => {
+            "SELECT id, queue, bytes FROM files WHERE job = $1 AND id > $2 AND state = $3 AND at > $4 ORDER BY id LIMIT 1"
+        }
+        _ => {
+            "SELECT id, queue, bytes FROM files WHERE job = $1 AND id > $2 AND state = $3 AND at = $4 ORDER BY id LIMIT 1"
+        }
+    };
+    let first = sqlx::query("SELECT first_file, file_rows FROM jobs WHERE number = $1").bind(file.job);
+    let row = first.fetch_one(&mut *connection).await?;
+    let (first, rows): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let sql = sql.replace("job = $1", "id >= $1 AND id < $5");
+    let after = if file.kind == JobKind::MultiHop { file.id } else { first - 1 };
+    let query =
+        sqlx::query(sqlx::AssertSqlSafe(sql)).bind(first).bind(after).bind(standby).bind(file.at).bind(first + rows);
+    let Some(row) = query.fetch_optional(&mut *connection).await? else { return Ok(false) };
+    let (id, queue, bytes): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    sqlx::query("UPDATE files SET state = 0 WHERE id = $1").bind(id).execute(&mut *connection).await?;
+    let queue = changes.queues.entry(queue).or_default();
+    (queue[0], queue[1]) = (queue[0] + 1, queue[1] + bytes);
+    changes.jobs.entry(file.job).or_default().queued += 1;
+    Ok(true)
+}
+
+/// Adds the changes to the counters; jobs of which nothing is left have ended.
+async fn count(connection: &mut AnyConnection, changes: Changes, now: i64) -> Result<()> {
+    for (queue, [queued, queued_bytes, running, running_bytes]) in changes.queues {
+        let sql = "UPDATE queues SET queued = queued + $1, queued_bytes = queued_bytes + $2, running = running + $3, \
+                   running_bytes = running_bytes + $4 WHERE id = $5";
+        let query = sqlx::query(sql).bind(queued).bind(queued_bytes).bind(running).bind(running_bytes).bind(queue);
+        query.execute(&mut *connection).await?;
+    }
+    let mut events = Vec::new();
+    for (job, change) in changes.jobs {
+        let sql = "UPDATE jobs SET queued = queued + $1, running = running + $2, done = done + $3, failed = failed + $4, \
+                   cancelled = cancelled + $5, moved = moved + $6, \
+                   ended = CASE WHEN queued + running + $1 + $2 = 0 THEN $7 ELSE NULL END \
+                   WHERE number = $8 RETURNING id, owner, ended, done, failed, cancelled";
+        let query = sqlx::query(sql).bind(change.queued).bind(change.running).bind(change.done).bind(change.failed);
+        let query = query.bind(change.cancelled).bind(change.moved).bind(now).bind(job);
+        let row = query.fetch_one(&mut *connection).await?;
+        let ended: Option<i64> = row.try_get(2)?;
+        let (done, failed, cancelled): (i64, i64, i64) = (row.try_get(3)?, row.try_get(4)?, row.try_get(5)?);
+        events.push(NewEvent {
+            at: now,
+            job: row.try_get(0)?,
+            owner: row.try_get(1)?,
+            kind: if ended.is_some() { "ended" } else { "progress" },
+            body: json!({"done": done, "failed": failed, "cancelled": cancelled}).to_string(),
+        });
+    }
+    append(connection, &events).await
+}

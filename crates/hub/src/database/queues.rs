@@ -1,0 +1,82 @@
+//! The queues, with what waits and what moves in each.
+
+use sqlx::Row;
+
+use super::submissions::QueueKey;
+use super::{Database, Result};
+
+/// A queue that has something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its number.
+    pub id: i64,
+    /// What its files have in common.
+    pub key: QueueKey,
+    /// Files that wait.
+    pub queued: i64,
+    /// Their bytes.
+    pub queued_bytes: i64,
+    /// Files that move.
+    pub running: i64,
+    /// Their bytes.
+    pub running_bytes: i64,
+}
+
+/// The file of a queue that has waited longest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oldest {
+    /// When its job was submitted, milliseconds since 1970.
+    pub submitted: i64,
+}
+
+impl Database {
+    /// The queues in which something waits or moves.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn queues(&self) -> Result<Vec<Queue>> {
+        let sql = "SELECT id, source, target, community, activity, owner, priority, class, queued, queued_bytes, running, running_bytes \
+                   FROM queues WHERE queued > 0 OR running > 0 ORDER BY id";
+        let rows = sqlx::query(sql).fetch_all(&self.pool).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(Queue {
+                    id: row.try_get(0)?,
+                    key: QueueKey {
+                        source: row.try_get(1)?,
+                        target: row.try_get(2)?,
+                        community: row.try_get(3)?,
+                        activity: row.try_get(4)?,
+                        owner: row.try_get(5)?,
+                        priority: row.try_get(6)?,
+                        class: row.try_get(7)?,
+                    },
+                    queued: row.try_get(8)?,
+                    queued_bytes: row.try_get(9)?,
+                    running: row.try_get(10)?,
+                    running_bytes: row.try_get(11)?,
+                })
+            })
+            .collect()
+    }
+
+    /// When the job of the oldest file that waits in a queue was submitted.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn oldest(&self, queue: i64) -> Result<Option<Oldest>> {
+        let sql = "SELECT j.submitted FROM files f JOIN jobs j ON j.number = f.job WHERE f.queue = $1 AND f.state = 0 \
+                   ORDER BY f.id LIMIT 1";
+        let row = sqlx::query(sql).bind(queue).fetch_optional(&self.pool).await?;
+        row.map(|row| Ok(Oldest { submitted: row.try_get(0)? })).transpose()
+    }
+
+    /// How many files of a queue wait before a file.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn position(&self, queue: i64, file: i64) -> Result<i64> {
+        let sql = "SELECT COUNT(*) FROM files WHERE queue = $1 AND state = 0 AND id < $2";
+        Ok(sqlx::query(sql).bind(queue).bind(file).fetch_one(&self.pool).await?.try_get(0)?)
+    }
+}

@@ -1,0 +1,281 @@
+//! New jobs: all that are submitted in one transaction are inserted by the same few statements.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::Result;
+use super::events::{NewEvent, append};
+use super::numbers::take_numbers;
+use super::rows::{list, rows_max, values};
+use crate::states::{FileState, JobKind};
+
+/// Files of the same path and the same owner: what waits in line together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueueKey {
+    /// The endpoint that is read.
+    pub source: String,
+    /// The endpoint that is written.
+    pub target: String,
+    /// The community.
+    pub community: String,
+    /// The activity within it.
+    pub activity: String,
+    /// Who submitted.
+    pub owner: String,
+    /// 1 to 5.
+    pub priority: i64,
+    /// The class of the scheduler, by its place among all.
+    pub class: i64,
+}
+
+/// A job to be stored, with everything decided.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Its id, a UUID.
+    pub id: String,
+    /// Of the order: the same id with another digest is refused.
+    pub digest: String,
+    /// Who submits.
+    pub owner: String,
+    /// The community.
+    pub community: String,
+    /// The activity.
+    pub activity: String,
+    /// 1 to 5.
+    pub priority: i64,
+    /// How its files belong together.
+    pub kind: JobKind,
+    /// When, milliseconds since 1970.
+    pub submitted: i64,
+    /// By when it is to end.
+    pub deadline: Option<i64>,
+    /// How its files are transferred, JSON.
+    pub options: String,
+    /// What the client wants to be told again, JSON.
+    pub metadata: String,
+    /// Its files; not empty.
+    pub files: Vec<NewFile>,
+}
+
+/// A file of a [`NewJob`]: one row for each source.
+#[derive(Clone, Debug)]
+pub struct NewFile {
+    /// Which file of the job; sources of one file have one number.
+    pub at: i64,
+    /// Where it waits.
+    pub queue: QueueKey,
+    /// The URL that is read.
+    pub source: String,
+    /// The URL that is written.
+    pub target: String,
+    /// `ALGORITHM:VALUE`, as the client says it.
+    pub checksum: Option<String>,
+    /// What the client wants to be told again, JSON.
+    pub metadata: Option<String>,
+    /// Bytes; 0 where nobody said.
+    pub bytes: i64,
+    /// Queued, or standing by until another source has failed or a hop before it is done.
+    pub state: FileState,
+}
+
+/// What became of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is stored.
+    New,
+    /// It was there before.
+    Known,
+    /// Its id is another job's.
+    Conflict,
+}
+
+/// The ids of queues, as far as they have been asked for.
+pub(super) type QueueIds = HashMap<QueueKey, i64>;
+
+/// Stores jobs.
+pub(super) async fn submit(
+    connection: &mut AnyConnection,
+    jobs: Vec<NewJob>,
+    queue_ids: &mut QueueIds,
+) -> Result<Vec<Submitted>> {
+    let mut known = digests(connection, &jobs).await?;
+    let (mut results, mut new) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+    for job in jobs {
+        let before = known.get(&job.id);
+        results.push(match before {
+            Some(digest) if *digest == job.digest => Submitted::Known,
+            Some(_) => Submitted::Conflict,
+            None => Submitted::New,
+        });
+        if before.is_none() {
+            known.insert(job.id.clone(), job.digest.clone());
+            new.push(job);
+        }
+    }
+    if new.is_empty() {
+        return Ok(results);
+    }
+    let files: usize = new.iter().map(|job| job.files.len()).sum();
+    let first_job = take_numbers(connection, "jobs", new.len()).await?;
+    let first_file = take_numbers(connection, "files", files).await?;
+    name_queues(connection, &new, queue_ids).await?;
+    insert_jobs(connection, &new, first_job, first_file).await?;
+    insert_files(connection, &new, first_job, first_file, queue_ids).await?;
+    insert_facts(connection, &new, first_file).await?;
+    count(connection, &new, queue_ids).await?;
+    append(connection, &new.iter().map(submitted).collect::<Vec<_>>()).await?;
+    Ok(results)
+}
+
+/// The digests of jobs that are there already, by id.
+async fn digests(connection: &mut AnyConnection, jobs: &[NewJob]) -> Result<HashMap<String, String>> {
+    let mut known = HashMap::new();
+    for chunk in jobs.chunks(rows_max(1)) {
+        let sql = format!("SELECT id, digest FROM jobs WHERE id IN {}", list(chunk.len()));
+        let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, job| query.bind(job.id.as_str()));
+        for row in query.fetch_all(&mut *connection).await? {
+            known.insert(row.try_get(0)?, row.try_get(1)?);
+        }
+    }
+    Ok(known)
+}
+
+/// Finds or makes the queues of all files.
+async fn name_queues(connection: &mut AnyConnection, jobs: &[NewJob], queue_ids: &mut QueueIds) -> Result<()> {
+    let mut last: Option<&QueueKey> = None;
+    for key in jobs.iter().flat_map(|job| &job.files).map(|file| &file.queue) {
+        if last == Some(key) || queue_ids.contains_key(key) {
+            last = Some(key);
+            continue;
+        }
+        let id = queue_id(connection, key).await?;
+        queue_ids.insert(key.clone(), id);
+    }
+    Ok(())
+}
+
+pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> Result<i64> {
+    const FIND: &str = "SELECT id FROM queues WHERE source = $1 AND target = $2 AND community = $3 AND activity = $4 \
+                        AND owner = $5 AND priority = $6 AND class = $7";
+    const MAKE: &str = "INSERT INTO queues (source, target, community, activity, owner, priority, class, id) \
+                        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
+    if let Some(row) = bind_key(FIND, key).fetch_optional(&mut *connection).await? {
+        return Ok(row.try_get(0)?);
+    }
+    let id = take_numbers(connection, "queues", 1).await?;
+    bind_key(MAKE, key).bind(id).execute(&mut *connection).await?;
+    // Another hub may have made it at the same time.
+    Ok(bind_key(FIND, key).fetch_one(&mut *connection).await?.try_get(0)?)
+}
+
+type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
+
+fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
+    let QueueKey { source, target, community, activity, owner, priority, class } = key;
+    let query = sqlx::query(sql).bind(source.as_str()).bind(target.as_str()).bind(community.as_str());
+    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*class)
+}
+
+async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64, first_file: i64) -> Result<()> {
+    const COLUMNS: usize = 17;
+    let (mut number, mut file) = (first, first_file);
+    for chunk in jobs.chunks(rows_max(COLUMNS)) {
+        let sql = format!(
+            "INSERT INTO jobs (number, id, digest, owner, community, activity, priority, kind, first_file, file_rows, files, \
+             queued, bytes, submitted, deadline, options, metadata) VALUES {}",
+            values(chunk.len(), COLUMNS)
+        );
+        let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == 1);
+        for job in chunk {
+            // Of the rows of a file one is queued, at the beginning.
+            let queued = job.files.iter().filter(|file| file.state == FileState::Queued);
+            let (files, bytes) =
+                queued.fold((0i64, 0i64), |(files, bytes), file| (files + 1, bytes.saturating_add(file.bytes)));
+            query = query.bind(number).bind(job.id.as_str()).bind(job.digest.as_str()).bind(job.owner.as_str());
+            query = query.bind(job.community.as_str()).bind(job.activity.as_str()).bind(job.priority);
+            query = query.bind(job.kind.code()).bind(file).bind(job.files.len() as i64).bind(files);
+            query = query.bind(files).bind(bytes).bind(job.submitted).bind(job.deadline);
+            query = query.bind(job.options.as_str()).bind(job.metadata.as_str());
+            number += 1;
+            file += job.files.len() as i64;
+        }
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// The files of all jobs in one row, each with the number of its job.
+fn numbered(jobs: &[NewJob], first_job: i64, first_file: i64) -> Vec<(i64, i64, &NewFile)> {
+    let of_job = |(at, job): (usize, &'_ NewJob)| (first_job + at as i64, job.files.len());
+    let numbers = jobs.iter().enumerate().map(of_job).flat_map(|(job, files)| std::iter::repeat_n(job, files));
+    let files = jobs.iter().flat_map(|job| &job.files);
+    numbers.zip(files).enumerate().map(|(at, (job, file))| (first_file + at as i64, job, file)).collect()
+}
+
+async fn insert_files(
+    connection: &mut AnyConnection,
+    jobs: &[NewJob],
+    first_job: i64,
+    first_file: i64,
+    queue_ids: &QueueIds,
+) -> Result<()> {
+    const COLUMNS: usize = 6;
+    for chunk in numbered(jobs, first_job, first_file).chunks(rows_max(COLUMNS)) {
+        let sql =
+            format!("INSERT INTO files (id, job, at, queue, state, bytes) VALUES {}", values(chunk.len(), COLUMNS));
+        let mut query =
+            sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == rows_max(COLUMNS) || chunk.len() == 1);
+        for (id, job, file) in chunk {
+            let queue = queue_ids.get(&file.queue).copied().unwrap_or_default();
+            query = query.bind(*id).bind(*job).bind(file.at).bind(queue).bind(file.state.code()).bind(file.bytes);
+        }
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+async fn insert_facts(connection: &mut AnyConnection, jobs: &[NewJob], first_file: i64) -> Result<()> {
+    const COLUMNS: usize = 5;
+    for chunk in numbered(jobs, 0, first_file).chunks(rows_max(COLUMNS)) {
+        let sql = format!(
+            "INSERT INTO file_facts (id, source, target, checksum, metadata) VALUES {}",
+            values(chunk.len(), COLUMNS)
+        );
+        let mut query =
+            sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == rows_max(COLUMNS) || chunk.len() == 1);
+        for (id, _, file) in chunk {
+            query = query.bind(*id).bind(file.source.as_str()).bind(file.target.as_str());
+            query = query.bind(file.checksum.as_deref()).bind(file.metadata.as_deref());
+        }
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Adds what is queued to the counters of the queues.
+async fn count(connection: &mut AnyConnection, jobs: &[NewJob], queue_ids: &QueueIds) -> Result<()> {
+    let mut added: HashMap<i64, (i64, i64)> = HashMap::new();
+    for file in jobs.iter().flat_map(|job| &job.files).filter(|file| file.state == FileState::Queued) {
+        let queue = queue_ids.get(&file.queue).copied().unwrap_or_default();
+        let (files, bytes) = added.entry(queue).or_default();
+        *files += 1;
+        *bytes += file.bytes;
+    }
+    for (queue, (files, bytes)) in added {
+        let sql = "UPDATE queues SET queued = queued + $1, queued_bytes = queued_bytes + $2 WHERE id = $3";
+        sqlx::query(sql).bind(files).bind(bytes).bind(queue).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+fn submitted(job: &NewJob) -> NewEvent {
+    NewEvent {
+        at: job.submitted,
+        job: job.id.clone(),
+        owner: job.owner.clone(),
+        kind: "submitted",
+        body: json!({"files": job.files.len(), "community": job.community, "activity": job.activity}).to_string(),
+    }
+}

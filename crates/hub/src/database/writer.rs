@@ -1,0 +1,192 @@
+//! The one task that writes: it takes what waits, up to a bound, and commits it as one transaction.
+//!
+//! Each write has a savepoint of its own: one that fails takes nothing else with it. Whoever asked is answered after the commit, so an answer
+//! is never taken back.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use sqlx::{AnyConnection, AnyPool, Connection};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::submissions::{self, NewJob, QueueIds, Submitted};
+use super::{DatabaseError, Result};
+use crate::limits;
+
+/// A future that borrows the connection of the transaction.
+type Boxed<'c, T> = Pin<Box<dyn Future<Output = T> + Send + 'c>>;
+/// Answers whoever asked, once it is known whether the transaction was committed.
+type Answer = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
+type Statement = Box<dyn for<'c> FnOnce(&'c mut AnyConnection) -> Boxed<'c, (Answer, bool)> + Send>;
+
+enum Write {
+    Submit(Vec<NewJob>, oneshot::Sender<Result<Vec<Submitted>>>),
+    Other(Statement),
+}
+
+/// Sends writes to the task.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    writes: mpsc::Sender<Write>,
+}
+
+/// The end of the task: it writes what it has been sent, and ends when all its [`Writer`]s are gone.
+#[derive(Debug)]
+pub struct WriterEnd(JoinHandle<()>);
+
+impl WriterEnd {
+    /// Waits until everything has been written.
+    pub async fn wait(self) {
+        let _ = self.0.await;
+    }
+}
+
+impl Writer {
+    pub(super) fn start(pool: AnyPool) -> (Writer, WriterEnd) {
+        let (writes, waiting) = mpsc::channel(limits::WRITES_WAITING_MAX);
+        (Writer { writes }, WriterEnd(tokio::spawn(run(pool, waiting))))
+    }
+
+    /// Submits jobs; what became of each, in their order.
+    ///
+    /// # Errors
+    /// Nothing of them was stored.
+    pub async fn submit(&self, jobs: Vec<NewJob>) -> Result<Vec<Submitted>> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Write::Submit(jobs, answer)).await?;
+        answered.await.map_err(|_| DatabaseError::Stopping)?
+    }
+
+    /// Makes a change, in a savepoint of its own.
+    ///
+    /// # Errors
+    /// A statement failed or the transaction was not committed: nothing has changed.
+    pub async fn change<T, F>(&self, change: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut AnyConnection) -> Boxed<'c, Result<T>> + Send + 'static,
+    {
+        let (sender, answered) = oneshot::channel();
+        let statement: Statement = Box::new(move |connection| {
+            Box::pin(async move {
+                let result = change(connection).await;
+                let is_good = result.is_ok();
+                let answer: Answer = Box::new(move |committed| {
+                    let committed = committed.map_err(DatabaseError::Commit);
+                    let _ = sender.send(result.and_then(|value| committed.map(|()| value)));
+                });
+                (answer, is_good)
+            })
+        });
+        self.send(Write::Other(statement)).await?;
+        answered.await.map_err(|_| DatabaseError::Stopping)?
+    }
+
+    async fn send(&self, write: Write) -> Result<()> {
+        self.writes.send(write).await.map_err(|_| DatabaseError::Stopping)
+    }
+}
+
+async fn run(pool: AnyPool, mut waiting: mpsc::Receiver<Write>) {
+    let mut queue_ids = QueueIds::default();
+    while let Some(first) = waiting.recv().await {
+        let group = gather(first, &mut waiting);
+        let mut answers = Vec::with_capacity(group.len());
+        let committed = commit(&pool, group, &mut queue_ids, &mut answers).await.map_err(|error| {
+            // Queues that were made in a transaction that never was have no id.
+            queue_ids = QueueIds::default();
+            error.to_string()
+        });
+        answers.into_iter().for_each(|answer| answer(committed.clone()));
+    }
+}
+
+/// What waits now, within the bounds of a transaction.
+fn gather(first: Write, waiting: &mut mpsc::Receiver<Write>) -> Vec<Write> {
+    let files = |write: &Write| match write {
+        Write::Submit(jobs, _) => jobs.iter().map(|job| job.files.len()).sum(),
+        Write::Other(_) => 0,
+    };
+    let mut group_files: usize = files(&first);
+    let mut group = vec![first];
+    while group.len() < limits::GROUP_WRITES_MAX && group_files < limits::GROUP_FILES_MAX {
+        let Ok(next) = waiting.try_recv() else { break };
+        group_files += files(&next);
+        group.push(next);
+    }
+    group
+}
+
+async fn commit(pool: &AnyPool, group: Vec<Write>, queue_ids: &mut QueueIds, answers: &mut Vec<Answer>) -> Result<()> {
+    let mut connection = match pool.acquire().await {
+        Ok(connection) => connection,
+        Err(error) => {
+            // Dropping what was asked would say that the hub stops.
+            let text = error.to_string();
+            group.into_iter().for_each(|write| refuse(write, &text));
+            return Err(error.into());
+        }
+    };
+    let mut transaction = connection.begin().await?;
+    let mut submissions = Vec::new();
+    for write in group {
+        match write {
+            Write::Submit(jobs, answer) => submissions.push((jobs, answer)),
+            Write::Other(statement) => {
+                let mut savepoint = transaction.begin().await?;
+                let (answer, is_good) = statement(&mut savepoint).await;
+                answers.push(answer);
+                if is_good { savepoint.commit().await? } else { savepoint.rollback().await? }
+            }
+        }
+    }
+    if !submissions.is_empty() {
+        let mut savepoint = transaction.begin().await?;
+        let is_good = submit_all(&mut savepoint, submissions, queue_ids, answers).await;
+        if is_good {
+            savepoint.commit().await?;
+        } else {
+            savepoint.rollback().await?;
+            *queue_ids = QueueIds::default();
+        }
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+type Asked = (Vec<NewJob>, oneshot::Sender<Result<Vec<Submitted>>>);
+
+/// Submits the jobs of several who asked, together; whether it went well.
+async fn submit_all(
+    connection: &mut AnyConnection,
+    submissions: Vec<Asked>,
+    queue_ids: &mut QueueIds,
+    answers: &mut Vec<Answer>,
+) -> bool {
+    let (mut jobs, mut askers) = (Vec::new(), Vec::new());
+    for (mine, asker) in submissions {
+        askers.push((mine.len(), asker));
+        jobs.extend(mine);
+    }
+    let result = submissions::submit(connection, jobs, queue_ids).await;
+    let is_good = result.is_ok();
+    let mut submitted = result.map(Vec::into_iter).map_err(|error| error.to_string());
+    for (count, asker) in askers {
+        let mine = match &mut submitted {
+            Ok(all) => Ok(all.by_ref().take(count).collect()),
+            Err(error) => Err(DatabaseError::Commit(error.clone())),
+        };
+        answers.push(Box::new(move |committed| {
+            let committed = committed.map_err(DatabaseError::Commit);
+            let _ = asker.send(mine.and_then(|submitted| committed.map(|()| submitted)));
+        }));
+    }
+    is_good
+}
+
+fn refuse(write: Write, why: &str) {
+    if let Write::Submit(_, answer) = write {
+        let _ = answer.send(Err(DatabaseError::Commit(why.to_owned())));
+    }
+}

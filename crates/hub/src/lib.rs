@@ -1,0 +1,14 @@
+//! The hub: joins nodes into a collaboration. Jobs wait in a queue that shares links in bytes, and whoever asks is told why something waits.
+//!
+//! It moves no byte: it orders transfers at nodes and third-party copies at servers, over HTTP, and watches them. Its state is a database
+//! ([`database`]); everything that is decided is decided by pure functions (`sched`, [`topology`], [`admission`]) from what was read there.
+//!
+//! Does not know: the data plane, exports, flags, the environment.
+
+pub mod admission;
+pub mod database;
+pub mod limits;
+pub mod roles;
+pub mod states;
+pub mod time;
+pub mod topology;

@@ -1,0 +1,27 @@
+//! Bounds of a hub: whatever others can fill has an end.
+
+/// Files of a job.
+pub const JOB_FILES_MAX: usize = 100_000;
+/// Bytes of a request's body: a job of the most files with long names.
+pub const BODY_BYTES_MAX: usize = 128 << 20;
+/// Bytes of a URL.
+pub const URL_BYTES_MAX: usize = 4096;
+/// Bytes of a job's metadata, and of a file's.
+pub const METADATA_BYTES_MAX: usize = 4096;
+/// Sources of a file.
+pub const SOURCES_MAX: usize = 32;
+/// Connections to the database.
+pub const CONNECTIONS_MAX: u32 = 8;
+/// Writes that wait for the writer.
+pub const WRITES_WAITING_MAX: usize = 4096;
+/// Writes of one transaction.
+pub const GROUP_WRITES_MAX: usize = 500;
+/// Files that are submitted in one transaction, but for one job of more.
+pub const GROUP_FILES_MAX: usize = 20_000;
+/// Jobs or files on a page.
+pub const PAGE_MAX: usize = 10_000;
+/// Files of one transfer at a node.
+pub const TRANSFER_FILES_MAX: usize = 10_000;
+
+const _: () = assert!(TRANSFER_FILES_MAX <= JOB_FILES_MAX);
+const _: () = assert!(JOB_FILES_MAX * SOURCES_MAX < u32::MAX as usize);

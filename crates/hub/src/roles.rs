@@ -1,0 +1,159 @@
+//! Who may do what at a hub: keys with roles, instead of a node's keys with exports.
+
+use std::sync::Arc;
+
+use auth::{AccessKey, Grant, Policy, Rights};
+use authn::{Credential, Credentials, Principal};
+use model::v1::hub::Role;
+use model::{Fault, Refusal, RelPath};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio::runtime::Handle;
+
+use crate::database::Database;
+use crate::database::roles::RoleGrant;
+use crate::time;
+
+/// A principal, as the hub knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The name under which jobs are submitted.
+    pub owner: String,
+    /// What it may do.
+    pub role: Role,
+    /// The community that it submits for; empty for any.
+    pub community: String,
+}
+
+impl Member {
+    /// A user of a community.
+    pub fn user(owner: &str, community: &str) -> Member {
+        Member { owner: owner.to_owned(), role: Role::User, community: community.to_owned() }
+    }
+
+    /// Whether it may submit for a community.
+    pub fn may_submit_for(&self, community: &str) -> bool {
+        self.community.is_empty() || self.community == community || self.role == Role::Admin
+    }
+
+    /// Whether it may see and change the jobs of an owner.
+    pub fn may_change(&self, owner: &str, community: &str) -> bool {
+        self.owner == owner || self.role >= Role::Operator && (self.community.is_empty() || self.community == community)
+    }
+
+    /// Refuses whoever has less than a role.
+    ///
+    /// # Errors
+    /// It has less.
+    pub fn require(&self, role: Role) -> Result<(), Refusal> {
+        if self.role >= role {
+            return Ok(());
+        }
+        let reason = format!("that takes the role {}, and {} has {}", role.word(), self.owner, self.role.word());
+        Err(Refusal::new(Fault::Auth, reason))
+    }
+}
+
+/// The grants of a hub, and who without one may do something.
+pub struct HubCredentials {
+    database: Database,
+    runtime: Handle,
+    policy: Arc<Policy>,
+    anonymous: Option<Role>,
+}
+
+impl HubCredentials {
+    /// With the grants of a database; whoever shows no key has the role `anonymous`, if there is one.
+    pub fn new(database: Database, policy: Arc<Policy>, anonymous: Option<Role>) -> HubCredentials {
+        HubCredentials { database, runtime: Handle::current(), policy, anonymous }
+    }
+
+    /// The member that a principal is.
+    ///
+    /// # Errors
+    /// It is nobody whom the hub knows.
+    pub async fn member(&self, principal: &Principal) -> Result<Member, Refusal> {
+        match &principal.credential {
+            Credential::Key { id } => {
+                let grant = self.database.role_grant(id).await.map_err(unreadable)?;
+                let grant =
+                    grant.ok_or_else(|| Refusal::new(Fault::Auth, "there is no such key at this hub any more"))?;
+                let owner = if grant.name.is_empty() { format!("key {}", grant.id) } else { grant.name };
+                Ok(Member { owner, role: grant.role, community: grant.community })
+            }
+            Credential::None => {
+                let role = self.anonymous.ok_or_else(|| {
+                    Refusal::new(Fault::Auth, "say who you are: LONGHAUL_KEY holds a key that longhaul hub grant made")
+                })?;
+                Ok(Member { owner: "anonymous".to_owned(), role, community: String::new() })
+            }
+            Credential::Certificate { dn } => Ok(Member::user(dn, "")),
+            Credential::Token { .. } | Credential::Macaroon { .. } => Ok(Member::user(&principal.access.who(), "")),
+        }
+    }
+}
+
+fn unreadable(error: crate::database::DatabaseError) -> Refusal {
+    Refusal::new(Fault::Local, format!("the grants cannot be read: {error}"))
+}
+
+impl Credentials for HubCredentials {
+    fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy)
+    }
+
+    fn anonymous(&self) -> Option<Rights> {
+        None
+    }
+
+    fn grant_of_key(&self, key: &AccessKey) -> Result<Grant, Refusal> {
+        let id = model::hex::encode(&key.id);
+        let none = || Refusal::new(Fault::Auth, "there is no such key at this hub, or it has expired");
+        // Authentication runs on a thread that may wait.
+        let found = self.runtime.block_on(self.database.role_grant(&id)).map_err(unreadable)?.ok_or_else(none)?;
+        let RoleGrant { secret_sha256, role, .. } = &found;
+        let shown = model::hex::encode(&Sha256::digest(key.expose_secret()));
+        if !bool::from(shown.as_bytes().ct_eq(secret_sha256.as_bytes())) {
+            return Err(none());
+        }
+        if found.expires.is_some_and(|at| at <= time::now()) {
+            return Err(none());
+        }
+        Ok(Grant::new(
+            key.id,
+            key.expose_secret(),
+            role.word().to_owned(),
+            &RelPath::root(),
+            Rights::Read,
+            found.created / 1000,
+        ))
+    }
+
+    fn is_delegated(&self, _: &Grant) -> bool {
+        false
+    }
+
+    fn macaroon_key(&self) -> Result<[u8; 32], Refusal> {
+        Err(Refusal::new(Fault::Config, "a hub makes no macaroons"))
+    }
+
+    fn is_valid(&self, _: &str) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_in_order() {
+        let user = Member::user("ann", "astro");
+        let operator = Member { role: Role::Operator, community: String::new(), ..Member::user("op", "") };
+        assert!(user.may_submit_for("astro") && !user.may_submit_for("other") && operator.may_submit_for("other"));
+        assert!(user.may_change("ann", "astro") && !user.may_change("bob", "astro") && operator.may_change("bob", "x"));
+        assert!(operator.require(Role::User).is_ok() && operator.require(Role::Admin).is_err());
+        let reason = user.require(Role::Operator).unwrap_err().reason;
+        assert_eq!(reason, "that takes the role operator, and ann has user");
+    }
+}

@@ -1,0 +1,96 @@
+//! The states of files and jobs, and their numbers in the database. A number is never given to another state.
+
+/// What a file does, or what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileState {
+    /// It waits for its turn.
+    Queued,
+    /// A node or a server moves it.
+    Running,
+    /// It waits until another source has failed, or the hop before it is done.
+    Standby,
+    /// It is at its target, verified.
+    Done,
+    /// It is not, and will not be tried again.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+}
+
+impl FileState {
+    const ALL: [FileState; 6] = [
+        FileState::Queued,
+        FileState::Running,
+        FileState::Standby,
+        FileState::Done,
+        FileState::Failed,
+        FileState::Cancelled,
+    ];
+
+    /// Its number.
+    pub fn code(self) -> i64 {
+        FileState::ALL.iter().position(|state| *state == self).unwrap_or_default() as i64
+    }
+
+    /// The state of a number; none where a newer hub wrote it.
+    pub fn of_code(code: i64) -> Option<FileState> {
+        FileState::ALL.get(usize::try_from(code).ok()?).copied()
+    }
+
+    /// Whether it has ended.
+    pub fn is_last(self) -> bool {
+        matches!(self, FileState::Done | FileState::Failed | FileState::Cancelled)
+    }
+
+    /// The word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            FileState::Queued => "queued",
+            FileState::Running => "running",
+            FileState::Standby => "standby",
+            FileState::Done => "done",
+            FileState::Failed => "failed",
+            FileState::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How the files of a job belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JobKind {
+    /// Each by itself.
+    Independent,
+    /// Some have several sources, of which one is enough.
+    MultiSource,
+    /// Each is a hop: it is read where the one before it was written.
+    MultiHop,
+}
+
+impl JobKind {
+    const ALL: [JobKind; 3] = [JobKind::Independent, JobKind::MultiSource, JobKind::MultiHop];
+
+    /// Its number.
+    pub fn code(self) -> i64 {
+        JobKind::ALL.iter().position(|kind| *kind == self).unwrap_or_default() as i64
+    }
+
+    /// The kind of a number.
+    pub fn of_code(code: i64) -> Option<JobKind> {
+        JobKind::ALL.get(usize::try_from(code).ok()?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_ever() {
+        let numbers: Vec<i64> = FileState::ALL.into_iter().map(FileState::code).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+        assert!(FileState::ALL.into_iter().all(|state| FileState::of_code(state.code()) == Some(state)));
+        assert_eq!((FileState::of_code(6), FileState::of_code(-1)), (None, None));
+        assert!(JobKind::ALL.into_iter().all(|kind| JobKind::of_code(kind.code()) == Some(kind)));
+        assert_eq!(JobKind::MultiHop.code(), 2);
+    }
+}

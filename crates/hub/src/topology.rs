@@ -1,0 +1,467 @@
+//! The described collaboration, as the scheduler sees it: which endpoint a URL is of, and which shared resources lie between two endpoints.
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::v1::hub::{Collaboration, Endpoint, EndpointKind, Link, Route, Stopped};
+
+/// Transfers that an endpoint has at once, in either direction, where nothing else is said.
+pub const TRANSFERS_DEFAULT: u32 = 20;
+
+/// A shared resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// What it is of.
+    pub of: ResourceOf,
+    /// What it carries, bytes per second.
+    pub capacity: f64,
+    /// The part that may be used.
+    pub mark: f64,
+    /// Traffic of others, bytes per second.
+    pub others: f64,
+}
+
+/// What a resource is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ResourceOf {
+    /// A link, in the direction in which it is named in a route, or in the other one.
+    Link {
+        /// Its name.
+        name: String,
+        /// The other direction.
+        reverse: bool,
+    },
+    /// What an endpoint gives.
+    EndpointOut(String),
+    /// What an endpoint takes.
+    EndpointIn(String),
+    /// The cap of a community.
+    Community(String),
+}
+
+impl ResourceOf {
+    /// What people call it.
+    pub fn name(&self) -> String {
+        match self {
+            ResourceOf::Link { name, reverse: false } => format!("link {name}"),
+            ResourceOf::Link { name, reverse: true } => format!("link {name}, reverse"),
+            ResourceOf::EndpointOut(name) => format!("endpoint {name}, out"),
+            ResourceOf::EndpointIn(name) => format!("endpoint {name}, in"),
+            ResourceOf::Community(name) => format!("community {name}"),
+        }
+    }
+}
+
+/// Why a description cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {why}")]
+pub struct TopologyError {
+    /// Which part: `endpoint cern`.
+    pub what: String,
+    /// What is wrong with it, and what would be right.
+    pub why: String,
+}
+
+fn wrong(what: String, why: impl Into<String>) -> TopologyError {
+    TopologyError { what, why: why.into() }
+}
+
+/// A collaboration that was checked, and its resources.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    /// As it was described.
+    pub described: Collaboration,
+    /// The resources.
+    pub resources: Vec<Resource>,
+    by_name: HashMap<ResourceOf, u32>,
+    /// Prefixes of URLs, normalised, and whose they are; longer ones first.
+    prefixes: Vec<(String, String)>,
+}
+
+impl Topology {
+    /// Checks a description.
+    ///
+    /// # Errors
+    /// It names what is not there, or says what cannot be.
+    pub fn new(described: Collaboration) -> Result<Topology, TopologyError> {
+        check(&described)?;
+        let mut topology = Topology { prefixes: prefixes(&described)?, described, ..Topology::default() };
+        for resource in resources(&topology.described) {
+            topology.by_name.insert(resource.of.clone(), topology.resources.len() as u32);
+            topology.resources.push(resource);
+        }
+        Ok(topology)
+    }
+
+    /// The endpoint of a URL: the described one with the longest prefix, else `SCHEME://HOST[:PORT]` by itself. None where it is no URL
+    /// that the hub knows.
+    pub fn endpoint(&self, url: &str) -> Option<String> {
+        let normal = normal(url)?;
+        let described = self.prefixes.iter().find(|(prefix, _)| is_below(&normal, prefix));
+        described.map(|(_, name)| name.clone()).or_else(|| Some(authority(&normal)?.to_owned()))
+    }
+
+    /// How an endpoint is described; none where it is known by its URL alone.
+    pub fn described_endpoint(&self, name: &str) -> Option<&Endpoint> {
+        self.described.endpoints.get(name)
+    }
+
+    /// What an endpoint is. One that is known by its URL alone is told by its scheme.
+    pub fn kind(&self, name: &str) -> EndpointKind {
+        match self.described_endpoint(name) {
+            Some(endpoint) => endpoint.kind,
+            None if name.starts_with("lh://") => EndpointKind::Node,
+            None if name.starts_with("s3://") => EndpointKind::S3,
+            None => EndpointKind::Webdav,
+        }
+    }
+
+    /// The resources between two endpoints for a community, as indices.
+    pub fn path(&self, source: &str, target: &str, community: &str) -> Vec<u32> {
+        let mut path = Vec::new();
+        let mut cross = |of: ResourceOf| path.extend(self.by_name.get(&of).copied());
+        cross(ResourceOf::EndpointOut(source.to_owned()));
+        for of in self.links_between(source, target) {
+            cross(of);
+        }
+        cross(ResourceOf::EndpointIn(target.to_owned()));
+        cross(ResourceOf::Community(community.to_owned()));
+        path.sort_unstable();
+        path.dedup();
+        path
+    }
+
+    fn links_between(&self, source: &str, target: &str) -> Vec<ResourceOf> {
+        let site =
+            |name: &str| self.described_endpoint(name).map(|endpoint| endpoint.site.as_str()).unwrap_or_default();
+        let (from, to) = (site(source), site(target));
+        let Some((route, reverse)) = self.route(from, to) else { return Vec::new() };
+        let of = |name: &String| {
+            let duplex = self.described.links.get(name).is_some_and(|link| link.duplex);
+            ResourceOf::Link { name: name.clone(), reverse: reverse && duplex }
+        };
+        route.links.iter().map(of).collect()
+    }
+
+    /// The route between two sites, and whether it is crossed the other way round. The one that says most of the two counts.
+    fn route(&self, from: &str, to: &str) -> Option<(&Route, bool)> {
+        if from == to {
+            return None;
+        }
+        let fits = |said: &str, site: &str| said == "*" || said == site;
+        let named = |route: &Route| u8::from(route.from != "*") + u8::from(route.to != "*");
+        let candidates = self.described.routes.iter().flat_map(|route| {
+            let forward = (fits(&route.from, from) && fits(&route.to, to)).then_some((route, false));
+            let reverse = (fits(&route.from, to) && fits(&route.to, from)).then_some((route, true));
+            forward.into_iter().chain(reverse)
+        });
+        candidates.max_by_key(|(route, reverse)| (named(route), !reverse))
+    }
+
+    /// Why nothing new may begin between two endpoints for a community, and the name of what is stopped.
+    pub fn stopped(&self, source: &str, target: &str, community: &str) -> Option<(String, &Stopped)> {
+        if let Some(stopped) = &self.described.stopped {
+            return Some(("everything".to_owned(), stopped));
+        }
+        let endpoints = [source, target].into_iter().filter_map(|name| {
+            let endpoint = self.described_endpoint(name)?;
+            let of_endpoint = endpoint.stopped.as_ref().map(|stopped| (format!("endpoint {name}"), stopped));
+            let site = self.described.sites.get(&endpoint.site)?;
+            of_endpoint.or_else(|| Some((format!("site {}", endpoint.site), site.stopped.as_ref()?)))
+        });
+        let links = self.links_between(source, target).into_iter().filter_map(|of| match of {
+            ResourceOf::Link { name, .. } => {
+                Some((format!("link {name}"), self.described.links.get(&name)?.stopped.as_ref()?))
+            }
+            _ => None,
+        });
+        let of_community = self.described.communities.get(community);
+        let of_community = of_community.and_then(|it| Some((format!("community {community}"), it.stopped.as_ref()?)));
+        endpoints.chain(links).chain(of_community).next()
+    }
+
+    /// The share of a community, and of an activity within it.
+    pub fn shares(&self, community: &str, activity: &str) -> (f64, f64) {
+        let described = self.described.communities.get(community);
+        let share = described.and_then(|it| it.share).unwrap_or(1.0);
+        (share, described.and_then(|it| it.activities.get(activity)?.share).unwrap_or(1.0))
+    }
+
+    /// Transfers that an endpoint may have at once: out and in.
+    pub fn transfers_max(&self, name: &str) -> (u32, u32) {
+        let limits = self.described_endpoint(name).map(|endpoint| &endpoint.limits);
+        let or_default = |said: Option<u32>| said.unwrap_or(TRANSFERS_DEFAULT);
+        (or_default(limits.and_then(|it| it.out_transfers)), or_default(limits.and_then(|it| it.in_transfers)))
+    }
+}
+
+fn resources(described: &Collaboration) -> Vec<Resource> {
+    let bytes = |bits: u64| bits as f64 / 8.0;
+    let mut resources = Vec::new();
+    for (name, Link { capacity_bit_s, mark, duplex, others_bit_s, .. }) in &described.links {
+        for reverse in [false, true].into_iter().take(if *duplex { 2 } else { 1 }) {
+            let of = ResourceOf::Link { name: name.clone(), reverse };
+            resources.push(Resource {
+                of,
+                capacity: bytes(*capacity_bit_s),
+                mark: *mark,
+                others: bytes(*others_bit_s),
+            });
+        }
+    }
+    let whole = |of, bits| Resource { of, capacity: bytes(bits), mark: 1.0, others: 0.0 };
+    for (name, endpoint) in &described.endpoints {
+        let out = endpoint.limits.out_bit_s.map(|bits| whole(ResourceOf::EndpointOut(name.clone()), bits));
+        let into = endpoint.limits.in_bit_s.map(|bits| whole(ResourceOf::EndpointIn(name.clone()), bits));
+        resources.extend(out.into_iter().chain(into));
+    }
+    for (name, community) in &described.communities {
+        resources.extend(community.cap_bit_s.map(|bits| whole(ResourceOf::Community(name.clone()), bits)));
+    }
+    resources
+}
+
+fn check(described: &Collaboration) -> Result<(), TopologyError> {
+    let names = [
+        ("site", described.sites.keys().collect::<Vec<_>>()),
+        ("endpoint", described.endpoints.keys().collect()),
+        ("link", described.links.keys().collect()),
+        ("community", described.communities.keys().collect()),
+    ];
+    for (kind, names) in names {
+        for name in names {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if name.is_empty() || name.len() > 128 || !name.chars().all(is_plain) {
+                return Err(wrong(
+                    format!("{kind} {name:?}"),
+                    "a name has letters, digits, `-`, `_` and `.`, 128 at most",
+                ));
+            }
+        }
+    }
+    described.endpoints.iter().try_for_each(|(name, endpoint)| check_endpoint(described, name, endpoint))?;
+    for (name, link) in &described.links {
+        if !(0.0..=1.0).contains(&link.mark) {
+            return Err(wrong(format!("link {name}"), "its mark is a part of its capacity, 0 to 1"));
+        }
+    }
+    for Route { from, to, links } in &described.routes {
+        let what = || format!("route {from} to {to}");
+        for site in [from, to].into_iter().filter(|site| *site != "*") {
+            if !described.sites.contains_key(site) {
+                return Err(wrong(what(), format!("there is no site {site}")));
+            }
+        }
+        if let Some(link) = links.iter().find(|link| !described.links.contains_key(*link)) {
+            return Err(wrong(what(), format!("there is no link {link}")));
+        }
+    }
+    for (name, community) in &described.communities {
+        let shares = community.share.iter().chain(community.activities.values().filter_map(|it| it.share.as_ref()));
+        if shares.into_iter().any(|share| !(share.is_finite() && *share > 0.0)) {
+            return Err(wrong(format!("community {name}"), "a share is a number larger than 0"));
+        }
+    }
+    Ok(())
+}
+
+fn check_endpoint(described: &Collaboration, name: &str, endpoint: &Endpoint) -> Result<(), TopologyError> {
+    let what = || format!("endpoint {name}");
+    if !endpoint.site.is_empty() && !described.sites.contains_key(&endpoint.site) {
+        return Err(wrong(what(), format!("there is no site {}", endpoint.site)));
+    }
+    if endpoint.urls.is_empty() {
+        return Err(wrong(what(), "say by which URLs it is known: urls = [\"lh://HOST/\"]"));
+    }
+    let is_node = |gateway: &String| described.endpoints.get(gateway).is_some_and(|it| it.kind == EndpointKind::Node);
+    match &endpoint.gateway {
+        Some(gateway) if !is_node(gateway) => {
+            Err(wrong(what(), format!("its gateway {gateway} is no endpoint that is a node")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn prefixes(described: &Collaboration) -> Result<Vec<(String, String)>, TopologyError> {
+    let mut by_prefix: BTreeMap<String, String> = BTreeMap::new();
+    for (name, endpoint) in &described.endpoints {
+        for url in &endpoint.urls {
+            let what = || format!("endpoint {name}");
+            let prefix = normal(url).ok_or_else(|| {
+                wrong(
+                    what(),
+                    format!(
+                        "{} is no URL of an endpoint: lh://, https://, davs:// or s3://, and a host",
+                        web::target::redacted(url)
+                    ),
+                )
+            })?;
+            if let Some(other) = by_prefix.insert(prefix, name.clone()) {
+                return Err(wrong(what(), format!("{} is a URL of {other} too", web::target::redacted(url))));
+            }
+        }
+    }
+    let mut prefixes: Vec<_> = by_prefix.into_iter().collect();
+    prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+    Ok(prefixes)
+}
+
+/// A URL with its scheme and host in one spelling, and without what stands behind a question mark; none where it is no URL of an
+/// endpoint.
+fn normal(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (scheme, port) = match scheme.to_ascii_lowercase().as_str() {
+        "lh" => ("lh", model::DEFAULT_PORT),
+        "https" | "davs" => ("https", 443u16),
+        "http" | "dav" => ("http", 80),
+        "s3" => ("s3", 443),
+        _ => return None,
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.to_ascii_lowercase();
+    let is_bad = |c: char| c.is_whitespace() || c.is_control() || "\\@".contains(c);
+    if host.is_empty() || rest.contains(is_bad) || host.starts_with(':') {
+        return None;
+    }
+    let default = format!(":{port}");
+    let host = host.strip_suffix(&default).unwrap_or(&host);
+    Some(format!("{scheme}://{host}{path}"))
+}
+
+/// `SCHEME://HOST[:PORT]` of a URL in one spelling.
+fn authority(normal: &str) -> Option<&str> {
+    let after = normal.find("://")? + 3;
+    let end = normal[after..].find('/').map_or(normal.len(), |at| after + at);
+    Some(&normal[..end])
+}
+
+/// Whether a URL is that of a prefix, or lies below it.
+fn is_below(url: &str, prefix: &str) -> bool {
+    let prefix = prefix.trim_end_matches('/');
+    url.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOML: &str = r#"
+        [site.cern]
+        [site.ska]
+        [site.ral]
+        [endpoint.cern-dtn]
+        site = "cern"
+        urls = ["lh://dtn.cern.example/"]
+        [endpoint.ska-dtn]
+        site = "ska"
+        urls = ["lh://dtn.ska.example"]
+        limits = { in_bit_s = 8000, in_transfers = 3 }
+        [endpoint.ska-cold]
+        site = "ska"
+        urls = ["lh://dtn.ska.example/cold"]
+        [endpoint.ral-dav]
+        site = "ral"
+        kind = "webdav"
+        urls = ["davs://dav.ral.example/store"]
+        [link.ocean]
+        capacity_bit_s = 1000000000
+        mark = 0.8
+        [link.shared]
+        capacity_bit_s = 800
+        duplex = false
+        [[route]]
+        from = "cern"
+        to = "ska"
+        links = ["ocean", "shared"]
+        [[route]]
+        from = "*"
+        to = "*"
+        links = ["shared"]
+        [community.astro]
+        share = 3.0
+        cap_bit_s = 80
+        activity.production.share = 4.0
+    "#;
+
+    fn topology() -> Topology {
+        Topology::new(toml::from_str(TOML).unwrap()).unwrap()
+    }
+
+    fn names(topology: &Topology, path: &[u32]) -> Vec<String> {
+        path.iter().map(|at| topology.resources[*at as usize].of.name()).collect()
+    }
+
+    #[test]
+    fn a_url_is_of_the_endpoint_with_the_longest_prefix() {
+        let topology = topology();
+        for (url, endpoint) in [
+            ("lh://dtn.cern.example/data/f", Some("cern-dtn")),
+            ("lh://DTN.ska.example:7411/data/f", Some("ska-dtn")),
+            ("lh://dtn.ska.example/cold/f", Some("ska-cold")),
+            ("lh://dtn.ska.example/coldest/f", Some("ska-dtn")),
+            ("https://dav.ral.example:443/store/f?authz=x", Some("ral-dav")),
+            ("davs://dav.ral.example/elsewhere/f", Some("https://dav.ral.example")),
+            ("https://other.example:8443/f", Some("https://other.example:8443")),
+            ("gsiftp://old.example/f", None),
+            ("https:///f", None),
+            ("https://u:p@host/f", None),
+            ("/data/f", None),
+            ("https://a b/f", None),
+        ] {
+            assert_eq!(topology.endpoint(url).as_deref(), endpoint, "{url}");
+        }
+        assert_eq!(topology.kind("ral-dav"), EndpointKind::Webdav);
+        assert_eq!(topology.kind("lh://h"), EndpointKind::Node);
+        assert_eq!(topology.kind("s3://bucket"), EndpointKind::S3);
+    }
+
+    #[test]
+    fn a_path_crosses_endpoints_links_and_caps() {
+        let topology = topology();
+        let path = topology.path("cern-dtn", "ska-dtn", "astro");
+        assert_eq!(names(&topology, &path), ["link ocean", "link shared", "endpoint ska-dtn, in", "community astro"]);
+        let back = topology.path("ska-dtn", "cern-dtn", "other");
+        assert_eq!(names(&topology, &back), ["link ocean, reverse", "link shared"]);
+        let other = topology.path("ral-dav", "cern-dtn", "other");
+        assert_eq!(names(&topology, &other), ["link shared"], "any two sites");
+        assert!(topology.path("ska-cold", "ska-cold", "other").is_empty(), "nothing lies between a site and itself");
+        assert_eq!(topology.resources[path[0] as usize].capacity, 125e6);
+        assert_eq!(topology.transfers_max("ska-dtn"), (20, 3));
+        assert_eq!(topology.shares("astro", "production"), (3.0, 4.0));
+        assert_eq!(topology.shares("unknown", "production"), (1.0, 1.0));
+    }
+
+    #[test]
+    fn what_is_stopped_has_a_name() {
+        let mut described: Collaboration = toml::from_str(TOML).unwrap();
+        let stopped = Stopped { reason: "power".into(), ..Stopped::default() };
+        described.sites.get_mut("ska").unwrap().stopped = Some(stopped.clone());
+        described.links.get_mut("shared").unwrap().stopped = Some(stopped.clone());
+        let topology = Topology::new(described.clone()).unwrap();
+        let what = |source, target| topology.stopped(source, target, "astro").map(|(what, _)| what);
+        assert_eq!(what("cern-dtn", "ska-dtn").as_deref(), Some("site ska"));
+        assert_eq!(what("cern-dtn", "ral-dav").as_deref(), Some("link shared"));
+        described.stopped = Some(stopped);
+        let all = Topology::new(described).unwrap();
+        assert_eq!(all.stopped("https://a", "https://b", "x").map(|(what, _)| what).as_deref(), Some("everything"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (toml, error) in [
+            ("[endpoint.a]\nsite = \"x\"\nurls = [\"lh://h\"]", "endpoint a: there is no site x"),
+            ("[endpoint.a]", "endpoint a: say by which URLs"),
+            ("[endpoint.a]\nurls = [\"ftp://h\"]", "is no URL of an endpoint"),
+            ("[endpoint.a]\nurls = [\"lh://h\"]\n[endpoint.b]\nurls = [\"lh://H:7411\"]", "is a URL of a too"),
+            ("[endpoint.a]\nurls = [\"lh://h\"]\ngateway = \"b\"", "its gateway b is no endpoint that is a node"),
+            ("[link.l]\ncapacity_bit_s = 1\nmark = 1.5", "link l: its mark"),
+            ("[[route]]\nfrom = \"a\"\nto = \"*\"\nlinks = []", "there is no site a"),
+            ("[[route]]\nfrom = \"*\"\nto = \"*\"\nlinks = [\"l\"]", "there is no link l"),
+            ("[community.c]\nshare = 0.0", "a share is a number"),
+            ("[site.\"a b\"]", "a name has letters"),
+        ] {
+            let said = Topology::new(toml::from_str(toml).unwrap()).unwrap_err().to_string();
+            assert!(said.contains(error), "{toml}: {said}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The queue on a real database: what is submitted, claimed and ended, and what follows from it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use hub::admission::admit;
+use hub::database::Database;
+use hub::database::claims::{Claim, Wanted};
+use hub::database::jobs::Which;
+use hub::database::outcomes::{Ended, Outcome};
+use hub::database::submissions::Submitted;
+use hub::roles::Member;
+use hub::topology::Topology;
+use model::v1::Stage;
+use model::v1::hub::{FileOrder, Job, JobChange, JobOrder};
+use uuid::Uuid;
+
+struct Hub {
+    database: Database,
+    now: i64,
+    _state: tempfile::TempDir,
+}
+
+impl Hub {
+    async fn new() -> Hub {
+        let state = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}/hub.db", state.path().display());
+        let (database, _) = Database::open(&url).await.unwrap();
+        Hub { database, now: 1_000_000, _state: state }
+    }
+
+    async fn submit(&self, order: &JobOrder) -> Submitted {
+        let job = admit(order, &Member::user("ann", "astro"), &Topology::default(), self.now).unwrap();
+        self.database.writer.submit(vec![job]).await.unwrap().remove(0)
+    }
+
+    async fn job(&self, id: Uuid) -> Job {
+        self.database.job(&id.to_string()).await.unwrap().unwrap().job
+    }
+
+    async fn claim(&self, files: usize) -> Option<Claim> {
+        for queue in self.database.queues().await.unwrap() {
+            let wanted = Wanted {
+                queue: queue.id,
+                carrier: queue.key.source.clone(),
+                files,
+                bytes: i64::MAX,
+                now: self.now,
+                together: |_, _| true,
+            };
+            if let Some(claim) = self.database.claim(wanted).await.unwrap() {
+                return Some(claim);
+            }
+        }
+        None
+    }
+
+    async fn end(&self, claim: &Claim, outcome: impl Fn(i64) -> Outcome) {
+        let files = claim.files.iter().map(|file| (file.id, outcome(file.id))).collect();
+        self.database.end(Ended { transfer: claim.number, now: self.now, files, is_over: true }).await.unwrap();
+    }
+
+    async fn states(&self, id: Uuid) -> Vec<String> {
+        let job = self.database.job(&id.to_string()).await.unwrap().unwrap();
+        self.database.files(&job, 0, 1000).await.unwrap().into_iter().map(|file| file.state).collect()
+    }
+}
+
+fn file(name: &str, sources: &[&str]) -> FileOrder {
+    FileOrder {
+        sources: sources.iter().map(|host| format!("lh://{host}/d/{name}")).collect(),
+        target: format!("lh://target/d/{name}"),
+        bytes: Some(10),
+        ..FileOrder::default()
+    }
+}
+
+fn order(files: Vec<FileOrder>) -> JobOrder {
+    JobOrder { id: Some(Uuid::now_v7()), files, ..JobOrder::default() }
+}
+
+fn done(_: i64) -> Outcome {
+    Outcome::Done { bytes: 10 }
+}
+
+fn failed(_: i64) -> Outcome {
+    Outcome::Failed { fault: "missing".into(), reason: "it is not there".into() }
+}
+
+fn counts(job: &Job) -> [u64; 5] {
+    [job.queued, job.running, job.done, job.failed, job.cancelled]
+}
+
+#[tokio::test]
+async fn a_job_goes_from_queued_to_done() {
+    let hub = Hub::new().await;
+    let order = order((0..3).map(|at| file(&at.to_string(), &["a"])).collect());
+    let id = order.id.unwrap();
+    assert_eq!(hub.submit(&order).await, Submitted::New);
+    let job = hub.job(id).await;
+    assert_eq!((job.state, job.files, job.bytes, counts(&job)), (Stage::Queued, 3, 30, [3, 0, 0, 0, 0]));
+
+    let claim = hub.claim(2).await.unwrap();
+    assert_eq!((claim.files.len(), claim.files[0].attempt), (2, 1));
+    assert_eq!(counts(&hub.job(id).await), [1, 2, 0, 0, 0]);
+    hub.end(&claim, done).await;
+    let job = hub.job(id).await;
+    assert_eq!((job.state, counts(&job), job.done_bytes), (Stage::Waiting, [1, 0, 2, 0, 0], 20));
+
+    let claim = hub.claim(10).await.unwrap();
+    hub.end(&claim, failed).await;
+    let job = hub.job(id).await;
+    assert_eq!((job.state, counts(&job)), (Stage::Partial, [0, 0, 2, 1, 0]));
+    assert!(job.ended.is_some() && hub.database.queues().await.unwrap().is_empty());
+    assert!(hub.claim(10).await.is_none());
+}
+
+#[tokio::test]
+async fn an_order_that_is_sent_twice_is_one_job() {
+    let hub = Hub::new().await;
+    let order = order(vec![file("1", &["a"])]);
+    assert_eq!(hub.submit(&order).await, Submitted::New);
+    assert_eq!(hub.submit(&order).await, Submitted::Known);
+    let other = JobOrder { files: vec![file("2", &["a"])], ..order };
+    assert_eq!(hub.submit(&other).await, Submitted::Conflict);
+    assert_eq!(hub.database.jobs(&Which { limit: 10, ..Which::default() }).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn submissions_that_come_together_are_all_stored() {
+    let hub = Hub::new().await;
+    let orders: Vec<JobOrder> = (0..300).map(|at| order(vec![file(&at.to_string(), &["a"])])).collect();
+    let submitted = orders.iter().map(|order| {
+        let job = admit(order, &Member::user("ann", "astro"), &Topology::default(), 1).unwrap();
+        let writer = hub.database.writer.clone();
+        tokio::spawn(async move { writer.submit(vec![job]).await.unwrap().remove(0) })
+    });
+    for task in submitted.collect::<Vec<_>>() {
+        assert_eq!(task.await.unwrap(), Submitted::New);
+    }
+    let queues = hub.database.queues().await.unwrap();
+    assert_eq!((queues.len(), queues[0].queued, queues[0].queued_bytes), (1, 300, 3000));
+    for order in &orders {
+        assert_eq!(hub.states(order.id.unwrap()).await, ["queued"]);
+    }
+}
+
+#[tokio::test]
+async fn another_source_is_tried_where_one_fails() {
+    let hub = Hub::new().await;
+    let order = order(vec![file("1", &["a", "b"]), file("2", &["a", "b"])]);
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    assert_eq!(hub.states(id).await, ["queued", "standby", "queued", "standby"]);
+    let claim = hub.claim(1).await.unwrap();
+    hub.end(&claim, failed).await;
+    assert_eq!(hub.states(id).await, ["failed", "queued", "queued", "standby"]);
+    assert_eq!(counts(&hub.job(id).await), [2, 0, 0, 0, 0]);
+    while let Some(claim) = hub.claim(1).await {
+        hub.end(&claim, done).await;
+    }
+    assert_eq!(hub.states(id).await, ["failed", "done", "done", "standby"]);
+    let job = hub.job(id).await;
+    assert_eq!((job.state, job.files, counts(&job)), (Stage::Done, 2, [0, 0, 2, 0, 0]));
+}
+
+#[tokio::test]
+async fn a_hop_begins_when_the_one_before_it_is_done() {
+    let hub = Hub::new().await;
+    let hop = |from: &str, to: &str| FileOrder {
+        sources: vec![format!("lh://{from}/d/1")],
+        target: format!("lh://{to}/d/1"),
+        bytes: Some(10),
+        ..FileOrder::default()
+    };
+    let mut order = order(vec![hop("a", "b"), hop("b", "c"), hop("c", "d")]);
+    order.options.multihop = true;
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    assert_eq!(hub.states(id).await, ["queued", "standby", "standby"]);
+    for _ in 0..2 {
+        let claim = hub.claim(1).await.unwrap();
+        hub.end(&claim, done).await;
+    }
+    assert_eq!(hub.states(id).await, ["done", "done", "queued"]);
+    assert_eq!(hub.job(id).await.state, Stage::Queued);
+    let claim = hub.claim(1).await.unwrap();
+    hub.end(&claim, failed).await;
+    let job = hub.job(id).await;
+    assert_eq!((job.state, job.files, counts(&job)), (Stage::Failed, 1, [0, 0, 0, 1, 0]));
+}
+
+#[tokio::test]
+async fn an_attempt_that_failed_waits_and_one_that_never_was_does_not_count() {
+    let mut hub = Hub::new().await;
+    let order = order(vec![file("1", &["a"])]);
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    let claim = hub.claim(1).await.unwrap();
+    let later = hub.now + 5_000;
+    let again = |_| Outcome::Again { not_before: later, fault: "path".into(), reason: "timed out".into() };
+    hub.end(&claim, again).await;
+    assert!(hub.claim(1).await.is_none(), "it waits");
+    hub.now = later;
+    let claim = hub.claim(1).await.unwrap();
+    assert_eq!(claim.files[0].attempt, 2);
+    hub.end(&claim, |_| Outcome::Returned).await;
+    assert_eq!(hub.claim(1).await.unwrap().files[0].attempt, 2);
+    let job = hub.database.job(&id.to_string()).await.unwrap().unwrap();
+    let file = &hub.database.files(&job, 0, 10).await.unwrap()[0];
+    assert_eq!((file.attempts, file.error.as_deref(), file.fault.as_deref()), (2, Some("timed out"), Some("path")));
+}
+
+#[tokio::test]
+async fn what_was_told_twice_counts_once() {
+    let hub = Hub::new().await;
+    let order = order(vec![file("1", &["a"])]);
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    let claim = hub.claim(1).await.unwrap();
+    hub.end(&claim, done).await;
+    hub.end(&claim, failed).await;
+    hub.end(&claim, done).await;
+    let job = hub.job(id).await;
+    assert_eq!((job.state, counts(&job)), (Stage::Done, [0, 0, 1, 0, 0]));
+}
+
+#[tokio::test]
+async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended() {
+    let hub = Hub::new().await;
+    let order = order((0..3).map(|at| file(&at.to_string(), &["a"])).collect());
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    let claim = hub.claim(1).await.unwrap();
+    let stored = hub.database.job(&id.to_string()).await.unwrap().unwrap();
+    let cancel = JobChange { cancel: true, ..JobChange::default() };
+    assert!(hub.database.change_job(stored.clone(), cancel, "ann".into(), hub.now).await.unwrap());
+    let job = hub.job(id).await;
+    assert_eq!((job.state, counts(&job)), (Stage::Running, [0, 1, 0, 0, 2]));
+    assert_eq!(hub.database.transfers_of(&stored).await.unwrap(), [claim.id.to_string()]);
+    hub.end(&claim, |_| Outcome::Cancelled).await;
+    let job = hub.job(id).await;
+    assert_eq!((job.state, counts(&job)), (Stage::Cancelled, [0, 0, 0, 0, 3]));
+    assert!(!hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap(), "it has ended");
+}
+
+#[tokio::test]
+async fn a_new_priority_moves_what_waits_to_another_queue() {
+    let hub = Hub::new().await;
+    let order = order((0..3).map(|at| file(&at.to_string(), &["a", "b"])).collect());
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    hub.claim(1).await.unwrap();
+    let stored = hub.database.job(&id.to_string()).await.unwrap().unwrap();
+    let change = JobChange { priority: Some(5), ..JobChange::default() };
+    hub.database.change_job(stored, change, "ann".into(), hub.now).await.unwrap();
+    let queues = hub.database.queues().await.unwrap();
+    let told: Vec<_> =
+        queues.iter().map(|queue| (queue.key.priority, queue.queued, queue.running, queue.queued_bytes)).collect();
+    assert_eq!(told, [(3, 0, 1, 0), (5, 2, 0, 20)]);
+    assert_eq!(hub.job(id).await.priority, 5);
+}
+
+#[tokio::test]
+async fn what_was_claimed_is_found_again_after_a_restart() {
+    let state = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}/hub.db", state.path().display());
+    let (database, _) = Database::open(&url).await.unwrap();
+    let hub = Hub { database, now: 5, _state: tempfile::tempdir().unwrap() };
+    hub.submit(&order((0..3).map(|at| file(&at.to_string(), &["a"])).collect())).await;
+    let claim = hub.claim(2).await.unwrap();
+    drop(hub);
+    let (database, _) = Database::open(&url).await.unwrap();
+    assert_eq!(database.unended().await.unwrap(), [claim]);
+}
