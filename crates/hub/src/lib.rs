@@ -6,9 +6,13 @@
 //! Does not know: the data plane, exports, flags, the environment.
 
 pub mod admission;
+pub mod api;
 pub mod database;
 pub mod limits;
 pub mod roles;
+pub mod server;
+pub mod snapshot;
+pub mod state;
 pub mod states;
 pub mod time;
 pub mod topology;

@@ -25,3 +25,11 @@ pub const TRANSFER_FILES_MAX: usize = 10_000;
 
 const _: () = assert!(TRANSFER_FILES_MAX <= JOB_FILES_MAX);
 const _: () = assert!(JOB_FILES_MAX * SOURCES_MAX < u32::MAX as usize);
+/// Connections of clients that are open at once.
+pub const CONNECTIONS_OPEN_MAX: usize = 4096;
+/// Requests of one HTTP/2 connection at once.
+pub const STREAMS_MAX: u32 = 64;
+/// How long requests that run are waited for when the hub stops.
+pub const SHUTDOWN_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+/// Streams of events at once.
+pub const EVENT_STREAMS_MAX: usize = 256;

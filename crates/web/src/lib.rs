@@ -15,6 +15,7 @@ pub mod form;
 pub mod fuzzing;
 pub mod head;
 pub mod headers;
+pub mod json;
 pub mod markup;
 pub mod method;
 pub mod openapi;

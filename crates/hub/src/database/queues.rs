@@ -1,6 +1,7 @@
 //! The queues, with what waits and what moves in each.
 
-use sqlx::Row;
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::submissions::QueueKey;
 use super::{Database, Result};
@@ -29,35 +30,36 @@ pub struct Oldest {
     pub submitted: i64,
 }
 
+const QUEUE: &str = "SELECT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.class, q.queued, q.queued_bytes, \
+                     q.running, q.running_bytes FROM queues q";
+
+fn read(row: &AnyRow) -> Result<Queue> {
+    Ok(Queue {
+        id: row.try_get(0)?,
+        key: QueueKey {
+            source: row.try_get(1)?,
+            target: row.try_get(2)?,
+            community: row.try_get(3)?,
+            activity: row.try_get(4)?,
+            owner: row.try_get(5)?,
+            priority: row.try_get(6)?,
+            class: row.try_get(7)?,
+        },
+        queued: row.try_get(8)?,
+        queued_bytes: row.try_get(9)?,
+        running: row.try_get(10)?,
+        running_bytes: row.try_get(11)?,
+    })
+}
+
 impl Database {
     /// The queues in which something waits or moves.
     ///
     /// # Errors
     /// The database cannot be read.
     pub async fn queues(&self) -> Result<Vec<Queue>> {
-        let sql = "SELECT id, source, target, community, activity, owner, priority, class, queued, queued_bytes, running, running_bytes \
-                   FROM queues WHERE queued > 0 OR running > 0 ORDER BY id";
-        let rows = sqlx::query(sql).fetch_all(&self.pool).await?;
-        rows.iter()
-            .map(|row| {
-                Ok(Queue {
-                    id: row.try_get(0)?,
-                    key: QueueKey {
-                        source: row.try_get(1)?,
-                        target: row.try_get(2)?,
-                        community: row.try_get(3)?,
-                        activity: row.try_get(4)?,
-                        owner: row.try_get(5)?,
-                        priority: row.try_get(6)?,
-                        class: row.try_get(7)?,
-                    },
-                    queued: row.try_get(8)?,
-                    queued_bytes: row.try_get(9)?,
-                    running: row.try_get(10)?,
-                    running_bytes: row.try_get(11)?,
-                })
-            })
-            .collect()
+        let sql = format!("{QUEUE} WHERE queued > 0 OR running > 0 ORDER BY q.id");
+        sqlx::query(AssertSqlSafe(sql)).fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
     /// When the job of the oldest file that waits in a queue was submitted.
@@ -77,6 +79,25 @@ impl Database {
     /// The database cannot be read.
     pub async fn position(&self, queue: i64, file: i64) -> Result<i64> {
         let sql = "SELECT COUNT(*) FROM files WHERE queue = $1 AND state = 0 AND id < $2";
+        Ok(sqlx::query(sql).bind(queue).bind(file).fetch_one(&self.pool).await?.try_get(0)?)
+    }
+
+    /// The queue of a file.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn queue_of(&self, file: i64) -> Result<Option<Queue>> {
+        let sql = format!("{QUEUE} JOIN files f ON f.queue = q.id WHERE f.id = $1");
+        let row = sqlx::query(AssertSqlSafe(sql)).bind(file).fetch_optional(&self.pool).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// The bytes of the files of a queue that wait before a file.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn bytes_before(&self, queue: i64, file: i64) -> Result<i64> {
+        let sql = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM files WHERE queue = $1 AND state = 0 AND id < $2";
         Ok(sqlx::query(sql).bind(queue).bind(file).fetch_one(&self.pool).await?.try_get(0)?)
     }
 }

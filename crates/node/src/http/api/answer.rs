@@ -48,25 +48,7 @@ pub(super) fn read<T: DeserializeOwned>(context: &mut RequestContext<'_>, what: 
     let mut memory = context.web.services.memory.part(context.access().holder());
     memory.grow(comes).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
     let body = read_little(context.exchange, BODY_BYTES_MAX, what)?;
-    let mut reader = serde_json::Deserializer::from_slice(&body);
-    let value = serde_path_to_error::deserialize(&mut reader);
-    let value = value.and_then(|value| {
-        let end = reader.end().map(|()| value);
-        end.map_err(|error| serde_path_to_error::Error::new(serde_path_to_error::Track::new().path(), error))
-    });
-    value.map_err(|error| {
-        let (at, error) = (error.path().to_string(), error.into_inner());
-        let said = error.to_string();
-        let speaks_of_names = ["unknown field", "missing field", "duplicate field"].iter().any(|s| said.starts_with(s));
-        let why = match error.classify() {
-            serde_json::error::Category::Data if speaks_of_names => said,
-            serde_json::error::Category::Data => {
-                format!("{at} is of another kind than it must be, at line {}, column {}", error.line(), error.column())
-            }
-            _ => format!("no JSON at line {}, column {}", error.line(), error.column()),
-        };
-        refuse(400, format!("{what} does not read: {why}"))
-    })
+    Ok(web::json::read(&body, what)?)
 }
 
 /// GET /api/v1/health.

@@ -1,0 +1,185 @@
+//! The hub's own API, `/api/v1`: who asks, what is asked, and how a no is said.
+
+mod collaboration;
+mod document;
+mod events;
+mod jobs;
+mod queues;
+mod table;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use authn::Principal;
+use authn::tower::AuthenticateLayer;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::DefaultBodyLimit;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use model::v1::hub::Role;
+use model::v1::node::Problem;
+use model::{Fault, Refusal};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use web::Refused;
+use web::routes::{JSON, PROBLEM, Unrouted};
+
+use crate::limits;
+use crate::roles::Member;
+use crate::state::HubState;
+
+pub use document::document;
+
+/// A request that was authenticated, with its body.
+pub(crate) struct ApiRequest {
+    pub hub: Arc<HubState>,
+    pub member: Member,
+    /// What stands for `{id}` in the path.
+    pub id: String,
+    pub query: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// An answer, or why there is none.
+pub(crate) type Answered = Result<Response, Refused>;
+type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// What answers a route, and the role that it takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Handler {
+    /// None for everybody, with or without a key.
+    pub role: Option<Role>,
+    pub answer: fn(ApiRequest) -> Answering,
+}
+
+impl ApiRequest {
+    /// A parameter of the query.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        web::target::pairs(&self.query).find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
+    }
+
+    /// A parameter that is a number.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Refused> {
+        let wrong = |text: String| Refused::new(400, format!("{name}={text} is no number"));
+        self.parameter(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    }
+
+    /// How many are wanted on a page.
+    pub fn limit(&self, default: usize) -> Result<i64, Refused> {
+        let limit = self.number("limit")?.unwrap_or(default as i64);
+        if (1..=limits::PAGE_MAX as i64).contains(&limit) {
+            return Ok(limit);
+        }
+        Err(Refused::new(400, format!("limit is 1 to {}", limits::PAGE_MAX)))
+    }
+
+    /// What came as JSON.
+    pub fn read<T: DeserializeOwned>(&self, what: &str) -> Result<T, Refused> {
+        let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
+            return Err(Refused::new(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
+        }
+        web::json::read(&self.body, what)
+    }
+}
+
+/// What answers below `/api/v1`.
+pub fn router(hub: &Arc<HubState>) -> Router {
+    let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
+    let hub = Arc::clone(hub);
+    let answer = move |request| answer(hub, request);
+    Router::new().fallback(answer).layer(layer).layer(DefaultBodyLimit::max(limits::BODY_BYTES_MAX))
+}
+
+async fn answer(hub: Arc<HubState>, request: axum::extract::Request) -> Response {
+    match try_answer(hub, request).await {
+        Ok(response) => response,
+        Err(refused) => problem(&refused),
+    }
+}
+
+/// The handler of a request, and what stands for the id in its path.
+fn route(method: &str, path: &str) -> Result<(Handler, String), Refused> {
+    match web::routes::find(table::ROUTES, method, path.trim_start_matches('/')) {
+        Ok((route, id)) => Ok((route.handler, id.unwrap_or_default().to_owned())),
+        Err(Unrouted::Path) => Err(Refused::new(404, format!("there is no {path} here; GET /api/v1 lists what there is"))),
+        Err(Unrouted::Method(methods)) => {
+            let allowed = methods.join(", ");
+            Err(Refused::new(405, format!("{method} is no method of {path}: {allowed}")).with("Allow", allowed))
+        }
+    }
+}
+
+async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answered {
+    let (parts, body) = request.into_parts();
+    let (handler, id) = route(parts.method.as_str(), parts.uri.path())?;
+    let principal = parts.extensions.get::<Arc<Principal>>().cloned();
+    let principal = principal.ok_or_else(|| Refused::new(500, "the request was not authenticated"))?;
+    let member = match handler.role {
+        None => Member::user("", ""),
+        Some(role) => {
+            let member = hub.credentials.member(&principal).await.map_err(|refusal| unauthenticated(&principal, refusal))?;
+            member.require(role)?;
+            member
+        }
+    };
+    let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(|_| {
+        Refused::new(413, format!("the body is longer than {} bytes, or broke off", limits::BODY_BYTES_MAX))
+    })?;
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    (handler.answer)(ApiRequest { hub, member, id, query, headers: parts.headers, body }).await
+}
+
+/// Whoever showed nothing is asked for a credential (401); whoever showed one that is not enough is not (403).
+fn unauthenticated(principal: &Principal, refusal: Refusal) -> Refused {
+    if principal.is_anonymous && refusal.fault == Fault::Auth {
+        let refused = Refused { fault: Some(Fault::Auth), ..Refused::new(401, refusal.reason) };
+        return refused.with("WWW-Authenticate", "Bearer realm=\"longhaul\"");
+    }
+    refusal.into()
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: u16, value: &impl Serialize) -> Answered {
+    let text = serde_json::to_vec(value).map_err(|error| Refused::new(500, format!("the answer cannot be written: {error}")))?;
+    Ok(with_body(status, JSON, text))
+}
+
+fn with_body(status: u16, media: &'static str, mut body: Vec<u8>) -> Response {
+    body.push(b'\n');
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A no (RFC 9457).
+pub(crate) fn problem(refused: &Refused) -> Response {
+    let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let fault = refused.fault.unwrap_or(match refused.status {
+        401 | 403 => Fault::Auth,
+        404 => Fault::Missing,
+        500.. => Fault::Local,
+        _ => Fault::Config,
+    });
+    let problem = Problem {
+        title: status.canonical_reason().unwrap_or("refused").to_owned(),
+        status: status.as_u16(),
+        fault: fault.word().to_owned(),
+        reason: refused.reason.clone(),
+    };
+    let mut response = with_body(status.as_u16(), PROBLEM, serde_json::to_vec(&problem).unwrap_or_default());
+    for (name, value) in refused.headers.iter() {
+        if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}

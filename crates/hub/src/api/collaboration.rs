@@ -1,0 +1,156 @@
+//! Sites, endpoints, links and communities: described, shown, stopped.
+
+use std::collections::BTreeMap;
+
+use model::v1::hub::{Collaboration, Community, Endpoint, Link, Site, Stopped};
+use model::{Fault, Refusal};
+use serde::Serialize;
+use web::Refused;
+
+use super::{Answered, ApiRequest, json};
+
+/// A description without what is never told.
+fn shown(described: &Collaboration) -> Collaboration {
+    let mut shown = described.clone();
+    shown.endpoints.values_mut().for_each(|endpoint| endpoint.key = None);
+    shown
+}
+
+/// GET /api/v1/collaboration.
+pub(super) async fn show(request: ApiRequest) -> Answered {
+    json(200, &shown(&request.hub.topology.load().described))
+}
+
+/// PUT /api/v1/collaboration.
+pub(super) async fn replace(request: ApiRequest) -> Answered {
+    let mut wanted: Collaboration = request.read("a collaboration")?;
+    let change = |described: &mut Collaboration| {
+        for (name, endpoint) in &mut wanted.endpoints {
+            keep_key(endpoint, described.endpoints.get(name));
+        }
+        *described = wanted;
+        Ok(())
+    };
+    request.hub.describe(change).await?;
+    show(request).await
+}
+
+/// A key that is not named stays: it was never told, so nobody can send it again.
+fn keep_key(endpoint: &mut Endpoint, before: Option<&Endpoint>) {
+    if endpoint.key.is_none() {
+        endpoint.key = before.and_then(|before| before.key.clone());
+    }
+}
+
+fn one<T: Serialize>(kind: &str, name: &str, found: Option<&T>) -> Answered {
+    match found {
+        Some(found) => json(200, found),
+        None => Err(Refused::new(404, format!("there is no {kind} {name}"))),
+    }
+}
+
+fn remove<T>(kind: &str, name: &str, all: &mut BTreeMap<String, T>) -> Result<(), Refusal> {
+    let none = || Refusal::new(Fault::Missing, format!("there is no {kind} {name}"));
+    all.remove(name).map(drop).ok_or_else(none)
+}
+
+/// GET /api/v1/sites/NAME, and so on.
+pub(super) async fn site(request: ApiRequest) -> Answered {
+    one("site", &request.id, request.hub.topology.load().described.sites.get(&request.id))
+}
+
+pub(super) async fn endpoint(request: ApiRequest) -> Answered {
+    one("endpoint", &request.id, shown(&request.hub.topology.load().described).endpoints.get(&request.id))
+}
+
+pub(super) async fn link(request: ApiRequest) -> Answered {
+    one("link", &request.id, request.hub.topology.load().described.links.get(&request.id))
+}
+
+pub(super) async fn community(request: ApiRequest) -> Answered {
+    one("community", &request.id, request.hub.topology.load().described.communities.get(&request.id))
+}
+
+/// PUT /api/v1/sites/NAME, and so on.
+pub(super) async fn put_site(request: ApiRequest) -> Answered {
+    let (site, name): (Site, _) = (request.read("a site")?, request.id.clone());
+    request.hub.describe(|all| Ok(drop(all.sites.insert(name, site)))).await?;
+    self::site(request).await
+}
+
+pub(super) async fn put_endpoint(request: ApiRequest) -> Answered {
+    let (mut endpoint, name): (Endpoint, _) = (request.read("an endpoint")?, request.id.clone());
+    let change = |all: &mut Collaboration| {
+        keep_key(&mut endpoint, all.endpoints.get(&name));
+        Ok(drop(all.endpoints.insert(name, endpoint)))
+    };
+    request.hub.describe(change).await?;
+    self::endpoint(request).await
+}
+
+pub(super) async fn put_link(request: ApiRequest) -> Answered {
+    let (link, name): (Link, _) = (request.read("a link")?, request.id.clone());
+    request.hub.describe(|all| Ok(drop(all.links.insert(name, link)))).await?;
+    self::link(request).await
+}
+
+pub(super) async fn put_community(request: ApiRequest) -> Answered {
+    let (community, name): (Community, _) = (request.read("a community")?, request.id.clone());
+    request.hub.describe(|all| Ok(drop(all.communities.insert(name, community)))).await?;
+    self::community(request).await
+}
+
+/// DELETE /api/v1/sites/NAME, and so on.
+pub(super) async fn remove_site(request: ApiRequest) -> Answered {
+    request.hub.describe(|all| remove("site", &request.id, &mut all.sites)).await?;
+    show(request).await
+}
+
+pub(super) async fn remove_endpoint(request: ApiRequest) -> Answered {
+    request.hub.describe(|all| remove("endpoint", &request.id, &mut all.endpoints)).await?;
+    show(request).await
+}
+
+pub(super) async fn remove_link(request: ApiRequest) -> Answered {
+    request.hub.describe(|all| remove("link", &request.id, &mut all.links)).await?;
+    show(request).await
+}
+
+pub(super) async fn remove_community(request: ApiRequest) -> Answered {
+    request.hub.describe(|all| remove("community", &request.id, &mut all.communities)).await?;
+    show(request).await
+}
+
+/// PUT /api/v1/stops/WHAT: nothing new is begun there.
+pub(super) async fn stop(request: ApiRequest) -> Answered {
+    let stopped: Stopped = request.read("a stop")?;
+    set_stopped(request, Some(stopped)).await
+}
+
+/// DELETE /api/v1/stops/WHAT.
+pub(super) async fn start(request: ApiRequest) -> Answered {
+    set_stopped(request, None).await
+}
+
+async fn set_stopped(request: ApiRequest, stopped: Option<Stopped>) -> Answered {
+    request.hub.describe(|all| place_of(all, &request.id).map(|place| *place = stopped)).await?;
+    tracing::info!(what = request.id, by = request.member.owner, "stopped or started");
+    show(request).await
+}
+
+/// Where it is written whether something is stopped: `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`.
+fn place_of<'a>(all: &'a mut Collaboration, what: &str) -> Result<&'a mut Option<Stopped>, Refusal> {
+    let (kind, name) = what.split_once(':').unwrap_or((what, ""));
+    let found = match kind {
+        "all" if name.is_empty() => Some(&mut all.stopped),
+        "site" => all.sites.get_mut(name).map(|it| &mut it.stopped),
+        "endpoint" => all.endpoints.get_mut(name).map(|it| &mut it.stopped),
+        "link" => all.links.get_mut(name).map(|it| &mut it.stopped),
+        "community" => all.communities.get_mut(name).map(|it| &mut it.stopped),
+        _ => {
+            let reason = format!("{what:?} cannot be stopped: all, site:NAME, endpoint:NAME, link:NAME or community:NAME");
+            return Err(Refusal::new(Fault::Config, reason));
+        }
+    };
+    found.ok_or_else(|| Refusal::new(Fault::Missing, format!("there is no {kind} {name}")))
+}

@@ -1,0 +1,107 @@
+//! Server-sent events (the HTML standard, section 9.2): what happens to jobs, from the database's own log, so that a client that comes back
+//! with `Last-Event-ID` misses nothing, whichever hub it asks.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use model::v1::hub::JobEvent;
+use tokio::sync::mpsc;
+use web::Refused;
+use web::routes::EVENTS;
+
+use super::{Answered, ApiRequest, jobs};
+use crate::database::events::{self, Event};
+use crate::state::unavailable;
+use crate::time;
+
+/// How often the log is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often something is written at least.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Events that are read at a time.
+const PAGE: i64 = 500;
+
+/// GET /api/v1/events.
+pub(super) async fn of_all(request: ApiRequest) -> Answered {
+    listen(request, None).await
+}
+
+/// GET /api/v1/jobs/ID/events.
+pub(super) async fn of_one(request: ApiRequest) -> Answered {
+    let job = jobs::named(&request).await?.job.id.to_string();
+    listen(request, Some(job)).await
+}
+
+async fn listen(request: ApiRequest, job: Option<String>) -> Answered {
+    let last = request.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let last = last.map(|id| id.trim().parse::<i64>().map_err(|_| Refused::new(400, "Last-Event-ID is none of this hub's")));
+    let from = match (last.transpose()?, &job) {
+        (Some(last), _) => last,
+        (None, Some(_)) => 0,
+        (None, None) => events::last(&request.hub.database.pool).await.map_err(unavailable)?,
+    };
+    let full = || Refused::new(503, "as many streams of events are open as can be; ask again later").with("Retry-After", "30");
+    request.hub.event_streams.try_acquire().map_err(|_| full())?.forget();
+    let (sender, receiver) = mpsc::channel(16);
+    tokio::spawn(async move {
+        tell(&request, job.as_deref(), from, &sender).await;
+        request.hub.event_streams.add_permits(1);
+    });
+    let mut response = Response::new(Body::new(Stream(receiver)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENTS));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// Tells until nobody listens, or the one job has ended.
+async fn tell(request: &ApiRequest, job: Option<&str>, mut from: i64, sender: &mpsc::Sender<Bytes>) {
+    let mut silent = Duration::ZERO;
+    loop {
+        let Ok(found) = events::after(&request.hub.database.pool, from, job, PAGE).await else { return };
+        let mut text = String::new();
+        let mut is_over = false;
+        for event in &found {
+            from = event.number;
+            is_over |= job.is_some() && event.kind == "ended";
+            if request.member.may_change(&event.owner, &request.member.community) {
+                text.push_str(&shown(event));
+            }
+        }
+        if text.is_empty() && silent >= HEARTBEAT {
+            text.push_str(": still here\n\n");
+        }
+        silent = if text.is_empty() { silent + LOOK } else { Duration::ZERO };
+        if !text.is_empty() && sender.send(text.into()).await.is_err() || sender.is_closed() || is_over {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn shown(event: &Event) -> String {
+    let told = JobEvent {
+        at: time::show(event.at),
+        job: event.job.clone(),
+        kind: event.kind.clone(),
+        facts: serde_json::from_str(&event.body).unwrap_or_default(),
+    };
+    format!("id: {}\nevent: job\ndata: {}\n\n", event.number, serde_json::to_string(&told).unwrap_or_default())
+}
+
+/// The body of a stream of events.
+struct Stream(mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Stream {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(http_body::Frame::data(piece))))
+    }
+}

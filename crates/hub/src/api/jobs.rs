@@ -1,0 +1,115 @@
+//! Jobs: submitted, listed, changed, ended.
+
+use model::v1::hub::{Files, Job, JobChange, JobOrder, Jobs, WhoAmI};
+use web::Refused;
+
+use super::{Answered, ApiRequest, json};
+use crate::admission::admit;
+use crate::database::jobs::{StoredJob, Which};
+use crate::database::submissions::Submitted;
+use crate::state::unavailable;
+use crate::time;
+
+/// Jobs on a page, unless said.
+const PAGE: usize = 100;
+/// Files on a page, unless said.
+const FILES_PAGE: usize = 1000;
+
+/// GET /api/v1/whoami.
+pub(super) async fn whoami(request: ApiRequest) -> Answered {
+    let member = &request.member;
+    let (owner, community) = (member.owner.clone(), member.community.clone());
+    json(200, &WhoAmI { owner, role: member.role.word().to_owned(), community })
+}
+
+/// POST /api/v1/jobs.
+pub(super) async fn submit(request: ApiRequest) -> Answered {
+    let order: JobOrder = request.read("a job")?;
+    let hub = &request.hub;
+    let job = admit(&order, &request.member, &hub.topology.load(), time::now())?;
+    let id = job.id.clone();
+    let submitted = hub.database.writer.submit(vec![job]).await.map_err(unavailable)?;
+    let status = match submitted.first() {
+        Some(Submitted::New) => 201,
+        Some(Submitted::Known) => 200,
+        _ => return Err(Refused::new(409, format!("{id} is the id of another job"))),
+    };
+    if status == 201 {
+        hub.wake.notify_one();
+    }
+    json(status, &find(&request, &id).await?.job)
+}
+
+/// The job that is named, if whoever asks may know of it.
+async fn find(request: &ApiRequest, id: &str) -> Result<StoredJob, Refused> {
+    let none = || Refused::new(404, format!("there is no job {id} here, or none that you may know of"));
+    let job = request.hub.database.job(id).await.map_err(unavailable)?.ok_or_else(none)?;
+    if !request.member.may_change(&job.job.owner, &job.job.community) {
+        return Err(none());
+    }
+    Ok(job)
+}
+
+/// The job of the request's path.
+pub(super) async fn named(request: &ApiRequest) -> Result<StoredJob, Refused> {
+    find(request, &request.id).await
+}
+
+/// GET /api/v1/jobs.
+pub(super) async fn list(request: ApiRequest) -> Answered {
+    let limit = request.limit(PAGE)?;
+    let is_user = !request.member.may_change("", &request.member.community);
+    let owner = if is_user { request.member.owner.clone() } else { request.parameter("owner").unwrap_or_default() };
+    let own = request.member.community.clone();
+    let community = if own.is_empty() || is_user { request.parameter("community").unwrap_or_default() } else { own };
+    let unended = match request.parameter("state").as_deref() {
+        None | Some("all") => false,
+        Some("unended") => true,
+        Some(other) => return Err(Refused::new(400, format!("state={other}: unended or all"))),
+    };
+    let which = Which { owner, community, unended, before: request.number("before")?, limit };
+    let jobs = request.hub.database.jobs(&which).await.map_err(unavailable)?;
+    let next = jobs.last().filter(|_| jobs.len() as i64 == limit).map(|last| last.number);
+    json(200, &Jobs { jobs: jobs.into_iter().map(|stored| stored.job).collect(), next })
+}
+
+/// GET /api/v1/jobs/ID.
+pub(super) async fn show(request: ApiRequest) -> Answered {
+    json(200, &named(&request).await?.job)
+}
+
+/// GET /api/v1/jobs/ID/files.
+pub(super) async fn files(request: ApiRequest) -> Answered {
+    let job = named(&request).await?;
+    let limit = request.limit(FILES_PAGE)?;
+    let after = request.number("after")?.unwrap_or(0);
+    let files = request.hub.database.files(&job, after, limit).await.map_err(unavailable)?;
+    let next = files.last().filter(|_| files.len() as i64 == limit).map(|last| last.number);
+    json(200, &Files { files, next })
+}
+
+/// PATCH /api/v1/jobs/ID.
+pub(super) async fn change(request: ApiRequest) -> Answered {
+    let change: JobChange = request.read("a change")?;
+    if change.priority.is_some_and(|priority| !(1..=5).contains(&priority)) {
+        return Err(Refused::new(400, "priority is 1 to 5"));
+    }
+    json(if change.cancel { 202 } else { 200 }, &make(&request, change).await?)
+}
+
+/// DELETE /api/v1/jobs/ID.
+pub(super) async fn cancel(request: ApiRequest) -> Answered {
+    json(202, &make(&request, JobChange { cancel: true, ..JobChange::default() }).await?)
+}
+
+async fn make(request: &ApiRequest, change: JobChange) -> Result<Job, Refused> {
+    let job = named(request).await?;
+    let id = job.job.id.to_string();
+    let by = request.member.owner.clone();
+    let changed = request.hub.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
+    if !changed {
+        return Err(Refused::new(409, format!("the job {id} has ended")));
+    }
+    request.hub.wake.notify_one();
+    Ok(find(request, &id).await?.job)
+}

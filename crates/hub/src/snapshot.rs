@@ -1,0 +1,29 @@
+//! What the scheduler decided last: who has which rate, what binds, and why.
+
+use std::collections::HashMap;
+
+use model::v1::hub::{Constraint, ResourceLine};
+
+/// A look of the scheduler.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// When, milliseconds since 1970; 0 before the first look.
+    pub at: i64,
+    /// By the number of the queue.
+    pub queues: HashMap<i64, Decision>,
+    /// The shared resources.
+    pub resources: Vec<ResourceLine>,
+}
+
+/// What was decided for a queue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// What it may use, bytes per second; infinity where nothing bounds it.
+    pub rate: f64,
+    /// What it uses, bytes per second.
+    pub used: f64,
+    /// What keeps it from more.
+    pub constraint: Constraint,
+    /// Who has what it waits for.
+    pub held_by: Vec<String>,
+}

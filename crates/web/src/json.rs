@@ -1,0 +1,58 @@
+//! JSON that strangers send, read with an error that names the place and repeats no value: a value may be a secret.
+
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use crate::Refused;
+
+/// Reads a whole body. `what` is what it is to be: "an order".
+///
+/// # Errors
+/// It is no JSON, or JSON of something else (400).
+pub fn read<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Refused> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut reader);
+    let value = value.and_then(|value| {
+        let end = reader.end().map(|()| value);
+        end.map_err(|error| serde_path_to_error::Error::new(serde_path_to_error::Track::new().path(), error))
+    });
+    value.map_err(|error| {
+        let (at, error) = (error.path().to_string(), error.into_inner());
+        let said = error.to_string();
+        let speaks_of_names = ["unknown field", "missing field", "duplicate field"].iter().any(|s| said.starts_with(s));
+        let why = match error.classify() {
+            Category::Data if speaks_of_names => said,
+            Category::Data => {
+                format!("{at} is of another kind than it must be, at line {}, column {}", error.line(), error.column())
+            }
+            _ => format!("no JSON at line {}, column {}", error.line(), error.column()),
+        };
+        Refused::new(400, format!("{what} does not read: {why}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Order {
+        #[allow(dead_code)]
+        files: Vec<u32>,
+    }
+
+    #[test]
+    fn errors_name_the_place_and_no_value() {
+        for (body, said) in [
+            (r#"{"files": [1, "s3cret"]}"#, "an order does not read: files[1] is of another kind than it must be, at line 1, column 22"),
+            (r#"{"file": []}"#, "an order does not read: unknown field `file`, expected `files` at line 1, column 7"),
+            (r#"{"files": [1]"#, "an order does not read: no JSON at line 1, column 13"),
+            (r#"{"files": []} x"#, "an order does not read: no JSON at line 1, column 15"),
+        ] {
+            let refused = read::<Order>(body.as_bytes(), "an order").unwrap_err();
+            assert_eq!((refused.status, refused.reason.as_str()), (400, said));
+        }
+        assert!(read::<Order>(br#"{"files": [1]}"#, "an order").is_ok());
+    }
+}
