@@ -17,6 +17,7 @@ pub mod macaroon;
 mod mark;
 pub mod policy;
 pub mod token;
+pub mod trust;
 
 pub use access::{Access, Denied, Permit, Ticket};
 pub use actions::{Action, Actions};

@@ -9,6 +9,7 @@
 
 mod authenticator;
 mod backoff;
+pub mod certificate_name;
 mod credentials;
 mod issuers;
 mod presented;

@@ -7,12 +7,17 @@
 
 pub mod admission;
 pub mod api;
+pub mod carriers;
 pub mod database;
 pub mod limits;
+pub mod planner;
 pub mod roles;
+pub mod run;
+pub mod scheduler;
 pub mod server;
 pub mod snapshot;
 pub mod state;
 pub mod states;
 pub mod time;
+pub mod tls;
 pub mod topology;

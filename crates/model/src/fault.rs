@@ -161,6 +161,25 @@ impl Fault {
         }
     }
 
+    /// All of them.
+    pub const ALL: [Fault; 10] = [
+        Fault::Config,
+        Fault::Local,
+        Fault::Peer,
+        Fault::Path,
+        Fault::Storage,
+        Fault::Auth,
+        Fault::Integrity,
+        Fault::Missing,
+        Fault::Interrupted,
+        Fault::Bug,
+    ];
+
+    /// The fault of a word; none where a newer version said it.
+    pub fn of_word(word: &str) -> Option<Fault> {
+        Fault::ALL.into_iter().find(|fault| fault.word() == word)
+    }
+
     /// The word in JSON.
     pub fn word(self) -> &'static str {
         match self {

@@ -6,7 +6,6 @@
 
 mod access;
 mod audit;
-mod certificate_name;
 mod clock;
 mod config;
 mod dialling;

@@ -18,7 +18,6 @@ use wire::version::Version;
 pub use serve::Stop;
 
 use crate::access::{AccessControl, LiveConfiguration};
-use crate::certificate_name::name_of;
 use crate::config::{NodeConfig, WebConfig};
 use crate::error::NodeError;
 use crate::http::Web;
@@ -179,7 +178,7 @@ fn rooms(server: &Server<Port>) -> Rooms {
 fn tls_settings(identity: &NodeIdentity, web: &WebConfig) -> Result<TlsSettings, rustls::Error> {
     let provider = identity::provider();
     let own = Certificate { chain: identity.chain.clone(), key: identity.key.clone_key() };
-    let authorities = web.client_authorities.clone().map(|roots| ClientAuthorities { roots, name: name_of });
+    let authorities = web.client_authorities.clone().map(|roots| ClientAuthorities { roots, name: authn::certificate_name::name_of });
     let site = web.certificate.as_deref().unwrap_or(&own);
     let is_named = |name: &[u8]| Version::from_alpn(name).is_some();
     TlsSettings::new(&provider, site, authorities.as_ref())?.with_http_by_name(&provider, HTTP_BY_KEY_ALPN, &own).map(

@@ -67,16 +67,14 @@ pub const WINDOW: Duration = Duration::from_secs(60);
 pub const OPEN: Backoff = Backoff { first: Duration::from_secs(15), longest: Duration::from_secs(600) };
 
 impl Breaker {
-    /// Whether something may be sent to the endpoint now. Where it was open and the pause is over, this is the transfer that tries.
-    pub fn admits(&mut self, now: Duration) -> bool {
-        match self.open_until {
-            None => true,
-            Some(until) if now >= until && !self.is_trying => {
-                self.is_trying = true;
-                true
-            }
-            Some(_) => false,
-        }
+    /// Whether nothing may be sent to the endpoint now: the pause is not over, or a transfer tries.
+    pub fn is_open(&self, now: Duration) -> bool {
+        self.open_until.is_some_and(|until| now < until || self.is_trying)
+    }
+
+    /// A transfer to the endpoint begins. Where it was open and the pause is over, this is the one that tries.
+    pub fn began(&mut self) {
+        self.is_trying = self.open_until.is_some();
     }
 
     /// Until when nothing is sent there.
@@ -132,23 +130,26 @@ mod tests {
     fn an_endpoint_that_fails_is_left_in_peace_and_tried_by_one() {
         let mut breaker = Breaker::default();
         (0..TRIPS as u64).for_each(|at| {
-            assert!(breaker.admits(s(at)));
+            assert!(!breaker.is_open(s(at)));
+            breaker.began();
             breaker.failed(s(at));
         });
-        assert!(!breaker.admits(s(5)));
-        assert!(breaker.admits(s(20)), "one tries");
-        assert!(!breaker.admits(s(20)), "and one only");
+        assert!(breaker.is_open(s(5)));
+        assert!(!breaker.is_open(s(20)), "the pause is over");
+        breaker.began();
+        assert!(breaker.is_open(s(20)), "one tries, and one only");
         breaker.failed(s(21));
-        assert!(!breaker.admits(s(45)), "the next pause is longer");
-        assert!(breaker.admits(s(51)));
+        assert!(breaker.is_open(s(45)), "the next pause is longer");
+        assert!(!breaker.is_open(s(51)));
+        breaker.began();
         breaker.succeeded();
-        assert!(breaker.admits(s(52)) && breaker.admits(s(52)));
+        assert!(!breaker.is_open(s(52)));
     }
 
     #[test]
     fn failures_that_are_far_apart_open_nothing() {
         let mut breaker = Breaker::default();
         (0..50).for_each(|at| breaker.failed(s(at * 30)));
-        assert!(breaker.admits(s(1500)));
+        assert!(!breaker.is_open(s(1500)));
     }
 }

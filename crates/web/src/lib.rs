@@ -3,6 +3,7 @@
 //!
 //! What this crate does not know: files, exports, keys, who may do what (the services'), and HTTP/2 (a library's).
 
+pub mod api_client;
 pub mod body;
 pub mod client;
 pub mod conditions;

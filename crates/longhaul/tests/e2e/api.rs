@@ -119,7 +119,7 @@ fn done(api: &Api, order: &Order) -> Transfer {
 #[track_caller]
 fn problem<T: std::fmt::Debug>(result: Result<T, Error>) -> Problem {
     match result {
-        Err(Error::Refused(problem)) => problem,
+        Err(Error::Refused { problem, .. }) => problem,
         other => panic!("{other:?}"),
     }
 }

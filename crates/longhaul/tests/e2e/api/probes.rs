@@ -299,7 +299,7 @@ fn nothing_of_a_test_is_kept() {
     // After a restart in the middle of it the node knows nothing of it.
     pair.here.restart();
     let unknown = until_some("it answers again", LONG, || match pair.api.probe(order.id) {
-        Err(nodeapi::Error::Refused(problem)) => Some(problem.status),
+        Err(nodeapi::Error::Refused { problem, .. }) => Some(problem.status),
         _ => None,
     });
     assert_eq!(unknown, 404);

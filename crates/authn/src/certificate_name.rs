@@ -4,7 +4,7 @@ use auth::policy::DistinguishedName;
 
 /// A certificate's name. One with several attributes in one part, with a value that is not text, or with no part at all has
 /// none that a rule could be about.
-pub(crate) fn name_of(certificate: &[u8]) -> Option<String> {
+pub fn name_of(certificate: &[u8]) -> Option<String> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let parts: Option<Vec<(String, String)>> = parsed.subject().iter().map(relative).collect();
     let parts = parts.filter(|parts| !parts.is_empty())?;

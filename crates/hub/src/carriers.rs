@@ -1,0 +1,314 @@
+//! What has transfers made: nodes are ordered to, by their API, and watched until the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
+use auth::{AccessKey, Fingerprint};
+use model::v1::hub::Endpoint;
+use model::v1::node::{Credentials, Options, Order};
+use model::v1::{Change, Stage, Transfer};
+use nodeapi::{Api, Error};
+use rustls::RootCertStore;
+use tokio::sync::{mpsc, watch};
+use web::{Dialer, HttpUrl};
+
+use crate::admission::options;
+use crate::database::claims::{Claim, ClaimedFile};
+use crate::state::HubState;
+use crate::topology::Topology;
+
+/// How often a transfer is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a node that does not answer is asked again: it goes on by itself meanwhile.
+const SILENT_MAX: Duration = Duration::from_secs(600);
+/// How long a connection may take, and an answer.
+const CONNECT: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(30);
+/// A limit that changes by less than this part is not worth a request.
+const LIMIT_CHANGE: f64 = 0.01;
+
+/// What is told of a transfer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// It moves.
+    Moving {
+        /// Its number.
+        transfer: i64,
+        /// Bytes per second.
+        rate: f64,
+    },
+    /// It has ended.
+    Ended {
+        /// Its number.
+        transfer: i64,
+        /// How.
+        finished: Finished,
+    },
+}
+
+/// How a transfer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// Everything is there, verified.
+    Done {
+        /// Bytes that are there.
+        bytes: u64,
+    },
+    /// It failed, or was refused.
+    Failed {
+        /// Whose fault.
+        fault: String,
+        /// One sentence.
+        reason: String,
+    },
+    /// Somebody ended it.
+    Cancelled,
+    /// Nobody could be asked to carry it.
+    Unreachable {
+        /// One sentence.
+        reason: String,
+    },
+}
+
+/// Has transfers made.
+pub struct Carriers {
+    hub: Arc<HubState>,
+    authorities: Arc<RootCertStore>,
+}
+
+impl Carriers {
+    /// Of a hub; nodes whose keys it does not know are believed by these authorities.
+    ///
+    /// # Errors
+    /// TLS cannot be spoken with them.
+    pub fn new(hub: Arc<HubState>, authorities: Arc<RootCertStore>) -> Result<Carriers, rustls::Error> {
+        Ok(Carriers { hub, authorities })
+    }
+
+    /// Files of one transfer.
+    pub fn files_max(&self) -> usize {
+        1
+    }
+
+    /// Has a transfer made, and tells of it until it has ended.
+    pub async fn carry(&self, claim: Claim, limit: watch::Receiver<f64>, told: mpsc::Sender<Told>) {
+        let finished = match self.api(&claim.carrier) {
+            Err(reason) => Finished::Failed { fault: "config".into(), reason },
+            Ok(api) => self.order_and_watch(&api, &claim, limit, &told).await,
+        };
+        let _ = told.send(Told::Ended { transfer: claim.number, finished }).await;
+    }
+
+    async fn order_and_watch(
+        &self,
+        api: &Api,
+        claim: &Claim,
+        mut limit: watch::Receiver<f64>,
+        told: &mpsc::Sender<Told>,
+    ) -> Finished {
+        let mut limited = *limit.borrow_and_update();
+        let order = match order(&self.hub.topology.load(), claim, limited) {
+            Ok(order) => order,
+            Err(reason) => return Finished::Failed { fault: "config".into(), reason },
+        };
+        match ask(api, move |api| api.create(&order).map(|(transfer, _)| transfer)).await {
+            Ok(transfer) if transfer.state.is_last() => return finished(&transfer),
+            Ok(_) => {}
+            Err(error) => return refused(error),
+        }
+        let (id, mut silent) = (claim.id, Duration::ZERO);
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                changed = limit.changed() => if changed.is_err() { return Finished::Unreachable { reason: "the hub is stopping".into() } },
+            }
+            let wanted = *limit.borrow_and_update();
+            if differs(limited, wanted) {
+                let change = Change { limit_bit_s: Some(bits(wanted)), ..Change::default() };
+                if ask(api, move |api| api.change(id, &change)).await.is_ok() {
+                    limited = wanted;
+                }
+            }
+            match ask(api, move |api| api.transfer(id)).await {
+                Ok(transfer) if transfer.state.is_last() => return finished(&transfer),
+                Ok(transfer) => {
+                    silent = Duration::ZERO;
+                    let rate = transfer.rate_bit_s as f64 / 8.0;
+                    let _ = told.send(Told::Moving { transfer: claim.number, rate }).await;
+                }
+                Err(Error::Line(error)) => {
+                    silent += LOOK_EVERY;
+                    if silent > SILENT_MAX {
+                        let reason = format!("{} has not answered for {} s: {error}", claim.carrier, SILENT_MAX.as_secs());
+                        return Finished::Unreachable { reason };
+                    }
+                    tokio::time::sleep(LOOK_EVERY * 4).await;
+                    silent += LOOK_EVERY * 4;
+                }
+                Err(error) => return refused(error),
+            }
+        }
+    }
+
+    /// The API of an endpoint that is a node.
+    fn api(&self, name: &str) -> Result<Api, String> {
+        let topology = self.hub.topology.load();
+        let unknown = Endpoint::default();
+        let endpoint = topology.described_endpoint(name).unwrap_or(&unknown);
+        let origin = match &endpoint.api {
+            Some(api) => api.clone(),
+            None => origin(endpoint.urls.first().map_or(name, String::as_str))
+                .ok_or_else(|| format!("{name} has no URL of a node: lh://HOST[:PORT]/"))?,
+        };
+        let origin = HttpUrl::parse(&origin).map_err(|error| format!("the API of {name}: {error}"))?;
+        let trust = match fingerprint(endpoint)? {
+            Some(node) => Trust::Fingerprints(vec![node]),
+            None => Trust::Authorities(Arc::clone(&self.authorities)),
+        };
+        let alpn = match trust {
+            Trust::Fingerprints(_) => HTTP_BY_KEY_ALPN.to_vec(),
+            Trust::Authorities(_) => b"http/1.1".to_vec(),
+        };
+        let (tls, _) = client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?;
+        let dialer =
+            Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE };
+        let bearer = endpoint.key.as_ref().map(|key| format!("Bearer {key}"));
+        Ok(Api::new(dialer, origin, bearer.as_deref()))
+    }
+}
+
+/// Which node an endpoint is: what is said, or what its key says.
+fn fingerprint(endpoint: &Endpoint) -> Result<Option<Fingerprint>, String> {
+    if let Some(said) = &endpoint.node {
+        return said.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());
+    }
+    let Some(key) = &endpoint.key else { return Ok(None) };
+    Ok(key.parse::<AccessKey>().ok().map(|key| key.node))
+}
+
+/// `https://HOST:PORT` of `lh://HOST[:PORT]/…`.
+fn origin(url: &str) -> Option<String> {
+    let rest = url.strip_prefix("lh://")?;
+    let authority = rest.split('/').next().filter(|authority| !authority.is_empty())?;
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.ends_with(']'));
+    Some(if has_port { format!("https://{authority}") } else { format!("https://{authority}:{}", model::DEFAULT_PORT) })
+}
+
+/// Asks on a thread that may wait.
+async fn ask<T, F>(api: &Api, question: F) -> Result<T, Error>
+where
+    T: Send + 'static,
+    F: FnOnce(&Api) -> Result<T, Error> + Send + 'static,
+{
+    let api = api.clone();
+    let asked = tokio::task::spawn_blocking(move || question(&api)).await;
+    asked.unwrap_or_else(|error| Err(Error::Protocol { server: "node", why: format!("the question broke off: {error}") }))
+}
+
+fn bits(rate: f64) -> u64 {
+    // 0 is no limit: whoever may have nothing now has a trickle, so that the connection lives.
+    if rate.is_finite() { ((rate * 8.0) as u64).max(8_000) } else { 0 }
+}
+
+fn differs(now: f64, wanted: f64) -> bool {
+    match (now.is_finite(), wanted.is_finite()) {
+        (true, true) => (now - wanted).abs() > LIMIT_CHANGE * now,
+        (false, false) => false,
+        _ => true,
+    }
+}
+
+/// The order of a claim for the node that carries it.
+fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String> {
+    let file = claim.files.first().ok_or("a transfer without files")?;
+    let (source, target) = (place(topology, &claim.carrier, &file.source), place(topology, &claim.carrier, &file.target));
+    // One end is here. Where both are, the target is written as a place on another node would be.
+    let target = if source.is_some() && target.is_some() { None } else { target };
+    let mut order = Order::new(claim.id, source.unwrap_or_else(|| file.source.clone()), target.unwrap_or_else(|| file.target.clone()));
+    let said = options(&file.options);
+    order.options = Options {
+        recursive: said.recursive,
+        sync: Some("mtime".to_owned()),
+        no_overwrite: !said.overwrite,
+        durable: said.durable,
+        checksums: checksums(file),
+        ..Options::default()
+    };
+    order.limit_bit_s = bits(limit);
+    order.retry_for_s = Some(120);
+    let far = if order.source[0].starts_with('/') { &file.target } else { &file.source };
+    let described = topology.endpoint(far).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
+    order.node = fingerprint(&described)?.map(|node| node.to_string());
+    order.credentials = described.key.map(|key| match key.parse::<AccessKey>() {
+        Ok(_) => Credentials { key: Some(key), ..Credentials::default() },
+        Err(_) => Credentials { token: Some(key), ..Credentials::default() },
+    });
+    Ok(order)
+}
+
+/// The digest that a file must have is computed along.
+fn checksums(file: &ClaimedFile) -> Option<Vec<String>> {
+    let (name, _) = file.checksum.as_ref()?.split_once(':')?;
+    Some(vec![name.to_ascii_lowercase()])
+}
+
+/// A URL as a place of the node that carries, if it is one: `/EXPORT/PATH`.
+fn place(topology: &Topology, carrier: &str, url: &str) -> Option<String> {
+    let rest = url.strip_prefix("lh://")?;
+    if topology.endpoint(url).as_deref() != Some(carrier) {
+        return None;
+    }
+    Some(rest[rest.find('/')?..].to_owned())
+}
+
+/// A node's answer as what became of the transfer.
+fn finished(transfer: &Transfer) -> Finished {
+    let reason = || transfer.error.clone().unwrap_or_else(|| "the node does not say why".to_owned());
+    match transfer.state {
+        Stage::Done => Finished::Done { bytes: transfer.bytes },
+        Stage::Cancelled => Finished::Cancelled,
+        _ => Finished::Failed { fault: fault_of(transfer.exit).to_owned(), reason: reason() },
+    }
+}
+
+/// The fault that goes with an exit code.
+fn fault_of(exit: Option<u8>) -> &'static str {
+    match exit {
+        Some(4) => "auth",
+        Some(5) => "path",
+        Some(6) => "storage",
+        Some(7) => "integrity",
+        Some(2) => "config",
+        _ => "peer",
+    }
+}
+
+fn refused(error: Error) -> Finished {
+    match error {
+        Error::Refused { problem, .. } if problem.status == 503 => Finished::Unreachable { reason: problem.reason },
+        Error::Refused { problem, .. } => Finished::Failed { fault: problem.fault, reason: problem.reason },
+        other => Finished::Unreachable { reason: model::fault::with_causes(&other) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_asked_at_its_own_port() {
+        assert_eq!(origin("lh://h/").as_deref(), Some("https://h:7411"));
+        assert_eq!(origin("lh://h:99/e").as_deref(), Some("https://h:99"));
+        assert_eq!(origin("lh://[::1]:99").as_deref(), Some("https://[::1]:99"));
+        assert_eq!(origin("lh://[::1]").as_deref(), Some("https://[::1]:7411"));
+        assert_eq!(origin("https://h"), None);
+    }
+
+    #[test]
+    fn limits_are_sent_when_they_differ() {
+        assert!(!differs(f64::INFINITY, f64::INFINITY) && differs(f64::INFINITY, 1.0) && differs(1.0, f64::INFINITY));
+        assert!(!differs(100.0, 100.5) && differs(100.0, 102.0));
+        assert_eq!((bits(f64::INFINITY), bits(1e6), bits(0.0)), (0, 8_000_000, 8_000));
+    }
+}

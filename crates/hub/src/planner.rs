@@ -1,0 +1,384 @@
+//! One look of the scheduler, as a pure function: from the queues, the transfers that run and the collaboration to rates, to what is to begin,
+//! and to the reason why each of the others waits.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::v1::hub::{Constraint, ConstraintKind, ResourceLine};
+use sched::allocation::{Binding, Demand, Rate};
+use sched::priority::Priority;
+use sched::shares::{Aggregate, Class, Group, share};
+
+use crate::database::queues::Queue;
+use crate::snapshot::{Decision, Snapshot};
+use crate::topology::Topology;
+
+/// Transfers of one queue at once. Each fills its path by itself; a few of them hide the pauses between files.
+pub const QUEUE_TRANSFERS_MAX: u32 = 4;
+
+/// A transfer that runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Running {
+    /// Its number.
+    pub number: i64,
+    /// The queue that it is of.
+    pub queue: i64,
+    /// The endpoint that is read.
+    pub source: String,
+    /// The endpoint that is written.
+    pub target: String,
+    /// Its rate, bytes per second.
+    pub rate: f64,
+    /// Bytes of its files.
+    pub bytes: i64,
+}
+
+/// What a look sees.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// Milliseconds since 1970.
+    pub at: i64,
+    /// The collaboration.
+    pub topology: &'a Topology,
+    /// What each resource may be used for, bytes per second.
+    pub usable: &'a [f64],
+    /// The queues in which something waits or moves.
+    pub queues: &'a [Queue],
+    /// How long the oldest file of each has waited.
+    pub waited: &'a HashMap<i64, Duration>,
+    /// The transfers that run.
+    pub running: &'a [Running],
+    /// Endpoints that are left in peace, and until when, for people.
+    pub broken: &'a HashMap<String, String>,
+}
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The limit of each transfer that runs, bytes per second; infinity for none.
+    pub limits: HashMap<i64, f64>,
+    /// Queues of which a transfer is to begin, in this order; one may be named several times.
+    pub begin: Vec<i64>,
+    /// What was decided, and why.
+    pub snapshot: Snapshot,
+}
+
+/// Decides.
+pub fn plan(look: &Look<'_>) -> Plan {
+    let blocked: Vec<Option<Constraint>> = look.queues.iter().map(|queue| blocked(look, queue)).collect();
+    let aggregates: Vec<Aggregate> = look.queues.iter().map(|queue| aggregate(look, queue)).collect();
+    // What waits for other reasons than rates takes no part: its share is for the others. What runs keeps what it has.
+    let taking: Vec<usize> =
+        (0..look.queues.len()).filter(|at| blocked[*at].is_none() || look.queues[*at].running > 0).collect();
+    let shared: Vec<Aggregate> = taking.iter().map(|at| aggregates[*at].clone()).collect();
+    let mut rates: Vec<Option<Rate>> = vec![None; look.queues.len()];
+    for (at, rate) in taking.iter().zip(share(look.usable, &shared)) {
+        rates[*at] = Some(rate);
+    }
+    let mut plan = Plan { snapshot: snapshot(look, &blocked, &rates), ..Plan::default() };
+    plan.limits = limits(look, &rates);
+    plan.begin = begin(look, &blocked, &rates, &mut plan.snapshot);
+    plan
+}
+
+/// Why nothing of a queue may begin, whatever rate there is.
+fn blocked(look: &Look<'_>, queue: &Queue) -> Option<Constraint> {
+    let key = &queue.key;
+    if let Some((what, stopped)) = look.topology.stopped(&key.source, &key.target, &key.community) {
+        let reason = if stopped.reason.is_empty() { "no reason was given" } else { &stopped.reason };
+        let text = format!("{what} is stopped: {reason}");
+        return Some(Constraint { kind: ConstraintKind::Stopped, name: what, text });
+    }
+    [&key.source, &key.target].into_iter().find_map(|name| {
+        let until = look.broken.get(name)?;
+        let text = format!("{name} failed several times in a row, and is tried again at {until}");
+        Some(Constraint { kind: ConstraintKind::Broken, name: name.clone(), text })
+    })
+}
+
+fn aggregate(look: &Look<'_>, queue: &Queue) -> Aggregate {
+    let key = &queue.key;
+    let (community, activity) = look.topology.shares(&key.community, &key.activity);
+    let waited = look.waited.get(&queue.id).copied().unwrap_or_default();
+    // Numbers of groups only have to differ: they are made of the names.
+    let number = |parts: &[&str]| {
+        let text = parts.join("\0");
+        text.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    };
+    let groups = vec![
+        Group { number: number(&[&key.community]), weight: community },
+        Group { number: number(&[&key.community, &key.activity]), weight: activity },
+        Group { number: number(&[&key.community, &key.activity, &key.owner]), weight: 1.0 },
+    ];
+    let demand = Demand {
+        weight: Priority::nearest(key.priority).weight(waited),
+        floor: 0.0,
+        cap: f64::INFINITY,
+        path: look.topology.path(&key.source, &key.target, &key.community),
+    };
+    Aggregate { class: if key.class == 0 { Class::Reserved } else { Class::Standard }, groups, demand }
+}
+
+fn megabits(bytes: f64) -> String {
+    format!("{:.1} Mbit/s", bytes * 8.0 / 1e6)
+}
+
+fn used(look: &Look<'_>, queue: i64) -> f64 {
+    look.running.iter().filter(|transfer| transfer.queue == queue).map(|transfer| transfer.rate).sum()
+}
+
+fn snapshot(look: &Look<'_>, blocked: &[Option<Constraint>], rates: &[Option<Rate>]) -> Snapshot {
+    let mut snapshot = Snapshot { at: look.at, ..Snapshot::default() };
+    for (at, queue) in look.queues.iter().enumerate() {
+        let used = used(look, queue.id);
+        let decision = match (&blocked[at], rates[at]) {
+            (Some(constraint), rate) => {
+                Decision { rate: rate.map_or(0.0, |rate| rate.rate), used, constraint: constraint.clone(), held_by: Vec::new() }
+            }
+            (None, Some(Rate { rate, binding: Binding::Resource(resource) })) => {
+                let (constraint, held_by) = bound(look, queue, rates, resource, rate);
+                Decision { rate, used, constraint, held_by }
+            }
+            (None, rate) => Decision { rate: rate.map_or(0.0, |rate| rate.rate), used, ..Decision::default() },
+        };
+        snapshot.queues.insert(queue.id, decision);
+    }
+    for (at, resource) in look.topology.resources.iter().enumerate() {
+        let users = look.queues.iter().enumerate().filter(|(_, queue)| crosses(look, queue, at as u32));
+        let (mut allocated, mut in_use) = (0.0, 0.0);
+        for (place, queue) in users {
+            allocated += rates[place].map_or(0.0, |rate| rate.rate);
+            in_use += used(look, queue.id);
+        }
+        let bits = |bytes: f64| (bytes * 8.0).round() as u64;
+        snapshot.resources.push(ResourceLine {
+            name: resource.of.name(),
+            usable_bit_s: bits(look.usable[at]),
+            allocated_bit_s: bits(allocated),
+            used_bit_s: bits(in_use),
+        });
+    }
+    snapshot
+}
+
+fn crosses(look: &Look<'_>, queue: &Queue, resource: u32) -> bool {
+    look.topology.path(&queue.key.source, &queue.key.target, &queue.key.community).contains(&resource)
+}
+
+/// The resource that keeps a queue from more, and who else has a part of it.
+fn bound(
+    look: &Look<'_>,
+    queue: &Queue,
+    rates: &[Option<Rate>],
+    resource: u32,
+    rate: f64,
+) -> (Constraint, Vec<String>) {
+    use crate::topology::ResourceOf;
+    let described = &look.topology.resources[resource as usize];
+    let kind = match described.of {
+        ResourceOf::Link { .. } => ConstraintKind::Link,
+        ResourceOf::EndpointOut(_) | ResourceOf::EndpointIn(_) => ConstraintKind::Endpoint,
+        ResourceOf::Community(_) => ConstraintKind::Community,
+    };
+    let usable = look.usable[resource as usize];
+    let name = described.of.name();
+    let text = format!("{name} gives {} to all, {} of it to this queue", megabits(usable), megabits(rate));
+    let mut held: Vec<(f64, String)> = look
+        .queues
+        .iter()
+        .enumerate()
+        .filter(|(_, other)| other.id != queue.id && crosses(look, other, resource))
+        .filter_map(|(at, other)| Some((rates[at]?.rate, other)))
+        .map(|(rate, other)| {
+            let key = &other.key;
+            (rate, format!("{}/{} of {}: {}", key.community, key.activity, key.owner, megabits(rate)))
+        })
+        .collect();
+    held.sort_by(|a, b| b.0.total_cmp(&a.0));
+    held.truncate(10);
+    (Constraint { kind, name, text }, held.into_iter().map(|(_, text)| text).collect())
+}
+
+/// A queue's rate is divided among its transfers by what they still use: one that is held by something else leaves its part.
+fn limits(look: &Look<'_>, rates: &[Option<Rate>]) -> HashMap<i64, f64> {
+    let mut limits = HashMap::new();
+    for (queue, rate) in look.queues.iter().zip(rates) {
+        let mine: Vec<&Running> = look.running.iter().filter(|transfer| transfer.queue == queue.id).collect();
+        let Some(rate) = rate.map(|rate| rate.rate).filter(|_| !mine.is_empty()) else { continue };
+        let all_of_it = vec![f64::INFINITY; mine.len()];
+        for (transfer, part) in mine.iter().zip(sched::max_min(rate, &all_of_it)) {
+            limits.insert(transfer.number, if rate.is_finite() { part } else { f64::INFINITY });
+        }
+    }
+    limits
+}
+
+/// Which queues begin a transfer: the one with the fewest for its weight comes first, as long as both endpoints have room.
+fn begin(
+    look: &Look<'_>,
+    blocked: &[Option<Constraint>],
+    rates: &[Option<Rate>],
+    snapshot: &mut Snapshot,
+) -> Vec<i64> {
+    let mut outgoing: HashMap<&str, u32> = HashMap::new();
+    let mut incoming: HashMap<&str, u32> = HashMap::new();
+    let mut own: HashMap<i64, u32> = HashMap::new();
+    for transfer in look.running {
+        *outgoing.entry(&transfer.source).or_default() += 1;
+        *incoming.entry(&transfer.target).or_default() += 1;
+        *own.entry(transfer.queue).or_default() += 1;
+    }
+    let mut waiting: Vec<(usize, i64)> = look.queues.iter().enumerate().map(|(at, queue)| (at, queue.queued)).collect();
+    waiting.retain(|(at, queued)| *queued > 0 && blocked[*at].is_none() && rates[*at].is_some_and(|rate| rate.rate > 0.0));
+    let mut begin = Vec::new();
+    while !waiting.is_empty() {
+        let turn = |(at, _): &(usize, i64)| {
+            let queue = &look.queues[*at];
+            let weight = Priority::nearest(queue.key.priority).weight(Duration::ZERO);
+            f64::from(own.get(&queue.id).copied().unwrap_or(0) + 1) / weight
+        };
+        let next = (0..waiting.len()).min_by(|a, b| turn(&waiting[*a]).total_cmp(&turn(&waiting[*b])));
+        let Some(next) = next else { break };
+        let queue = &look.queues[waiting[next].0];
+        let key = &queue.key;
+        let full = full(look, key, &outgoing, &incoming);
+        if full.is_some() || own.get(&queue.id).copied().unwrap_or(0) >= QUEUE_TRANSFERS_MAX {
+            if let (Some(constraint), Some(decision)) = (full, snapshot.queues.get_mut(&queue.id)) {
+                decision.constraint = constraint;
+            }
+            waiting.swap_remove(next);
+            continue;
+        }
+        begin.push(queue.id);
+        *own.entry(queue.id).or_default() += 1;
+        *outgoing.entry(&key.source).or_default() += 1;
+        *incoming.entry(&key.target).or_default() += 1;
+        waiting[next].1 -= 1;
+        if waiting[next].1 == 0 {
+            waiting.swap_remove(next);
+        }
+    }
+    begin
+}
+
+/// Which of the two endpoints has as many transfers as it may have.
+fn full(
+    look: &Look<'_>,
+    key: &crate::database::submissions::QueueKey,
+    outgoing: &HashMap<&str, u32>,
+    incoming: &HashMap<&str, u32>,
+) -> Option<Constraint> {
+    let out = (outgoing.get(key.source.as_str()).copied().unwrap_or(0), look.topology.transfers_max(&key.source).0);
+    let into = (incoming.get(key.target.as_str()).copied().unwrap_or(0), look.topology.transfers_max(&key.target).1);
+    let (name, most) = match (out, into) {
+        ((has, most), _) if has >= most => (&key.source, most),
+        (_, (has, most)) if has >= most => (&key.target, most),
+        _ => return None,
+    };
+    let text = format!("{name} has all the transfers at once that it may have: {most}");
+    Some(Constraint { kind: ConstraintKind::Transfers, name: name.clone(), text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::submissions::QueueKey;
+
+    const TOML: &str = r#"
+        [site.a]
+        [site.b]
+        [site.c]
+        [endpoint.a]
+        site = "a"
+        urls = ["lh://a"]
+        [endpoint.b]
+        site = "b"
+        urls = ["lh://b"]
+        [endpoint.c]
+        site = "c"
+        urls = ["lh://c"]
+        limits = { in_transfers = 3 }
+        [link.wan]
+        capacity_bit_s = 800
+        mark = 0.8
+        [[route]]
+        from = "a"
+        to = "*"
+        links = ["wan"]
+        [community.astro]
+        share = 3.0
+    "#;
+
+    fn topology() -> Topology {
+        Topology::new(toml::from_str(TOML).unwrap()).unwrap()
+    }
+
+    fn queue(id: i64, target: &str, community: &str, queued: i64) -> Queue {
+        let key = QueueKey {
+            source: "a".into(),
+            target: target.into(),
+            community: community.into(),
+            activity: "default".into(),
+            owner: "ann".into(),
+            priority: 3,
+            class: 1,
+        };
+        Queue { id, key, queued, queued_bytes: 0, running: 0, running_bytes: 0 }
+    }
+
+    fn decide(topology: &Topology, queues: &[Queue], running: &[Running], broken: &HashMap<String, String>) -> Plan {
+        let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
+        let look =
+            Look { at: 1, topology, usable: &usable, queues, waited: &HashMap::new(), running, broken };
+        plan(&look)
+    }
+
+    fn running(number: i64, queue: i64, target: &str) -> Running {
+        Running { number, queue, source: "a".into(), target: target.into(), rate: 10.0, bytes: 100 }
+    }
+
+    #[test]
+    fn communities_share_a_link_below_its_mark() {
+        let queues = [queue(1, "b", "astro", 100), queue(2, "c", "other", 100)];
+        let active = [running(7, 1, "b"), running(8, 1, "b"), running(9, 2, "c")];
+        let plan = decide(&topology(), &queues, &active, &HashMap::new());
+        // 800 bit/s at a mark of 0.8 are 80 bytes per second, 3 to 1.
+        assert_eq!((plan.limits[&7], plan.limits[&8], plan.limits[&9]), (30.0, 30.0, 20.0));
+        let decision = &plan.snapshot.queues[&2];
+        assert_eq!((decision.rate, decision.used, decision.constraint.kind), (20.0, 10.0, ConstraintKind::Link));
+        assert_eq!(decision.held_by, ["astro/default of ann: 0.0 Mbit/s"]);
+        let wan = plan.snapshot.resources.iter().find(|line| line.name == "link wan").unwrap();
+        assert_eq!((wan.usable_bit_s, wan.allocated_bit_s, wan.used_bit_s), (640, 640, 240));
+    }
+
+    #[test]
+    fn an_endpoint_never_has_more_transfers_than_it_may() {
+        let queues = [queue(1, "c", "astro", 100), queue(2, "c", "other", 100), queue(3, "b", "other", 1)];
+        let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &HashMap::new());
+        let of = |id| plan.begin.iter().filter(|queue| **queue == id).count();
+        assert_eq!((of(1), of(2), of(3)), (1, 1, 1), "{:?}", plan.begin);
+        assert_eq!(plan.snapshot.queues[&1].constraint.kind, ConstraintKind::Transfers);
+    }
+
+    #[test]
+    fn what_is_stopped_or_broken_begins_nothing_and_says_so() {
+        let broken = HashMap::from([("c".to_owned(), "noon".to_owned())]);
+        let mut described: model::v1::hub::Collaboration = toml::from_str(TOML).unwrap();
+        let reason = "maintenance".to_owned();
+        described.sites.get_mut("b").unwrap().stopped = Some(model::v1::hub::Stopped { reason, ..Default::default() });
+        let stopped = Topology::new(described).unwrap();
+        let plan = decide(&stopped, &[queue(1, "b", "astro", 5), queue(2, "c", "astro", 5)], &[], &broken);
+        assert!(plan.begin.is_empty());
+        let (first, second) = (&plan.snapshot.queues[&1].constraint, &plan.snapshot.queues[&2].constraint);
+        assert_eq!((first.kind, first.text.as_str()), (ConstraintKind::Stopped, "site b is stopped: maintenance"));
+        assert_eq!((second.kind, second.name.as_str()), (ConstraintKind::Broken, "c"));
+    }
+
+    #[test]
+    fn where_nothing_bounds_there_is_no_limit() {
+        let queues = [Queue { key: QueueKey { source: "b".into(), ..queue(1, "c", "x", 1).key }, ..queue(1, "c", "x", 1) }];
+        let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &HashMap::new());
+        assert_eq!(plan.limits[&7], f64::INFINITY);
+        assert_eq!(plan.begin, [1]);
+    }
+}

@@ -1,0 +1,141 @@
+//! A hub from its configuration to its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use auth::Policy;
+use authn::{Authenticator, Issuers};
+use model::Refusal;
+use model::v1::hub::{Collaboration, Role};
+use rustls::RootCertStore;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::database::{Database, DatabaseError};
+use crate::roles::HubCredentials;
+use crate::server::{Transport, serve};
+use crate::state::HubState;
+use crate::tls::{Certificate, settings};
+use crate::{api, carriers, scheduler};
+
+/// What a hub is started with.
+pub struct HubConfig {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// `sqlite:FILE` or `postgres://…`.
+    pub database: String,
+    /// Its own identity.
+    pub identity: Certificate,
+    /// What clients are shown who do not know it by its key.
+    pub certificate: Option<Certificate>,
+    /// Whose client certificates count.
+    pub client_authorities: Option<Arc<RootCertStore>>,
+    /// Whose certificates count of servers that it speaks to, but for nodes that it knows by their keys.
+    pub authorities: Arc<RootCertStore>,
+    /// Clear text is permitted.
+    pub plain: bool,
+    /// What those may who show no key.
+    pub anonymous: Option<Role>,
+    /// Whose tokens count, which addresses are served, and where the hub may go.
+    pub policy: Policy,
+    /// Fetches the keys of token issuers.
+    pub issuers: Issuers,
+    /// Replaces what is described, if there is a file for it.
+    pub collaboration: Option<Collaboration>,
+}
+
+/// Why a hub does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HubError {
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// It cannot listen there.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something of this host.
+    #[error("this host: {0}")]
+    Host(#[from] io::Error),
+    /// The certificates.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// What is described is not consistent.
+    #[error("{0}")]
+    Described(String),
+}
+
+impl From<Refusal> for HubError {
+    fn from(refusal: Refusal) -> HubError {
+        HubError::Described(refusal.reason)
+    }
+}
+
+/// Stops a hub.
+#[derive(Clone, Debug)]
+pub struct Stopper(watch::Sender<bool>);
+
+/// What a hub waits for.
+#[derive(Clone, Debug)]
+pub struct Stopped(watch::Receiver<bool>);
+
+/// A way to stop a hub.
+pub fn stopper() -> (Stopper, Stopped) {
+    let (sender, receiver) = watch::channel(false);
+    (Stopper(sender), Stopped(receiver))
+}
+
+impl Stopper {
+    /// Stops it: requests that run are answered, what runs at nodes goes on.
+    pub fn stop(&self) {
+        let _ = self.0.send(true);
+    }
+}
+
+/// Runs a hub until it is stopped; `ready` is told where it listens.
+///
+/// # Errors
+/// It cannot be started.
+pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(SocketAddr)) -> Result<(), HubError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("hub").build()?;
+    runtime.block_on(run_async(config, stopped.0, ready))
+}
+
+async fn run_async(
+    config: HubConfig,
+    stopped: watch::Receiver<bool>,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), HubError> {
+    let tls = settings(&config.identity, config.certificate.as_ref(), config.client_authorities.clone())?;
+    let (database, writer_end) = Database::open(&config.database).await?;
+    let credentials = Arc::new(HubCredentials::new(database.clone(), Arc::new(config.policy), config.anonymous));
+    let authenticator = Arc::new(Authenticator::new(Arc::clone(&credentials) as Arc<_>, config.issuers));
+    let hub = Arc::new(HubState::new(database, authenticator, credentials).await?);
+    if let Some(collaboration) = config.collaboration {
+        hub.describe(|all| Ok(*all = collaboration)).await?;
+    }
+    let listen = |source| HubError::Listen { address: config.listen, source };
+    let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+    let address = listener.local_addr()?;
+    let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
+    let scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
+    let transport = Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), client_name, plain: config.plain };
+    ready(address);
+    serve(listener, Arc::new(transport), api::router(&hub), stopped).await;
+    let _ = scheduling.await;
+    drop(hub);
+    writer_end.wait().await;
+    Ok(())
+}
+
+/// The subject of a client's certificate, as RFC 4514 writes names.
+fn client_name(chain: &[rustls::pki_types::CertificateDer<'_>]) -> Option<String> {
+    chain.first().and_then(|own| authn::certificate_name::name_of(own))
+}

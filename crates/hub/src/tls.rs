@@ -1,0 +1,60 @@
+//! TLS settings: the hub's own identity for clients that know it by its key, a site's certificate for all others.
+
+use std::sync::Arc;
+
+use auth::trust::{HTTP_BY_KEY_ALPN, provider};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{Error, RootCertStore, ServerConfig};
+
+/// A certificate chain with its private key.
+#[derive(Debug)]
+pub struct Certificate {
+    /// The chain: the server's certificate first, then its issuers.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The private key of the first certificate.
+    pub key: PrivateKeyDer<'static>,
+}
+
+/// Which certificate a client is shown.
+#[derive(Debug)]
+struct ByAlpn {
+    own: Arc<CertifiedKey>,
+    site: Arc<CertifiedKey>,
+}
+
+impl ResolvesServerCert for ByAlpn {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let by_key = hello.alpn().is_some_and(|mut names| names.any(|name| name == HTTP_BY_KEY_ALPN));
+        Some(Arc::clone(if by_key { &self.own } else { &self.site }))
+    }
+}
+
+/// Settings with the hub's own identity, a site's certificate if there is one, and the authorities whose client certificates count.
+///
+/// # Errors
+/// A certificate and its key do not match, or there is no valid authority.
+pub fn settings(
+    own: &Certificate,
+    site: Option<&Certificate>,
+    clients: Option<Arc<RootCertStore>>,
+) -> Result<ServerConfig, Error> {
+    let provider = provider();
+    let certified = |certificate: &Certificate| {
+        CertifiedKey::from_der(certificate.chain.clone(), certificate.key.clone_key(), &provider).map(Arc::new)
+    };
+    let own = certified(own)?;
+    let site = site.map_or(Ok(Arc::clone(&own)), certified)?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = match clients {
+        Some(roots) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).allow_unauthenticated().build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| Error::General(error.to_string()))?)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut settings = builder.with_cert_resolver(Arc::new(ByAlpn { own, site }));
+    settings.alpn_protocols = vec![HTTP_BY_KEY_ALPN.to_vec(), b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(settings)
+}

@@ -1,0 +1,159 @@
+//! A typed client of a hub's API (`/api/v1`), blocking, over the HTTP client of `web`.
+//!
+//! What this crate does not know: how a hub does what it is asked, who one is (it is given the field), whom to trust and how to dial (it is
+//! given a dialer).
+
+use model::v1::hub::{
+    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site, Stopped,
+    WhoAmI, Why,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use web::api_client::{ApiClient, EventStream};
+use web::{Dialer, HttpUrl, Method};
+
+pub use web::api_client::ApiError as Error;
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// A hub's API. Every method fails as [`ApiClient::ask`] does.
+#[derive(Clone)]
+pub struct Api(ApiClient);
+
+/// A part of the collaboration that has a name.
+pub trait Described: Serialize + DeserializeOwned {
+    /// Where those of its kind are: `sites`.
+    const KIND: &'static str;
+}
+
+impl Described for Site {
+    const KIND: &'static str = "sites";
+}
+
+impl Described for Endpoint {
+    const KIND: &'static str = "endpoints";
+}
+
+impl Described for Link {
+    const KIND: &'static str = "links";
+}
+
+impl Described for Community {
+    const KIND: &'static str = "communities";
+}
+
+impl Api {
+    /// The API of the hub at `https://HOST:PORT/`; `authorization` is the value of that field, `Bearer …`.
+    pub fn new(dialer: Dialer, origin: HttpUrl, authorization: Option<&str>) -> Api {
+        Api(ApiClient::new("hub", dialer, origin, authorization))
+    }
+
+    /// Who one is to the hub.
+    pub fn whoami(&self) -> Result<WhoAmI> {
+        self.0.get("/api/v1/whoami")
+    }
+
+    /// Submits a job, and whether it is a new one: the same order may be sent again and again.
+    pub fn submit(&self, order: &JobOrder) -> Result<(Job, bool)> {
+        let (status, job) = self.0.ask(&Method::Post, "/api/v1/jobs", Some(order))?;
+        Ok((job, status == 201))
+    }
+
+    /// A page of jobs, newest first; only those that have not ended, if wanted.
+    pub fn jobs(&self, unended: bool, before: Option<i64>, limit: usize) -> Result<Jobs> {
+        let state = if unended { "unended" } else { "all" };
+        let before = before.map(|before| format!("&before={before}")).unwrap_or_default();
+        self.0.get(&format!("/api/v1/jobs?state={state}&limit={limit}{before}"))
+    }
+
+    /// One of them.
+    pub fn job(&self, id: &str) -> Result<Job> {
+        self.0.get(&format!("/api/v1/jobs/{id}"))
+    }
+
+    /// A page of its files.
+    pub fn files(&self, id: &str, after: i64, limit: usize) -> Result<Files> {
+        self.0.get(&format!("/api/v1/jobs/{id}/files?after={after}&limit={limit}"))
+    }
+
+    /// Why its files that wait do not move.
+    pub fn why(&self, id: &str, limit: usize) -> Result<Vec<Why>> {
+        self.0.get(&format!("/api/v1/jobs/{id}/why?limit={limit}"))
+    }
+
+    /// Changes it.
+    pub fn change(&self, id: &str, change: &JobChange) -> Result<Job> {
+        Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/jobs/{id}"), Some(change))?.1)
+    }
+
+    /// Ends it. What has arrived stays.
+    pub fn cancel(&self, id: &str) -> Result<Job> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/jobs/{id}"), None::<&()>)?.1)
+    }
+
+    /// The queues that have something.
+    pub fn queues(&self) -> Result<Queues> {
+        self.0.get("/api/v1/queues")
+    }
+
+    /// The shared resources.
+    pub fn shares(&self) -> Result<Shares> {
+        self.0.get("/api/v1/shares")
+    }
+
+    /// Everything that is described.
+    pub fn collaboration(&self) -> Result<Collaboration> {
+        self.0.get("/api/v1/collaboration")
+    }
+
+    /// Replaces everything that is described.
+    pub fn describe(&self, all: &Collaboration) -> Result<Collaboration> {
+        Ok(self.0.ask(&Method::Put, "/api/v1/collaboration", Some(all))?.1)
+    }
+
+    /// One thing that is described.
+    pub fn described<T: Described>(&self, name: &str) -> Result<T> {
+        self.0.get(&format!("/api/v1/{}/{name}", T::KIND))
+    }
+
+    /// Describes one thing.
+    pub fn put<T: Described>(&self, name: &str, value: &T) -> Result<T> {
+        Ok(self.0.ask(&Method::Put, &format!("/api/v1/{}/{name}", T::KIND), Some(value))?.1)
+    }
+
+    /// Removes one thing.
+    pub fn remove<T: Described>(&self, name: &str) -> Result<Collaboration> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/{}/{name}", T::KIND), None::<&()>)?.1)
+    }
+
+    /// Begins nothing new for `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`.
+    pub fn stop(&self, what: &str, stopped: &Stopped) -> Result<Collaboration> {
+        Ok(self.0.ask(&Method::Put, &format!("/api/v1/stops/{what}"), Some(stopped))?.1)
+    }
+
+    /// Goes on with it.
+    pub fn start(&self, what: &str) -> Result<Collaboration> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/stops/{what}"), None::<&()>)?.1)
+    }
+
+    /// What happens to a job, from behind an event that was heard before.
+    pub fn events(&self, id: &str, last: Option<&str>) -> Result<JobEvents> {
+        Ok(JobEvents(self.0.listen(&format!("/api/v1/jobs/{id}/events"), last)?))
+    }
+}
+
+/// Events of a job as they come.
+pub struct JobEvents(EventStream);
+
+impl JobEvents {
+    /// The next event, with what `Last-Event-ID` is to say; none where the hub has no more to say.
+    pub fn next_event(&mut self) -> Result<Option<(String, JobEvent)>> {
+        while let Some(sent) = self.0.next_event()? {
+            if sent.event == "job" {
+                let why = |e: serde_json::Error| Error::Protocol { server: "hub", why: e.to_string() };
+                return Ok(Some((sent.id, serde_json::from_str(&sent.data).map_err(why)?)));
+            }
+        }
+        Ok(None)
+    }
+}

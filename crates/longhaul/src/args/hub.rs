@@ -1,0 +1,369 @@
+//! What `hub`, `submit` and `queue` take.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use model::units::BitRate;
+
+use super::Anonymous;
+use crate::copy_defaults::limit;
+
+/// Where the hub is.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct HubAt {
+    /// The hub: https://HOST:PORT
+    ///
+    /// Default: LONGHAUL_HUB. Access keys are taken from LONGHAUL_KEY and --key-file.
+    #[arg(long, global = true, value_name = "URL", help_heading = "Common options")]
+    pub hub: Option<String>,
+}
+
+/// Run a hub, describe a collaboration, hand out keys to it.
+///
+/// A hub joins nodes into a collaboration: jobs wait in its queue, links and endpoints are shared by weights below their marks, and
+/// `longhaul queue why` says why something waits. It moves no byte: nodes do.
+#[derive(Debug, ClapArgs)]
+pub struct Hub {
+    #[command(flatten)]
+    pub at: HubAt,
+    #[command(subcommand)]
+    pub action: HubAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HubAction {
+    /// Run a hub in the foreground
+    Serve(HubServe),
+    /// Hand out, list and revoke keys to a hub; it need not run
+    Grant(HubGrant),
+    /// Show everything that is described, as TOML
+    Show,
+    /// Replace everything that is described by what is in a TOML file
+    Apply {
+        /// The file
+        file: PathBuf,
+    },
+    /// Sites
+    Site(NamedThing<SiteFacts>),
+    /// Endpoints: nodes, WebDAV servers, S3 servers
+    Endpoint(NamedThing<EndpointFacts>),
+    /// Links between sites
+    Link(NamedThing<LinkFacts>),
+    /// Communities and their shares
+    Community(NamedThing<CommunityFacts>),
+    /// Begin nothing new there; what runs may end
+    Drain(HubStop),
+    /// Begin nothing new there, and refuse new jobs for it
+    Ban(HubStop),
+    /// Begin nothing new there; what waits keeps its place
+    Stop(HubStop),
+    /// Go on after drain, ban or stop
+    Start {
+        /// `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`
+        what: String,
+    },
+}
+
+/// Run a hub.
+///
+/// Prints `listening on https://HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). SIGHUP reads the
+/// collaboration in the file of --config again.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct HubServe {
+    /// Where to listen; port 0 takes a free one
+    ///
+    /// Default: all addresses, port 8446.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// The database: sqlite:FILE, or postgres://USER@HOST/NAME for hubs on several machines
+    ///
+    /// Default: hub.db in the state directory.
+    #[arg(long, value_name = "URL")]
+    pub db: Option<String>,
+    /// Allow http:// beside https://
+    #[arg(long)]
+    pub plain: bool,
+    /// Let anybody submit jobs without a key, and see and change those: rw
+    #[arg(long, value_name = "rw")]
+    pub anonymous: Option<Anonymous>,
+    /// Show this certificate to clients that do not know the hub by its key (PEM, the hub's own first)
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+    /// The certificate's private key (PEM); default: it stands in the certificate's file
+    #[arg(long, value_name = "FILE")]
+    pub certificate_key: Option<PathBuf>,
+    /// Ask clients for certificates, and believe those that the authorities in this PEM file vouch for
+    #[arg(long, value_name = "FILE")]
+    pub client_ca: Option<PathBuf>,
+    /// Whose tokens count, and which addresses are served; default: access.toml in the state directory
+    #[arg(long, value_name = "FILE")]
+    pub access: Option<PathBuf>,
+    /// Read options, and what the collaboration consists of, from this TOML file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Hand out, list and revoke keys to a hub.
+///
+/// Without a subcommand it makes a key: the last line on stdout is the key alone. It is written to the hub's database, so the hub need not run.
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct HubGrant {
+    #[command(subcommand)]
+    pub action: Option<HubGrantAction>,
+    /// The hub's database; default: hub.db in the state directory
+    #[arg(long, global = true, value_name = "URL")]
+    pub db: Option<String>,
+    /// What the key allows
+    #[arg(long, value_enum, value_name = "ROLE")]
+    pub role: Option<RoleWord>,
+    /// The community that the key is for; without one, for all of them
+    #[arg(long, value_name = "C", default_value = "")]
+    pub community: String,
+    /// Whose it is: jobs are submitted under this name
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub name: String,
+    /// Let the key end after this time, for example 7d
+    #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
+    pub lasting: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HubGrantAction {
+    /// List grants
+    List,
+    /// Revoke a grant
+    Revoke {
+        /// Its id, as listed
+        id: String,
+    },
+}
+
+/// Roles.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum RoleWord {
+    /// Submit, and see one's own jobs
+    User,
+    /// See and change all jobs, stop and start
+    Operator,
+    /// Describe the collaboration as well
+    Admin,
+}
+
+/// Something that has a name.
+#[derive(Debug, ClapArgs)]
+pub struct NamedThing<F: ClapArgs> {
+    #[command(subcommand)]
+    pub action: NamedAction<F>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum NamedAction<F: ClapArgs> {
+    /// Describe one
+    Add(Named<F>),
+    /// List their names
+    List,
+    /// Show one
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Change what is named, and leave the rest
+    Set(Named<F>),
+    /// Remove one
+    Rm {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Named<F: ClapArgs> {
+    /// Its name: letters, digits, `-`, `_` and `.`
+    pub name: String,
+    #[command(flatten)]
+    pub facts: F,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct SiteFacts {
+    /// What people call it
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct EndpointFacts {
+    /// The site that it is at
+    #[arg(long, value_name = "SITE")]
+    pub site: Option<String>,
+    /// What it is
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub kind: Option<EndpointKindWord>,
+    /// URLs that begin with this are its: lh://HOST/, davs://HOST/PATH, s3://BUCKET/; may be given again
+    #[arg(long = "url", value_name = "URL")]
+    pub urls: Vec<String>,
+    /// Where its API is, for a node whose URL does not say it: https://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub api: Option<String>,
+    /// The fingerprint of a node; the key that the hub has for it says it as well
+    #[arg(long, value_name = "SHA256:…")]
+    pub node: Option<String>,
+    /// Read the key with which the hub orders there from this file: an access key of a node, or a token
+    #[arg(long, value_name = "FILE")]
+    pub endpoint_key_file: Option<PathBuf>,
+    /// A node through which goes what it cannot do by itself
+    #[arg(long, value_name = "ENDPOINT")]
+    pub gateway: Option<String>,
+    /// Transfers from it at once
+    #[arg(long, value_name = "N")]
+    pub out_transfers: Option<u32>,
+    /// Transfers to it at once
+    #[arg(long, value_name = "N")]
+    pub in_transfers: Option<u32>,
+    /// What may be read from it
+    #[arg(long, value_name = "RATE", value_parser = limit)]
+    pub out_limit: Option<BitRate>,
+    /// What may be written to it
+    #[arg(long, value_name = "RATE", value_parser = limit)]
+    pub in_limit: Option<BitRate>,
+}
+
+/// Kinds of endpoints.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum EndpointKindWord {
+    /// A Longhaul node
+    Node,
+    /// A WebDAV server that makes third-party copies
+    Webdav,
+    /// An S3 server
+    S3,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct LinkFacts {
+    /// What it carries in each direction: 10Gbit/s
+    #[arg(long, value_name = "RATE", value_parser = limit)]
+    pub capacity: Option<BitRate>,
+    /// Which part of it the collaboration may use, 0 to 1
+    #[arg(long, value_name = "PART")]
+    pub mark: Option<f64>,
+    /// Traffic of others that is known of
+    #[arg(long, value_name = "RATE", value_parser = limit)]
+    pub others: Option<BitRate>,
+    /// Both directions share the capacity
+    #[arg(long)]
+    pub half_duplex: bool,
+    /// It lies between these two sites: A,B; `*` for any. May be given again
+    #[arg(long, value_name = "A,B")]
+    pub between: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CommunityFacts {
+    /// Its weight among the communities
+    #[arg(long, value_name = "WEIGHT")]
+    pub share: Option<f64>,
+    /// The most it may have everywhere together
+    #[arg(long, value_name = "RATE", value_parser = limit)]
+    pub cap: Option<BitRate>,
+    /// An activity of it and its weight: production=4; may be given again
+    #[arg(long, value_name = "NAME=WEIGHT")]
+    pub activity: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct HubStop {
+    /// `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`
+    pub what: String,
+    /// For whoever asks why nothing moves
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}
+
+/// Submit a job to a hub: it waits there for its turn, and nodes move it.
+///
+/// The last line on stdout is the job's id alone. Sent again with the same --id it is the same job.
+#[derive(Debug, ClapArgs)]
+pub struct Submit {
+    #[command(flatten)]
+    pub at: HubAt,
+    /// What to copy, and where to: S T; every further T gets a copy too
+    ///
+    /// lh://HOST/EXPORT/PATH, https://…, davs://… or s3://BUCKET/KEY.
+    #[arg(value_name = "S T", required_unless_present = "files_from")]
+    pub places: Vec<String>,
+    /// Files from this list, one per line: SOURCE TARGET [BYTES [ALGORITHM:VALUE]]; `-` for stdin
+    #[arg(long, value_name = "FILE", conflicts_with = "places")]
+    pub files_from: Option<PathBuf>,
+    /// Sources may be directories
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// Replace a target that differs
+    #[arg(long)]
+    pub overwrite: bool,
+    /// 1 to 5
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub priority: Option<u8>,
+    /// The activity that it is for
+    #[arg(long, value_name = "A")]
+    pub activity: Option<String>,
+    /// The community that it is for
+    #[arg(long, value_name = "C")]
+    pub community: Option<String>,
+    /// By when it is to be there: 2026-12-24T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+    /// The job's id (a UUID): the same order sent twice is one job
+    #[arg(long, value_name = "UUID")]
+    pub id: Option<model::id::Uuid>,
+    /// Wait until it has ended, and exit as `longhaul cp` would have
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// The queue of a hub: what waits, why, and what moves.
+#[derive(Debug, ClapArgs)]
+pub struct Queue {
+    #[command(flatten)]
+    pub at: HubAt,
+    #[command(subcommand)]
+    pub action: QueueAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum QueueAction {
+    /// List jobs, newest first
+    List {
+        /// Those that have ended as well
+        #[arg(long)]
+        all: bool,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+    /// Show a job and its files; without an id, the queues and the shares of what they share
+    Show {
+        /// The job's id
+        id: Option<String>,
+    },
+    /// Say why the files of a job that wait do not move
+    Why {
+        /// The job's id
+        id: String,
+    },
+    /// Change a job
+    Set {
+        /// The job's id
+        id: String,
+        /// The new priority, 1 to 5
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+        priority: u8,
+    },
+    /// End a job; what has arrived stays
+    Cancel {
+        /// The job's id
+        id: String,
+    },
+}

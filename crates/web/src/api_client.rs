@@ -1,0 +1,196 @@
+//! Questions in JSON to an API of ours, and answers: the part that clients of nodes and of hubs have in common.
+//!
+//! A request that is answered by a problem (RFC 9457) is an error with that problem: its fault and its reason are the server's own words. Every
+//! request has a connection of its own: what is asked once in a while needs no pool, and a server that restarted is found again.
+
+use model::v1::node::Problem;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::client::ClientError;
+use crate::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
+
+/// Bytes of an answer: a page of 10,000 transfers is some 7 MB, and names may be long.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Why there is no answer, or not the one that was wanted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApiError {
+    /// The server says no.
+    #[error("the {server} refuses ({}): {}", .problem.status, .problem.reason)]
+    Refused {
+        /// What it is: `node` or `hub`.
+        server: &'static str,
+        /// Its words.
+        problem: Problem,
+    },
+    /// Something answers, and not with what the API says.
+    #[error("what answered does not speak the API of a {server}: {why}")]
+    Protocol {
+        /// What it should be.
+        server: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// Nobody can be asked.
+    #[error(transparent)]
+    Line(#[from] ClientError),
+}
+
+/// Asks one server.
+#[derive(Clone)]
+pub struct ApiClient {
+    server: &'static str,
+    dialer: Dialer,
+    origin: HttpUrl,
+    headers: Headers,
+}
+
+impl ApiClient {
+    /// The API of a server at `https://HOST:PORT/`, which is a `node` or a `hub`; `authorization` is the value of that field, `Bearer …`.
+    pub fn new(server: &'static str, dialer: Dialer, origin: HttpUrl, authorization: Option<&str>) -> ApiClient {
+        let mut headers = Headers::new();
+        if let Some(value) = authorization {
+            headers.add("Authorization", value);
+        }
+        ApiClient { server, dialer, origin, headers }
+    }
+
+    /// Asks, and reads the answer.
+    ///
+    /// # Errors
+    /// The server cannot be reached, refuses, or does not speak its API.
+    pub fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, ApiError> {
+        Ok(self.ask(&Method::Get, target, None::<&()>)?.1)
+    }
+
+    /// Asks with a body, and reads the status and the answer.
+    ///
+    /// # Errors
+    /// The server cannot be reached, refuses, or does not speak its API.
+    pub fn ask<T: DeserializeOwned>(
+        &self,
+        method: &Method,
+        target: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<(u16, T), ApiError> {
+        let body = body.map(serde_json::to_vec).transpose().map_err(|e| self.protocol(e.to_string()))?;
+        let mut headers = self.headers.clone();
+        if let Some(body) = &body {
+            headers.add("Content-Type", "application/json");
+            headers.add("Content-Length", body.len().to_string());
+        }
+        let mut client = Client::new(&self.dialer, &self.origin)?;
+        client.send(method, target, &headers)?;
+        client.write(&body.unwrap_or_default())?;
+        let (response, mut body) = client.answer(method)?;
+        let said = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
+        match response.status {
+            200..=299 => {
+                let read = serde_json::from_slice(&said).map_err(|e| self.protocol(e.to_string()))?;
+                Ok((response.status, read))
+            }
+            _ => Err(self.refused(&response, &said)),
+        }
+    }
+
+    /// Asks for a stream of events, from behind one that was heard before.
+    ///
+    /// # Errors
+    /// The server cannot be reached, refuses, or does not speak its API.
+    pub fn listen(&self, target: &str, last: Option<&str>) -> Result<EventStream, ApiError> {
+        let mut headers = self.headers.clone().with("Accept", "text/event-stream");
+        if let Some(last) = last {
+            headers.add("Last-Event-ID", last);
+        }
+        let mut client = Client::new(&self.dialer, &self.origin)?;
+        client.send(&Method::Get, target, &headers)?;
+        let (response, mut body) = client.answer(&Method::Get)?;
+        match response.status {
+            200 | 204 => Ok(EventStream { server: self.server, client, body, unread: Vec::new() }),
+            _ => {
+                let said = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
+                Err(self.refused(&response, &said))
+            }
+        }
+    }
+
+    fn protocol(&self, why: String) -> ApiError {
+        ApiError::Protocol { server: self.server, why }
+    }
+
+    fn refused(&self, response: &Response, said: &[u8]) -> ApiError {
+        match serde_json::from_slice(said) {
+            Ok(problem) => ApiError::Refused { server: self.server, problem },
+            Err(_) => self.protocol(format!("status {} without a problem", response.status)),
+        }
+    }
+}
+
+/// Bytes of an event: one transfer.
+const EVENT_BYTES_MAX: usize = 4 << 20;
+
+/// A server-sent event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentEvent {
+    /// What `Last-Event-ID` is to say.
+    pub id: String,
+    /// Its name.
+    pub event: String,
+    /// What it says.
+    pub data: String,
+}
+
+/// Events as they come.
+pub struct EventStream {
+    server: &'static str,
+    client: Client,
+    body: Body,
+    unread: Vec<u8>,
+}
+
+impl EventStream {
+    /// The next event; none where the server has no more to say.
+    ///
+    /// # Errors
+    /// The connection breaks, or an event has no end.
+    pub fn next_event(&mut self) -> Result<Option<SentEvent>, ApiError> {
+        loop {
+            if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
+                let block: Vec<u8> = self.unread.drain(..end + 2).collect();
+                if let Some(event) = read_event(&String::from_utf8_lossy(&block)) {
+                    return Ok(Some(event));
+                }
+                continue;
+            }
+            if self.unread.len() > EVENT_BYTES_MAX {
+                return Err(ApiError::Protocol { server: self.server, why: "an event without an end".into() });
+            }
+            let mut piece = [0; 16 << 10];
+            match self.client.read(&mut self.body, &mut piece)? {
+                0 => return Ok(None),
+                got => self.unread.extend_from_slice(&piece[..got]),
+            }
+        }
+    }
+}
+
+/// A block of the stream; none where it is a comment.
+fn read_event(block: &str) -> Option<SentEvent> {
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    let (event, data) = (field("event")?.to_owned(), field("data")?.to_owned());
+    Some(SentEvent { id: field("id").unwrap_or_default().to_owned(), event, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_told_from_comments() {
+        assert_eq!(read_event(": still here\n\n"), None);
+        let event = SentEvent { id: "7".into(), event: "transfer".into(), data: "{}".into() };
+        assert_eq!(read_event("id: 7\nevent: transfer\ndata: {}\n\n"), Some(event));
+    }
+}
