@@ -106,7 +106,9 @@ async fn answer(hub: Arc<HubState>, request: axum::extract::Request) -> Response
 fn route(method: &str, path: &str) -> Result<(Handler, String), Refused> {
     match web::routes::find(table::ROUTES, method, path.trim_start_matches('/')) {
         Ok((route, id)) => Ok((route.handler, id.unwrap_or_default().to_owned())),
-        Err(Unrouted::Path) => Err(Refused::new(404, format!("there is no {path} here; GET /api/v1 lists what there is"))),
+        Err(Unrouted::Path) => {
+            Err(Refused::new(404, format!("there is no {path} here; GET /api/v1 lists what there is")))
+        }
         Err(Unrouted::Method(methods)) => {
             let allowed = methods.join(", ");
             Err(Refused::new(405, format!("{method} is no method of {path}: {allowed}")).with("Allow", allowed))
@@ -122,7 +124,8 @@ async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answ
     let member = match handler.role {
         None => Member::user("", ""),
         Some(role) => {
-            let member = hub.credentials.member(&principal).await.map_err(|refusal| unauthenticated(&principal, refusal))?;
+            let member =
+                hub.credentials.member(&principal).await.map_err(|refusal| unauthenticated(&principal, refusal))?;
             member.require(role)?;
             member
         }
@@ -145,7 +148,8 @@ fn unauthenticated(principal: &Principal, refusal: Refusal) -> Refused {
 
 /// An answer in JSON.
 pub(crate) fn json(status: u16, value: &impl Serialize) -> Answered {
-    let text = serde_json::to_vec(value).map_err(|error| Refused::new(500, format!("the answer cannot be written: {error}")))?;
+    let text = serde_json::to_vec(value)
+        .map_err(|error| Refused::new(500, format!("the answer cannot be written: {error}")))?;
     Ok(with_body(status, JSON, text))
 }
 

@@ -140,7 +140,8 @@ impl Carriers {
                 Err(Error::Line(error)) => {
                     silent += LOOK_EVERY;
                     if silent > SILENT_MAX {
-                        let reason = format!("{} has not answered for {} s: {error}", claim.carrier, SILENT_MAX.as_secs());
+                        let reason =
+                            format!("{} has not answered for {} s: {error}", claim.carrier, SILENT_MAX.as_secs());
                         return Finished::Unreachable { reason };
                     }
                     tokio::time::sleep(LOOK_EVERY * 4).await;
@@ -171,8 +172,7 @@ impl Carriers {
             Trust::Authorities(_) => b"http/1.1".to_vec(),
         };
         let (tls, _) = client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?;
-        let dialer =
-            Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE };
+        let dialer = Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE };
         let bearer = endpoint.key.as_ref().map(|key| format!("Bearer {key}"));
         Ok(Api::new(dialer, origin, bearer.as_deref()))
     }
@@ -203,7 +203,9 @@ where
 {
     let api = api.clone();
     let asked = tokio::task::spawn_blocking(move || question(&api)).await;
-    asked.unwrap_or_else(|error| Err(Error::Protocol { server: "node", why: format!("the question broke off: {error}") }))
+    asked.unwrap_or_else(|error| {
+        Err(Error::Protocol { server: "node", why: format!("the question broke off: {error}") })
+    })
 }
 
 fn bits(rate: f64) -> u64 {
@@ -222,10 +224,15 @@ fn differs(now: f64, wanted: f64) -> bool {
 /// The order of a claim for the node that carries it.
 fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String> {
     let file = claim.files.first().ok_or("a transfer without files")?;
-    let (source, target) = (place(topology, &claim.carrier, &file.source), place(topology, &claim.carrier, &file.target));
+    let (source, target) =
+        (place(topology, &claim.carrier, &file.source), place(topology, &claim.carrier, &file.target));
     // One end is here. Where both are, the target is written as a place on another node would be.
     let target = if source.is_some() && target.is_some() { None } else { target };
-    let mut order = Order::new(claim.id, source.unwrap_or_else(|| file.source.clone()), target.unwrap_or_else(|| file.target.clone()));
+    let mut order = Order::new(
+        claim.id,
+        source.unwrap_or_else(|| file.source.clone()),
+        target.unwrap_or_else(|| file.target.clone()),
+    );
     let said = options(&file.options);
     order.options = Options {
         recursive: said.recursive,
@@ -238,7 +245,8 @@ fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String
     order.limit_bit_s = bits(limit);
     order.retry_for_s = Some(120);
     let far = if order.source[0].starts_with('/') { &file.target } else { &file.source };
-    let described = topology.endpoint(far).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
+    let described =
+        topology.endpoint(far).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
     order.node = fingerprint(&described)?.map(|node| node.to_string());
     order.credentials = described.key.map(|key| match key.parse::<AccessKey>() {
         Ok(_) => Credentials { key: Some(key), ..Credentials::default() },

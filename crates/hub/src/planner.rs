@@ -132,9 +132,12 @@ fn snapshot(look: &Look<'_>, blocked: &[Option<Constraint>], rates: &[Option<Rat
     for (at, queue) in look.queues.iter().enumerate() {
         let used = used(look, queue.id);
         let decision = match (&blocked[at], rates[at]) {
-            (Some(constraint), rate) => {
-                Decision { rate: rate.map_or(0.0, |rate| rate.rate), used, constraint: constraint.clone(), held_by: Vec::new() }
-            }
+            (Some(constraint), rate) => Decision {
+                rate: rate.map_or(0.0, |rate| rate.rate),
+                used,
+                constraint: constraint.clone(),
+                held_by: Vec::new(),
+            },
             (None, Some(Rate { rate, binding: Binding::Resource(resource) })) => {
                 let (constraint, held_by) = bound(look, queue, rates, resource, rate);
                 Decision { rate, used, constraint, held_by }
@@ -214,12 +217,7 @@ fn limits(look: &Look<'_>, rates: &[Option<Rate>]) -> HashMap<i64, f64> {
 }
 
 /// Which queues begin a transfer: the one with the fewest for its weight comes first, as long as both endpoints have room.
-fn begin(
-    look: &Look<'_>,
-    blocked: &[Option<Constraint>],
-    rates: &[Option<Rate>],
-    snapshot: &mut Snapshot,
-) -> Vec<i64> {
+fn begin(look: &Look<'_>, blocked: &[Option<Constraint>], rates: &[Option<Rate>], snapshot: &mut Snapshot) -> Vec<i64> {
     let mut outgoing: HashMap<&str, u32> = HashMap::new();
     let mut incoming: HashMap<&str, u32> = HashMap::new();
     let mut own: HashMap<i64, u32> = HashMap::new();
@@ -229,7 +227,8 @@ fn begin(
         *own.entry(transfer.queue).or_default() += 1;
     }
     let mut waiting: Vec<(usize, i64)> = look.queues.iter().enumerate().map(|(at, queue)| (at, queue.queued)).collect();
-    waiting.retain(|(at, queued)| *queued > 0 && blocked[*at].is_none() && rates[*at].is_some_and(|rate| rate.rate > 0.0));
+    waiting
+        .retain(|(at, queued)| *queued > 0 && blocked[*at].is_none() && rates[*at].is_some_and(|rate| rate.rate > 0.0));
     let mut begin = Vec::new();
     while !waiting.is_empty() {
         let turn = |(at, _): &(usize, i64)| {
@@ -328,8 +327,7 @@ mod tests {
 
     fn decide(topology: &Topology, queues: &[Queue], running: &[Running], broken: &HashMap<String, String>) -> Plan {
         let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
-        let look =
-            Look { at: 1, topology, usable: &usable, queues, waited: &HashMap::new(), running, broken };
+        let look = Look { at: 1, topology, usable: &usable, queues, waited: &HashMap::new(), running, broken };
         plan(&look)
     }
 
@@ -376,7 +374,8 @@ mod tests {
 
     #[test]
     fn where_nothing_bounds_there_is_no_limit() {
-        let queues = [Queue { key: QueueKey { source: "b".into(), ..queue(1, "c", "x", 1).key }, ..queue(1, "c", "x", 1) }];
+        let queues =
+            [Queue { key: QueueKey { source: "b".into(), ..queue(1, "c", "x", 1).key }, ..queue(1, "c", "x", 1) }];
         let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &HashMap::new());
         assert_eq!(plan.limits[&7], f64::INFINITY);
         assert_eq!(plan.begin, [1]);

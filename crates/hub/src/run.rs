@@ -99,11 +99,32 @@ impl Stopper {
     }
 }
 
-/// Runs a hub until it is stopped; `ready` is told where it listens.
+/// A hub that runs.
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    hub: Arc<HubState>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Running {
+    /// Replaces everything that is described.
+    ///
+    /// # Errors
+    /// It is not consistent: nothing has changed.
+    pub fn describe(&self, collaboration: Collaboration) -> Result<(), Refusal> {
+        self.runtime.block_on(self.hub.describe(|all| {
+            *all = collaboration;
+            Ok(())
+        }))
+    }
+}
+
+/// Runs a hub until it is stopped; `ready` is given it as soon as it listens.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(SocketAddr)) -> Result<(), HubError> {
+pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(Running)) -> Result<(), HubError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("hub").build()?;
     runtime.block_on(run_async(config, stopped.0, ready))
 }
@@ -111,7 +132,7 @@ pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(SocketAddr)) 
 async fn run_async(
     config: HubConfig,
     stopped: watch::Receiver<bool>,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(Running),
 ) -> Result<(), HubError> {
     let tls = settings(&config.identity, config.certificate.as_ref(), config.client_authorities.clone())?;
     let (database, writer_end) = Database::open(&config.database).await?;
@@ -127,7 +148,7 @@ async fn run_async(
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
     let scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
     let transport = Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), client_name, plain: config.plain };
-    ready(address);
+    ready(Running { address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
     serve(listener, Arc::new(transport), api::router(&hub), stopped).await;
     let _ = scheduling.await;
     drop(hub);

@@ -26,8 +26,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// Attempts of a file after the first, unless its job says otherwise.
 const RETRIES: i64 = 3;
 /// The pause before a second attempt, and the longest.
-const BACKOFF: Backoff =
-    Backoff { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
 
 /// A transfer that is carried.
 struct Carried {
@@ -90,7 +89,9 @@ impl Scheduler {
         for claim in self.hub.database.unended().await? {
             match queues.get(&claim.queue) {
                 Some(queue) if !claim.files.is_empty() => self.carry(claim, queue),
-                _ => self.end(Ended { transfer: claim.number, now: time::now(), files: Vec::new(), is_over: true }).await,
+                _ => {
+                    self.end(Ended { transfer: claim.number, now: time::now(), files: Vec::new(), is_over: true }).await
+                }
             }
         }
         Ok(())

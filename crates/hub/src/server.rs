@@ -101,7 +101,8 @@ async fn connection(
 async fn refuse_clear_text(mut socket: TcpStream) -> io::Result<()> {
     use tokio::io::AsyncWriteExt;
     let text = "this hub speaks TLS: write https://, or start it with --plain\n";
-    let answer = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len());
+    let answer =
+        format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len());
     socket.write_all(answer.as_bytes()).await?;
     socket.shutdown().await
 }
@@ -115,7 +116,11 @@ async fn requests(
     let service = WithConnection { router, about };
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(limits::STREAMS_MAX).keep_alive_interval(Some(PATIENCE));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits::STREAMS_MAX)
+        .keep_alive_interval(Some(PATIENCE));
     let connection = builder.serve_connection(TokioIo::new(socket), TowerToHyperService::new(service));
     tokio::pin!(connection);
     tokio::select! {

@@ -62,11 +62,15 @@ impl HubState {
     ///
     /// # Errors
     /// The change is refused, or leads to what is not consistent: nothing has changed.
-    pub async fn describe(&self, change: impl FnOnce(&mut Collaboration) -> Result<(), Refusal>) -> Result<(), Refusal> {
+    pub async fn describe(
+        &self,
+        change: impl FnOnce(&mut Collaboration) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let _one = self.describing.lock().await;
         let mut described = self.topology.load().described.clone();
         change(&mut described)?;
-        let topology = Topology::new(described.clone()).map_err(|error| Refusal::new(Fault::Config, error.to_string()))?;
+        let topology =
+            Topology::new(described.clone()).map_err(|error| Refusal::new(Fault::Config, error.to_string()))?;
         self.database.describe(described).await.map_err(unavailable)?;
         self.topology.store(Arc::new(topology));
         self.wake.notify_one();

@@ -4,8 +4,8 @@
 //! given a dialer).
 
 use model::v1::hub::{
-    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site, Stopped,
-    WhoAmI, Why,
+    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site,
+    Stopped, WhoAmI, Why,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

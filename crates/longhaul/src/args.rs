@@ -5,6 +5,7 @@
 mod bound;
 mod copy;
 mod help;
+mod hub;
 mod lab;
 mod probe;
 mod report;
@@ -24,6 +25,10 @@ use crate::copy_defaults::limit;
 
 pub use bound::{Bound, Measure};
 pub use copy::Cp;
+pub use hub::{
+    CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubAt, HubGrant, HubGrantAction, HubServe,
+    HubStop, LinkFacts, Named, NamedAction, Queue, QueueAction, RoleWord, SiteFacts, Submit,
+};
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
@@ -93,6 +98,12 @@ pub enum Command {
     Serve(Serve),
     /// Hand out, list and revoke access keys
     Grant(Grant),
+    /// Run a hub, describe a collaboration, hand out keys to it
+    Hub(Hub),
+    /// Submit a job to a hub
+    Submit(Submit),
+    /// The queue of a hub: what waits, why, and what moves
+    Queue(Queue),
     /// A wide-area network on this machine, to try things on
     Lab(Lab),
     /// List a directory, or a node's exports

@@ -175,6 +175,16 @@ impl Settings {
         }
     }
 
+    /// The access keys at hand.
+    pub fn keys(&self) -> &[AccessKey] {
+        &self.keys
+    }
+
+    /// Whom `--cacert` names.
+    pub fn given_authorities(&self) -> Option<&Arc<RootCertStore>> {
+        self.authorities.as_ref()
+    }
+
     /// Where the state lies, whether it is there or not.
     ///
     /// # Errors
@@ -234,7 +244,8 @@ impl Settings {
         Ok(session)
     }
 
-    fn known_nodes(&self) -> Option<KnownNodes> {
+    /// Nodes and hubs met before; none where there is no place for the state.
+    pub fn known_nodes(&self) -> Option<KnownNodes> {
         self.state.as_deref().map(KnownNodes::new)
     }
 

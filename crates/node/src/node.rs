@@ -178,7 +178,8 @@ fn rooms(server: &Server<Port>) -> Rooms {
 fn tls_settings(identity: &NodeIdentity, web: &WebConfig) -> Result<TlsSettings, rustls::Error> {
     let provider = identity::provider();
     let own = Certificate { chain: identity.chain.clone(), key: identity.key.clone_key() };
-    let authorities = web.client_authorities.clone().map(|roots| ClientAuthorities { roots, name: authn::certificate_name::name_of });
+    let authorities =
+        web.client_authorities.clone().map(|roots| ClientAuthorities { roots, name: authn::certificate_name::name_of });
     let site = web.certificate.as_deref().unwrap_or(&own);
     let is_named = |name: &[u8]| Version::from_alpn(name).is_some();
     TlsSettings::new(&provider, site, authorities.as_ref())?.with_http_by_name(&provider, HTTP_BY_KEY_ALPN, &own).map(

@@ -45,7 +45,10 @@ mod tests {
     #[test]
     fn errors_name_the_place_and_no_value() {
         for (body, said) in [
-            (r#"{"files": [1, "s3cret"]}"#, "an order does not read: files[1] is of another kind than it must be, at line 1, column 22"),
+            (
+                r#"{"files": [1, "s3cret"]}"#,
+                "an order does not read: files[1] is of another kind than it must be, at line 1, column 22",
+            ),
             (r#"{"file": []}"#, "an order does not read: unknown field `file`, expected `files` at line 1, column 7"),
             (r#"{"files": [1]"#, "an order does not read: no JSON at line 1, column 13"),
             (r#"{"files": []} x"#, "an order does not read: no JSON at line 1, column 15"),

@@ -148,7 +148,8 @@ fn place_of<'a>(all: &'a mut Collaboration, what: &str) -> Result<&'a mut Option
         "link" => all.links.get_mut(name).map(|it| &mut it.stopped),
         "community" => all.communities.get_mut(name).map(|it| &mut it.stopped),
         _ => {
-            let reason = format!("{what:?} cannot be stopped: all, site:NAME, endpoint:NAME, link:NAME or community:NAME");
+            let reason =
+                format!("{what:?} cannot be stopped: all, site:NAME, endpoint:NAME, link:NAME or community:NAME");
             return Err(Refusal::new(Fault::Config, reason));
         }
     };

@@ -2,8 +2,8 @@
 //! was committed; a test holds the two together.
 
 use model::v1::hub::{
-    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Offer, Queues, Shares, Site,
-    Stopped, WhoAmI, Why,
+    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Offer, Queues, Shares,
+    Site, Stopped, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -86,7 +86,10 @@ mod tests {
             std::fs::write(path, &text).unwrap();
         }
         let committed = std::fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(committed, text, "LONGHAUL_WRITE_OPENAPI=1 cargo test -p hub --lib the_committed_document writes it anew");
+        assert_eq!(
+            committed, text,
+            "LONGHAUL_WRITE_OPENAPI=1 cargo test -p hub --lib the_committed_document writes it anew"
+        );
     }
 
     #[test]

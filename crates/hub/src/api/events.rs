@@ -37,13 +37,15 @@ pub(super) async fn of_one(request: ApiRequest) -> Answered {
 
 async fn listen(request: ApiRequest, job: Option<String>) -> Answered {
     let last = request.headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let last = last.map(|id| id.trim().parse::<i64>().map_err(|_| Refused::new(400, "Last-Event-ID is none of this hub's")));
+    let last =
+        last.map(|id| id.trim().parse::<i64>().map_err(|_| Refused::new(400, "Last-Event-ID is none of this hub's")));
     let from = match (last.transpose()?, &job) {
         (Some(last), _) => last,
         (None, Some(_)) => 0,
         (None, None) => events::last(&request.hub.database.pool).await.map_err(unavailable)?,
     };
-    let full = || Refused::new(503, "as many streams of events are open as can be; ask again later").with("Retry-After", "30");
+    let full =
+        || Refused::new(503, "as many streams of events are open as can be; ask again later").with("Retry-After", "30");
     request.hub.event_streams.try_acquire().map_err(|_| full())?.forget();
     let (sender, receiver) = mpsc::channel(16);
     tokio::spawn(async move {

@@ -65,7 +65,11 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         summary: "Submits a job; the same order twice is one job",
         query: &[],
         body: Some("JobOrder"),
-        answers: &[Answer::json(201, "it is queued", "Job"), Answer::json(200, "it was there before", "Job"), Answer::problem(409, "the id is another job's, or the deadline cannot be promised")],
+        answers: &[
+            Answer::json(201, "it is queued", "Job"),
+            Answer::json(200, "it was there before", "Job"),
+            Answer::problem(409, "the id is another job's, or the deadline cannot be promised"),
+        ],
         handler: handler!(Some(Role::User), jobs::submit),
     },
     Route {
@@ -73,7 +77,13 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         path: "/api/v1/jobs",
         name: "list_jobs",
         summary: "A page of jobs, newest first",
-        query: &[("state", "`unended`, or `all`"), ("owner", "only those of this owner"), ("community", "only those of this community"), ("before", "the `next` of the page before"), ("limit", "how many")],
+        query: &[
+            ("state", "`unended`, or `all`"),
+            ("owner", "only those of this owner"),
+            ("community", "only those of this community"),
+            ("before", "the `next` of the page before"),
+            ("limit", "how many"),
+        ],
         body: None,
         answers: &[Answer::json(200, "a page", "Jobs")],
         handler: handler!(Some(Role::User), jobs::list),
@@ -95,7 +105,11 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         summary: "Changes it",
         query: &[],
         body: Some("JobChange"),
-        answers: &[Answer::json(200, "as it is now", "Job"), Answer::json(202, "it is ending", "Job"), Answer::problem(409, "it has ended")],
+        answers: &[
+            Answer::json(200, "as it is now", "Job"),
+            Answer::json(202, "it is ending", "Job"),
+            Answer::problem(409, "it has ended"),
+        ],
         handler: handler!(Some(Role::User), jobs::change),
     },
     Route {
@@ -333,7 +347,8 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
 /// GET /api/v1.
 async fn index(_: ApiRequest) -> Answered {
     static INDEX: LazyLock<Value> = LazyLock::new(|| {
-        let question = |route: &Route<Handler>| json!({"method": route.method, "path": route.path, "summary": route.summary});
+        let question =
+            |route: &Route<Handler>| json!({"method": route.method, "path": route.path, "summary": route.summary});
         json!({
             "software": concat!("longhaul/", env!("CARGO_PKG_VERSION")),
             "document": "/api/v1/openapi.json",

@@ -97,7 +97,8 @@ impl Database {
     /// # Errors
     /// The database cannot be read.
     pub async fn bytes_before(&self, queue: i64, file: i64) -> Result<i64> {
-        let sql = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM files WHERE queue = $1 AND state = 0 AND id < $2";
+        let sql =
+            "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM files WHERE queue = $1 AND state = 0 AND id < $2";
         Ok(sqlx::query(sql).bind(queue).bind(file).fetch_one(&self.pool).await?.try_get(0)?)
     }
 }

@@ -28,11 +28,17 @@ use crate::reins::{self, Stable};
 #[cfg(test)]
 pub(super) use self::asked::File;
 pub use self::asked::{KEYS, state_named};
+pub(super) use self::web::certificate;
 
 /// Addresses to try, in order. All addresses of both families by default; IPv4 alone where there is no IPv6.
 fn addresses(listen: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
+    addresses_at(listen, DEFAULT_PORT)
+}
+
+/// The same for a service with another port.
+pub(super) fn addresses_at(listen: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     let Some(text) = listen else {
-        return Ok(vec![([0u16; 8], DEFAULT_PORT).into(), ([0u8; 4], DEFAULT_PORT).into()]);
+        return Ok(vec![([0u16; 8], port).into(), ([0u8; 4], port).into()]);
     };
     if text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Failure::usage(format!(
@@ -41,9 +47,9 @@ fn addresses(listen: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     }
     let unbracketed_v6 = text.parse::<std::net::Ipv6Addr>().is_ok();
     let with_port = match text.rsplit_once(':') {
-        _ if unbracketed_v6 => format!("[{text}]:{DEFAULT_PORT}"),
-        Some((_, port)) if !port.is_empty() && !text.ends_with(']') => text.to_owned(),
-        _ => format!("{text}:{DEFAULT_PORT}"),
+        _ if unbracketed_v6 => format!("[{text}]:{port}"),
+        Some((_, said)) if !said.is_empty() && !text.ends_with(']') => text.to_owned(),
+        _ => format!("{text}:{port}"),
     };
     let resolved = with_port.to_socket_addrs();
     let list = resolved.map_err(|e| Failure::usage(format!("--listen {text}: {e} (write HOST:PORT or [v6]:PORT)")))?;
@@ -117,7 +123,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
 }
 
 /// The access log goes to stderr: text for people, one JSON object per line with --json.
-fn log(printer: &Printer) {
+pub(super) fn log(printer: &Printer) {
     let builder = tracing_subscriber::fmt().with_writer(LogLines::writer(printer.is_json()));
     let builder = builder.with_max_level(if printer.is_chatty() || printer.is_json() {
         tracing::Level::INFO

@@ -25,7 +25,15 @@ pub struct Typed {
     pub allow_origin: Vec<String>,
 }
 
-fn certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<Certificate, Failure> {
+/// The certificate that was typed, if one was.
+pub fn certificate(file: Option<&PathBuf>, key_file: Option<&PathBuf>) -> Result<Option<Certificate>, Failure> {
+    if file.is_none() && key_file.is_some() {
+        return Err(Failure::usage("--certificate-key goes with --certificate"));
+    }
+    file.map(|file| read_certificate(file, key_file)).transpose()
+}
+
+fn read_certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<Certificate, Failure> {
     let fail = |file: &Path, why: String| Failure::usage(format!("cannot use {}: {why}", file.display()));
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = read.map_err(|e| fail(file, format!("{e} (--certificate takes PEM)")))?;
@@ -54,10 +62,7 @@ fn collector(text: &str) -> Result<SocketAddr, Failure> {
 
 /// What the door is given.
 pub fn config(typed: &Typed) -> Result<WebConfig, Failure> {
-    if typed.certificate.is_none() && typed.certificate_key.is_some() {
-        return Err(Failure::usage("--certificate-key goes with --certificate"));
-    }
-    let certificate = typed.certificate.as_ref().map(|file| certificate(file, typed.certificate_key.as_ref()));
+    let certificate = certificate(typed.certificate.as_ref(), typed.certificate_key.as_ref())?;
     let client_authorities = typed.client_ca.as_ref().map(|file| read_authorities(file, "--client-ca")).transpose()?;
     let authorities = match &typed.cacert {
         Some(file) => read_authorities(file, "--cacert")?,
@@ -68,7 +73,7 @@ pub fn config(typed: &Typed) -> Result<WebConfig, Failure> {
         return Err(Failure::usage(format!("--access {file}: there is no such file")));
     }
     Ok(WebConfig {
-        certificate: certificate.transpose()?.map(Arc::new),
+        certificate: certificate.map(Arc::new),
         client_authorities,
         authorities: Some(authorities),
         access: typed.access.clone(),

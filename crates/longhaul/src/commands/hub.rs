@@ -1,0 +1,61 @@
+//! `longhaul hub`: runs a hub, describes a collaboration, hands out keys.
+
+mod described;
+mod grant;
+mod serve;
+
+use model::Exit;
+use model::v1::hub::{Collaboration, Stopped};
+
+use self::described::{community, endpoint, link, site};
+use crate::args::{Common, Hub, HubAction, HubStop};
+use crate::failure::Failure;
+use crate::hub_client::{api, failure};
+use crate::printer::Printer;
+use crate::settings::Settings;
+use crate::toml_file;
+
+/// Runs the command.
+pub fn run(hub: Hub, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let at = hub.at;
+    match hub.action {
+        HubAction::Serve(asked) => return serve::run(asked, common, settings, printer),
+        HubAction::Grant(asked) => return grant::run(asked, settings, printer),
+        HubAction::Show => show(&api(&at, settings)?.collaboration().map_err(failure)?, printer)?,
+        HubAction::Apply { file } => {
+            let wanted: Collaboration = toml_file::read(&file)?;
+            show(&api(&at, settings)?.describe(&wanted).map_err(failure)?, printer)?;
+        }
+        HubAction::Site(thing) => site(thing.action, &api(&at, settings)?, printer)?,
+        HubAction::Endpoint(thing) => endpoint(thing.action, &api(&at, settings)?, printer)?,
+        HubAction::Link(thing) => link(thing.action, &api(&at, settings)?, printer)?,
+        HubAction::Community(thing) => community(thing.action, &api(&at, settings)?, printer)?,
+        HubAction::Drain(stop) => stopped(&at, settings, stop, |it| it.drain = true)?,
+        HubAction::Ban(stop) => stopped(&at, settings, stop, |it| it.refuse = true)?,
+        HubAction::Stop(stop) => stopped(&at, settings, stop, |_| {})?,
+        HubAction::Start { what } => drop(api(&at, settings)?.start(&what).map_err(failure)?),
+    }
+    Ok(Exit::Done)
+}
+
+fn stopped(
+    at: &crate::args::HubAt,
+    settings: &Settings,
+    stop: HubStop,
+    how: impl Fn(&mut Stopped),
+) -> Result<(), Failure> {
+    let mut stopped = Stopped { reason: stop.reason, ..Stopped::default() };
+    how(&mut stopped);
+    api(at, settings)?.stop(&stop.what, &stopped).map(drop).map_err(failure)
+}
+
+/// What is described, as TOML, or as JSON.
+fn show(all: &impl serde::Serialize, printer: &Printer) -> Result<(), Failure> {
+    if printer.is_json() {
+        printer.object(all);
+        return Ok(());
+    }
+    let text = toml::to_string(all).map_err(|error| Failure::local(error.to_string()))?;
+    printer.line(text.trim_end());
+    Ok(())
+}

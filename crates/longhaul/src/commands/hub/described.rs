@@ -1,0 +1,135 @@
+//! `longhaul hub site|endpoint|link|community`: one thing that has a name.
+
+use hubapi::{Api, Described};
+use model::fault::{Exit, Fault};
+use model::v1::hub::{Activity, Collaboration, Community, Endpoint, EndpointKind, Link, Route, Site};
+
+use super::show;
+use crate::args::{CommunityFacts, EndpointFacts, EndpointKindWord, LinkFacts, Named, NamedAction, SiteFacts};
+use crate::failure::Failure;
+use crate::hub_client::failure;
+use crate::printer::Printer;
+
+/// What is common to all kinds: `list`, `show` and `rm`. What is to be added or set is given back.
+fn common<T: Described, F: clap::Args>(
+    action: NamedAction<F>,
+    names: impl Fn(&Collaboration) -> Vec<String>,
+    api: &Api,
+    printer: &Printer,
+) -> Result<Option<(Named<F>, Option<T>)>, Failure> {
+    match action {
+        NamedAction::List => {
+            let all = api.collaboration().map_err(failure)?;
+            names(&all).iter().for_each(|name| printer.line(name));
+        }
+        NamedAction::Show { name } => show(&api.described::<T>(&name).map_err(failure)?, printer)?,
+        NamedAction::Rm { name } => drop(api.remove::<T>(&name).map_err(failure)?),
+        NamedAction::Add(named) => {
+            let known = names(&api.collaboration().map_err(failure)?);
+            if known.contains(&named.name) {
+                let message = format!("there is a {} already: `set` changes it", named.name);
+                return Err(Failure { exit: Exit::Failed, fault: Fault::Config, message });
+            }
+            return Ok(Some((named, None)));
+        }
+        NamedAction::Set(named) => {
+            let before = api.described(&named.name).map_err(failure)?;
+            return Ok(Some((named, Some(before))));
+        }
+    }
+    Ok(None)
+}
+
+/// `hub site`.
+pub fn site(action: NamedAction<SiteFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
+    let names = |all: &Collaboration| all.sites.keys().cloned().collect();
+    let Some((Named { name, facts }, before)) = common::<Site, _>(action, names, api, printer)? else { return Ok(()) };
+    let mut site = before.unwrap_or_default();
+    site.title = facts.title.unwrap_or(site.title);
+    api.put(&name, &site).map(drop).map_err(failure)
+}
+
+/// `hub endpoint`.
+pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
+    let names = |all: &Collaboration| all.endpoints.keys().cloned().collect();
+    let Some((Named { name, facts }, before)) = common::<Endpoint, _>(action, names, api, printer)? else {
+        return Ok(());
+    };
+    let mut it = before.unwrap_or_default();
+    it.site = facts.site.unwrap_or(it.site);
+    it.kind = facts.kind.map_or(it.kind, |kind| match kind {
+        EndpointKindWord::Node => EndpointKind::Node,
+        EndpointKindWord::Webdav => EndpointKind::Webdav,
+        EndpointKindWord::S3 => EndpointKind::S3,
+    });
+    if !facts.urls.is_empty() {
+        it.urls = facts.urls;
+    }
+    it.api = facts.api.or(it.api);
+    it.node = facts.node.or(it.node);
+    it.gateway = facts.gateway.or(it.gateway);
+    if let Some(file) = facts.endpoint_key_file {
+        let text = std::fs::read_to_string(&file);
+        let text = text.map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
+        it.key = Some(text.trim().to_owned());
+    }
+    let limits = &mut it.limits;
+    limits.out_transfers = facts.out_transfers.or(limits.out_transfers);
+    limits.in_transfers = facts.in_transfers.or(limits.in_transfers);
+    limits.out_bit_s = facts.out_limit.map(|rate| rate.0).or(limits.out_bit_s);
+    limits.in_bit_s = facts.in_limit.map(|rate| rate.0).or(limits.in_bit_s);
+    api.put(&name, &it).map(drop).map_err(failure)
+}
+
+/// `hub link`.
+pub fn link(action: NamedAction<LinkFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
+    let names = |all: &Collaboration| all.links.keys().cloned().collect();
+    let Some((Named { name, facts }, before)) = common::<Link, _>(action, names, api, printer)? else { return Ok(()) };
+    let capacity = facts.capacity.map(|rate| rate.0).or(before.as_ref().map(|it| it.capacity_bit_s));
+    let capacity_bit_s = capacity.ok_or_else(|| Failure::usage("say what it carries: --capacity 10Gbit/s"))?;
+    let before = before.unwrap_or(Link { capacity_bit_s, mark: 1.0, duplex: true, others_bit_s: 0, stopped: None });
+    let link = Link {
+        capacity_bit_s,
+        mark: facts.mark.unwrap_or(before.mark),
+        duplex: before.duplex && !facts.half_duplex,
+        others_bit_s: facts.others.map_or(before.others_bit_s, |rate| rate.0),
+        stopped: before.stopped,
+    };
+    api.put(&name, &link).map_err(failure)?;
+    if facts.between.is_empty() {
+        return Ok(());
+    }
+    let mut all = api.collaboration().map_err(failure)?;
+    for pair in &facts.between {
+        let wrong = || Failure::usage(format!("--between {pair}: write two sites, A,B"));
+        let (from, to) = pair.split_once(',').ok_or_else(wrong)?;
+        let is_same = |route: &&mut Route| {
+            (route.from.as_str(), route.to.as_str()) == (from, to)
+                || (route.from.as_str(), route.to.as_str()) == (to, from)
+        };
+        match all.routes.iter_mut().find(is_same) {
+            Some(route) if route.links.contains(&name) => {}
+            Some(route) => route.links.push(name.clone()),
+            None => all.routes.push(Route { from: from.to_owned(), to: to.to_owned(), links: vec![name.clone()] }),
+        }
+    }
+    api.describe(&all).map(drop).map_err(failure)
+}
+
+/// `hub community`.
+pub fn community(action: NamedAction<CommunityFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
+    let names = |all: &Collaboration| all.communities.keys().cloned().collect();
+    let Some((Named { name, facts }, before)) = common::<Community, _>(action, names, api, printer)? else {
+        return Ok(());
+    };
+    let mut community = before.unwrap_or_default();
+    community.share = facts.share.or(community.share);
+    community.cap_bit_s = facts.cap.map(|rate| rate.0).or(community.cap_bit_s);
+    for text in facts.activity {
+        let wrong = || Failure::usage(format!("--activity {text}: write NAME=WEIGHT"));
+        let (activity, weight) = text.split_once('=').ok_or_else(wrong)?;
+        let share = Some(weight.parse().map_err(|_| wrong())?);
+        community.activities.insert(activity.to_owned(), Activity { share });
+    }
+    api.put(&name, &community).map(drop).map_err(failure)
+}

@@ -1,0 +1,157 @@
+//! `longhaul hub serve`: a hub in the foreground.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use auth::Policy;
+use authn::Issuers;
+use hub::run::{HubConfig, HubError, stopper};
+use hub::tls::Certificate;
+use model::fault::{Exit, Fault};
+use model::v1::hub::{Collaboration, Role};
+use serde::Deserialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::{Anonymous, Common, HubServe};
+use crate::commands::serve;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::{Settings, read_authorities};
+use crate::toml_file;
+
+/// Where hubs listen: FTS's port.
+const HUB_PORT: u16 = 8446;
+
+/// Keys of the file of `--config` that are options; what else is in it is the collaboration.
+const KEYS: [&str; 8] = ["listen", "db", "plain", "anonymous", "certificate", "certificate_key", "client_ca", "access"];
+
+/// The options in the file of `--config`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileOptions {
+    listen: Option<String>,
+    db: Option<String>,
+    plain: bool,
+    anonymous: Option<Anonymous>,
+    certificate: Option<PathBuf>,
+    certificate_key: Option<PathBuf>,
+    client_ca: Option<PathBuf>,
+    access: Option<PathBuf>,
+}
+
+/// The database that is meant.
+pub(super) fn database(said: Option<&str>, state: &Path) -> String {
+    said.map_or_else(|| format!("sqlite:{}", state.join("hub.db").display()), str::to_owned)
+}
+
+/// Reads a file of settings: options, and the collaboration, if anything of it is described.
+fn read_file(file: &Path) -> Result<(FileOptions, Option<Collaboration>), Failure> {
+    let mut all: toml::Table = toml_file::read(file)?;
+    let wrong =
+        |error: toml::de::Error| Failure::usage(format!("{}: {}", file.display(), error.message().replace('\n', " ")));
+    let options: toml::Table = KEYS.iter().filter_map(|key| Some(((*key).to_owned(), all.remove(*key)?))).collect();
+    let options = options.try_into().map_err(wrong)?;
+    let described = if all.is_empty() { None } else { Some(all.try_into().map_err(wrong)?) };
+    Ok((options, described))
+}
+
+/// What is typed wins over what is in the file.
+fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
+    FileOptions {
+        listen: asked.listen.clone().or(file.listen),
+        db: asked.db.clone().or(file.db),
+        plain: asked.plain || file.plain,
+        anonymous: asked.anonymous.or(file.anonymous),
+        certificate: asked.certificate.clone().or(file.certificate),
+        certificate_key: asked.certificate_key.clone().or(file.certificate_key),
+        client_ca: asked.client_ca.clone().or(file.client_ca),
+        access: asked.access.clone().or(file.access),
+    }
+}
+
+/// Runs the hub until a signal ends it.
+pub fn run(asked: HubServe, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let (file, collaboration) = asked.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+    let options = options(&asked, file);
+    let state = settings.state()?;
+    let own = state.identity()?;
+    let own = Certificate { chain: own.chain, key: own.key };
+    let anonymous = match options.anonymous {
+        None => None,
+        Some(Anonymous::Rw) => Some(Role::User),
+        Some(Anonymous::Ro) => {
+            return Err(Failure::usage(
+                "--anonymous rw lets anybody submit; whoever may only look has nothing to see here",
+            ));
+        }
+    };
+    let policy_file = options.access.clone().unwrap_or_else(|| state.path().join("access.toml"));
+    let config = HubConfig {
+        listen: serve::addresses_at(options.listen.as_deref(), HUB_PORT)?[0],
+        database: database(options.db.as_deref(), state.path()),
+        identity: own,
+        certificate: serve::certificate(options.certificate.as_ref(), options.certificate_key.as_ref())?
+            .map(|site| Certificate { chain: site.chain, key: site.key }),
+        client_authorities: options
+            .client_ca
+            .as_deref()
+            .map(|file| read_authorities(file, "--client-ca"))
+            .transpose()?,
+        authorities: settings.authorities(),
+        plain: options.plain,
+        anonymous,
+        policy: policy(&policy_file, options.access.is_some())?,
+        issuers: Issuers::new(state.path(), Some(&settings.authorities())),
+        collaboration,
+    };
+    let _ = common;
+    serve::log(printer);
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+    let (stopper, stopped) = stopper();
+    let ready = |hub: hub::run::Running| {
+        printer.line(&format!("listening on https://{}", hub.address));
+        let _ = std::io::stdout().flush();
+        let config = asked.config.clone();
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                match (signal, &config) {
+                    (SIGHUP, Some(file)) => reload(file, &hub),
+                    (SIGHUP, None) => tracing::info!("there is no settings file (--config): nothing is read again"),
+                    _ => return stopper.stop(),
+                }
+            }
+        });
+    };
+    hub::run::run(config, stopped, ready).map_err(failed)?;
+    Ok(Exit::Done)
+}
+
+fn reload(file: &Path, hub: &hub::run::Running) {
+    let described = read_file(file).map_err(|failure| failure.message).and_then(|(_, described)| match described {
+        Some(described) => hub.describe(described).map_err(|refusal| refusal.reason),
+        None => Ok(()),
+    });
+    match described {
+        Ok(()) => tracing::info!(file = %file.display(), "the collaboration was read again"),
+        Err(error) => tracing::error!(error, "the new settings are refused: those before them count on"),
+    }
+}
+
+fn policy(file: &Path, is_named: bool) -> Result<Policy, Failure> {
+    let fail = |why: String| Failure::usage(format!("cannot use {}: {why}", file.display()));
+    match std::fs::read_to_string(file) {
+        Ok(text) => Policy::parse(&text).map_err(|error| fail(error.to_string())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => Ok(Policy::default()),
+        Err(error) => Err(fail(error.to_string())),
+    }
+}
+
+fn failed(error: HubError) -> Failure {
+    let fault = match &error {
+        HubError::Described(_) | HubError::Tls(_) => Fault::Config,
+        _ => Fault::Local,
+    };
+    Failure::from_chain(fault, &error)
+}

@@ -1,0 +1,121 @@
+//! `longhaul queue`: what waits at a hub, why, and what moves.
+
+use model::Exit;
+use model::units::{BitRate, Bytes};
+use model::v1::hub::{File, Job, JobChange, QueueLine, ResourceLine, Why};
+use serde::Serialize;
+
+use crate::args::{Queue, QueueAction};
+use crate::failure::Failure;
+use crate::hub_client::{api, failure};
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Files of a job that are shown.
+const FILES: usize = 1000;
+
+/// Runs the command.
+pub fn run(queue: &Queue, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let api = api(&queue.at, settings)?;
+    match &queue.action {
+        QueueAction::List { all, limit } => {
+            let jobs = api.jobs(!all, None, *limit).map_err(failure)?.jobs;
+            jobs.iter().for_each(|job| tell(printer, job, job_line));
+        }
+        QueueAction::Show { id: Some(id) } => {
+            tell(printer, &api.job(id).map_err(failure)?, job_line);
+            let files = api.files(id, 0, FILES).map_err(failure)?;
+            files.files.iter().for_each(|file| tell(printer, file, file_line));
+            if files.next.is_some() {
+                Printer::note(&format!("the first {FILES} files; GET /api/v1/jobs/{id}/files has all"));
+            }
+        }
+        QueueAction::Show { id: None } => {
+            let queues = api.queues().map_err(failure)?.queues;
+            queues.iter().for_each(|queue| tell(printer, queue, queue_line));
+            let shares = api.shares().map_err(failure)?.resources;
+            shares.iter().for_each(|resource| tell(printer, resource, resource_line));
+        }
+        QueueAction::Why { id } => {
+            let whys = api.why(id, FILES).map_err(failure)?;
+            whys.iter().for_each(|why| tell(printer, why, why_line));
+            if whys.is_empty() && printer.is_chatty() {
+                let job = api.job(id).map_err(failure)?;
+                Printer::note(&format!("no file of {id} waits; {}", job_line(&job)));
+            }
+        }
+        QueueAction::Set { id, priority } => {
+            let change = JobChange { priority: Some(*priority), ..JobChange::default() };
+            tell(printer, &api.change(id, &change).map_err(failure)?, job_line);
+        }
+        QueueAction::Cancel { id } => tell(printer, &api.cancel(id).map_err(failure)?, job_line),
+    }
+    Ok(Exit::Done)
+}
+
+fn tell<T: Serialize>(printer: &Printer, value: &T, line: fn(&T) -> String) {
+    match printer.is_json() {
+        true => printer.object(value),
+        false => printer.line(&line(value)),
+    }
+}
+
+fn job_line(job: &Job) -> String {
+    let failed = if job.failed > 0 { format!(", {} failed", job.failed) } else { String::new() };
+    let bytes = format!("{} of {}", Bytes(job.done_bytes), Bytes(job.bytes));
+    let (state, whose) = (job.state.word(), format!("{}/{} of {}", job.community, job.activity, job.owner));
+    format!(
+        "{}  {state:<9}  {}/{} files{failed}, {bytes}  {whose}, priority {}",
+        job.id, job.done, job.files, job.priority
+    )
+}
+
+fn file_line(file: &File) -> String {
+    let error =
+        file.error.as_ref().filter(|_| file.state != "done").map(|error| format!("  {error}")).unwrap_or_default();
+    format!("  {:>8}  {:<9}  {} -> {}  {}{error}", file.number, file.state, file.source, file.target, Bytes(file.bytes))
+}
+
+fn queue_line(queue: &QueueLine) -> String {
+    let allocated = queue.allocated_bit_s.map_or_else(|| "no limit".to_owned(), |rate| BitRate(rate).to_string());
+    let held = if queue.constraint.text.is_empty() { String::new() } else { format!(": {}", queue.constraint.text) };
+    format!(
+        "{} -> {}  {}/{} of {}, priority {}  {} queued ({}), {} running  {} of {allocated}{held}",
+        queue.source,
+        queue.target,
+        queue.community,
+        queue.activity,
+        queue.owner,
+        queue.priority,
+        queue.queued,
+        Bytes(queue.queued_bytes),
+        queue.running,
+        BitRate(queue.used_bit_s),
+    )
+}
+
+fn resource_line(resource: &ResourceLine) -> String {
+    let rate = |bits| BitRate(bits).to_string();
+    format!(
+        "{}: {} used, {} given out of {}",
+        resource.name,
+        rate(resource.used_bit_s),
+        rate(resource.allocated_bit_s),
+        rate(resource.usable_bit_s)
+    )
+}
+
+fn why_line(why: &Why) -> String {
+    let reason = if why.constraint.text.is_empty() {
+        "it begins with the next look of the scheduler"
+    } else {
+        &why.constraint.text
+    };
+    let start = why.expected_start.as_ref().map(|at| format!("; expected to begin at {at}")).unwrap_or_default();
+    let end = why.expected_end.as_ref().map(|at| format!(" and to end at {at}")).unwrap_or_default();
+    let held = if why.held_by.is_empty() { String::new() } else { format!("\n    held by {}", why.held_by.join("; ")) };
+    format!(
+        "  {:>8}  {} -> {}  {} before it: {reason}{start}{end}{held}",
+        why.file, why.source, why.target, why.position
+    )
+}

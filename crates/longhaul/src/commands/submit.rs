@@ -1,0 +1,159 @@
+//! `longhaul submit`: a job for a hub.
+
+use std::io::Read;
+use std::path::Path;
+
+use model::fault::{Exit, Fault};
+use model::id::Uuid;
+use model::v1::Stage;
+use model::v1::hub::{FileOrder, Job, JobOptions, JobOrder};
+
+use crate::args::Submit;
+use crate::failure::Failure;
+use crate::hub_client::{api, failure};
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Runs the command.
+pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let files = match &submit.files_from {
+        Some(list) => read_list(list)?,
+        None => from_places(&submit.places)?,
+    };
+    let api = api(&submit.at, settings)?;
+    let order = JobOrder {
+        // Sent again where no answer came, it is the same job.
+        id: Some(submit.id.unwrap_or_else(Uuid::now_v7)),
+        files,
+        community: submit.community.clone(),
+        activity: submit.activity.clone(),
+        priority: submit.priority,
+        deadline: submit.deadline.clone(),
+        options: JobOptions { recursive: submit.recursive, overwrite: submit.overwrite, ..JobOptions::default() },
+        ..JobOrder::default()
+    };
+    let (job, _) = api.submit(&order).map_err(failure)?;
+    if printer.is_json() {
+        printer.object(&job);
+    }
+    printer.line(&job.id.to_string());
+    if !submit.wait {
+        return Ok(Exit::Done);
+    }
+    let id = job.id.to_string();
+    let mut last = None;
+    loop {
+        let mut events = api.events(&id, last.as_deref()).map_err(failure)?;
+        // A hub that restarts ends the stream; what was heard is not told again.
+        while let Ok(Some((number, event))) = events.next_event() {
+            last = Some(number);
+            if event.kind == "ended" {
+                return ended(&api.job(&id).map_err(failure)?, &api);
+            }
+            if printer.is_chatty() && !printer.is_json() {
+                Printer::note(&format!("{id}: {} {}", event.kind, event.facts));
+            }
+        }
+        let job = api.job(&id).map_err(failure)?;
+        if job.ended.is_some() {
+            return ended(&job, &api);
+        }
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+}
+
+/// The exit code that `longhaul cp` would have had.
+fn ended(job: &Job, api: &hubapi::Api) -> Result<Exit, Failure> {
+    match job.state {
+        Stage::Done => return Ok(Exit::Done),
+        Stage::Cancelled => return Ok(Exit::Interrupted),
+        _ => {}
+    }
+    let files = api.files(&job.id.to_string(), 0, 10_000).map_err(failure)?.files;
+    let failed: Vec<_> = files.iter().filter(|file| file.state == "failed").collect();
+    for file in failed.iter().take(10) {
+        Printer::note(&format!("{}: {}", file.target, file.error.as_deref().unwrap_or("failed")));
+    }
+    if job.state == Stage::Partial {
+        return Ok(Exit::Partial);
+    }
+    let fault = failed.first().and_then(|file| file.fault.as_deref()).and_then(Fault::of_word);
+    let message = format!("the job {} failed: {} of {} files", job.id, job.failed, job.files);
+    let fault = fault.unwrap_or(Fault::Peer);
+    Err(Failure { exit: fault.into(), fault, message })
+}
+
+fn from_places(places: &[String]) -> Result<Vec<FileOrder>, Failure> {
+    let [source, targets @ ..] = places else { return Err(Failure::usage("say what to copy, and where to: S T")) };
+    if targets.is_empty() {
+        return Err(Failure::usage(format!("say where {source} is to go: S T")));
+    }
+    let order = |target: &String| FileOrder {
+        sources: vec![source.clone()],
+        target: below(source, target),
+        ..FileOrder::default()
+    };
+    Ok(targets.iter().map(order).collect())
+}
+
+/// A target that ends in a slash is a directory: what is copied goes into it under its own name.
+fn below(source: &str, target: &str) -> String {
+    match source.trim_end_matches('/').rsplit('/').next() {
+        Some(name) if target.ends_with('/') => format!("{target}{name}"),
+        _ => target.to_owned(),
+    }
+}
+
+fn read_list(list: &Path) -> Result<Vec<FileOrder>, Failure> {
+    let fail = |why: String| Failure::usage(format!("cannot read {}: {why}", list.display()));
+    let mut text = String::new();
+    let read = match list.as_os_str() == "-" {
+        true => std::io::stdin().read_to_string(&mut text),
+        false => std::fs::File::open(list).and_then(|mut file| file.read_to_string(&mut text)),
+    };
+    read.map_err(|error| fail(error.to_string()))?;
+    let lines = text.lines().map(str::trim).enumerate();
+    let files = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    files.map(|(at, line)| read_line(line).map_err(|why| fail(format!("line {}: {why}", at + 1)))).collect()
+}
+
+/// `SOURCE TARGET [BYTES [ALGORITHM:VALUE]]`.
+fn read_line(line: &str) -> Result<FileOrder, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ([source, target] | [source, target, _] | [source, target, _, _]) = words[..] else {
+        return Err("write SOURCE TARGET [BYTES [ALGORITHM:VALUE]], with %20 for spaces".to_owned());
+    };
+    let bytes = words.get(2).filter(|text| **text != "-");
+    let bytes = bytes.map(|text| text.parse().map_err(|_| format!("{text} is no number of bytes"))).transpose()?;
+    Ok(FileOrder {
+        sources: vec![source.to_owned()],
+        target: below(source, target),
+        bytes,
+        checksum: words.get(3).map(|text| (*text).to_owned()),
+        ..FileOrder::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_line_by_line() {
+        let file = read_line("lh://a/d/1 lh://b/d/ 7 adler32:00000001").unwrap();
+        assert_eq!(
+            (file.target.as_str(), file.bytes, file.checksum.as_deref()),
+            ("lh://b/d/1", Some(7), Some("adler32:00000001"))
+        );
+        assert_eq!(read_line("lh://a/d/1 lh://b/d/2 -").unwrap().bytes, None);
+        assert!(read_line("lh://a/d/1").is_err() && read_line("a b c").is_err() && read_line("a b 1 c d").is_err());
+    }
+
+    #[test]
+    fn every_further_place_is_a_target() {
+        let places = ["lh://a/d/run7", "lh://b/d/", "lh://c/d/x"].map(str::to_owned);
+        let targets: Vec<String> = from_places(&places).unwrap().into_iter().map(|file| file.target).collect();
+        assert_eq!(targets, ["lh://b/d/run7", "lh://c/d/x"]);
+        assert!(from_places(&places[..1]).is_err());
+    }
+}

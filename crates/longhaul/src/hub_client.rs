@@ -1,0 +1,121 @@
+//! The hub as a command speaks to it: where it is, which hub it is, who one is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
+use auth::{AccessKey, Fingerprint};
+use hubapi::Api;
+use model::HostPort;
+use model::fault::{Exit, Fault};
+use rustls::ClientConfig;
+use web::client::Dialer;
+use web::{Client, Headers, HttpUrl, Method};
+
+use crate::args::HubAt;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// How long a connection may take, and an answer.
+const CONNECT: Duration = Duration::from_secs(20);
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// The API of the hub that is meant.
+///
+/// # Errors
+/// None is named, or what answers is not the hub that was met before.
+pub fn api(at: &HubAt, settings: &Settings) -> Result<Api, Failure> {
+    let said = at.hub.clone().or_else(|| std::env::var("LONGHAUL_HUB").ok().filter(|url| !url.is_empty()));
+    let said = said.ok_or_else(|| Failure::usage("say which hub: --hub https://HOST:PORT, or LONGHAUL_HUB"))?;
+    let origin = HttpUrl::parse(&said).map_err(|error| Failure::usage(format!("--hub: {error}")))?;
+    let keys = settings.keys();
+    let (tls, key) = match (origin.is_secure(), settings.given_authorities()) {
+        (false, _) | (true, Some(_)) => {
+            let trust = Trust::Authorities(settings.authorities());
+            (tls(&trust, b"http/1.1")?.0, keys.first().cloned())
+        }
+        (true, None) => meet(&origin, keys, settings)?,
+    };
+    let bearer = key.map(|key| format!("Bearer {}", key.expose_text()));
+    Ok(Api::new(dialer(tls), origin, bearer.as_deref()))
+}
+
+fn dialer(tls: Arc<ClientConfig>) -> Dialer {
+    Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE }
+}
+
+fn tls(trust: &Trust, alpn: &[u8]) -> Result<(Arc<ClientConfig>, auth::trust::Seen), Failure> {
+    client_config(trust, vec![alpn.to_vec()]).map_err(|error| Failure::local(format!("no TLS: {error}")))
+}
+
+/// Makes sure of a hub by its key, remembers it, and picks the access key for it.
+fn meet(
+    origin: &HttpUrl,
+    keys: &[AccessKey],
+    settings: &Settings,
+) -> Result<(Arc<ClientConfig>, Option<AccessKey>), Failure> {
+    let at = HostPort { host: origin.host().to_owned(), port: origin.port() };
+    let known = settings.known_nodes();
+    let pinned = known.as_ref().map(|known| known.find(&at)).transpose()?.flatten();
+    let accepted: Vec<Fingerprint> = match pinned {
+        Some(pinned) => vec![pinned],
+        None => keys.iter().map(|key| key.node).collect(),
+    };
+    let (config, seen) = tls(&Trust::Fingerprints(accepted.clone()), HTTP_BY_KEY_ALPN)?;
+    let greeted = greet(origin, &config);
+    let shown = match (greeted, seen.get()) {
+        (Ok(()), Some(shown)) => shown,
+        (Err(_), Some(shown)) if !accepted.contains(&shown) && !accepted.is_empty() => {
+            return Err(another(&at, shown, &accepted, pinned.is_some(), settings));
+        }
+        (Err(error), _) => return Err(error),
+        (Ok(()), None) => return Err(Failure::local("the hub showed no certificate")),
+    };
+    let key = keys.iter().find(|key| key.node == shown).cloned();
+    if pinned != Some(shown) {
+        let why = if key.is_some() { "the access key names it" } else { "first contact" };
+        let remembered = match &known {
+            Some(known) => known.pin(&at, shown).map(|()| "remembered")?,
+            None => "not remembered: LONGHAUL_STATE and HOME are not set",
+        };
+        Printer::note(&format!("the hub {at} is {shown} ({why}; {remembered})"));
+    }
+    // From here on it must be the one that was met.
+    Ok((tls(&Trust::Fingerprints(vec![shown]), HTTP_BY_KEY_ALPN)?.0, key))
+}
+
+/// One request, for the sake of the handshake.
+fn greet(origin: &HttpUrl, config: &Arc<ClientConfig>) -> Result<(), Failure> {
+    let fail = |error: web::ClientError| failure(hubapi::Error::Line(error));
+    let mut client = Client::new(&dialer(Arc::clone(config)), origin).map_err(fail)?;
+    client.send(&Method::Get, "/api/v1/health", &Headers::new()).map_err(fail)?;
+    client.answer(&Method::Get).map(drop).map_err(fail)
+}
+
+fn another(at: &HostPort, shown: Fingerprint, accepted: &[Fingerprint], pinned: bool, settings: &Settings) -> Failure {
+    let expected: Vec<String> = accepted.iter().map(ToString::to_string).collect();
+    let file = settings.known_nodes().map(|known| known.path().display().to_string()).unwrap_or_default();
+    let remedy = match pinned {
+        true => format!(
+            "If its operator confirms the change, remove the line of {at} from {file} and try again; if not, somebody may be in between"
+        ),
+        false => {
+            "None of your access keys is for this hub: check the address, or ask its operator for a key".to_owned()
+        }
+    };
+    let message = format!("{at} is {shown}, and not {}. {remedy}", expected.join(" or "));
+    Failure { exit: Exit::Refused, fault: Fault::Auth, message }
+}
+
+/// What a hub's answer means for the command.
+pub fn failure(error: hubapi::Error) -> Failure {
+    match error {
+        hubapi::Error::Refused { problem, .. } => {
+            let fault = Fault::of_word(&problem.fault).unwrap_or(Fault::Peer);
+            Failure { exit: fault.into(), fault, message: format!("the hub refuses: {}", problem.reason) }
+        }
+        hubapi::Error::Line(error) => Failure::from_chain(Fault::Path, &error),
+        other => Failure::from_chain(Fault::Peer, &other),
+    }
+}
