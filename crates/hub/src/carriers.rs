@@ -112,8 +112,8 @@ impl Carriers {
             Ok(order) => order,
             Err(reason) => return Finished::Failed { fault: "config".into(), reason },
         };
-        match ask(api, move |api| api.create(&order).map(|(transfer, _)| transfer)).await {
-            Ok(transfer) if transfer.state.is_last() => return finished(&transfer),
+        match ask(api, move |api| create(api, &order)).await {
+            Ok(transfer) if transfer.state.is_last() => return finished(api, &transfer).await,
             Ok(_) => {}
             Err(error) => return refused(error),
         }
@@ -131,7 +131,7 @@ impl Carriers {
                 }
             }
             match ask(api, move |api| api.transfer(id)).await {
-                Ok(transfer) if transfer.state.is_last() => return finished(&transfer),
+                Ok(transfer) if transfer.state.is_last() => return finished(api, &transfer).await,
                 Ok(transfer) => {
                     silent = Duration::ZERO;
                     let rate = transfer.rate_bit_s as f64 / 8.0;
@@ -208,6 +208,14 @@ where
     })
 }
 
+/// Orders a transfer. One that an earlier hub ordered with another limit is the same.
+fn create(api: &Api, order: &Order) -> Result<Transfer, Error> {
+    match api.create(order) {
+        Err(Error::Refused { problem, .. }) if problem.status == 409 => api.transfer(order.id),
+        other => other.map(|(transfer, _)| transfer),
+    }
+}
+
 fn bits(rate: f64) -> u64 {
     // 0 is no limit: whoever may have nothing now has a trickle, so that the connection lives.
     if rate.is_finite() { ((rate * 8.0) as u64).max(8_000) } else { 0 }
@@ -270,14 +278,19 @@ fn place(topology: &Topology, carrier: &str, url: &str) -> Option<String> {
     Some(rest[rest.find('/')?..].to_owned())
 }
 
-/// A node's answer as what became of the transfer.
-fn finished(transfer: &Transfer) -> Finished {
-    let reason = || transfer.error.clone().unwrap_or_else(|| "the node does not say why".to_owned());
+/// A node's answer as what became of the transfer. Its receipt says what failed, and whose fault it was.
+async fn finished(api: &Api, transfer: &Transfer) -> Finished {
     match transfer.state {
-        Stage::Done => Finished::Done { bytes: transfer.bytes },
-        Stage::Cancelled => Finished::Cancelled,
-        _ => Finished::Failed { fault: fault_of(transfer.exit).to_owned(), reason: reason() },
+        Stage::Done => return Finished::Done { bytes: transfer.bytes },
+        Stage::Cancelled => return Finished::Cancelled,
+        _ => {}
     }
+    let id = transfer.id;
+    let receipt = ask(api, move |api| api.receipt(id)).await.ok();
+    let miss = receipt.as_ref().and_then(|receipt| receipt.failures.first());
+    let fault = miss.map_or_else(|| fault_of(transfer.exit).to_owned(), |miss| miss.fault.clone());
+    let reason = miss.map(|miss| miss.reason.clone()).or_else(|| transfer.error.clone());
+    Finished::Failed { fault, reason: reason.unwrap_or_else(|| "the node does not say why".to_owned()) }
 }
 
 /// The fault that goes with an exit code.

@@ -57,10 +57,19 @@ pub struct Look<'a> {
 pub struct Plan {
     /// The limit of each transfer that runs, bytes per second; infinity for none.
     pub limits: HashMap<i64, f64>,
-    /// Queues of which a transfer is to begin, in this order; one may be named several times.
-    pub begin: Vec<i64>,
+    /// Transfers that are to begin, in this order.
+    pub begin: Vec<Begin>,
     /// What was decided, and why.
     pub snapshot: Snapshot,
+}
+
+/// A transfer that is to begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Begin {
+    /// Of this queue.
+    pub queue: i64,
+    /// With this limit, bytes per second; infinity for none.
+    pub limit: f64,
 }
 
 /// Decides.
@@ -76,8 +85,11 @@ pub fn plan(look: &Look<'_>) -> Plan {
         rates[*at] = Some(rate);
     }
     let mut plan = Plan { snapshot: snapshot(look, &blocked, &rates), ..Plan::default() };
-    plan.limits = limits(look, &rates);
-    plan.begin = begin(look, &blocked, &rates, &mut plan.snapshot);
+    let begin = begin(look, &blocked, &rates, &mut plan.snapshot);
+    let parts = parts(look, &rates, &begin);
+    let part = |queue: i64| parts.get(&queue).copied().unwrap_or(f64::INFINITY);
+    plan.limits = look.running.iter().map(|transfer| (transfer.number, part(transfer.queue))).collect();
+    plan.begin = begin.into_iter().map(|queue| Begin { queue, limit: part(queue) }).collect();
     plan
 }
 
@@ -202,18 +214,17 @@ fn bound(
     (Constraint { kind, name, text }, held.into_iter().map(|(_, text)| text).collect())
 }
 
-/// A queue's rate is divided among its transfers by what they still use: one that is held by something else leaves its part.
-fn limits(look: &Look<'_>, rates: &[Option<Rate>]) -> HashMap<i64, f64> {
-    let mut limits = HashMap::new();
-    for (queue, rate) in look.queues.iter().zip(rates) {
-        let mine: Vec<&Running> = look.running.iter().filter(|transfer| transfer.queue == queue.id).collect();
-        let Some(rate) = rate.map(|rate| rate.rate).filter(|_| !mine.is_empty()) else { continue };
-        let all_of_it = vec![f64::INFINITY; mine.len()];
-        for (transfer, part) in mine.iter().zip(sched::max_min(rate, &all_of_it)) {
-            limits.insert(transfer.number, if rate.is_finite() { part } else { f64::INFINITY });
-        }
+/// What each transfer of a queue may use, with those that are about to begin.
+fn parts(look: &Look<'_>, rates: &[Option<Rate>], begin: &[i64]) -> HashMap<i64, f64> {
+    let mut counts: HashMap<i64, u32> = HashMap::new();
+    for queue in look.running.iter().map(|transfer| transfer.queue).chain(begin.iter().copied()) {
+        *counts.entry(queue).or_default() += 1;
     }
-    limits
+    let part = |(queue, rate): (&Queue, &Option<Rate>)| {
+        let count = counts.get(&queue.id).copied()?;
+        Some((queue.id, rate.as_ref()?.rate / f64::from(count)))
+    };
+    look.queues.iter().zip(rates).filter_map(part).collect()
 }
 
 /// Which queues begin a transfer: the one with the fewest for its weight comes first, as long as both endpoints have room.
@@ -337,11 +348,13 @@ mod tests {
 
     #[test]
     fn communities_share_a_link_below_its_mark() {
-        let queues = [queue(1, "b", "astro", 100), queue(2, "c", "other", 100)];
+        let queues = [queue(1, "b", "astro", 1), queue(2, "c", "other", 0)];
+        let queues = queues.map(|queue| Queue { running: 1, ..queue });
         let active = [running(7, 1, "b"), running(8, 1, "b"), running(9, 2, "c")];
         let plan = decide(&topology(), &queues, &active, &HashMap::new());
-        // 800 bit/s at a mark of 0.8 are 80 bytes per second, 3 to 1.
-        assert_eq!((plan.limits[&7], plan.limits[&8], plan.limits[&9]), (30.0, 30.0, 20.0));
+        // 800 bit/s at a mark of 0.8 are 80 bytes per second, 3 to 1; one more of the first queue begins.
+        assert_eq!((plan.limits[&7], plan.limits[&8], plan.limits[&9]), (20.0, 20.0, 20.0));
+        assert_eq!(plan.begin, [Begin { queue: 1, limit: 20.0 }]);
         let decision = &plan.snapshot.queues[&2];
         assert_eq!((decision.rate, decision.used, decision.constraint.kind), (20.0, 10.0, ConstraintKind::Link));
         assert_eq!(decision.held_by, ["astro/default of ann: 0.0 Mbit/s"]);
@@ -353,7 +366,7 @@ mod tests {
     fn an_endpoint_never_has_more_transfers_than_it_may() {
         let queues = [queue(1, "c", "astro", 100), queue(2, "c", "other", 100), queue(3, "b", "other", 1)];
         let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &HashMap::new());
-        let of = |id| plan.begin.iter().filter(|queue| **queue == id).count();
+        let of = |id| plan.begin.iter().filter(|begin| begin.queue == id).count();
         assert_eq!((of(1), of(2), of(3)), (1, 1, 1), "{:?}", plan.begin);
         assert_eq!(plan.snapshot.queues[&1].constraint.kind, ConstraintKind::Transfers);
     }
@@ -378,6 +391,6 @@ mod tests {
             [Queue { key: QueueKey { source: "b".into(), ..queue(1, "c", "x", 1).key }, ..queue(1, "c", "x", 1) }];
         let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &HashMap::new());
         assert_eq!(plan.limits[&7], f64::INFINITY);
-        assert_eq!(plan.begin, [1]);
+        assert_eq!(plan.begin, [Begin { queue: 1, limit: f64::INFINITY }]);
     }
 }

@@ -140,7 +140,11 @@ async fn run_async(
     let authenticator = Arc::new(Authenticator::new(Arc::clone(&credentials) as Arc<_>, config.issuers));
     let hub = Arc::new(HubState::new(database, authenticator, credentials).await?);
     if let Some(collaboration) = config.collaboration {
-        hub.describe(|all| Ok(*all = collaboration)).await?;
+        let replace = |all: &mut Collaboration| {
+            *all = collaboration;
+            Ok(())
+        };
+        hub.describe(replace).await?;
     }
     let listen = |source| HubError::Listen { address: config.listen, source };
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;

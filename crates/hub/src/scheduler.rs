@@ -14,7 +14,7 @@ use crate::database::claims::{Claim, ClaimedFile, Wanted};
 use crate::database::outcomes::{Ended, Outcome};
 use crate::database::queues::Queue;
 use crate::database::{DatabaseError, Result};
-use crate::planner::{self, Look, Plan, Running};
+use crate::planner::{self, Begin, Look, Plan, Running};
 use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
@@ -88,7 +88,8 @@ impl Scheduler {
         let queues: HashMap<i64, Queue> = self.hub.database.queues().await?.into_iter().map(|it| (it.id, it)).collect();
         for claim in self.hub.database.unended().await? {
             match queues.get(&claim.queue) {
-                Some(queue) if !claim.files.is_empty() => self.carry(claim, queue),
+                // Its limit comes with the first look; until then it has the last one.
+                Some(queue) if !claim.files.is_empty() => self.carry(claim, queue, f64::INFINITY),
                 _ => {
                     self.end(Ended { transfer: claim.number, now: time::now(), files: Vec::new(), is_over: true }).await
                 }
@@ -120,9 +121,9 @@ impl Scheduler {
             }
         }
         let by_id: HashMap<i64, &Queue> = queues.iter().map(|queue| (queue.id, queue)).collect();
-        for id in begin {
-            let Some(queue) = by_id.get(&id) else { continue };
-            self.begin(&topology, queue).await?;
+        for Begin { queue, limit } in begin {
+            let Some(queue) = by_id.get(&queue) else { continue };
+            self.begin(&topology, queue, limit).await?;
         }
         Ok(())
     }
@@ -178,7 +179,7 @@ impl Scheduler {
     }
 
     /// Claims what is next of a queue, and has it carried.
-    async fn begin(&mut self, topology: &Topology, queue: &Queue) -> Result<()> {
+    async fn begin(&mut self, topology: &Topology, queue: &Queue, limit: f64) -> Result<()> {
         let Some(carrier) = carrier(topology, queue) else {
             return self.give_up(queue).await;
         };
@@ -195,13 +196,13 @@ impl Scheduler {
             together,
         };
         if let Some(claim) = self.hub.database.claim(wanted).await? {
-            self.carry(claim, queue);
+            self.carry(claim, queue, limit);
         }
         Ok(())
     }
 
-    fn carry(&mut self, claim: Claim, queue: &Queue) {
-        let (limit, limits) = watch::channel(f64::INFINITY);
+    fn carry(&mut self, claim: Claim, queue: &Queue, limit: f64) {
+        let (limit, limits) = watch::channel(limit);
         let carriers = Arc::clone(&self.carriers);
         let (number, told, carried) = (claim.number, self.told.clone(), claim.clone());
         tokio::spawn(async move { carriers.carry(carried, limits, told).await });

@@ -123,6 +123,12 @@ impl ApiClient {
     fn refused(&self, response: &Response, said: &[u8]) -> ApiError {
         match serde_json::from_slice(said) {
             Ok(problem) => ApiError::Refused { server: self.server, problem },
+            // Credentials are judged before anything that speaks JSON is asked.
+            Err(_) if matches!(response.status, 401 | 403) => {
+                let (title, status, fault) = ("refused".to_owned(), response.status, "auth".to_owned());
+                let reason = String::from_utf8_lossy(said).trim().to_owned();
+                ApiError::Refused { server: self.server, problem: Problem { title, status, fault, reason } }
+            }
             Err(_) => self.protocol(format!("status {} without a problem", response.status)),
         }
     }

@@ -78,7 +78,7 @@ fn operation<H>(api: &Api<H>, route: &Route<H>) -> Value {
 fn parameters<H>(api: &Api<H>, route: &Route<H>) -> Vec<Value> {
     let mut parameters = Vec::new();
     if route.path.contains("{id}") {
-        let schema = json!({"type": "string", "format": "uuid"});
+        let schema = (api.parameter)("id");
         parameters.push(json!({"name": "id", "in": "path", "required": true, "schema": schema}));
     }
     for (name, means) in route.query {

@@ -74,7 +74,11 @@ pub(super) async fn community(request: ApiRequest) -> Answered {
 /// PUT /api/v1/sites/NAME, and so on.
 pub(super) async fn put_site(request: ApiRequest) -> Answered {
     let (site, name): (Site, _) = (request.read("a site")?, request.id.clone());
-    request.hub.describe(|all| Ok(drop(all.sites.insert(name, site)))).await?;
+    let change = |all: &mut Collaboration| {
+        all.sites.insert(name, site);
+        Ok(())
+    };
+    request.hub.describe(change).await?;
     self::site(request).await
 }
 
@@ -82,7 +86,8 @@ pub(super) async fn put_endpoint(request: ApiRequest) -> Answered {
     let (mut endpoint, name): (Endpoint, _) = (request.read("an endpoint")?, request.id.clone());
     let change = |all: &mut Collaboration| {
         keep_key(&mut endpoint, all.endpoints.get(&name));
-        Ok(drop(all.endpoints.insert(name, endpoint)))
+        all.endpoints.insert(name, endpoint);
+        Ok(())
     };
     request.hub.describe(change).await?;
     self::endpoint(request).await
@@ -90,13 +95,21 @@ pub(super) async fn put_endpoint(request: ApiRequest) -> Answered {
 
 pub(super) async fn put_link(request: ApiRequest) -> Answered {
     let (link, name): (Link, _) = (request.read("a link")?, request.id.clone());
-    request.hub.describe(|all| Ok(drop(all.links.insert(name, link)))).await?;
+    let change = |all: &mut Collaboration| {
+        all.links.insert(name, link);
+        Ok(())
+    };
+    request.hub.describe(change).await?;
     self::link(request).await
 }
 
 pub(super) async fn put_community(request: ApiRequest) -> Answered {
     let (community, name): (Community, _) = (request.read("a community")?, request.id.clone());
-    request.hub.describe(|all| Ok(drop(all.communities.insert(name, community)))).await?;
+    let change = |all: &mut Collaboration| {
+        all.communities.insert(name, community);
+        Ok(())
+    };
+    request.hub.describe(change).await?;
     self::community(request).await
 }
 

@@ -7,7 +7,8 @@ use model::v1::node::Health;
 use serde_json::{Value, json};
 use web::routes::{Answer, Route};
 
-use super::{Answered, ApiRequest, Handler, collaboration, document, events, jobs, queues};
+use super::document::document;
+use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, queues};
 
 /// What answers, for whom.
 macro_rules! handler {
@@ -360,7 +361,7 @@ async fn index(_: ApiRequest) -> Answered {
 
 /// GET /api/v1/openapi.json.
 async fn openapi(_: ApiRequest) -> Answered {
-    static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(ROUTES));
     super::json(200, &*DOCUMENT)
 }
 

@@ -25,6 +25,7 @@ mod hostile;
 mod hostile_clients;
 mod hostile_nodes;
 mod https;
+mod hub;
 mod kept;
 mod kills;
 mod lab;

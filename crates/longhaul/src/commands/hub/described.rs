@@ -10,13 +10,16 @@ use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 
+/// What is to be added or set, with how it is described now.
+type Wanted<T, F> = (Named<F>, Option<T>);
+
 /// What is common to all kinds: `list`, `show` and `rm`. What is to be added or set is given back.
 fn common<T: Described, F: clap::Args>(
     action: NamedAction<F>,
     names: impl Fn(&Collaboration) -> Vec<String>,
     api: &Api,
     printer: &Printer,
-) -> Result<Option<(Named<F>, Option<T>)>, Failure> {
+) -> Result<Option<Wanted<T, F>>, Failure> {
     match action {
         NamedAction::List => {
             let all = api.collaboration().map_err(failure)?;

@@ -59,7 +59,7 @@ fn parameter(name: &str) -> Value {
     match name {
         "limit" | "rate_bit_s" => json!({"type": "integer", "minimum": 1}),
         "rtt_s" => json!({"type": "number", "exclusiveMinimum": 0}),
-        "after" => json!({"type": "string", "format": "uuid"}),
+        "id" | "after" => json!({"type": "string", "format": "uuid"}),
         _ => json!({"type": "string"}),
     }
 }

@@ -1,0 +1,351 @@
+//! The hub, as its users and its operators meet it: the commands, a browser's questions, nodes that move what it orders, and what
+//! becomes of a job when the hub is killed.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::{Client, Outcome, words};
+use crate::node::{LONGHAUL, Node};
+use crate::tree::pattern;
+use crate::wait::{LONG, until, until_some};
+
+/// A running hub.
+struct Hub {
+    dir: TempDir,
+    child: Child,
+    url: String,
+    args: Vec<&'static str>,
+}
+
+impl Hub {
+    fn start(args: &[&'static str]) -> Hub {
+        let dir = tempfile::tempdir().unwrap();
+        let (child, url) = Hub::spawn(&dir, "127.0.0.1:0", args);
+        Hub { dir, child, url, args: args.to_vec() }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    fn spawn(dir: &TempDir, listen: &str, args: &[&str]) -> (Child, String) {
+        let log = File::options().append(true).create(true).open(dir.path().join("log")).unwrap();
+        let mut command = Command::new(LONGHAUL);
+        command.args(["hub", "serve", "--listen", listen]).args(args).arg("--state").arg(dir.path().join("state"));
+        command
+            .env_remove("LONGHAUL_KEY")
+            .env_remove("LONGHAUL_HUB")
+            .env_remove("LONGHAUL_STATE")
+            .current_dir(dir.path());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+        let url = line.trim_end().strip_prefix("listening on ").map(str::to_owned);
+        let log = || fs::read_to_string(dir.path().join("log")).unwrap_or_default();
+        (child, url.unwrap_or_else(|| panic!("the hub said {line:?} and {}", log())))
+    }
+
+    /// Makes a key with these options.
+    fn grant(&self, options: &[&str]) -> String {
+        let mut command = Command::new(LONGHAUL);
+        let output = command.args(["hub", "grant"]).args(options).arg("--state").arg(self.state()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
+    }
+
+    /// Somebody with a new key of a role.
+    fn member(&self, role: &str, name: &str, community: &str) -> Member<'_> {
+        let key = self.grant(&["--role", role, "--name", name, "--community", community]);
+        Member { hub: self, client: Client::with_key(&key) }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Kills it, and starts it again where it was.
+    fn restart(&mut self) {
+        self.kill();
+        let (child, url) = Hub::spawn(&self.dir, self.url.trim_start_matches("https://"), &self.args);
+        assert_eq!(url, self.url);
+        self.child = child;
+    }
+}
+
+impl Drop for Hub {
+    #[allow(clippy::print_stdout, reason = "what the hub said belongs to the failed test's own output")]
+    fn drop(&mut self) {
+        self.kill();
+        let log = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        if !std::thread::panicking() {
+            assert!(!log.contains("panicked"), "the hub's log:\n{log}");
+        } else {
+            println!("the hub's log:\n{log}");
+        }
+    }
+}
+
+/// Somebody with a key to a hub.
+struct Member<'a> {
+    hub: &'a Hub,
+    client: Client,
+}
+
+impl Member<'_> {
+    fn run(&self, words: &[&str]) -> Outcome {
+        let mut command = self.client.command(words.iter().map(Into::into).collect());
+        command.env("LONGHAUL_HUB", &self.hub.url);
+        self.client.start(command).finish()
+    }
+
+    /// Runs a command that must succeed, and reads the lines of JSON that it prints.
+    fn json(&self, words: &[&str]) -> Vec<Value> {
+        let mut all = words.to_vec();
+        all.push("--json");
+        let text = self.run(&all).expect(0).text();
+        text.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn submit(&self, words: &[&str]) -> String {
+        let mut all = vec!["submit"];
+        all.extend(words);
+        self.run(&all).expect(0).text().lines().last().unwrap().to_owned()
+    }
+
+    fn job(&self, id: &str) -> Value {
+        self.json(&["queue", "show", id]).remove(0)
+    }
+
+    fn files(&self, id: &str) -> Vec<Value> {
+        self.json(&["queue", "show", id]).split_off(1)
+    }
+
+    #[track_caller]
+    fn ended(&self, id: &str) -> Value {
+        until_some("the job has ended", LONG, || Some(self.job(id)).filter(|job| job["ended"].is_string()))
+    }
+}
+
+/// Two nodes that a hub knows, at two sites.
+struct Pair {
+    a: Node,
+    b: Node,
+}
+
+fn pair(admin: &Member<'_>) -> Pair {
+    let (a, b) = (Node::closed(), Node::closed());
+    for (site, name, node) in [("alpha", "na", &a), ("beta", "nb", &b)] {
+        let key = admin.client.write(&format!("{name}.key"), node.grant(&["--export", "data", "--write"]));
+        admin.run(&["hub", "site", "add", site]).expect(0);
+        let (url, key) = (node.at(""), key.display().to_string());
+        admin
+            .run(&["hub", "endpoint", "add", name, "--site", site, "--url", &url, "--endpoint-key-file", &key])
+            .expect(0);
+    }
+    Pair { a, b }
+}
+
+#[test]
+fn a_job_goes_through_the_hub_from_node_to_node() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    let user = hub.member("user", "ann", "astro");
+    fs::write(a.data("run7"), pattern(3 << 20)).unwrap();
+
+    user.run(&["submit", &a.at("data/run7"), &b.at("data/in/"), "--wait"]).expect(0);
+    assert_eq!(fs::read(b.data("in/run7")).unwrap(), pattern(3 << 20));
+
+    let jobs = user.json(&["queue", "list", "--all"]);
+    let told = |key: &str| jobs[0][key].as_str().unwrap().to_owned();
+    assert_eq!((told("state"), told("owner"), told("community")), ("done".into(), "ann".into(), "astro".into()));
+    assert_eq!(jobs[0]["done_bytes"], 3 << 20);
+    assert_eq!(user.json(&["queue", "list"]).len(), 0, "none is left");
+}
+
+#[test]
+fn a_file_that_is_not_there_fails_with_its_cause_and_the_others_arrive() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    let list: String =
+        ["one", "two", "missing"].map(|name| format!("{} {}\n", a.at(&format!("data/{name}")), b.at("data/"))).concat();
+    let list = admin.client.write("list", list).display().to_string();
+    ["one", "two"].into_iter().for_each(|name| fs::write(a.data(name), name).unwrap());
+
+    let outcome = admin.run(&["submit", "--files-from", &list, "--wait"]);
+    assert_eq!(outcome.code, 3, "partial: {}", outcome.err);
+    assert!(outcome.err.contains("No such file"), "{}", outcome.err);
+    let id = outcome.text().lines().last().unwrap().to_owned();
+    let states: Vec<String> = admin.files(&id).iter().map(|file| file["state"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(states, ["done", "done", "failed"]);
+    assert_eq!(admin.files(&id)[2]["fault"], "missing");
+    assert_eq!(fs::read(b.data("two")).unwrap(), b"two");
+}
+
+#[test]
+fn a_link_is_not_used_above_its_mark_and_why_says_so() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    admin
+        .run(&["hub", "link", "add", "wan", "--capacity", "64Mbit/s", "--mark", "0.5", "--between", "alpha,beta"])
+        .expect(0);
+    (0..6).for_each(|at| fs::write(a.data(&format!("f{at}")), pattern(3 << 20)).unwrap());
+    let list: String =
+        (0..6).map(|at| format!("{} {} {}\n", a.at(&format!("data/f{at}")), b.at("data/"), 3 << 20)).collect();
+    let list = admin.client.write("list", list).display().to_string();
+
+    let began = Instant::now();
+    let id = admin.submit(&["--files-from", &list]);
+    let why = until_some("some wait", LONG, || Some(admin.json(&["queue", "why", &id])).filter(|why| !why.is_empty()));
+    let constraint = until_some("the link is named", LONG, || {
+        let why = admin.json(&["queue", "why", &id]);
+        why.first().map(|why| why["constraint"].clone()).filter(|constraint| constraint["kind"] == "link")
+    });
+    assert_eq!(constraint["name"], "link wan");
+    assert!(constraint["text"].as_str().unwrap().contains("32.0 Mbit/s"), "{constraint}");
+    assert!(why[0]["position"].is_u64());
+    assert_eq!(admin.ended(&id)["state"], "done");
+    // 18 MiB at 32 Mbit/s take 4.7 s; a node may send a burst at the beginning of a transfer.
+    assert!(began.elapsed() > Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_hub_that_is_killed_goes_on_where_it_was() {
+    let mut hub = Hub::start(&[]);
+    let admin_key = hub.grant(&["--role", "admin", "--name", "root"]);
+    let client = Client::with_key(&admin_key);
+    let (a, b, id) = {
+        let admin = Member { hub: &hub, client: Client::with_key(&admin_key) };
+        let Pair { a, b } = pair(&admin);
+        admin.run(&["hub", "link", "add", "wan", "--capacity", "40Mbit/s", "--between", "alpha,beta"]).expect(0);
+        fs::write(a.data("large"), pattern(10 << 20)).unwrap();
+        let id = admin.submit(&[&a.at("data/large"), &b.at("data/large")]);
+        until("it moves", LONG, || admin.job(&id)["state"] == "running");
+        (a, b, id)
+    };
+    hub.restart();
+    let admin = Member { hub: &hub, client };
+    let job = admin.ended(&id);
+    assert_eq!((job["state"].as_str(), job["done"].as_u64()), (Some("done"), Some(1)));
+    assert_eq!(admin.files(&id)[0]["attempts"], 1, "it is the same attempt");
+    assert_eq!(fs::read(b.data("large")).unwrap(), pattern(10 << 20));
+    drop(a);
+}
+
+#[test]
+fn what_is_stopped_waits_and_goes_on() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    fs::write(a.data("f"), "f").unwrap();
+    admin.run(&["hub", "stop", "site:beta", "--reason", "power works"]).expect(0);
+    let id = admin.submit(&[&a.at("data/f"), &b.at("data/f")]);
+    let why = until_some("why is known", LONG, || {
+        let why = admin.json(&["queue", "why", &id]);
+        why.first().map(|why| why["constraint"].clone()).filter(|constraint| constraint["kind"] == "stopped")
+    });
+    assert_eq!(why["text"], "site beta is stopped: power works");
+    assert!(b.is_empty());
+    admin.run(&["hub", "start", "site:beta"]).expect(0);
+    assert_eq!(admin.ended(&id)["state"], "done");
+}
+
+#[test]
+fn users_see_their_own_jobs_and_change_nothing_else() {
+    let hub = Hub::start(&[]);
+    let (ann, bob) = (hub.member("user", "ann", "astro"), hub.member("user", "bob", "astro"));
+    let operator = hub.member("operator", "op", "");
+    let id = ann.submit(&["lh://192.0.2.1/data/f", "lh://192.0.2.2/data/f"]);
+    assert_eq!(bob.json(&["queue", "list"]).len(), 0);
+    bob.run(&["queue", "show", &id]).refused(1, &["there is no job", "that you may know of"]);
+    bob.run(&["queue", "cancel", &id]).refused(1, &["there is no job"]);
+    bob.run(&["hub", "site", "add", "x"]).refused(4, &["takes the role admin", "bob has user"]);
+    operator.run(&["hub", "site", "add", "x"]).refused(4, &["op has operator"]);
+    assert_eq!(operator.json(&["queue", "list"]).len(), 1);
+    operator.run(&["queue", "set", &id, "--priority", "5"]).expect(0);
+    assert_eq!(ann.job(&id)["priority"], 5);
+    ann.run(&["queue", "cancel", &id]).expect(0);
+    assert_eq!(ann.ended(&id)["state"], "cancelled");
+}
+
+#[test]
+fn bad_orders_are_refused_in_one_sentence_and_leave_nothing() {
+    let hub = Hub::start(&["--plain"]);
+    let user = hub.member("user", "ann", "astro");
+    user.run(&["submit", "gsiftp://h/f", "lh://b/f"])
+        .refused(2, &["file 0: gsiftp://h/f is no URL that the hub knows"]);
+    user.run(&["submit", "lh://a/f", "lh://b/f", "--community", "other"])
+        .refused(4, &["ann submits for the community astro"]);
+    user.run(&["submit", "lh://a/f", "lh://b/f", "--deadline", "soon"]).refused(2, &["is no time"]);
+    assert_eq!(user.json(&["queue", "list", "--all"]).len(), 0);
+    let stranger = Client::new();
+    stranger.run(words!["queue", "list", "--hub", hub.url]).refused(4, &["say who you are"]);
+    stranger.run(words!["queue", "list"]).refused(2, &["LONGHAUL_HUB"]);
+    let plain = hub.url.replace("https://", "http://");
+    let key = hub.grant(&["--role", "user"]);
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "-d", "{\"files\": 7}", "-H", "Content-Type: application/json", "--oauth2-bearer", &key]);
+    let answer = curl.arg(format!("{plain}/api/v1/jobs")).output().unwrap();
+    let problem: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!((problem["status"].as_u64(), problem["fault"].as_str()), (Some(400), Some("config")));
+    assert!(
+        problem["reason"].as_str().unwrap().starts_with("a job does not read: files is of another kind"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn an_order_sent_twice_is_one_job() {
+    let hub = Hub::start(&[]);
+    let user = hub.member("user", "ann", "astro");
+    let id = "0197f2a0-0000-7000-8000-000000000001";
+    let submit = ["submit", "lh://192.0.2.1/data/f", "lh://192.0.2.2/data/f", "--id", id];
+    user.run(&submit).expect(0);
+    user.run(&submit).expect(0);
+    assert_eq!(user.json(&["queue", "list", "--all"]).len(), 1);
+    user.run(&["submit", "lh://192.0.2.1/data/g", "lh://192.0.2.2/data/g", "--id", id])
+        .refused(2, &["is the id of another job"]);
+}
+
+#[test]
+fn a_key_that_is_revoked_opens_nothing() {
+    let hub = Hub::start(&[]);
+    let user = hub.member("user", "ann", "astro");
+    user.run(&["queue", "list"]).expect(0);
+    let mut list = Command::new(LONGHAUL);
+    let listed = list.args(["hub", "grant", "list", "--json", "--state"]).arg(hub.state()).output().unwrap();
+    let grant: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!((grant["role"].as_str(), grant["name"].as_str()), (Some("user"), Some("ann")));
+    let mut revoke = Command::new(LONGHAUL);
+    let revoked =
+        revoke.args(["hub", "grant", "revoke", grant["id"].as_str().unwrap(), "--state"]).arg(hub.state()).status();
+    assert!(revoked.unwrap().success());
+    user.run(&["queue", "list"]).refused(4, &["there is no such key at this hub"]);
+}
+
+#[test]
+fn a_file_describes_the_collaboration_and_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("hub.toml");
+    fs::write(&file, "plain = true\n[site.alpha]\n[community.astro]\nshare = 3.0\n").unwrap();
+    let path: &'static str = Box::leak(file.display().to_string().into_boxed_str());
+    let hub = Hub::start(&["--config", path]);
+    let admin = hub.member("admin", "root", "");
+    assert_eq!(admin.json(&["hub", "show"])[0]["community"]["astro"]["share"], 3.0);
+    fs::write(&file, "plain = true\n[site.alpha]\n[site.beta]\n").unwrap();
+    crate::node::signal(&hub.child, rustix::process::Signal::HUP);
+    until("beta is known", LONG, || admin.json(&["hub", "show"])[0]["site"]["beta"].is_object());
+    fs::write(&file, "[endpoint.x]\nsite = \"nowhere\"\n").unwrap();
+    crate::node::signal(&hub.child, rustix::process::Signal::HUP);
+    let log = || fs::read_to_string(hub.dir.path().join("log")).unwrap();
+    until("it is refused", LONG, || log().contains("those before them count on"));
+    assert!(admin.json(&["hub", "show"])[0]["site"]["beta"].is_object());
+}
