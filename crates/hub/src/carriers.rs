@@ -6,7 +6,7 @@ use std::time::Duration;
 use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
 use auth::{AccessKey, Fingerprint};
 use model::v1::hub::Endpoint;
-use model::v1::node::{Credentials, Options, Order};
+use model::v1::node::{Credentials, FileResult, Options, Order, OrderFile};
 use model::v1::{Change, Stage, Transfer};
 use nodeapi::{Api, Error};
 use rustls::RootCertStore;
@@ -25,6 +25,8 @@ const SILENT_MAX: Duration = Duration::from_secs(600);
 /// How long a connection may take, and an answer.
 const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
+/// Files that are told of in one answer.
+const FILES_PAGE: usize = 1000;
 /// A limit that changes by less than this part is not worth a request.
 const LIMIT_CHANGE: f64 = 0.01;
 
@@ -38,7 +40,14 @@ pub enum Told {
         /// Bytes per second.
         rate: f64,
     },
-    /// It has ended.
+    /// Some of its files have ended.
+    Files {
+        /// Its number.
+        transfer: i64,
+        /// By the numbers of their rows.
+        files: Vec<(i64, Finished)>,
+    },
+    /// It has ended, and so have those of its files that were not told of.
     Ended {
         /// Its number.
         transfer: i64,
@@ -50,7 +59,7 @@ pub enum Told {
 /// How a transfer ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// Everything is there, verified.
+    /// Everything is there, verified. Of a transfer of several files the bytes are those of all.
     Done {
         /// Bytes that are there.
         bytes: u64,
@@ -86,11 +95,6 @@ impl Carriers {
         Ok(Carriers { hub, authorities })
     }
 
-    /// Files of one transfer.
-    pub fn files_max(&self) -> usize {
-        1
-    }
-
     /// Has a transfer made, and tells of it until it has ended.
     pub async fn carry(&self, claim: Claim, limit: watch::Receiver<f64>, told: mpsc::Sender<Told>) {
         let finished = match self.api(&claim.carrier) {
@@ -113,11 +117,14 @@ impl Carriers {
             Err(reason) => return Finished::Failed { fault: "config".into(), reason },
         };
         match ask(api, move |api| create(api, &order)).await {
-            Ok(transfer) if transfer.state.is_last() => return finished(api, &transfer).await,
+            Ok(transfer) if transfer.state.is_last() => {
+                self.hear_files(api, claim, &mut 0, told).await;
+                return finished(api, &transfer).await;
+            }
             Ok(_) => {}
             Err(error) => return refused(error),
         }
-        let (id, mut silent) = (claim.id, Duration::ZERO);
+        let (id, mut silent, mut heard) = (claim.id, Duration::ZERO, 0);
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -131,8 +138,12 @@ impl Carriers {
                 }
             }
             match ask(api, move |api| api.transfer(id)).await {
-                Ok(transfer) if transfer.state.is_last() => return finished(api, &transfer).await,
+                Ok(transfer) if transfer.state.is_last() => {
+                    self.hear_files(api, claim, &mut heard, told).await;
+                    return finished(api, &transfer).await;
+                }
                 Ok(transfer) => {
+                    self.hear_files(api, claim, &mut heard, told).await;
                     silent = Duration::ZERO;
                     let rate = transfer.rate_bit_s as f64 / 8.0;
                     let _ = told.send(Told::Moving { transfer: claim.number, rate }).await;
@@ -148,6 +159,32 @@ impl Carriers {
                     silent += LOOK_EVERY * 4;
                 }
                 Err(error) => return refused(error),
+            }
+        }
+    }
+
+    /// Tells of the files that have ended since it was asked last. What cannot be asked now is asked again later, or follows from how the
+    /// transfer ends.
+    async fn hear_files(&self, api: &Api, claim: &Claim, heard: &mut u64, told: &mpsc::Sender<Told>) {
+        if claim.files.len() < 2 {
+            return;
+        }
+        let id = claim.id;
+        loop {
+            let after = *heard;
+            let Ok(page) = ask(api, move |api| api.files(id, after, FILES_PAGE)).await else { return };
+            *heard = page.next;
+            let is_last = page.files.len() < FILES_PAGE;
+            let file = |outcome: &FileResult| {
+                let file = claim.files.get(usize::try_from(outcome.index).ok()?)?;
+                Some((file.id, of_file(outcome)))
+            };
+            let files: Vec<(i64, Finished)> = page.files.iter().filter_map(file).collect();
+            if !files.is_empty() {
+                let _ = told.send(Told::Files { transfer: claim.number, files }).await;
+            }
+            if is_last {
+                return;
             }
         }
     }
@@ -232,15 +269,17 @@ fn differs(now: f64, wanted: f64) -> bool {
 /// The order of a claim for the node that carries it.
 fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String> {
     let file = claim.files.first().ok_or("a transfer without files")?;
-    let (source, target) =
-        (place(topology, &claim.carrier, &file.source), place(topology, &claim.carrier, &file.target));
-    // One end is here. Where both are, the target is written as a place on another node would be.
-    let target = if source.is_some() && target.is_some() { None } else { target };
-    let mut order = Order::new(
-        claim.id,
-        source.unwrap_or_else(|| file.source.clone()),
-        target.unwrap_or_else(|| file.target.clone()),
-    );
+    let (source, target) = ends(topology, &claim.carrier, file);
+    let is_read_here = source.starts_with('/');
+    let mut order = Order::new(claim.id, source, target);
+    if claim.files.len() > 1 {
+        let one = |file: &ClaimedFile| {
+            let (source, target) = ends(topology, &claim.carrier, file);
+            OrderFile { source, target, bytes: None }
+        };
+        order.files = claim.files.iter().map(one).collect();
+        (order.source, order.target) = (Vec::new(), String::new());
+    }
     let said = options(&file.options);
     order.options = Options {
         recursive: said.recursive,
@@ -252,7 +291,7 @@ fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String
     };
     order.limit_bit_s = bits(limit);
     order.retry_for_s = Some(120);
-    let far = if order.source[0].starts_with('/') { &file.target } else { &file.source };
+    let far = if is_read_here { &file.target } else { &file.source };
     let described =
         topology.endpoint(far).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
     order.node = fingerprint(&described)?.map(|node| node.to_string());
@@ -261,6 +300,45 @@ fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String
         Err(_) => Credentials { token: Some(key), ..Credentials::default() },
     });
     Ok(order)
+}
+
+/// Source and target of a file as the node that carries it writes them: one end is here. Where both are, the target is written as a place on
+/// another node would be.
+fn ends(topology: &Topology, carrier: &str, file: &ClaimedFile) -> (String, String) {
+    match (place(topology, carrier, &file.source), place(topology, carrier, &file.target)) {
+        (Some(source), _) => (source, file.target.clone()),
+        (None, target) => (file.source.clone(), target.unwrap_or_else(|| file.target.clone())),
+    }
+}
+
+/// Whether two files can be moved by one transfer: the same options, and sources and targets in one export or on one server.
+pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
+    let is_alone = |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
+    first.options == other.options
+        && !options(&first.options).recursive
+        && !is_alone(first)
+        && !is_alone(other)
+        && checksums(first) == checksums(other)
+        && root(&first.source) == root(&other.source)
+        && root(&first.target) == root(&other.target)
+}
+
+/// `SCHEME://HOST/FIRST`: an export of a node, the first directory of a server, a bucket.
+fn root(url: &str) -> &str {
+    let path = url.find("://").map_or(0, |at| at + 3);
+    let slash = |from: usize| url[from..].find('/').map(|at| from + at + 1);
+    slash(path).and_then(slash).map_or(url, |end| &url[..end])
+}
+
+/// What a node tells of a file.
+fn of_file(outcome: &FileResult) -> Finished {
+    match outcome.done {
+        true => Finished::Done { bytes: outcome.bytes },
+        false => Finished::Failed {
+            fault: outcome.fault.clone().unwrap_or_else(|| "peer".to_owned()),
+            reason: outcome.error.clone().unwrap_or_else(|| "the node does not say why".to_owned()),
+        },
+    }
 }
 
 /// The digest that a file must have is computed along.

@@ -9,11 +9,12 @@ use sched::high_water_mark::HighWaterMark;
 use sched::retry::{Backoff, Breaker, Remedy, remedy};
 use tokio::sync::{mpsc, watch};
 
-use crate::carriers::{Carriers, Finished, Told};
+use crate::carriers::{Carriers, Finished, Told, go_together};
 use crate::database::claims::{Claim, ClaimedFile, Wanted};
 use crate::database::outcomes::{Ended, Outcome};
 use crate::database::queues::Queue;
 use crate::database::{DatabaseError, Result};
+use crate::limits::TRANSFER_FILES_MAX;
 use crate::planner::{self, Begin, Look, Plan, Running};
 use crate::state::HubState;
 use crate::time;
@@ -23,6 +24,10 @@ use crate::topology::{Resource, ResourceOf, Topology};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The shortest time between two looks: submissions that come by the thousand wake it once.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
+/// How long the files of one transfer take, about.
+const BATCH: Duration = Duration::from_secs(30);
+/// Bytes of one transfer where no rate bounds it.
+const BATCH_BYTES_MAX: i64 = 64 << 30;
 /// Attempts of a file after the first, unless its job says otherwise.
 const RETRIES: i64 = 3;
 /// The pause before a second attempt, and the longest.
@@ -190,10 +195,10 @@ impl Scheduler {
         let wanted = Wanted {
             queue: queue.id,
             carrier,
-            files: self.carriers.files_max(),
-            bytes: i64::MAX,
+            files: TRANSFER_FILES_MAX,
+            bytes: batch_bytes(limit),
             now: time::now(),
-            together,
+            together: go_together,
         };
         if let Some(claim) = self.hub.database.claim(wanted).await? {
             self.carry(claim, queue, limit);
@@ -221,7 +226,7 @@ impl Scheduler {
             files: 1000,
             bytes: i64::MAX,
             now: time::now(),
-            together,
+            together: |_, _| true,
         };
         let Some(claim) = self.hub.database.claim(wanted).await? else { return Ok(()) };
         let reason = format!(
@@ -241,6 +246,14 @@ impl Scheduler {
                     carried.rate = rate;
                 }
             }
+            Told::Files { transfer, files } => {
+                let Some(carried) = self.carried.get(&transfer) else { return };
+                let by_id: HashMap<i64, &ClaimedFile> =
+                    carried.claim.files.iter().map(|file| (file.id, file)).collect();
+                let outcome = |(id, finished): &(i64, Finished)| Some((*id, outcome(by_id.get(id)?, finished)));
+                let files = files.iter().filter_map(outcome).collect();
+                self.end(Ended { transfer, now: time::now(), files, is_over: false }).await;
+            }
             Told::Ended { transfer, finished } => {
                 let Some(carried) = self.carried.remove(&transfer) else { return };
                 let now = self.now();
@@ -253,7 +266,15 @@ impl Scheduler {
                         _ => breaker.succeeded(),
                     }
                 }
-                let files = carried.claim.files.iter().map(|file| (file.id, outcome(file, &finished))).collect();
+                let is_one = carried.claim.files.len() == 1;
+                let of_file = |file: &ClaimedFile| match &finished {
+                    // The bytes that the node tells are those of all files together.
+                    Finished::Done { .. } if !is_one => Outcome::Done { bytes: file.bytes },
+                    // What made it end may be another file's: this one was not told of, and is tried again.
+                    Finished::Failed { fault, reason } if !is_one => again(file, fault, reason),
+                    finished => outcome(file, finished),
+                };
+                let files = carried.claim.files.iter().map(|file| (file.id, of_file(file))).collect();
                 self.end(Ended { transfer, now: time::now(), files, is_over: true }).await;
                 self.hub.wake.notify_one();
             }
@@ -282,15 +303,16 @@ fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
     [source, target].into_iter().find(is_node).cloned().or_else(|| gateway(source)).or_else(|| gateway(target))
 }
 
-/// Files of one transfer have the same options.
-fn together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
-    first.options == other.options
+/// Bytes of one transfer: half a minute of them, so that what is queued meanwhile with a better claim does not wait for long, and one file at
+/// the least.
+fn batch_bytes(limit: f64) -> i64 {
+    if limit.is_finite() { (limit * BATCH.as_secs_f64()) as i64 } else { BATCH_BYTES_MAX }
 }
 
 /// What becomes of a file of a transfer that finished so.
 fn outcome(file: &ClaimedFile, finished: &Finished) -> Outcome {
     match finished {
-        Finished::Done { bytes } => Outcome::Done { bytes: *bytes as i64 },
+        Finished::Done { bytes } => Outcome::Done { bytes: i64::try_from(*bytes).unwrap_or(i64::MAX) },
         Finished::Cancelled => Outcome::Cancelled,
         Finished::Unreachable { reason } => again(file, "path", reason),
         Finished::Failed { fault, reason } => {

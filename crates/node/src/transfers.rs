@@ -7,6 +7,7 @@
 
 mod asked;
 mod errand;
+mod file_list;
 mod kept;
 mod order;
 mod remote_end;
@@ -16,6 +17,7 @@ mod spent;
 mod table;
 mod ways;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use auth::Access;
@@ -24,14 +26,15 @@ use engine::control::{Control, Label};
 use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::Place;
-use model::v1::node::Order;
+use model::v1::node::{FileResults, Order};
 use model::v1::{Change, Stage, Transfer};
 use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
 use wire::frame::Errand;
 
+use self::file_list::Outcomes;
 use self::kept::{Claim, Shelf};
-use self::order::{Way, bare};
+use self::order::Way;
 pub(crate) use self::order::{identity_of, locator};
 use self::run::Carried;
 use self::spent::Spent;
@@ -48,6 +51,9 @@ use crate::shutdown::Shutdown;
 use arc_swap::ArcSwap;
 
 /// What a node shows as the role of such a job.
+/// Transfers that have ended, of whose files is told one by one: at 10,000 files each some 50 MB.
+const ENDED_OUTCOMES_MAX: usize = 32;
+
 const ROLE: &str = "carry";
 
 /// To whoever orders again what nothing is remembered of.
@@ -73,6 +79,8 @@ pub(crate) struct Transfers {
     spent: Mutex<Spent>,
     /// Held while something is written down, so that what is written last is what holds.
     writing: Mutex<()>,
+    /// What became of the files of transfers that have ended, the oldest first.
+    ended_outcomes: Mutex<VecDeque<Arc<Outcomes>>>,
 }
 
 /// Why an order is not taken on.
@@ -128,6 +136,7 @@ impl Transfers {
             budget: Budget::new(UNENDED_BYTES_MAX.1, UNENDED_BYTES_MAX.0),
             spent: Mutex::new(spent),
             writing: Mutex::default(),
+            ended_outcomes: Mutex::default(),
         }
     }
 
@@ -184,6 +193,15 @@ impl Transfers {
             return Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) });
         }
         self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::Spent))
+    }
+
+    /// What became of the files of a transfer, behind the first `after`; none where there is no such transfer of this holder.
+    pub fn outcomes(&self, holder: &str, id: &Uuid, after: u64, limit: usize) -> Option<FileResults> {
+        let outcomes = {
+            let table = self.table();
+            Arc::clone(&table.get(id).filter(|entry| entry.holder == holder)?.outcomes)
+        };
+        Some(outcomes.page(after, limit))
     }
 
     /// Takes an errand on. One that is known already is the same errand, and there is no line for errands to wait in: who orders
@@ -259,8 +277,11 @@ impl Transfers {
                 return self.fail(id, &format!("the node cannot read the job in its state directory: {error}"));
             }
         };
-        let found = self.table().get(id).map(|e| (Arc::clone(&e.order), e.changes, e.begun, e.access.clone()));
-        let Some((order, changes, begun, access)) = found else { return };
+        let found = self
+            .table()
+            .get(id)
+            .map(|e| (Arc::clone(&e.order), e.changes, e.begun, e.access.clone(), Arc::clone(&e.outcomes)));
+        let Some((order, changes, begun, access, outcomes)) = found else { return };
         let Some(access) = access else {
             drop(writing);
             tracing::warn!(job = %id, "a job is not gone on with: whoever ordered it cannot be asked for any more");
@@ -292,6 +313,7 @@ impl Transfers {
                 plan: &plan,
                 access: &access,
                 control: &control,
+                outcomes: &outcomes,
                 begun,
             };
             let receipt = carried.run();
@@ -335,6 +357,19 @@ impl Transfers {
             tracing::error!(job = %id, %error, "a transfer has ended, and that cannot be written down");
         }
         self.forget(gone);
+        self.forget_outcomes(id);
+    }
+
+    /// What became of the files of the last transfers that have ended is told; of those before them only their receipts.
+    fn forget_outcomes(&self, ended: &Uuid) {
+        let Some(outcomes) = self.table().get(ended).map(|entry| Arc::clone(&entry.outcomes)) else { return };
+        let mut kept = self.ended_outcomes.lock();
+        kept.push_back(outcomes);
+        if kept.len() > ENDED_OUTCOMES_MAX
+            && let Some(oldest) = kept.pop_front()
+        {
+            oldest.clear();
+        }
     }
 
     /// Writes down what holds of a transfer now.
@@ -407,8 +442,8 @@ impl Transfers {
 }
 
 fn control(order: &Order, changes: &Change) -> Control {
-    let shown = bare(order);
-    let label = Label { id: order.id, role: ROLE, source: order::first_sources(&shown.source), target: shown.target };
+    let (source, target) = order::ends(order);
+    let label = Label { id: order.id, role: ROLE, source: order::first_sources(&source), target };
     Control::new(label, order::steer(order, changes), Arc::default())
 }
 

@@ -5,7 +5,7 @@
 
 use model::id::Uuid;
 use model::v1::Receipt;
-use model::v1::node::{Capabilities, Health, Order, Probe, ProbeOrder, ProbeStage, Probes};
+use model::v1::node::{Capabilities, FileResults, Health, Order, Probe, ProbeOrder, ProbeStage, Probes};
 use model::v1::{Change, Stage, Transfer, Transfers};
 use web::api_client::{ApiClient, EventStream};
 use web::{Dialer, HttpUrl, Method};
@@ -75,6 +75,11 @@ impl Api {
     /// One of them.
     pub fn transfer(&self, id: Uuid) -> Result<Transfer> {
         self.0.get(&format!("/api/v1/transfers/{id}"))
+    }
+
+    /// What became of its files, where they were named one by one, behind the first `after`.
+    pub fn files(&self, id: Uuid, after: u64, limit: usize) -> Result<FileResults> {
+        self.0.get(&format!("/api/v1/transfers/{id}/files?after={after}&limit={limit}"))
     }
 
     /// Changes one.

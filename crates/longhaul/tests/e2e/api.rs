@@ -1,5 +1,6 @@
 //! The node's API, `/api/v1`, driven as an orchestrator drives it: by its typed client, by curl, and by those who keep to nothing.
 
+mod files;
 mod probes;
 mod refusals;
 

@@ -349,3 +349,23 @@ fn a_file_describes_the_collaboration_and_is_read_again() {
     until("it is refused", LONG, || log().contains("those before them count on"));
     assert!(admin.json(&["hub", "show"])[0]["site"]["beta"].is_object());
 }
+
+#[test]
+fn many_files_go_in_few_transfers() {
+    const FILES: usize = 1200;
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    (0..FILES).for_each(|at| fs::write(a.data(&format!("f{at}")), format!("{at}")).unwrap());
+    let line =
+        |at: usize| format!("{} {} 4\n", a.at(&format!("data/f{at}")), b.at(&format!("data/{:02x}/g{at}", at % 7)));
+    let list = admin.client.write("list", (0..FILES).map(line).collect::<String>()).display().to_string();
+    let id = admin.submit(&["--files-from", &list]);
+    let job = admin.ended(&id);
+    assert_eq!((job["state"].as_str(), job["done"].as_u64()), (Some("done"), Some(FILES as u64)));
+    for at in [0, 7, FILES - 1] {
+        assert_eq!(fs::read(b.data(&format!("{:02x}/g{at}", at % 7))).unwrap(), format!("{at}").as_bytes());
+    }
+    let orders = a.log().matches("event=\"carry\"").count();
+    assert!((1..10).contains(&orders), "{orders} transfers");
+}

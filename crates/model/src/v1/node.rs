@@ -28,10 +28,16 @@ pub struct Order {
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
     /// Where the bytes come from: places of this node (`/EXPORT/PATH`), or all of one other node (`lh://HOST/EXPORT/PATH`) or
-    /// server (`https://…`, `davs://…`, `s3://BUCKET/KEY`).
+    /// server (`https://…`, `davs://…`, `s3://BUCKET/KEY`). None with `files`.
+    #[serde(default)]
     pub source: Vec<String>,
-    /// Where they go, written alike. With a slash at its end, or with several sources, they go below it.
+    /// Where they go, written alike. With a slash at its end, or with several sources, they go below it. Empty with `files`.
+    #[serde(default)]
     pub target: String,
+    /// Instead of `source` and `target`: files one by one, 10,000 at most. All sources are at one end, in one export or on one server,
+    /// and so are all targets; directories are made where they are missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<OrderFile>,
     /// How to treat what it meets.
     #[serde(default)]
     pub options: Options,
@@ -68,6 +74,7 @@ impl Order {
             id,
             source: vec![source.into()],
             target: target.into(),
+            files: Vec::new(),
             options: Options::default(),
             limit_bit_s: 0,
             streams: 0,
@@ -85,6 +92,45 @@ impl Order {
     pub fn without_credentials(&self) -> Order {
         Order { credentials: None, ..self.clone() }
     }
+}
+
+/// One of many files of a transfer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OrderFile {
+    /// Where its bytes come from.
+    pub source: String,
+    /// Where they go: the file itself.
+    pub target: String,
+    /// Its size, where it is known: another one is a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// What became of a file of a transfer that was ordered file by file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FileResult {
+    /// Its place in the order's `files`.
+    pub index: u64,
+    /// It is at its target, verified.
+    pub done: bool,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Whose fault it was that it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A page of files that have ended, in the order in which they did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FileResults {
+    /// The files.
+    pub files: Vec<FileResult>,
+    /// Where the next page begins (`?after=`): how many have been told.
+    pub next: u64,
 }
 
 /// How a transfer treats what it meets.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use model::fault::Fault;
 use model::v1::probe::{self, all, disk, host, latency, route, tcp, udp};
-use model::v1::{self, node, tune};
+use model::v1::{self, hub, node, tune};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Error, Value};
@@ -41,6 +41,25 @@ pub const DOCUMENTS: &[Document] = &[
     read::<v1::Change>("change"),
     read::<node::Order>("order"),
     read::<node::Capabilities>("capabilities"),
+    read::<node::FileResults>("file-results"),
+    read::<hub::JobOrder>("hub-job-order"),
+    read::<hub::Job>("hub-job"),
+    read::<hub::Jobs>("hub-jobs"),
+    read::<hub::Files>("hub-files"),
+    read::<hub::JobChange>("hub-job-change"),
+    read::<hub::JobEvent>("hub-job-event"),
+    read::<hub::WhoAmI>("hub-whoami"),
+    read::<Vec<hub::Why>>("hub-why"),
+    read::<hub::Queues>("hub-queues"),
+    read::<hub::Shares>("hub-shares"),
+    read::<hub::Offer>("hub-offer"),
+    read::<hub::Collaboration>("hub-collaboration"),
+    read::<hub::Site>("hub-site"),
+    read::<hub::Endpoint>("hub-endpoint"),
+    read::<hub::Link>("hub-link"),
+    read::<hub::Route>("hub-route"),
+    read::<hub::Community>("hub-community"),
+    read::<hub::Activity>("hub-activity"),
     read::<node::Health>("health"),
     read::<node::Problem>("problem"),
     read::<v1::flows::Flows>("flows"),
@@ -103,6 +122,9 @@ struct Words {
     route_mtu_bound: Vec<route::MtuBound>,
     route_change: Vec<route::ChangeOf>,
     cause: Vec<all::Kind>,
+    hub_role: Vec<hub::Role>,
+    hub_endpoint: Vec<hub::EndpointKind>,
+    hub_constraint: Vec<hub::ConstraintKind>,
 }
 
 fn progress() -> v1::Progress {

@@ -23,6 +23,7 @@ pub(super) fn order(errand: &Errand) -> Order {
     let target = Locator::Node { at: errand.to.clone(), place, into };
     let key = AccessKey::new(errand.key.id, errand.key.secret, Fingerprint(errand.node)).expose_text();
     Order {
+        files: Vec::new(),
         id: Uuid::from_bytes(said.job),
         source: errand.sources.iter().map(here).collect(),
         target: target.to_string(),

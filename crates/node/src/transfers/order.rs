@@ -10,8 +10,10 @@ use model::locator::Place;
 use model::spec::{self, Steer};
 use model::v1;
 use model::v1::Change;
-use model::v1::node::{Options, Order};
+use model::v1::node::{Options, Order, OrderFile};
 use model::{Algorithm, HostPort, Locator, Refusal};
+
+use super::file_list::{self, NamedFiles};
 use wire::limits::{FILTERS_MAX, TEXT_BYTES_MAX};
 
 /// Sources of one transfer.
@@ -56,6 +58,8 @@ pub(crate) struct Plan {
     pub node: Option<Fingerprint>,
     /// How long to keep trying without progress.
     pub retry_for: Duration,
+    /// The files, where they were named one by one: the sources and the target are then the directories above them.
+    pub files: Option<NamedFiles>,
 }
 
 impl Plan {
@@ -70,6 +74,7 @@ impl Plan {
 }
 
 /// What the places of one end have in common.
+#[derive(Debug)]
 enum End {
     Here(Vec<Place>),
     Node(HostPort, Vec<Place>),
@@ -160,7 +165,13 @@ const ENDED_SOURCES_BYTES: usize = 16 << 10;
 /// What of an order counts when two are compared, and what is kept of it once it has ended: everything but its secrets.
 pub(crate) fn bare(order: &Order) -> Order {
     let source = order.source.iter().map(|text| bare_place(text)).collect();
-    Order { source, target: bare_place(&order.target), ..order.without_credentials() }
+    let bare_file = |file: &OrderFile| OrderFile {
+        source: bare_place(&file.source),
+        target: bare_place(&file.target),
+        bytes: file.bytes,
+    };
+    let files = order.files.iter().map(bare_file).collect();
+    Order { source, target: bare_place(&order.target), files, ..order.without_credentials() }
 }
 
 /// Only addresses of servers have a query; in a path here a question mark is a letter like any other.
@@ -168,19 +179,28 @@ fn bare_place(text: &str) -> String {
     if text.contains("://") { shown(text) } else { text.to_owned() }
 }
 
+/// Where from and where to, as it is told: of files that were named one by one the directories above all of them.
+pub(crate) fn ends(order: &Order) -> (Vec<String>, String) {
+    let above = |of: fn(&OrderFile) -> &str| file_list::above(order.files.iter().map(of)).map(|(above, _)| above);
+    match (above(|file| &file.source), above(|file| &file.target)) {
+        (Ok(source), Ok(target)) if !order.files.is_empty() => (vec![source], target),
+        _ => {
+            let shown = bare(order);
+            (shown.source, shown.target)
+        }
+    }
+}
+
 /// What an order means.
 pub(crate) fn read(order: &Order) -> Result<Plan, Refusal> {
+    if !order.files.is_empty() {
+        return read_files(order);
+    }
     if order.source.len() > SOURCES_MAX {
         return Err(wrong(format!("a transfer has at most {SOURCES_MAX} sources; name a directory above them")));
     }
     let into = order.source.len() > 1 || locator(&order.target)?.into_dir();
-    let (here, way) = match (end(&order.source)?, end(std::slice::from_ref(&order.target))?) {
-        (End::Here(here), End::Node(to, mut places)) => (here, Way::Push { to, place: places.remove(0) }),
-        (End::Node(from, places), End::Here(here)) => (here, Way::Pull { from, places }),
-        (End::Here(here), End::Server(mut urls)) => (here, Way::Out(urls.remove(0))),
-        (End::Server(urls), End::Here(here)) => (here, Way::In(urls)),
-        _ => return Err(wrong("exactly one end of a transfer is a place of this node: /EXPORT/PATH")),
-    };
+    let (here, way) = way(end(&order.source)?, end(std::slice::from_ref(&order.target))?)?;
     let options = options(&order.options, into)?;
     let all = || order.source.iter().chain([&order.target]).filter_map(|text| locator(text).ok());
     let is_memory = |l: &Locator| matches!(l, Locator::Node { place: Place::Null | Place::Zero(_), .. });
@@ -194,7 +214,34 @@ pub(crate) fn read(order: &Order) -> Result<Plan, Refusal> {
     }
     let (keys, node) = identity(order, &way)?;
     let retry_for = order.retry_for_s.map_or(RETRY_FOR, Duration::from_secs).min(PATIENCE_MAX);
-    Ok(Plan { here, way, options, keys, node, retry_for })
+    Ok(Plan { here, way, options, keys, node, retry_for, files: None })
+}
+
+/// The end that is here, and the other one.
+fn way(source: End, target: End) -> Result<(Vec<Place>, Way), Refusal> {
+    Ok(match (source, target) {
+        (End::Here(here), End::Node(to, mut places)) => (here, Way::Push { to, place: places.remove(0) }),
+        (End::Node(from, places), End::Here(here)) => (here, Way::Pull { from, places }),
+        (End::Here(here), End::Server(mut urls)) => (here, Way::Out(urls.remove(0))),
+        (End::Server(urls), End::Here(here)) => (here, Way::In(urls)),
+        _ => return Err(wrong("exactly one end of a transfer is a place of this node: /EXPORT/PATH")),
+    })
+}
+
+/// What an order means that names its files one by one: a transfer from the directory above all sources to the one above all targets.
+fn read_files(order: &Order) -> Result<Plan, Refusal> {
+    if !order.source.is_empty() || !order.target.is_empty() {
+        return Err(wrong("an order names files, or source and target, and not both"));
+    }
+    if order.files.len() > SOURCES_MAX {
+        return Err(wrong(format!("a transfer has at most {SOURCES_MAX} files; order several transfers")));
+    }
+    let (source, sources) = file_list::above(order.files.iter().map(|file| file.source.as_str()))?;
+    let (target, targets) = file_list::above(order.files.iter().map(|file| file.target.as_str()))?;
+    let options = Options { recursive: true, ..order.options.clone() };
+    let shaped = Order { source: vec![source], target, files: Vec::new(), options, ..order.clone() };
+    let named = NamedFiles::new(sources, targets)?;
+    Ok(Plan { files: Some(named), ..read(&shaped)? })
 }
 
 /// Which node the other end is, and the key to it. Who is met for the first time is not believed: nobody looks on.
@@ -281,6 +328,8 @@ pub(crate) fn steer(order: &Order, changes: &Change) -> Steer {
         .source
         .iter()
         .chain([&order.target])
+        .chain(order.files.iter().take(1).flat_map(|file| [&file.source, &file.target]))
+        .filter(|text| !text.is_empty())
         .any(|text| !text.starts_with('/') && !text.to_ascii_lowercase().starts_with("lh:"));
     let streams = match changes.streams.unwrap_or(order.streams) {
         0 if is_abroad => ABROAD_STREAMS,

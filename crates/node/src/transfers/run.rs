@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use auth::Access;
 use engine::control::Control;
+use engine::job::News;
 use engine::receive::{Receiving, TargetPlace};
 use engine::scan::SourceRoot;
 use engine::session::{Means, Session};
@@ -17,7 +18,8 @@ use model::{Refusal, v1};
 use sys::waker::Waker;
 use wire::frame::{Direction, Open};
 
-use super::order::{Plan, Way, bare};
+use super::file_list::Outcomes;
+use super::order::{self, Plan, Way};
 use super::remote_end::{self, refused};
 use super::ways::Ways;
 use crate::access::AccessControl;
@@ -32,6 +34,8 @@ pub(super) struct Carried<'a> {
     pub plan: &'a Plan,
     pub access: &'a Access,
     pub control: &'a Control,
+    /// What became of its files, where they were named one by one.
+    pub outcomes: &'a Outcomes,
     /// An earlier run of this node has begun it.
     pub begun: bool,
 }
@@ -97,7 +101,7 @@ impl Carried<'_> {
             congestion: self.order.congestion.clone(),
             means,
             ends,
-            files: None,
+            files: self.plan.files.as_ref().map(|files| files.list.clone()),
             retry_for: self.plan.retry_for,
             once: false,
             begun: self.begun,
@@ -105,16 +109,24 @@ impl Carried<'_> {
             control: self.control,
             keep: Some(&keep),
         };
-        let mut note = |note: Note<'_>| {
-            if let Note::Again(error, pause) = note {
+        if self.plan.files.is_some() {
+            self.control.tell_files();
+        }
+        let mut note = |note: Note<'_>| match (note, &self.plan.files) {
+            (Note::News(News::File(told)), Some(files)) => self.outcomes.add(files, &told),
+            (Note::News(_), _) => {}
+            (Note::Again(error, pause), _) => {
                 let error = self.plain(&error.to_string());
                 tracing::info!(job = %transfer.id, error, pause_s = pause.as_secs(), "the path broke; trying again");
             }
         };
         let done =
             transfer.run(&mut || self.connect(), &mut note).unwrap_or_else(|error: Error| Outcome::failed(error));
-        let shown = bare(self.order);
-        transfer.receipt(&done, shown.source, shown.target)
+        if let Some(files) = &self.plan.files {
+            self.outcomes.add_missed(files, done.report.misses.iter().map(|miss| (&miss.path, &miss.refusal)));
+        }
+        let (source, target) = order::ends(self.order);
+        transfer.receipt(&done, source, target)
     }
 
     /// The other node; none where the other end is a server.

@@ -15,8 +15,9 @@ use model::v1::node::Order;
 use model::v1::{Change, Stage, Transfer};
 use sha2::{Digest, Sha256};
 
+use super::file_list::Outcomes;
 use super::kept::Kept;
-use super::order::{bare, first_sources, steer};
+use super::order::{bare, ends, first_sources, steer};
 use crate::order_table::{Asked, OrderEntry, OrderTable, Page};
 
 /// Transfers under way at once: for one who orders, and for all.
@@ -51,6 +52,8 @@ pub(super) struct Entry {
     pub is_settled: bool,
     /// Its reins while it is under way.
     pub control: Option<Control>,
+    /// What became of its files, where they were named one by one; forgotten with the node's process.
+    pub outcomes: Arc<Outcomes>,
     /// The lock on what is written down of it, while it is under way.
     pub held: Option<File>,
     /// Who ordered it, until it has ended.
@@ -64,7 +67,8 @@ pub(super) struct Entry {
 
 /// Bytes that an order takes in memory; fewer on disk. Where from and where to is there twice: as it was said, and as it is told.
 pub(super) fn footprint(order: &Order) -> usize {
-    let texts = order.source.iter().chain([&order.target]).map(|text| 2 * text.len());
+    let files = order.files.iter().flat_map(|file| [&file.source, &file.target]);
+    let texts = order.source.iter().chain([&order.target]).chain(files).map(|text| 2 * text.len());
     let patterns = order.options.filters.iter().map(|filter| filter.pattern.len());
     let given = order
         .credentials
@@ -84,7 +88,9 @@ pub(super) fn order_digest(order: &Order) -> String {
 fn ended_order(order: &Order) -> Order {
     let mut bare = bare(order);
     bare.options.filters.clear();
-    bare.source = first_sources(&bare.source);
+    let (source, target) = ends(order);
+    (bare.source, bare.target) = (first_sources(&source), target);
+    bare.files.clear();
     bare
 }
 
@@ -93,15 +99,9 @@ impl Entry {
     pub fn new(order: Order, access: Access, created: String, part: Option<Part>) -> Entry {
         let order_digest = order_digest(&order);
         let steer = steer(&order, &Change::default());
-        let shown = bare(&order);
-        let base = Transfer {
-            id: order.id,
-            source: shown.source,
-            target: shown.target,
-            created,
-            limit_bit_s: steer.limit_bit_s,
-            ..Transfer::default()
-        };
+        let (source, target) = ends(&order);
+        let base =
+            Transfer { id: order.id, source, target, created, limit_bit_s: steer.limit_bit_s, ..Transfer::default() };
         Entry {
             holder: access.holder().to_owned(),
             order: Arc::new(order),
@@ -112,6 +112,7 @@ impl Entry {
             receipt_bytes: 0,
             is_settled: false,
             control: None,
+            outcomes: Arc::default(),
             held: None,
             access: Some(access),
             part,
@@ -126,11 +127,10 @@ impl Entry {
             kept;
         let changes = Change { cancel: changes.cancel || cancelled, ..changes };
         let order_digest = order_digest.unwrap_or_else(|| self::order_digest(&order));
-        let shown = bare(&order);
         let base = ended.unwrap_or_else(|| Transfer {
             id: order.id,
-            source: shown.source,
-            target: shown.target,
+            source: ends(&order).0,
+            target: ends(&order).1,
             created,
             limit_bit_s: steer(&order, &changes).limit_bit_s,
             ..Transfer::default()
@@ -154,6 +154,7 @@ impl Entry {
             receipt_bytes,
             is_settled,
             control: None,
+            outcomes: Arc::default(),
             held: None,
             access,
             part,

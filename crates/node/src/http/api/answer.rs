@@ -206,6 +206,24 @@ pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome
     send(context, 200, &*found)
 }
 
+/// GET /api/v1/transfers/ID/files.
+pub(super) fn files(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    let (mut after, mut limit) = (0, PAGE.0);
+    for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
+        let wrong = || refuse(400, "files are asked for with after and limit, which are numbers, and nothing else");
+        match name.as_str() {
+            "after" => after = value.parse().map_err(|_| wrong())?,
+            "limit" => limit = value.parse().ok().filter(|limit| (1..=PAGE.1).contains(limit)).ok_or_else(wrong)?,
+            "authz" | "access_token" | "" => {}
+            _ => return Err(wrong()),
+        }
+    }
+    let transfers = &context.web.services.transfers;
+    let page = transfers.outcomes(context.access().holder(), &id, after, limit).ok_or_else(|| unknown(&id))?;
+    send(context, 200, &page)
+}
+
 /// PATCH /api/v1/transfers/ID.
 pub(super) fn change(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;

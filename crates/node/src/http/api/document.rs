@@ -3,7 +3,7 @@
 
 use model::v1::Receipt;
 use model::v1::flows::Flows;
-use model::v1::node::{Capabilities, Health, Order, Probe, ProbeOrder, Probes, Problem};
+use model::v1::node::{Capabilities, FileResults, Health, Order, Probe, ProbeOrder, Probes, Problem};
 use model::v1::{Change, Transfer, Transfers};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
@@ -32,6 +32,7 @@ fn schemas() -> Map<String, Value> {
     add::<Capabilities>(&mut all);
     add::<Problem>(&mut all);
     add::<Receipt>(&mut all);
+    add::<FileResults>(&mut all);
     add::<Flows>(&mut all);
     let mut named = Map::new();
     for (name, schema) in all {

@@ -165,6 +165,16 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
     },
     Route {
         method: "GET",
+        path: "/api/v1/transfers/{id}/files",
+        name: "files",
+        summary: "What became of its files so far, where they were named one by one; of one that has ended, for a while",
+        query: &[("after", "the `next` of the page before"), ("limit", "how many; 1,000 unless said, 10,000 at most")],
+        body: None,
+        answers: &[Answer::json(200, "files in the order in which they ended", "FileResults")],
+        handler: Handler { whom: Whom::Named, answer: answer::files },
+    },
+    Route {
+        method: "GET",
         path: "/api/v1/transfers/{id}/events",
         name: "transferEvents",
         summary: "Events of one transfer until it has ended; `Last-Event-ID` goes on",

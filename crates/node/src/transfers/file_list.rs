@@ -1,0 +1,159 @@
+//! Files that an order names one by one: the directory above all of them, their paths below it, and what becomes of each.
+
+use std::collections::{HashMap, HashSet};
+
+use engine::filelist::FileList;
+use model::fault::Fault;
+use model::v1::node::{FileResult, FileResults};
+use model::{Refusal, RelPath};
+use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
+use wire::FileTold;
+use wire::frame::Outcome;
+
+fn wrong(reason: impl Into<String>) -> Refusal {
+    Refusal::new(Fault::Config, reason)
+}
+
+/// The deepest directory that all of these places are below, as a place, and the path of each below it. Places are as orders write them:
+/// `/EXPORT/PATH`, `lh://HOST/EXPORT/PATH`, `https://HOST/PATH`.
+pub(super) fn above<'a>(places: impl Iterator<Item = &'a str>) -> Result<(String, Vec<RelPath>), Refusal> {
+    let places: Vec<&str> = places.collect();
+    if let Some(place) = places.iter().find(|place| place.contains(['?', '#'])) {
+        let shown = web::target::redacted(place);
+        return Err(wrong(format!("{shown}: files that are ordered together have no query in their addresses")));
+    }
+    let directories: Vec<&str> = places.iter().map(|place| place.rfind('/').map_or("", |at| &place[..at])).collect();
+    let first = directories.first().copied().unwrap_or_default();
+    let common = directories.iter().fold(first, |common, directory| shared(common, directory));
+    // What is left must still name an export or a server.
+    let least = match (common.split_once("://"), first.contains("://")) {
+        (Some((_, rest)), _) => rest.split_once('/').map_or("", |(_, path)| path),
+        (None, true) => "",
+        (None, false) => common,
+    };
+    if least.trim_matches('/').is_empty() {
+        return Err(wrong(
+            "the files of one transfer are in one export here, and in one export or on one server there",
+        ));
+    }
+    let below = |place: &&str| {
+        let rest: Vec<u8> = percent_decode_str(place[common.len()..].trim_start_matches('/')).collect();
+        let path = if rest.ends_with(b"/") { None } else { RelPath::parse(&rest).ok() };
+        path.filter(|path| !path.is_root()).ok_or_else(|| wrong(format!("{place} names no file")))
+    };
+    let below = places.iter().map(below).collect::<Result<Vec<_>, _>>()?;
+    Ok((common.to_owned(), below))
+}
+
+/// The longest beginning of whole segments that two places share.
+fn shared<'a>(a: &'a str, b: &str) -> &'a str {
+    let mut end = 0;
+    for (at, _) in a.match_indices('/').chain([(a.len(), "")]) {
+        if b.len() >= at && a[..at] == b[..at] && (b.len() == at || b.as_bytes()[at] == b'/') {
+            end = at;
+        }
+    }
+    &a[..end]
+}
+
+/// The files of an order, by their paths.
+#[derive(Debug)]
+pub(crate) struct NamedFiles {
+    /// As the engine takes them.
+    pub list: FileList,
+    /// The places in the order of each source, by its path below the directory above all of them.
+    index: HashMap<RelPath, Vec<u64>>,
+}
+
+impl NamedFiles {
+    pub fn new(sources: Vec<RelPath>, targets: Vec<RelPath>) -> Result<NamedFiles, Refusal> {
+        let mut list = FileList::default();
+        let mut index: HashMap<RelPath, Vec<u64>> = HashMap::new();
+        for (source, at) in sources.iter().zip(0..) {
+            index.entry(source.clone()).or_default().push(at);
+        }
+        for (source, target) in sources.into_iter().zip(targets) {
+            list.add(source, target)?;
+        }
+        Ok(NamedFiles { list: list.sorted()?, index })
+    }
+
+    /// What a session tells of a source, as the API tells it of each file of the order that is read from there.
+    fn outcomes(&self, path: &RelPath, bytes: u64, outcome: &Outcome) -> impl Iterator<Item = FileResult> {
+        // A session names the directory above all sources first.
+        let below =
+            path.as_bytes().iter().position(|byte| *byte == b'/').map_or(&[][..], |at| &path.as_bytes()[at + 1..]);
+        let found = RelPath::parse(below).ok().and_then(|below| self.index.get(&below));
+        found.into_iter().flatten().map(move |index| match outcome {
+            Outcome::Failed(refusal) => FileResult {
+                index: *index,
+                fault: Some(refusal.fault.word().to_owned()),
+                error: Some(refusal.reason.clone()),
+                ..FileResult::default()
+            },
+            Outcome::Done | Outcome::Skipped => {
+                FileResult { index: *index, done: true, bytes, ..FileResult::default() }
+            }
+        })
+    }
+}
+
+/// What became of the files of one transfer so far, in the order in which they ended. An attempt that goes on after a cut tells of files that
+/// were told before: the first outcome of a file that is done stays.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes(Mutex<Vec<FileResult>>);
+
+impl Outcomes {
+    /// Adds what a session tells.
+    pub fn add(&self, files: &NamedFiles, told: &FileTold) {
+        self.0.lock().extend(files.outcomes(&told.path, told.size, &told.outcome));
+    }
+
+    /// Adds the sources that a job missed and has not told of: those that it could not even offer.
+    pub fn add_missed<'a>(&self, files: &NamedFiles, missed: impl Iterator<Item = (&'a RelPath, &'a Refusal)>) {
+        let mut all = self.0.lock();
+        let told: HashSet<u64> = all.iter().map(|file| file.index).collect();
+        for (path, refusal) in missed {
+            let outcome = Outcome::Failed(refusal.clone());
+            all.extend(files.outcomes(path, 0, &outcome).filter(|file| !told.contains(&file.index)));
+        }
+    }
+
+    /// Forgets them.
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+
+    /// Those behind the first `after`, so many at most.
+    pub fn page(&self, after: u64, limit: usize) -> FileResults {
+        let all = self.0.lock();
+        let from = usize::try_from(after).unwrap_or(usize::MAX).min(all.len());
+        let files: Vec<FileResult> = all[from..].iter().take(limit).cloned().collect();
+        FileResults { next: (from + files.len()) as u64, files }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(places: &[&str]) -> Result<(String, Vec<String>), String> {
+        let (common, below) = above(places.iter().copied()).map_err(|refusal| refusal.reason)?;
+        Ok((common, below.iter().map(ToString::to_string).collect()))
+    }
+
+    #[test]
+    fn the_directory_above_all_files_is_found() {
+        let below = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        assert_eq!(split(&["/d/a/1", "/d/a/2"]), Ok(("/d/a".into(), below(&["1", "2"]))));
+        assert_eq!(split(&["/d/a/1", "/d/ab/2"]), Ok(("/d".into(), below(&["a/1", "ab/2"]))));
+        assert_eq!(split(&["lh://h:1/d/x%20y/1"]), Ok(("lh://h:1/d/x%20y".into(), below(&["1"]))));
+        assert_eq!(split(&["https://h/a/b/1", "https://h/a/2"]), Ok(("https://h/a".into(), below(&["b/1", "2"]))));
+        for wrong in
+            [&["/d/a/1", "/e/a/1"][..], &["lh://h/d/1", "lh://i/d/1"], &["/d/a/", "/d/b"], &["https://h/a?x=1"]]
+        {
+            assert!(split(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
