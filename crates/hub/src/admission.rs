@@ -14,12 +14,16 @@ use crate::states::{FileState, JobKind};
 use crate::time;
 use crate::topology::Topology;
 
+/// The class of what is not promised, as the database keeps classes: by their place among all.
+const STANDARD: i64 = 1;
+
 /// Makes a job of an order, for whoever submits it.
 ///
 /// # Errors
 /// The order cannot be carried out: one sentence says what is wrong, and with which file.
 pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -> Result<NewJob, Refusal> {
     let kind = kind(order)?;
+    check_deadline(order, now)?;
     let community = community(order, member)?;
     let activity = order.activity.clone().unwrap_or_else(|| "default".to_owned());
     check_word("activity", &activity)?;
@@ -35,7 +39,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         activity: activity.clone(),
         owner: member.owner.clone(),
         priority: i64::from(priority.number()),
-        class: if order.deadline.is_some() { 0 } else { 1 },
+        class: STANDARD,
     };
     let mut files = Vec::with_capacity(order.files.len());
     for (at, file) in order.files.iter().enumerate() {
@@ -50,7 +54,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         priority: i64::from(priority.number()),
         kind,
         submitted: now,
-        deadline: deadline(order, now)?,
+        deadline: None,
         options: serde_json::to_string(&order.options).map_err(|error| refuse(error.to_string()))?,
         metadata,
         files,
@@ -132,14 +136,15 @@ fn metadata(whose: &str, metadata: &std::collections::BTreeMap<String, Value>) -
     Ok(Some(text))
 }
 
-fn deadline(order: &JobOrder, now: i64) -> Result<Option<i64>, Refusal> {
-    let Some(text) = &order.deadline else { return Ok(None) };
+fn check_deadline(order: &JobOrder, now: i64) -> Result<(), Refusal> {
+    let Some(text) = &order.deadline else { return Ok(()) };
     let at =
         time::parse(text).ok_or_else(|| refuse(format!("deadline {text:?} is no time: write 2026-12-24T18:00:00Z")))?;
     if at <= now {
         return Err(refuse(format!("the deadline {text} has passed")));
     }
-    Ok(Some(at))
+    // A deadline that nobody promised would be a way past everybody else.
+    Err(refuse("this hub does not promise deadlines yet: submit the job without one, with a priority".to_owned()))
 }
 
 /// The rows of a file: one for each source.
@@ -282,6 +287,10 @@ mod tests {
             (format!(r#"{{"files": [{{{file}}}], "activity": "a\nb"}}"#), "is no name"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "tomorrow"}}"#), "is no time"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "1970-01-01T00:00:01Z"}}"#), "has passed"),
+            (
+                format!(r#"{{"files": [{{{file}}}], "deadline": "2999-01-01T00:00:00Z"}}"#),
+                "does not promise deadlines yet",
+            ),
             (format!(r#"{{"files": [{{{file}}}], "metadata": {{"x": "{}"}}}}"#, "y".repeat(5000)), "4096 are kept"),
         ] {
             let refusal = admitted(&json).unwrap_err();

@@ -17,7 +17,6 @@ mod spent;
 mod table;
 mod ways;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use auth::Access;
@@ -32,7 +31,7 @@ use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
 use wire::frame::Errand;
 
-use self::file_list::Outcomes;
+use self::file_list::EndedOutcomes;
 use self::kept::{Claim, Shelf};
 use self::order::Way;
 pub(crate) use self::order::{identity_of, locator};
@@ -51,9 +50,6 @@ use crate::shutdown::Shutdown;
 use arc_swap::ArcSwap;
 
 /// What a node shows as the role of such a job.
-/// Transfers that have ended, of whose files is told one by one: at 10,000 files each some 50 MB.
-const ENDED_OUTCOMES_MAX: usize = 32;
-
 const ROLE: &str = "carry";
 
 /// To whoever orders again what nothing is remembered of.
@@ -79,8 +75,8 @@ pub(crate) struct Transfers {
     spent: Mutex<Spent>,
     /// Held while something is written down, so that what is written last is what holds.
     writing: Mutex<()>,
-    /// What became of the files of transfers that have ended, the oldest first.
-    ended_outcomes: Mutex<VecDeque<Arc<Outcomes>>>,
+    /// What became of the files of transfers that have ended.
+    ended_outcomes: EndedOutcomes,
 }
 
 /// Why an order is not taken on.
@@ -136,7 +132,7 @@ impl Transfers {
             budget: Budget::new(UNENDED_BYTES_MAX.1, UNENDED_BYTES_MAX.0),
             spent: Mutex::new(spent),
             writing: Mutex::default(),
-            ended_outcomes: Mutex::default(),
+            ended_outcomes: EndedOutcomes::default(),
         }
     }
 
@@ -357,18 +353,8 @@ impl Transfers {
             tracing::error!(job = %id, %error, "a transfer has ended, and that cannot be written down");
         }
         self.forget(gone);
-        self.forget_outcomes(id);
-    }
-
-    /// What became of the files of the last transfers that have ended is told; of those before them only their receipts.
-    fn forget_outcomes(&self, ended: &Uuid) {
-        let Some(outcomes) = self.table().get(ended).map(|entry| Arc::clone(&entry.outcomes)) else { return };
-        let mut kept = self.ended_outcomes.lock();
-        kept.push_back(outcomes);
-        if kept.len() > ENDED_OUTCOMES_MAX
-            && let Some(oldest) = kept.pop_front()
-        {
-            oldest.clear();
+        if let Some(outcomes) = self.table().get(id).map(|entry| Arc::clone(&entry.outcomes)) {
+            self.ended_outcomes.push(outcomes);
         }
     }
 

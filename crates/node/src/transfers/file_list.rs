@@ -1,6 +1,7 @@
 //! Files that an order names one by one: the directory above all of them, their paths below it, and what becomes of each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use engine::filelist::FileList;
 use model::fault::Fault;
@@ -121,7 +122,7 @@ impl Outcomes {
     }
 
     /// Forgets them.
-    pub fn clear(&self) {
+    fn clear(&self) {
         self.0.lock().clear();
     }
 
@@ -134,6 +135,29 @@ impl Outcomes {
     }
 }
 
+/// Transfers that have ended, of whose files is told one by one: at 10,000 files each some 50 MB.
+const ENDED_OUTCOMES_MAX: usize = 32;
+
+/// What became of the files of transfers that have ended. Of those before the last ones there is only the receipt.
+#[derive(Debug, Default)]
+pub(crate) struct EndedOutcomes(Mutex<VecDeque<Arc<Outcomes>>>);
+
+impl EndedOutcomes {
+    /// Adds those of a transfer that has ended, and forgets the oldest where there are too many.
+    pub fn push(&self, outcomes: Arc<Outcomes>) {
+        if outcomes.0.lock().is_empty() {
+            return;
+        }
+        let mut kept = self.0.lock();
+        kept.push_back(outcomes);
+        if kept.len() > ENDED_OUTCOMES_MAX
+            && let Some(oldest) = kept.pop_front()
+        {
+            oldest.clear();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +165,21 @@ mod tests {
     fn split(places: &[&str]) -> Result<(String, Vec<String>), String> {
         let (common, below) = above(places.iter().copied()).map_err(|refusal| refusal.reason)?;
         Ok((common, below.iter().map(ToString::to_string).collect()))
+    }
+
+    #[test]
+    fn of_the_last_transfers_the_files_are_kept() {
+        let ended = EndedOutcomes::default();
+        let all: Vec<Arc<Outcomes>> = (0..=ENDED_OUTCOMES_MAX)
+            .map(|_| {
+                let outcomes = Arc::new(Outcomes::default());
+                outcomes.0.lock().push(FileResult::default());
+                ended.push(Arc::clone(&outcomes));
+                outcomes
+            })
+            .collect();
+        let kept: Vec<usize> = all.iter().map(|outcomes| outcomes.page(0, 10).files.len()).collect();
+        assert_eq!((kept[0], kept[1..].iter().sum::<usize>()), (0, ENDED_OUTCOMES_MAX));
     }
 
     #[test]
