@@ -57,6 +57,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         deadline: None,
         options: serde_json::to_string(&order.options).map_err(|error| refuse(error.to_string()))?,
         metadata,
+        fts: None,
         files,
     })
 }
@@ -174,13 +175,20 @@ fn rows(
         i64::try_from(file.bytes.unwrap_or(0)).map_err(|_| named("it has more bytes than there are".to_owned()))?;
     let metadata = metadata(&format!("file {at}"), &file.metadata)?;
     for (place, source) in file.sources.iter().enumerate() {
+        let queue = queue(endpoint(source)?, target.clone());
+        if let Some((what, stopped)) = topology.stopped(&queue.source, &queue.target, &queue.community)
+            && stopped.refuse
+        {
+            let reason = format!("file {at}: nothing is taken on for {what}: {}", stopped.reason);
+            return Err(Refusal::new(Fault::Auth, reason));
+        }
         let waits = match kind {
             JobKind::MultiHop => at > 0,
             _ => place > 0,
         };
         rows.push(NewFile {
             at: at as i64,
-            queue: queue(endpoint(source)?, target.clone()),
+            queue,
             source: source.clone(),
             target: file.target.clone(),
             checksum: file.checksum.clone(),
@@ -243,6 +251,18 @@ mod tests {
         let wanted =
             [(0, "lh://a", FileState::Queued), (1, "lh://a", FileState::Queued), (1, "https://c", FileState::Standby)];
         assert_eq!(rows, wanted);
+    }
+
+    #[test]
+    fn what_is_banned_is_refused() {
+        let toml = "[endpoint.b]\nurls = [\"lh://b\"]\nstopped = { reason = \"disk is gone\", refuse = true }";
+        let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
+        let order = order(r#"{"files": [{"sources": ["lh://a/1"], "target": "lh://b/1"}]}"#);
+        let refusal = admit(&order, &Member::user("ann", "astro"), &topology, 1).unwrap_err();
+        assert_eq!(
+            (refusal.fault, refusal.reason.as_str()),
+            (Fault::Auth, "file 0: nothing is taken on for endpoint b: disk is gone")
+        );
     }
 
     #[test]

@@ -7,18 +7,22 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use auth::Policy;
 use authn::{Authenticator, Issuers};
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::Next;
 use model::Refusal;
 use model::v1::hub::{Collaboration, Role};
 use rustls::RootCertStore;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tower_service::Service;
 
 use crate::database::{Database, DatabaseError};
 use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, carriers, scheduler};
+use crate::{api, carriers, fts, scheduler};
 
 /// What a hub is started with.
 pub struct HubConfig {
@@ -153,11 +157,30 @@ async fn run_async(
     let scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
     let transport = Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), client_name, plain: config.plain };
     ready(Running { address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
-    serve(listener, Arc::new(transport), api::router(&hub), stopped).await;
+    serve(listener, Arc::new(transport), router(&hub), stopped).await;
     let _ = scheduling.await;
     drop(hub);
     writer_end.wait().await;
     Ok(())
+}
+
+/// The hub's own API, and FTS's words.
+fn router(hub: &Arc<HubState>) -> Router {
+    let fts = fts::router(hub);
+    // `nest` would take `//` for another path.
+    let below = move |request: Request, next: Next| {
+        let mut fts = fts.clone();
+        async move {
+            match request.uri().path().starts_with(fts::PREFIX) {
+                true => match Service::call(&mut fts, request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                },
+                false => next.run(request).await,
+            }
+        }
+    };
+    api::router(hub).layer(axum::middleware::from_fn(below))
 }
 
 /// The subject of a client's certificate, as RFC 4514 writes names.

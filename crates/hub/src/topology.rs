@@ -165,8 +165,11 @@ impl Topology {
         let endpoints = [source, target].into_iter().filter_map(|name| {
             let endpoint = self.described_endpoint(name)?;
             let of_endpoint = endpoint.stopped.as_ref().map(|stopped| (format!("endpoint {name}"), stopped));
-            let site = self.described.sites.get(&endpoint.site)?;
-            of_endpoint.or_else(|| Some((format!("site {}", endpoint.site), site.stopped.as_ref()?)))
+            let of_site = || {
+                let stopped = self.described.sites.get(&endpoint.site)?.stopped.as_ref()?;
+                Some((format!("site {}", endpoint.site), stopped))
+            };
+            of_endpoint.or_else(of_site)
         });
         let links = self.links_between(source, target).into_iter().filter_map(|of| match of {
             ResourceOf::Link { name, .. } => {

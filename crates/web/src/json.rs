@@ -49,7 +49,7 @@ mod tests {
                 r#"{"files": [1, "s3cret"]}"#,
                 "an order does not read: files[1] is of another kind than it must be, at line 1, column 22",
             ),
-            (r#"{"file": []}"#, "an order does not read: unknown field `file`, expected `files` at line 1, column 7"),
+            (r#"{"file": []}"#, "an order does not read: unknown field `file`, expected `files` at line 1 column 7"),
             (r#"{"files": [1]"#, "an order does not read: no JSON at line 1, column 13"),
             (r#"{"files": []} x"#, "an order does not read: no JSON at line 1, column 15"),
         ] {

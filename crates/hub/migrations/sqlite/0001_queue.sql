@@ -61,7 +61,9 @@ CREATE TABLE jobs (
     deadline INTEGER,
     options TEXT NOT NULL,
     metadata TEXT NOT NULL,
-    digest TEXT NOT NULL
+    digest TEXT NOT NULL,
+    -- What only FTS's words know of it, JSON.
+    fts TEXT
 );
 CREATE INDEX jobs_unended ON jobs (number) WHERE ended IS NULL;
 CREATE INDEX jobs_of_owner ON jobs (owner, number);

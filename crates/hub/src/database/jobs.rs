@@ -24,8 +24,23 @@ pub struct StoredJob {
     pub file_rows: i64,
     /// Its options, JSON.
     pub options: String,
+    /// What only FTS's words know of it, JSON.
+    pub fts: Option<String>,
     /// As it is told of.
     pub job: Job,
+}
+
+/// An attempt of a file that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number, from 1.
+    pub attempt: i64,
+    /// When it ended, milliseconds since 1970.
+    pub ended: i64,
+    /// Whose fault it was.
+    pub fault: String,
+    /// One sentence.
+    pub reason: String,
 }
 
 /// Which jobs.
@@ -44,9 +59,9 @@ pub struct Which {
 }
 
 const JOB: &str = "SELECT number, id, owner, community, activity, priority, kind, first_file, file_rows, files, queued, running, done, \
-                   failed, cancelled, bytes, moved, submitted, started, ended, deadline, options, metadata FROM jobs";
+                   failed, cancelled, bytes, moved, submitted, started, ended, deadline, options, metadata, fts FROM jobs";
 const FILE: &str = "SELECT f.id, f.at, f.state, f.attempt, f.not_before, f.bytes, x.source, x.target, x.checksum, x.metadata, x.reason, \
-                    x.fault, x.started, x.ended, t.id FROM files f JOIN file_facts x ON x.id = f.id \
+                    x.fault, x.started, x.ended, t.id, x.moved FROM files f JOIN file_facts x ON x.id = f.id \
                     LEFT JOIN transfers t ON t.number = f.transfer";
 
 impl Database {
@@ -85,6 +100,24 @@ impl Database {
         let sql = format!("{FILE} WHERE f.id >= $1 AND f.id < $2 AND f.id > $3 ORDER BY f.id LIMIT $4");
         let query = sqlx::query(AssertSqlSafe(sql)).bind(job.first_file).bind(job.first_file + job.file_rows);
         query.bind(after).bind(limit).fetch_all(&self.pool).await?.iter().map(read_file).collect()
+    }
+
+    /// The attempts of a file that failed, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn attempts(&self, file: i64) -> Result<Vec<Attempt>> {
+        let sql = "SELECT attempt, ended, fault, reason FROM attempts WHERE file = $1 ORDER BY attempt";
+        let rows = sqlx::query(sql).bind(file).fetch_all(&self.pool).await?;
+        let attempt = |row: &AnyRow| {
+            Ok(Attempt {
+                attempt: row.try_get(0)?,
+                ended: row.try_get(1)?,
+                fault: row.try_get(2)?,
+                reason: row.try_get(3)?,
+            })
+        };
+        rows.iter().map(attempt).collect()
     }
 
     /// Changes a job; false where it has ended.
@@ -164,6 +197,7 @@ fn read_job(row: &AnyRow) -> Result<StoredJob> {
         first_file: row.try_get(7)?,
         file_rows: row.try_get(8)?,
         options: row.try_get(21)?,
+        fts: row.try_get(23)?,
         job,
     })
 }
@@ -192,7 +226,8 @@ fn read_file(row: &AnyRow) -> Result<File> {
         state: state.map_or("unknown", FileState::word).to_owned(),
         source: row.try_get(6)?,
         target: row.try_get(7)?,
-        bytes: row.try_get::<i64, _>(5)?.max(0) as u64,
+        // What nobody said is known once it is there.
+        bytes: row.try_get::<i64, _>(5)?.max(row.try_get(15)?).max(0) as u64,
         checksum: row.try_get(8)?,
         attempts: row.try_get::<i64, _>(3)?.max(0) as u64,
         started: at(12)?,

@@ -55,6 +55,8 @@ pub struct NewJob {
     pub options: String,
     /// What the client wants to be told again, JSON.
     pub metadata: String,
+    /// What only FTS's words know of it, JSON.
+    pub fts: Option<String>,
     /// Its files; not empty.
     pub files: Vec<NewFile>,
 }
@@ -179,12 +181,12 @@ fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
 }
 
 async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64, first_file: i64) -> Result<()> {
-    const COLUMNS: usize = 17;
+    const COLUMNS: usize = 18;
     let (mut number, mut file) = (first, first_file);
     for chunk in jobs.chunks(rows_max(COLUMNS)) {
         let sql = format!(
             "INSERT INTO jobs (number, id, digest, owner, community, activity, priority, kind, first_file, file_rows, files, \
-             queued, bytes, submitted, deadline, options, metadata) VALUES {}",
+             queued, bytes, submitted, deadline, options, metadata, fts) VALUES {}",
             values(chunk.len(), COLUMNS)
         );
         let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == 1);
@@ -197,7 +199,7 @@ async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64
             query = query.bind(job.community.as_str()).bind(job.activity.as_str()).bind(job.priority);
             query = query.bind(job.kind.code()).bind(file).bind(job.files.len() as i64).bind(files);
             query = query.bind(files).bind(bytes).bind(job.submitted).bind(job.deadline);
-            query = query.bind(job.options.as_str()).bind(job.metadata.as_str());
+            query = query.bind(job.options.as_str()).bind(job.metadata.as_str()).bind(job.fts.as_deref());
             number += 1;
             file += job.files.len() as i64;
         }

@@ -7,6 +7,9 @@ mod serve;
 use model::Exit;
 use model::v1::hub::{Collaboration, Stopped};
 
+#[cfg(test)]
+pub use serve::settings;
+
 use self::described::{community, endpoint, link, site};
 use crate::args::{Common, Hub, HubAction, HubStop};
 use crate::failure::Failure;

@@ -20,6 +20,7 @@ mod docs;
 mod ends;
 mod errand_keys;
 mod foreign;
+mod fts;
 mod guest;
 mod hostile;
 mod hostile_clients;

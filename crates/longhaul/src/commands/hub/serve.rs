@@ -24,11 +24,11 @@ use crate::toml_file;
 const HUB_PORT: u16 = 8446;
 
 /// Keys of the file of `--config` that are options; what else is in it is the collaboration.
-const KEYS: [&str; 8] = ["listen", "db", "plain", "anonymous", "certificate", "certificate_key", "client_ca", "access"];
+const KEYS: [&str; 8] = ["listen", "db", "plain", "anonymous", "certificate", "certificate-key", "client-ca", "access"];
 
 /// The options in the file of `--config`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct FileOptions {
     listen: Option<String>,
     db: Option<String>,
@@ -47,13 +47,21 @@ pub(super) fn database(said: Option<&str>, state: &Path) -> String {
 
 /// Reads a file of settings: options, and the collaboration, if anything of it is described.
 fn read_file(file: &Path) -> Result<(FileOptions, Option<Collaboration>), Failure> {
-    let mut all: toml::Table = toml_file::read(file)?;
-    let wrong =
-        |error: toml::de::Error| Failure::usage(format!("{}: {}", file.display(), error.message().replace('\n', " ")));
+    split(toml_file::read(file)?)
+        .map_err(|error| Failure::usage(format!("{}: {}", file.display(), error.message().replace('\n', " "))))
+}
+
+/// The options of a file, and what else is in it.
+fn split(mut all: toml::Table) -> Result<(FileOptions, Option<Collaboration>), toml::de::Error> {
     let options: toml::Table = KEYS.iter().filter_map(|key| Some(((*key).to_owned(), all.remove(*key)?))).collect();
-    let options = options.try_into().map_err(wrong)?;
-    let described = if all.is_empty() { None } else { Some(all.try_into().map_err(wrong)?) };
-    Ok((options, described))
+    let described = if all.is_empty() { None } else { Some(all.try_into()?) };
+    Ok((options.try_into()?, described))
+}
+
+/// Whether a text is a hub's file of settings.
+#[cfg(test)]
+pub fn settings(text: &str) -> Result<(), toml::de::Error> {
+    split(toml::from_str(text)?).map(drop)
 }
 
 /// What is typed wins over what is in the file.

@@ -11,7 +11,7 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::args::Args;
 use crate::client_config::ClientConfig;
-use crate::commands::serve;
+use crate::commands::{hub, serve};
 use crate::failure::Failure;
 
 /// Commands that other programs do not have: whoever writes them between backticks means ours.
@@ -268,11 +268,12 @@ fn settings_in_documents_read() {
             let policy = auth::Policy::parse(&block).map(drop).map_err(|e| e.to_string());
             let scenario = ::lab::Scenario::read(&block).map(drop).map_err(|e| e.to_string());
             let client = client_config(&block).map_err(|e| format!("{e:?}"));
-            let reads = [&node, &policy, &scenario, &client].iter().any(|read| read.is_ok());
+            let hub = hub::settings(&block).map_err(|e| format!("{e:?}"));
+            let reads = [&node, &policy, &scenario, &client, &hub].iter().any(|read| read.is_ok());
             assert!(
                 reads,
                 "{}:{line} is neither a node's settings ({node:?}) nor a client's ({client:?}) nor a policy ({policy:?}) nor a \
-                 scenario ({scenario:?})",
+                 scenario ({scenario:?}) nor a hub's settings ({hub:?})",
                 document.path
             );
         }

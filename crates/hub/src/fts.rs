@@ -1,0 +1,156 @@
+//! FTS3's REST API: what its clients and Rucio ask, answered by the hub's own queue. Under `/fts3` on the hub's port.
+//!
+//! Facts: FTS3 REST 3.13 and its client 3.14 (cern-fts). Clients put `//` before a path; errors are `{"status", "message"}`.
+
+mod forms;
+mod jobs;
+mod storages;
+mod submission;
+
+use std::sync::Arc;
+
+use authn::Principal;
+use authn::tower::AuthenticateLayer;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::{Value, json};
+use web::Refused;
+
+use crate::limits;
+use crate::roles::Member;
+use crate::state::HubState;
+
+/// The path under which it is on the hub's port.
+pub const PREFIX: &str = "/fts3";
+
+/// A question, authenticated.
+pub(crate) struct FtsRequest {
+    pub hub: Arc<HubState>,
+    pub member: Member,
+    /// How whoever asks is known: `certificate`, `oauth2` or `unauthenticated`.
+    pub method: &'static str,
+    pub query: String,
+    pub body: Bytes,
+}
+
+impl FtsRequest {
+    /// A parameter of the query.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        web::target::pairs(&self.query).find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
+    }
+
+    /// A parameter that is a list with commas.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        let text = self.parameter(name).unwrap_or_default();
+        text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+type Answered = Result<Response, Refused>;
+
+/// What answers below [`PREFIX`].
+pub fn router(hub: &Arc<HubState>) -> Router {
+    let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
+    let hub = Arc::clone(hub);
+    let answer = move |request| answer(hub, request);
+    Router::new().fallback(answer).layer(layer).layer(DefaultBodyLimit::max(limits::BODY_BYTES_MAX))
+}
+
+async fn answer(hub: Arc<HubState>, request: Request) -> Response {
+    match try_answer(hub, request).await {
+        Ok(response) => response,
+        Err(refused) => error(&refused),
+    }
+}
+
+async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
+    let (parts, body) = request.into_parts();
+    let principal = parts.extensions.get::<Arc<Principal>>().cloned();
+    let principal = principal.ok_or_else(|| Refused::new(500, "the request was not authenticated"))?;
+    // Whoever is not known may not, in FTS's words: clients ask for no credential after the first answer.
+    let member = hub.credentials.member(&principal).await.map_err(|refusal| Refused::new(403, refusal.reason))?;
+    let method = match principal.credential {
+        authn::Credential::Certificate { .. } => "certificate",
+        authn::Credential::None => "unauthenticated",
+        _ => "oauth2",
+    };
+    let too_long =
+        |_| Refused::new(413, format!("the body is longer than {} bytes, or broke off", limits::BODY_BYTES_MAX));
+    let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(too_long)?;
+    let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or(parts.uri.path()).to_owned();
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let request = FtsRequest { hub, member, method, query, body };
+    // Clients write `//jobs`: empty parts are none.
+    let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    route(request, parts.method.as_str(), &segments).await
+}
+
+async fn route(request: FtsRequest, method: &str, path: &[&str]) -> Answered {
+    match (method, path) {
+        ("GET" | "HEAD", []) => json_answer(200, &index()),
+        ("GET", ["whoami"]) => json_answer(200, &forms::whoami(&request.member, request.method)),
+        ("GET", ["jobs"]) => jobs::list(request).await,
+        ("POST" | "PUT", ["jobs"]) => jobs::submit(request).await,
+        ("GET", ["jobs", ids]) => jobs::show(request, ids).await,
+        ("DELETE", ["jobs", ids]) => jobs::cancel(request, ids).await,
+        ("POST", ["jobs", ids]) => jobs::modify(request, ids).await,
+        ("GET", ["jobs", id, "files"]) => jobs::files(request, id).await,
+        ("GET", ["jobs", id, "dm"]) => jobs::no_deletions(request, id).await,
+        ("GET", ["jobs", id, "files", file, "retries"]) => jobs::retries(request, id, file).await,
+        ("GET", ["jobs", id, field]) => jobs::field(request, id, field).await,
+        ("GET", ["files"]) => jobs::all_files(request).await,
+        ("GET", ["ban", "se"]) => storages::banned(&request),
+        ("POST", ["ban", "se"]) => storages::ban(request).await,
+        ("DELETE", ["ban", "se"]) => storages::unban(request).await,
+        ("GET", ["config", "se"]) => storages::show(&request),
+        ("POST", ["config", "se"]) => storages::set(request).await,
+        ("GET", ["status", "hosts"]) => storages::hosts(request).await,
+        ("GET", ["api-docs", "schema", "submit"]) => json_answer(200, &jobs::schema()),
+        (_, ["jobs" | "whoami" | "files" | "ban" | "config" | "status", ..]) => {
+            Err(Refused::new(405, format!("{method} is no method of /{}", path.join("/"))))
+        }
+        _ => Err(Refused::new(404, format!("there is no /{} here", path.join("/")))),
+    }
+}
+
+/// `GET /`: clients read the version of the API, as numbers.
+fn index() -> Value {
+    let version = json!({"major": 3, "minor": 14, "patch": 2});
+    json!({
+        "api": version,
+        "core": version,
+        "schema": {"major": 9, "minor": 0, "patch": 0},
+        "delegation": {"major": 1, "minor": 0, "patch": 0},
+        "software": concat!("longhaul/", env!("CARGO_PKG_VERSION")),
+        "_links": {
+            "curies": [{"name": "fts", "href": "https://gitlab.cern.ch/fts/fts3", "templated": true}],
+            "fts:whoami": {"href": "/whoami", "title": "Check user certificate"},
+            "fts:joblist": {"href": "/jobs{?vo_name,user_dn}", "templated": true, "title": "List of active jobs"},
+            "fts:job": {"href": "/jobs/{id}", "templated": true, "title": "Job information"},
+        },
+    })
+}
+
+/// An answer in JSON.
+fn json_answer(status: u16, value: &impl Serialize) -> Answered {
+    let unwritable = |error: serde_json::Error| Refused::new(500, format!("the answer cannot be written: {error}"));
+    let body = serde_json::to_vec(value).map_err(unwritable)?;
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// A no, as FTS says it.
+fn error(refused: &Refused) -> Response {
+    let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let text = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or("Error"));
+    let body = json!({"status": text, "message": refused.reason});
+    json_answer(status.as_u16(), &body).unwrap_or_default()
+}

@@ -1,0 +1,250 @@
+//! What FTS3's REST API says: jobs, files, whoever asks. Names and values are FTS's own, as its clients read them.
+
+use model::v1::Stage;
+use model::v1::hub::File;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha1::{Digest, Sha1};
+use uuid::Uuid;
+
+use crate::database::jobs::StoredJob;
+use crate::roles::Member;
+use crate::states::JobKind;
+use model::v1::hub::Role;
+
+/// The name space of ids that are made of what the client says.
+pub const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_40c9);
+
+/// What of a submission only FTS's words know, kept with the job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FtsFacts {
+    /// The distinguished name under which it was submitted.
+    pub user_dn: String,
+    /// What the client sent as parameters, but for those that have a place of their own.
+    pub params: Map<String, Value>,
+    /// The storages of the first source and of the last destination.
+    pub source_se: String,
+    /// See `source_se`.
+    pub dest_se: String,
+}
+
+/// `SCHEME://HOST[:PORT]` of a URL: what FTS calls a storage element.
+pub fn storage(url: &str) -> String {
+    let after = url.find("://").map_or(0, |at| at + 3);
+    let end = url[after..].find('/').map_or(url.len(), |at| after + at);
+    url[..end].to_owned()
+}
+
+/// The distinguished name of a member.
+pub fn user_dn(member: &Member) -> String {
+    if member.owner.starts_with('/') { member.owner.clone() } else { format!("/CN={}", member.owner) }
+}
+
+/// The virtual organisation of a member: its community.
+pub fn vo(member: &Member) -> String {
+    if member.community.is_empty() { "default".to_owned() } else { member.community.clone() }
+}
+
+/// The first 16 digits of the SHA-1 of a name and its attributes.
+pub fn delegation_id(member: &Member) -> String {
+    let digest = Sha1::digest(user_dn(member) + &vo(member));
+    model::hex::encode(&digest)[..16].to_owned()
+}
+
+/// `GET /whoami`.
+pub fn whoami(member: &Member, method: &str) -> Value {
+    let (dn, vo) = (user_dn(member), vo(member));
+    let level = match member.role {
+        Role::User => json!({"transfer": "vo", "deleg": ""}),
+        Role::Operator => json!({"transfer": "all", "deleg": "", "config": "vo"}),
+        Role::Admin => {
+            json!({"transfer": "all", "deleg": "all", "config": "all", "admin": "all", "datamanagement": "all"})
+        }
+    };
+    json!({
+        "user_dn": dn,
+        "dn": [dn],
+        "base_id": BASE_ID.to_string(),
+        "vos": [vo],
+        "vos_id": [Uuid::new_v5(&BASE_ID, vo.as_bytes()).to_string()],
+        "voms_cred": [vo],
+        "roles": [],
+        "level": level,
+        "delegation_id": delegation_id(member),
+        "method": method,
+        "is_root": member.role == Role::Admin,
+    })
+}
+
+/// A time as FTS writes it: UTC without a zone, to the second.
+fn time(at: Option<&String>) -> Value {
+    match at {
+        Some(at) => Value::from(at.split(['.', 'Z']).next().unwrap_or_default()),
+        None => Value::Null,
+    }
+}
+
+/// The state of a job, in FTS's words.
+pub fn job_state(stored: &StoredJob) -> &'static str {
+    let job = &stored.job;
+    let has_ended = job.ended.is_some();
+    match job.state {
+        Stage::Done => "FINISHED",
+        Stage::Cancelled => "CANCELED",
+        Stage::Failed => "FAILED",
+        Stage::Partial if job.cancelled > 0 => "CANCELED",
+        Stage::Partial if stored.kind == JobKind::MultiHop => "FAILED",
+        Stage::Partial => "FINISHEDDIRTY",
+        _ if has_ended || job.started.is_none() => "SUBMITTED",
+        _ => "ACTIVE",
+    }
+}
+
+/// The type of a job: independent files, several sources, hops.
+fn job_type(kind: JobKind) -> &'static str {
+    match kind {
+        JobKind::Independent => "N",
+        JobKind::MultiSource => "R",
+        JobKind::MultiHop => "H",
+    }
+}
+
+/// A job.
+pub fn job(stored: &StoredJob) -> Map<String, Value> {
+    let facts: FtsFacts = stored.fts.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let job = &stored.job;
+    let param = |name: &str| facts.params.get(name).cloned().unwrap_or(Value::Null);
+    let or = |name: &str, default: Value| facts.params.get(name).filter(|it| !it.is_null()).cloned().unwrap_or(default);
+    let overwrite = facts.params.get("overwrite").is_some_and(|it| it.as_bool() == Some(true));
+    let value = json!({
+        "job_id": job.id.to_string(),
+        "job_state": job_state(stored),
+        "job_type": job_type(stored.kind),
+        "job_metadata": job.metadata,
+        "job_finished": time(job.ended.as_ref()),
+        "submit_time": time(Some(&job.submitted)),
+        "user_dn": if facts.user_dn.is_empty() { format!("/CN={}", job.owner) } else { facts.user_dn },
+        "vo_name": job.community,
+        "priority": job.priority,
+        "source_se": facts.source_se,
+        "dest_se": facts.dest_se,
+        "reason": Value::Null,
+        "submit_host": "longhaul",
+        "agent_dn": Value::Null,
+        "cred_id": Value::Null,
+        "retry": or("retry", json!(0)),
+        "retry_delay": or("retry_delay", json!(0)),
+        "max_time_in_queue": param("max_time_in_queue"),
+        "overwrite_flag": if overwrite { json!("Y") } else { Value::Null },
+        "verify_checksum": or("verify_checksum", json!("n")),
+        "bring_online": or("bring_online", json!(-1)),
+        "copy_pin_lifetime": or("copy_pin_lifetime", json!(-1)),
+        "archive_timeout": or("archive_timeout", json!(-1)),
+        "space_token": param("destination_spacetoken"),
+        "source_space_token": param("source_spacetoken"),
+        "internal_job_params": Value::Null,
+        "cancel_job": job.cancelled > 0,
+        "http_status": "200 Ok",
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The state of a file, in FTS's words.
+pub fn file_state(file: &File) -> &'static str {
+    match file.state.as_str() {
+        "queued" => "SUBMITTED",
+        "running" => "ACTIVE",
+        "standby" => "NOT_USED",
+        "done" => "FINISHED",
+        "cancelled" => "CANCELED",
+        _ => "FAILED",
+    }
+}
+
+/// A file.
+pub fn file(stored: &StoredJob, file: &File) -> Map<String, Value> {
+    let label = (!file.metadata.is_empty()).then(|| json!(file.metadata));
+    let value = json!({
+        "file_id": file.number,
+        "job_id": stored.job.id.to_string(),
+        "file_index": file.index,
+        "file_state": file_state(file),
+        "source_surl": file.source,
+        "dest_surl": file.target,
+        "source_se": storage(&file.source),
+        "dest_se": storage(&file.target),
+        "reason": reason(file),
+        "filesize": file.bytes,
+        "user_filesize": file.bytes,
+        "checksum": file.checksum,
+        "file_metadata": label,
+        "activity": stored.job.activity,
+        "vo_name": stored.job.community,
+        "priority": stored.job.priority,
+        "retry": file.attempts.saturating_sub(1),
+        "start_time": time(file.started.as_ref()),
+        "finish_time": time(file.ended.as_ref()),
+        "staging_start": Value::Null,
+        "staging_finished": Value::Null,
+        "archive_start_time": Value::Null,
+        "archive_finish_time": Value::Null,
+        "tx_duration": Value::Null,
+        "throughput": Value::Null,
+        "transferred": if file.state == "done" { file.bytes } else { 0 },
+        "transfer_host": Value::Null,
+        "log_file": Value::Null,
+        "selection_strategy": Value::Null,
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Why a file failed. Clients look for FTS's own sentence where a target is there already.
+fn reason(file: &File) -> Value {
+    match (&file.error, file.state.as_str()) {
+        (Some(_), "done") | (None, _) => Value::Null,
+        (Some(error), _) if error.contains("already exists") || error.contains("is there already") => {
+            Value::from("Destination file exists and overwrite is not enabled")
+        }
+        (Some(error), _) => Value::from(error.as_str()),
+    }
+}
+
+/// Of an object those fields that are wanted; all of them where none is named.
+pub fn projected(mut object: Map<String, Value>, fields: &[String]) -> Value {
+    if !fields.is_empty() {
+        object.retain(|name, _| fields.contains(name));
+    }
+    Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_fts() {
+        let vo = Uuid::new_v5(&BASE_ID, b"atlas");
+        assert_eq!(BASE_ID.to_string(), "01874efb-4735-4595-bc9c-591aef8240c9");
+        assert_eq!(vo.get_version_num(), 5);
+        assert_eq!(delegation_id(&Member::user("ann", "astro")).len(), 16);
+    }
+
+    #[test]
+    fn a_storage_is_scheme_and_host() {
+        assert_eq!(storage("davs://h:443/a/b"), "davs://h:443");
+        assert_eq!(storage("lh://h"), "lh://h");
+    }
+
+    #[test]
+    fn times_have_no_zone() {
+        assert_eq!(time(Some(&"2026-11-26T01:02:03.456Z".to_owned())), "2026-11-26T01:02:03");
+        assert_eq!(time(None), Value::Null);
+    }
+}

@@ -1,0 +1,243 @@
+//! Jobs in FTS's words.
+
+use model::v1::hub::{File, JobChange};
+use serde_json::{Map, Value, json};
+use web::Refused;
+
+use super::forms::{self, file as file_form, job as job_form, projected};
+use super::submission::Submission;
+use super::{Answered, FtsRequest, json_answer};
+use crate::admission::admit;
+use crate::database::jobs::{StoredJob, Which};
+use crate::database::submissions::Submitted;
+use crate::limits;
+use crate::state::unavailable;
+use crate::time;
+
+/// Jobs in a list, unless said; and at the most.
+const LIST: (i64, i64) = (500, 500);
+
+/// `POST /jobs`.
+pub(super) async fn submit(request: FtsRequest) -> Answered {
+    let submission: Submission = web::json::read(&request.body, "the submission")?;
+    let submitted = submission.order(&request.member, request.method)?;
+    let hub = &request.hub;
+    let mut job = admit(&submitted.order, &request.member, &hub.topology.load(), time::now())?;
+    job.fts = serde_json::to_string(&submitted.facts).ok();
+    let id = job.id.clone();
+    let stored = hub.database.writer.submit(vec![job]).await.map_err(unavailable)?;
+    // An id that the client did not make is new always.
+    if stored.first() != Some(&Submitted::New) {
+        return Err(Refused::new(409, format!("The job {id} already exists: the sid was used before")));
+    }
+    hub.wake.notify_one();
+    json_answer(200, &json!({"job_id": id}))
+}
+
+async fn find(request: &FtsRequest, id: &str) -> Result<Option<StoredJob>, Refused> {
+    let job = request.hub.database.job(id).await.map_err(unavailable)?;
+    Ok(job.filter(|job| request.member.may_change(&job.job.owner, &job.job.community)))
+}
+
+async fn one(request: &FtsRequest, id: &str) -> Result<StoredJob, Refused> {
+    find(request, id).await?.ok_or_else(|| Refused::new(404, format!("No job with the id \"{id}\" has been found")))
+}
+
+async fn files_of(request: &FtsRequest, job: &StoredJob) -> Result<Vec<File>, Refused> {
+    let limit = limits::JOB_FILES_MAX as i64 * limits::SOURCES_MAX as i64;
+    request.hub.database.files(job, 0, limit).await.map_err(unavailable).map_err(Refused::from)
+}
+
+/// What is said of an id that nobody knows, among others.
+fn unknown(id: &str) -> Value {
+    json!({"job_id": id, "http_status": "404 Not Found", "http_message": format!("No job with the id \"{id}\" has been found")})
+}
+
+/// `GET /jobs/ID[,ID…][?files=FIELD,…]`.
+pub(super) async fn show(request: FtsRequest, ids: &str) -> Answered {
+    let fields = request.list("files");
+    let mut answers = Vec::new();
+    let mut is_any_unknown = false;
+    for id in ids.split(',') {
+        let Some(job) = find(&request, id).await? else {
+            is_any_unknown = true;
+            answers.push(unknown(id));
+            continue;
+        };
+        let mut form = job_form(&job);
+        if !fields.is_empty() {
+            let files = files_of(&request, &job).await?;
+            let files: Vec<Value> = files.iter().map(|file| projected(file_form(&job, file), &fields)).collect();
+            form.insert("files".to_owned(), Value::Array(files));
+        }
+        answers.push(Value::Object(form));
+    }
+    respond(ids, answers, is_any_unknown)
+}
+
+/// One id is answered by an object, several by a list: 207 where one of them is not known.
+fn respond(ids: &str, mut answers: Vec<Value>, is_any_unknown: bool) -> Answered {
+    if ids.contains(',') {
+        return json_answer(if is_any_unknown { 207 } else { 200 }, &answers);
+    }
+    json_answer(if is_any_unknown { 404 } else { 200 }, &answers.pop())
+}
+
+/// `GET /jobs/ID/files`.
+pub(super) async fn files(request: FtsRequest, id: &str) -> Answered {
+    let job = one(&request, id).await?;
+    let files = files_of(&request, &job).await?;
+    json_answer(200, &files.iter().map(|file| Value::Object(file_form(&job, file))).collect::<Vec<_>>())
+}
+
+/// `GET /jobs/ID/dm`: the hub deletes nothing.
+pub(super) async fn no_deletions(request: FtsRequest, id: &str) -> Answered {
+    one(&request, id).await?;
+    json_answer(200, &json!([]))
+}
+
+/// `GET /jobs/ID/FIELD`.
+pub(super) async fn field(request: FtsRequest, id: &str, field: &str) -> Answered {
+    let form = job_form(&one(&request, id).await?);
+    match form.get(field) {
+        Some(value) => json_answer(200, value),
+        None => Err(Refused::new(404, format!("No such field {field}"))),
+    }
+}
+
+/// `GET /jobs/ID/files/FILE/retries`.
+pub(super) async fn retries(request: FtsRequest, id: &str, file: &str) -> Answered {
+    let job = one(&request, id).await?;
+    let number: i64 = file.parse().map_err(|_| Refused::new(404, format!("No such file {file}")))?;
+    if !(job.first_file..job.first_file + job.file_rows).contains(&number) {
+        return Err(Refused::new(404, format!("No such file {file}")));
+    }
+    let attempts = request.hub.database.attempts(number).await.map_err(unavailable)?;
+    let form = |attempt: &crate::database::jobs::Attempt| json!({"attempt": attempt.attempt, "datetime": time::show(attempt.ended), "reason": attempt.reason, "transfer_host": null, "log_file": null});
+    json_answer(200, &attempts.iter().map(form).collect::<Vec<_>>())
+}
+
+/// `DELETE /jobs/ID[,ID…]`.
+pub(super) async fn cancel(request: FtsRequest, ids: &str) -> Answered {
+    let mut answers = Vec::new();
+    let mut is_any_unknown = false;
+    for id in ids.split(',') {
+        let Some(job) = find(&request, id).await? else {
+            is_any_unknown = true;
+            answers.push(unknown(id));
+            continue;
+        };
+        let change = JobChange { cancel: true, ..JobChange::default() };
+        let by = request.member.owner.clone();
+        let changed = request.hub.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
+        let mut form = job_form(&one(&request, id).await?);
+        match changed {
+            // Clients take the state that a cancelled job will have for the one that it has.
+            true => drop(form.insert("job_state".to_owned(), json!("CANCELED"))),
+            false => drop(form.insert("http_status".to_owned(), json!("304 Not Modified"))),
+        }
+        answers.push(Value::Object(form));
+    }
+    request.hub.wake.notify_one();
+    respond(ids, answers, is_any_unknown)
+}
+
+/// `POST /jobs/ID[,ID…]` with `{"params": {"priority": N}}`.
+pub(super) async fn modify(request: FtsRequest, ids: &str) -> Answered {
+    let asked: Value = web::json::read(&request.body, "the modification")?;
+    let priority = asked.pointer("/params/priority").and_then(Value::as_i64);
+    let priority = priority.ok_or_else(|| Refused::new(400, "params.priority is what can be modified"))?;
+    let mut answers = Vec::new();
+    let mut is_any_unknown = false;
+    for id in ids.split(',') {
+        let Some(job) = find(&request, id).await? else {
+            is_any_unknown = true;
+            answers.push(unknown(id));
+            continue;
+        };
+        let change = JobChange { priority: Some(priority.clamp(1, 5) as u8), ..JobChange::default() };
+        let by = request.member.owner.clone();
+        request.hub.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
+        answers.push(Value::Object(job_form(&one(&request, id).await?)));
+    }
+    respond(ids, answers, is_any_unknown)
+}
+
+/// `GET /jobs`: those that have not ended, unless states are named.
+pub(super) async fn list(request: FtsRequest) -> Answered {
+    let states = request.list("state_in");
+    let limit = request.parameter("limit").and_then(|text| text.parse::<i64>().ok()).unwrap_or(LIST.0).clamp(1, LIST.1);
+    let member = &request.member;
+    let is_user = !member.may_change("", &member.community);
+    let which = Which {
+        owner: if is_user { member.owner.clone() } else { String::new() },
+        community: request.parameter("vo_name").unwrap_or_else(|| member.community.clone()),
+        unended: states.is_empty(),
+        before: None,
+        limit,
+    };
+    let jobs = request.hub.database.jobs(&which).await.map_err(unavailable)?;
+    let (source, target, dn) =
+        (request.parameter("source_se"), request.parameter("dest_se"), request.parameter("user_dn"));
+    let is_wanted = |form: &Map<String, Value>| {
+        let is = |name: &str, wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| form.get(name) == Some(&json!(wanted)))
+        };
+        let in_state = states.is_empty()
+            || form.get("job_state").and_then(Value::as_str).is_some_and(|it| states.iter().any(|state| state == it));
+        in_state && is("source_se", &source) && is("dest_se", &target) && is("user_dn", &dn)
+    };
+    let fields = request.list("fields");
+    let forms = jobs.iter().map(job_form).filter(is_wanted).map(|form| projected(form, &fields));
+    json_answer(200, &forms.collect::<Vec<_>>())
+}
+
+/// `GET /files`: files of jobs that have not ended, for those who watch.
+pub(super) async fn all_files(request: FtsRequest) -> Answered {
+    let member = &request.member;
+    let is_user = !member.may_change("", &member.community);
+    let which = Which {
+        owner: if is_user { member.owner.clone() } else { String::new() },
+        community: request.parameter("vo_name").unwrap_or_else(|| member.community.clone()),
+        unended: true,
+        before: None,
+        limit: LIST.0,
+    };
+    let states = request.list("state_in");
+    let limit = request.parameter("limit").and_then(|text| text.parse::<usize>().ok()).unwrap_or(1000).min(1000);
+    let mut found = Vec::new();
+    for job in request.hub.database.jobs(&which).await.map_err(unavailable)? {
+        if found.len() >= limit {
+            break;
+        }
+        let files = request.hub.database.files(&job, 0, limit as i64).await.map_err(unavailable)?;
+        let is_wanted = |file: &&File| states.is_empty() || states.iter().any(|state| state == forms::file_state(file));
+        found.extend(files.iter().filter(is_wanted).map(|file| Value::Object(file_form(&job, file))));
+    }
+    found.truncate(limit);
+    json_answer(200, &found)
+}
+
+/// The JSON schema of a submission, as far as it is looked at.
+pub(super) fn schema() -> Value {
+    json!({
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "title": "Transfer submission",
+        "type": "object",
+        "properties": {
+            "files": {"type": "array", "items": {
+                "type": "object",
+                "required": ["sources", "destinations"],
+                "properties": {
+                    "sources": {"type": "array", "items": {"type": "string"}},
+                    "destinations": {"type": "array", "items": {"type": "string"}},
+                    "filesize": {"type": ["number", "null"]},
+                    "checksum": {"type": ["string", "null"]},
+                    "activity": {"type": ["string", "null"]},
+                    "metadata": {"type": ["object", "string", "null"]},
+                },
+            }},
+            "params": {"type": ["object", "null"]},
+        },
+    })
+}

@@ -1,0 +1,132 @@
+//! Storages in FTS's words: banned, configured, and who is at work. A storage is an endpoint of the hub; one that is not described yet is
+//! described by being configured.
+
+use model::v1::hub::{Collaboration, Endpoint, EndpointKind, Role, Stopped};
+use model::{Fault, Refusal};
+use serde_json::{Map, Value, json};
+use web::Refused;
+
+use super::{Answered, FtsRequest, json_answer};
+use crate::state::unavailable;
+
+/// The storage that a request names.
+fn storage(request: &FtsRequest) -> Result<String, Refused> {
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let said = request.parameter("storage").or_else(|| body.get("storage")?.as_str().map(str::to_owned));
+    said.ok_or_else(|| Refused::new(400, "Missing storage parameter"))
+}
+
+/// The endpoint of a storage; it is described where it was not.
+fn endpoint<'a>(all: &'a mut Collaboration, storage: &str, name: Option<String>) -> Result<&'a mut Endpoint, Refusal> {
+    let described = name.filter(|name| all.endpoints.contains_key(name));
+    if storage.split_once("://").is_none_or(|(_, host)| host.is_empty()) {
+        return Err(Refusal::new(Fault::Config, format!("{storage:?} is no storage: SCHEME://HOST[:PORT]")));
+    }
+    let made =
+        || storage.chars().map(|c| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' }).collect();
+    let name = described.unwrap_or_else(made);
+    let kind = match storage.split("://").next() {
+        Some("lh") => EndpointKind::Node,
+        Some("s3") => EndpointKind::S3,
+        _ => EndpointKind::Webdav,
+    };
+    let new = || Endpoint { kind, urls: vec![storage.to_owned()], ..Endpoint::default() };
+    Ok(all.endpoints.entry(name).or_insert_with(new))
+}
+
+async fn change(request: &FtsRequest, storage: &str, how: impl FnOnce(&mut Endpoint)) -> Result<(), Refused> {
+    request.member.require(Role::Operator)?;
+    let name = request.hub.topology.load().endpoint(storage);
+    let described = |all: &mut Collaboration| endpoint(all, storage, name).map(how);
+    request.hub.describe(described).await.map_err(Refused::from)
+}
+
+/// `GET /ban/se`.
+pub(super) fn banned(request: &FtsRequest) -> Answered {
+    let topology = request.hub.topology.load();
+    let form = |(_, endpoint): (&String, &Endpoint)| {
+        let stopped = endpoint.stopped.as_ref()?;
+        let status = if stopped.refuse { "CANCEL" } else { "WAIT" };
+        Some(json!({"se": endpoint.urls.first(), "status": status, "message": stopped.reason, "vo": "*"}))
+    };
+    json_answer(200, &topology.described.endpoints.iter().filter_map(form).collect::<Vec<_>>())
+}
+
+/// `POST /ban/se` with `storage`, and `status` (`cancel` or `wait`), `allow_submit`, `message`.
+pub(super) async fn ban(request: FtsRequest) -> Answered {
+    let storage = storage(&request)?;
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
+    let allow = body.get("allow_submit").and_then(Value::as_bool).unwrap_or(false);
+    let reason = text("message").filter(|text| !text.is_empty()).unwrap_or_else(|| "banned".to_owned());
+    change(&request, &storage, |it| it.stopped = Some(Stopped { reason, drain: true, refuse: !allow })).await?;
+    json_answer(200, &json!([]))
+}
+
+/// `DELETE /ban/se?storage=`.
+pub(super) async fn unban(request: FtsRequest) -> Answered {
+    let storage = storage(&request)?;
+    change(&request, &storage, |it| it.stopped = None).await?;
+    let mut response = json_answer(204, &())?;
+    *response.body_mut() = axum::body::Body::empty();
+    Ok(response)
+}
+
+/// `GET /config/se[?se=]`.
+pub(super) fn show(request: &FtsRequest) -> Answered {
+    let topology = request.hub.topology.load();
+    let wanted = request.parameter("se");
+    let mut all = Map::new();
+    for endpoint in topology.described.endpoints.values() {
+        for url in &endpoint.urls {
+            let url = url.trim_end_matches('/').to_owned();
+            if wanted.as_ref().is_some_and(|wanted| wanted.trim_end_matches('/') != url) {
+                continue;
+            }
+            let limits = &endpoint.limits;
+            let megabytes = |bits: Option<u64>| bits.map(|bits| bits as f64 / 8e6);
+            all.insert(
+                url,
+                json!({
+                    "se_info": {
+                        "inbound_max_active": limits.in_transfers,
+                        "outbound_max_active": limits.out_transfers,
+                        "inbound_max_throughput": megabytes(limits.in_bit_s),
+                        "outbound_max_throughput": megabytes(limits.out_bit_s),
+                        "tpc_support": "FULL",
+                    },
+                    "operations": {},
+                }),
+            );
+        }
+    }
+    json_answer(200, &all)
+}
+
+/// `POST /config/se` with `{SE: {"se_info": {…}}}`. Throughputs are in MB/s, as FTS has them.
+pub(super) async fn set(request: FtsRequest) -> Answered {
+    let asked: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
+    for (storage, config) in &asked {
+        let info = config.get("se_info").cloned().unwrap_or_default();
+        let count = |name: &str| info.get(name).and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
+        let rate = |name: &str| {
+            info.get(name).and_then(Value::as_f64).filter(|rate| *rate > 0.0).map(|rate| (rate * 8e6) as u64)
+        };
+        change(&request, storage, |it| {
+            let limits = &mut it.limits;
+            limits.in_transfers = count("inbound_max_active").or(limits.in_transfers);
+            limits.out_transfers = count("outbound_max_active").or(limits.out_transfers);
+            limits.in_bit_s = rate("inbound_max_throughput").or(limits.in_bit_s);
+            limits.out_bit_s = rate("outbound_max_throughput").or(limits.out_bit_s);
+        })
+        .await?;
+    }
+    json_answer(200, &json!([]))
+}
+
+/// `GET /status/hosts`.
+pub(super) async fn hosts(request: FtsRequest) -> Answered {
+    let queues = request.hub.database.queues().await.map_err(unavailable)?;
+    let active: i64 = queues.iter().map(|queue| queue.running).sum();
+    json_answer(200, &json!({"longhaul": {"active": active, "staging": 0}}))
+}

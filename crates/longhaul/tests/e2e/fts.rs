@@ -1,0 +1,104 @@
+//! FTS's words at a hub, as curl says them; FTS's own client says the same (docs/fts.md).
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::hub::{Hub, pair};
+use crate::wait::{LONG, until_some};
+
+/// Asks, and gives status and answer.
+fn ask(hub: &Hub, key: &str, method: &str, path: &str, body: Option<&Value>) -> (u64, Value) {
+    let url = format!("{}/fts3{path}", hub.url.replace("https://", "http://"));
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "-X", method, "-w", "\n%{http_code}", "--oauth2-bearer", key, &url]);
+    if let Some(body) = body {
+        curl.args(["-d", &body.to_string()]);
+    }
+    let answer = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+    let (text, status) = answer.rsplit_once('\n').unwrap();
+    (status.parse().unwrap(), serde_json::from_str(text).unwrap_or_default())
+}
+
+#[test]
+fn a_job_in_the_words_of_fts() {
+    let hub = Hub::start(&["--plain"]);
+    let admin = hub.member("admin", "root", "");
+    let nodes = pair(&admin);
+    fs::write(nodes.a.data("f"), "1234567").unwrap();
+    let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
+
+    assert_eq!(ask(&hub, &key, "GET", "/", None).1["api"]["major"], 3);
+    let (status, who) = ask(&hub, &key, "GET", "//whoami", None);
+    assert_eq!((status, who["user_dn"].as_str(), &who["vos"]), (200, Some("/CN=ann"), &json!(["astro"])));
+
+    let submission = json!({
+        "files": [{"sources": [nodes.a.at("data/f")], "destinations": [nodes.b.at("data/g")], "metadata": {"request_id": "r1"}}],
+        "params": {"job_metadata": {"issuer": "rucio"}, "id_generator": "deterministic", "sid": "s1", "overwrite": true},
+    });
+    let (status, submitted) = ask(&hub, &key, "POST", "//jobs", Some(&submission));
+    let id = submitted["job_id"].as_str().unwrap().to_owned();
+    assert_eq!(status, 200);
+    let (status, again) = ask(&hub, &key, "POST", "/jobs", Some(&submission));
+    assert_eq!((status, again["status"].as_str()), (409, Some("409 Conflict")));
+
+    let path = format!("/jobs/{id}?files=file_state,dest_surl,finish_time,reason,source_surl,file_metadata");
+    let job = until_some("it is finished", LONG, || {
+        Some(ask(&hub, &key, "GET", &path, None).1).filter(|job| job["job_state"] == "FINISHED")
+    });
+    assert_eq!((job["http_status"].as_str(), &job["job_metadata"]["issuer"]), (Some("200 Ok"), &json!("rucio")));
+    let file = &job["files"][0];
+    assert_eq!((&file["file_state"], &file["file_metadata"]["request_id"]), (&json!("FINISHED"), &json!("r1")));
+    assert_eq!((&file["dest_surl"], &file["reason"]), (&json!(nodes.b.at("data/g")), &Value::Null));
+    assert_eq!(file.as_object().unwrap().len(), 6, "no field but those that were asked for");
+    assert_eq!(fs::read(nodes.b.data("g")).unwrap(), b"1234567");
+
+    let (status, mixed) = ask(&hub, &key, "GET", &format!("/jobs/{id},nope"), None);
+    assert_eq!((status, mixed[1]["http_status"].as_str()), (207, Some("404 Not Found")));
+    assert_eq!(ask(&hub, &key, "GET", "/jobs/nope", None).0, 404);
+    assert_eq!(ask(&hub, &key, "GET", &format!("/jobs/{id}/files"), None).1[0]["filesize"], 7);
+    assert_eq!(ask(&hub, &key, "GET", &format!("/jobs/{id}/dm"), None).1, json!([]));
+    assert_eq!(ask(&hub, &key, "DELETE", &format!("/jobs/{id}"), None).1["http_status"], "304 Not Modified");
+}
+
+#[test]
+fn several_sources_hops_and_bans_in_the_words_of_fts() {
+    let hub = Hub::start(&["--plain"]);
+    let admin = hub.grant(&["--role", "admin", "--name", "root"]);
+    let ban = json!({"storage": "davs://dav.example", "status": "wait", "allow_submit": true, "message": "moving"});
+    assert_eq!(ask(&hub, &admin, "POST", "/ban/se", Some(&ban)).0, 200);
+    assert_eq!(ask(&hub, &admin, "GET", "/ban/se", None).1[0]["message"], "moving");
+
+    let submit = |document: Value| {
+        let (status, answer) = ask(&hub, &admin, "POST", "/jobs", Some(&document));
+        assert_eq!(status, 200, "{answer}");
+        answer["job_id"].as_str().unwrap().to_owned()
+    };
+    let states = |id: &str| -> Vec<String> {
+        let files = ask(&hub, &admin, "GET", &format!("/jobs/{id}/files"), None).1;
+        files.as_array().unwrap().iter().map(|file| file["file_state"].as_str().unwrap().to_owned()).collect()
+    };
+    let several = json!({"files": [{"sources": ["davs://dav.example/1", "davs://other.example/1"], "destinations": ["davs://dav.example/2"]}]});
+    let id = submit(several);
+    assert_eq!(ask(&hub, &admin, "GET", &format!("/jobs/{id}"), None).1["job_type"], "R");
+    assert_eq!(states(&id), ["SUBMITTED", "NOT_USED"]);
+
+    let hop = |from: &str, to: &str| json!({"sources": [from], "destinations": [to]});
+    let hops = json!({"files": [hop("davs://dav.example/1", "davs://b.example/1"), hop("davs://b.example/1", "davs://c.example/1")],
+        "params": {"multihop": true}});
+    let hops = submit(hops);
+    let job = ask(&hub, &admin, "GET", &format!("/jobs/{hops}"), None).1;
+    assert_eq!((&job["job_type"], &job["dest_se"]), (&json!("H"), &json!("davs://c.example")));
+    assert_eq!(states(&hops), ["SUBMITTED", "NOT_USED"]);
+    assert_eq!(ask(&hub, &admin, "DELETE", &format!("/jobs/{hops}"), None).1["job_state"], "CANCELED");
+    assert_eq!(states(&hops), ["CANCELED", "CANCELED"]);
+    let priority = json!({"params": {"priority": 5}});
+    assert_eq!(ask(&hub, &admin, "POST", &format!("/jobs/{id}"), Some(&priority)).1["priority"], 5);
+
+    assert_eq!(ask(&hub, &admin, "DELETE", "/ban/se?storage=davs://dav.example", None).0, 204);
+    let (status, refused) = ask(&hub, "lhk1_nonsense", "POST", "/jobs", Some(&priority));
+    assert!(status == 401 || status == 403, "{status} {refused}");
+    let (status, refused) = ask(&hub, &admin, "POST", "/jobs", Some(&json!({"files": 7})));
+    assert_eq!((status, refused["status"].as_str()), (400, Some("400 Bad Request")));
+}
