@@ -48,6 +48,8 @@ pub struct Look<'a> {
     pub waited: &'a HashMap<i64, Duration>,
     /// The transfers that run.
     pub running: &'a [Running],
+    /// The most that each queue is known to use, bytes per second; those that are not named may use any rate.
+    pub caps: &'a HashMap<i64, f64>,
     /// Endpoints that are left in peace, and until when, for people.
     pub broken: &'a HashMap<String, String>,
 }
@@ -125,7 +127,7 @@ fn aggregate(look: &Look<'_>, queue: &Queue) -> Aggregate {
     let demand = Demand {
         weight: Priority::nearest(key.priority).weight(waited),
         floor: 0.0,
-        cap: f64::INFINITY,
+        cap: look.caps.get(&queue.id).copied().unwrap_or(f64::INFINITY),
         path: look.topology.path(&key.source, &key.target, &key.community),
     };
     Aggregate { class: if key.class == 0 { Class::Reserved } else { Class::Standard }, groups, demand }
@@ -338,7 +340,16 @@ mod tests {
 
     fn decide(topology: &Topology, queues: &[Queue], running: &[Running], broken: &HashMap<String, String>) -> Plan {
         let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
-        let look = Look { at: 1, topology, usable: &usable, queues, waited: &HashMap::new(), running, broken };
+        let look = Look {
+            caps: &HashMap::new(),
+            at: 1,
+            topology,
+            usable: &usable,
+            queues,
+            waited: &HashMap::new(),
+            running,
+            broken,
+        };
         plan(&look)
     }
 
@@ -360,6 +371,27 @@ mod tests {
         assert_eq!(decision.held_by, ["astro/default of ann: 0.0 Mbit/s"]);
         let wan = plan.snapshot.resources.iter().find(|line| line.name == "link wan").unwrap();
         assert_eq!((wan.usable_bit_s, wan.allocated_bit_s, wan.used_bit_s), (640, 640, 240));
+    }
+
+    #[test]
+    fn what_a_queue_cannot_use_is_for_the_others() {
+        let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
+        let active = [running(7, 1, "b"), running(9, 2, "c")];
+        let topology = topology();
+        let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
+        let (caps, none, nobody) = (HashMap::from([(1, 10.0)]), HashMap::new(), HashMap::new());
+        let look = Look {
+            at: 1,
+            topology: &topology,
+            usable: &usable,
+            queues: &queues,
+            waited: &none,
+            running: &active,
+            caps: &caps,
+            broken: &nobody,
+        };
+        let plan = plan(&look);
+        assert_eq!((plan.limits[&7], plan.limits[&9]), (10.0, 70.0));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::v1::hub::EndpointKind;
+use sched::demand::DemandEstimate;
 use sched::high_water_mark::HighWaterMark;
 use sched::retry::{Backoff, Breaker, Remedy, remedy};
 use tokio::sync::{mpsc, watch};
@@ -24,6 +25,8 @@ use crate::topology::{Resource, ResourceOf, Topology};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The shortest time between two looks: submissions that come by the thousand wake it once.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
+/// How long a transfer takes to get going: what it uses until then says nothing.
+const STARTUP: Duration = Duration::from_secs(5);
 /// How long the files of one transfer take, about.
 const BATCH: Duration = Duration::from_secs(30);
 /// Bytes of one transfer where no rate bounds it.
@@ -42,6 +45,15 @@ struct Carried {
     limit: watch::Sender<f64>,
 }
 
+/// What is known of what a queue can use.
+struct QueueDemand {
+    /// Since when transfers of it run.
+    since: Duration,
+    /// What it was given last, bytes per second.
+    given: f64,
+    demand: DemandEstimate,
+}
+
 struct Scheduler {
     hub: Arc<HubState>,
     carriers: Arc<Carriers>,
@@ -49,6 +61,7 @@ struct Scheduler {
     carried: HashMap<i64, Carried>,
     marks: HashMap<ResourceOf, HighWaterMark>,
     breakers: HashMap<String, Breaker>,
+    demands: HashMap<i64, QueueDemand>,
     told: mpsc::Sender<Told>,
 }
 
@@ -62,6 +75,7 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
         carried: HashMap::new(),
         marks: HashMap::new(),
         breakers: HashMap::new(),
+        demands: HashMap::new(),
         told,
     };
     if let Err(error) = scheduler.go_on().await {
@@ -109,6 +123,7 @@ impl Scheduler {
         let usable = self.usable(&topology);
         let running = self.running();
         let (waited, broken) = (self.waited(&queues).await?, self.broken());
+        let caps = self.caps();
         let look = Look {
             at: time::now(),
             topology: &topology,
@@ -116,9 +131,15 @@ impl Scheduler {
             queues: &queues,
             waited: &waited,
             running: &running,
+            caps: &caps,
             broken: &broken,
         };
         let Plan { limits, begin, snapshot } = planner::plan(&look);
+        for (queue, decision) in &snapshot.queues {
+            if let Some(demand) = self.demands.get_mut(queue) {
+                demand.given = decision.rate;
+            }
+        }
         self.hub.snapshot.store(Arc::new(snapshot));
         for (number, limit) in limits {
             if let Some(carried) = self.carried.get(&number) {
@@ -155,6 +176,25 @@ impl Scheduler {
             bytes: carried.claim.files.iter().map(|file| file.bytes).sum(),
         };
         self.carried.iter().map(running).collect()
+    }
+
+    /// The most that each queue is known to use: told by its transfers, once they have run for a while.
+    fn caps(&mut self) -> HashMap<i64, f64> {
+        let now = self.now();
+        let mut used: HashMap<i64, f64> = HashMap::new();
+        for carried in self.carried.values() {
+            *used.entry(carried.claim.queue).or_default() += carried.rate;
+        }
+        self.demands.retain(|queue, _| used.contains_key(queue));
+        let mut caps = HashMap::new();
+        for (queue, used) in used {
+            let new = || QueueDemand { since: now, given: f64::INFINITY, demand: DemandEstimate::default() };
+            let QueueDemand { since, given, demand } = self.demands.entry(queue).or_insert_with(new);
+            if given.is_finite() && now.saturating_sub(*since) >= STARTUP {
+                caps.insert(queue, demand.step(now, used, *given));
+            }
+        }
+        caps
     }
 
     async fn waited(&self, queues: &[Queue]) -> Result<HashMap<i64, Duration>> {

@@ -15,6 +15,7 @@ pub mod allocation;
 pub mod average;
 pub mod calendar;
 pub mod concurrency;
+pub mod demand;
 pub mod endgame;
 mod fair_queue;
 pub mod fluid;

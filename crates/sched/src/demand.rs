@@ -1,0 +1,95 @@
+//! What somebody can use, told by what it uses: a share that nobody uses is for others.
+//!
+//! Who uses nearly all that it is given may want more: nothing is known of its demand. Who uses much less for [`PATIENCE`] is held by something
+//! else (a disk, a receiver, a path that is not described), and keeps some room above what it uses. Whoever fills that room has it doubled.
+
+use std::time::Duration;
+
+/// How long less must be used before it counts.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+/// Part of what is given that counts as all of it.
+const NEARLY_ALL: f64 = 0.8;
+/// What is left to somebody who uses less, as a multiple of what it uses.
+const ROOM: f64 = 1.25;
+/// The least that is left to anybody, bytes per second: 1 Mbit/s.
+const LEAST: f64 = 125e3;
+
+/// The demand of one party.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DemandEstimate {
+    cap: f64,
+    less_since: Option<Duration>,
+}
+
+impl Default for DemandEstimate {
+    fn default() -> DemandEstimate {
+        DemandEstimate { cap: f64::INFINITY, less_since: None }
+    }
+}
+
+impl DemandEstimate {
+    /// Takes what is used and what was given, in bytes per second, and returns the most that can be used.
+    pub fn step(&mut self, now: Duration, used: f64, given: f64) -> f64 {
+        if used >= given * NEARLY_ALL {
+            self.less_since = None;
+            // What was given may have been held by the cap, or by others: the cap grows until it is not what holds.
+            self.cap = if given >= self.cap * NEARLY_ALL { (self.cap * 2.0).max(LEAST) } else { f64::INFINITY };
+            return self.cap;
+        }
+        let since = *self.less_since.get_or_insert(now);
+        if now.saturating_sub(since) >= PATIENCE {
+            self.cap = (used * ROOM).max(LEAST);
+        }
+        self.cap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// What somebody who could use `most` is given over time, of a resource that would give it `fair`.
+    fn run(most: f64, fair: f64, seconds: u64) -> Vec<f64> {
+        let mut demand = DemandEstimate::default();
+        let mut given = fair;
+        (0..seconds)
+            .map(|at| {
+                given = fair.min(demand.step(s(at), most.min(given), given));
+                given
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_used_is_given() {
+        assert!(run(1e9, 1e8, 60).iter().all(|given| *given == 1e8));
+    }
+
+    #[test]
+    fn what_is_not_used_is_for_others_after_a_while() {
+        let given = run(1e7, 1e8, 60);
+        assert_eq!(given[1], 1e8, "not at once");
+        let mean = given[10..].iter().sum::<f64>() / 50.0;
+        assert!((1.0e7..2.6e7).contains(&mean), "{mean}");
+        assert!(given.iter().all(|given| *given >= 1e7), "it always has what it uses");
+    }
+
+    #[test]
+    fn who_can_use_more_again_has_it_within_seconds() {
+        let mut demand = DemandEstimate::default();
+        (0..20).for_each(|at| {
+            demand.step(s(at), 0.0, 1e8_f64.min(1e8));
+        });
+        let mut given = 1e8_f64.min(demand.step(s(20), 0.0, 1e8));
+        assert_eq!(given, LEAST);
+        let seconds = (21..60).take_while(|at| {
+            given = 1e8_f64.min(demand.step(s(*at), given, given));
+            given < 1e8
+        });
+        assert!(seconds.count() < 12);
+    }
+}
