@@ -57,6 +57,10 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         deadline: None,
         options: serde_json::to_string(&order.options).map_err(|error| refuse(error.to_string()))?,
         metadata,
+        expires: order
+            .options
+            .queue_for_s
+            .and_then(|seconds| now.checked_add(i64::try_from(seconds).ok()?.checked_mul(1000)?)),
         fts: None,
         files,
     })

@@ -25,6 +25,8 @@ use crate::topology::{Resource, ResourceOf, Topology};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The shortest time between two looks: submissions that come by the thousand wake it once.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
+/// How often files that have waited too long are ended.
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How long a transfer takes to get going: what it uses until then says nothing.
 const STARTUP: Duration = Duration::from_secs(5);
 /// How long the files of one transfer take, about.
@@ -62,6 +64,8 @@ struct Scheduler {
     marks: HashMap<ResourceOf, HighWaterMark>,
     breakers: HashMap<String, Breaker>,
     demands: HashMap<i64, QueueDemand>,
+    /// When files that had waited too long were ended last.
+    expired: Option<Instant>,
     told: mpsc::Sender<Told>,
 }
 
@@ -76,6 +80,7 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
         marks: HashMap::new(),
         breakers: HashMap::new(),
         demands: HashMap::new(),
+        expired: None,
         told,
     };
     if let Err(error) = scheduler.go_on().await {
@@ -119,6 +124,10 @@ impl Scheduler {
 
     async fn look(&mut self) -> Result<()> {
         let topology = self.hub.topology.load_full();
+        if self.expired.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
+            self.hub.database.expire(time::now()).await?;
+            self.expired = Some(Instant::now());
+        }
         let queues = self.hub.database.queues().await?;
         let usable = self.usable(&topology);
         let running = self.running();

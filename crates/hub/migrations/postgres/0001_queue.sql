@@ -77,10 +77,13 @@ CREATE TABLE files (
     state BIGINT NOT NULL,
     attempt BIGINT NOT NULL DEFAULT 0,
     not_before BIGINT NOT NULL DEFAULT 0,
+    -- It is not begun any more after this.
+    expires BIGINT,
     bytes BIGINT NOT NULL,
     transfer BIGINT
 );
 CREATE INDEX files_ready ON files (queue, id) WHERE state = 0;
+CREATE INDEX files_expiring ON files (expires) WHERE state = 0 AND expires IS NOT NULL;
 CREATE INDEX files_running ON files (transfer) WHERE state = 1;
 
 CREATE TABLE file_facts (

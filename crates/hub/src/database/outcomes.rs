@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
 use super::events::{NewEvent, append};
@@ -93,6 +94,37 @@ impl Database {
     }
 }
 
+impl Database {
+    /// Ends files that have waited for longer than their jobs allow; how many.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn expire(&self, now: i64) -> Result<usize> {
+        self.writer.change(move |connection| Box::pin(expire(connection, now))).await
+    }
+}
+
+/// Files that are ended in one transaction.
+const EXPIRE_MAX: i64 = 1000;
+
+async fn expire(connection: &mut AnyConnection, now: i64) -> Result<usize> {
+    let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind FROM files f JOIN jobs j ON j.number = f.job \
+               WHERE f.state = 0 AND f.expires IS NOT NULL AND f.expires <= $1 ORDER BY f.id LIMIT $2";
+    let rows = sqlx::query(sql).bind(now).bind(EXPIRE_MAX).fetch_all(&mut *connection).await?;
+    let mut changes = Changes::default();
+    let (fault, reason) = ("config".to_owned(), "it waited for longer than its job allows (queue_for_s)".to_owned());
+    for row in &rows {
+        let file = read_before(row)?;
+        let queue = changes.queues.entry(file.queue).or_default();
+        (queue[0], queue[1]) = (queue[0] - 1, queue[1] - file.bytes);
+        let job = changes.jobs.entry(file.job).or_default();
+        (job.queued, job.failed) = (job.queued - 1, job.failed + 1);
+        set(connection, file.id, FileState::Failed, now, Some((&fault, &reason))).await?;
+    }
+    count(connection, changes, now).await?;
+    Ok(rows.len())
+}
+
 async fn end(connection: &mut AnyConnection, ended: Ended) -> Result<()> {
     let mut changes = Changes::default();
     for (id, outcome) in &ended.files {
@@ -113,18 +145,19 @@ async fn before(connection: &mut AnyConnection, id: i64, transfer: i64) -> Resul
     let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind FROM files f JOIN jobs j ON j.number = f.job \
                WHERE f.id = $1 AND f.transfer = $2 AND f.state = 1";
     let row = sqlx::query(sql).bind(id).bind(transfer).fetch_optional(&mut *connection).await?;
-    row.map(|row| {
-        Ok(Before {
-            id: row.try_get(0)?,
-            job: row.try_get(1)?,
-            at: row.try_get(2)?,
-            queue: row.try_get(3)?,
-            bytes: row.try_get(4)?,
-            attempt: row.try_get(5)?,
-            kind: JobKind::of_code(row.try_get(6)?).unwrap_or(JobKind::Independent),
-        })
+    row.as_ref().map(read_before).transpose()
+}
+
+fn read_before(row: &AnyRow) -> Result<Before> {
+    Ok(Before {
+        id: row.try_get(0)?,
+        job: row.try_get(1)?,
+        at: row.try_get(2)?,
+        queue: row.try_get(3)?,
+        bytes: row.try_get(4)?,
+        attempt: row.try_get(5)?,
+        kind: JobKind::of_code(row.try_get(6)?).unwrap_or(JobKind::Independent),
     })
-    .transpose()
 }
 
 async fn apply(

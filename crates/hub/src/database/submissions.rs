@@ -55,6 +55,8 @@ pub struct NewJob {
     pub options: String,
     /// What the client wants to be told again, JSON.
     pub metadata: String,
+    /// Its files are not begun any more after this.
+    pub expires: Option<i64>,
     /// What only FTS's words know of it, JSON.
     pub fts: Option<String>,
     /// Its files; not empty.
@@ -223,15 +225,19 @@ async fn insert_files(
     first_file: i64,
     queue_ids: &QueueIds,
 ) -> Result<()> {
-    const COLUMNS: usize = 6;
+    const COLUMNS: usize = 7;
     for chunk in numbered(jobs, first_job, first_file).chunks(rows_max(COLUMNS)) {
-        let sql =
-            format!("INSERT INTO files (id, job, at, queue, state, bytes) VALUES {}", values(chunk.len(), COLUMNS));
+        let sql = format!(
+            "INSERT INTO files (id, job, at, queue, state, bytes, expires) VALUES {}",
+            values(chunk.len(), COLUMNS)
+        );
         let mut query =
             sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == rows_max(COLUMNS) || chunk.len() == 1);
         for (id, job, file) in chunk {
+            let expires = jobs.get((job - first_job) as usize).and_then(|job| job.expires);
             let queue = queue_ids.get(&file.queue).copied().unwrap_or_default();
             query = query.bind(*id).bind(*job).bind(file.at).bind(queue).bind(file.state.code()).bind(file.bytes);
+            query = query.bind(expires);
         }
         query.execute(&mut *connection).await?;
     }

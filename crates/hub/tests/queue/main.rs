@@ -240,6 +240,21 @@ async fn a_new_priority_moves_what_waits_to_another_queue(hub: Hub) {
     assert_eq!(hub.job(id).await.priority, 5);
 }
 
+async fn what_waits_too_long_is_not_begun_any_more(hub: Hub) {
+    let mut order = order(vec![file("1", &["a", "b"]), file("2", &["a"])]);
+    order.options.queue_for_s = Some(60);
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    let claim = hub.claim(1).await.unwrap();
+    assert_eq!(hub.database.expire(hub.now + 59_999).await.unwrap(), 0);
+    assert_eq!(hub.database.expire(hub.now + 60_000).await.unwrap(), 1);
+    assert_eq!(hub.states(id).await, ["running", "standby", "failed"], "what runs goes on");
+    hub.end(&claim, done).await;
+    let job = hub.job(id).await;
+    assert_eq!((job.state, counts(&job)), (Stage::Partial, [0, 0, 1, 1, 0]));
+    assert!(hub.database.queues().await.unwrap().is_empty());
+}
+
 async fn what_was_claimed_is_found_again(hub: Hub) {
     hub.submit(&order((0..3).map(|at| file(&at.to_string(), &["a"])).collect())).await;
     let claim = hub.claim(2).await.unwrap();
@@ -279,6 +294,7 @@ on_both!(
     what_was_told_twice_counts_once,
     a_job_that_is_cancelled_ends_when_what_runs_has_ended,
     a_new_priority_moves_what_waits_to_another_queue,
+    what_waits_too_long_is_not_begun_any_more,
     what_was_claimed_is_found_again,
 );
 
