@@ -1,21 +1,27 @@
 //! What has transfers made: nodes are ordered to, by their API, and watched until the end.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
+use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config, provider};
 use auth::{AccessKey, Fingerprint};
+use authn::Credentials as _;
 use model::v1::hub::Endpoint;
 use model::v1::node::{Credentials, FileResult, Options, Order, OrderFile};
 use model::v1::{Change, Stage, Transfer};
 use nodeapi::{Api, Error};
-use rustls::RootCertStore;
+use parking_lot::Mutex;
+use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::{mpsc, watch};
+use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
 use crate::admission::options;
 use crate::database::claims::{Claim, ClaimedFile};
+use crate::progress::{Finished, Steer, Told};
 use crate::state::HubState;
+use crate::third_party::{self, End};
 use crate::topology::Topology;
 
 /// How often a transfer is looked at.
@@ -30,60 +36,15 @@ const FILES_PAGE: usize = 1000;
 /// A limit that changes by less than this part is not worth a request.
 const LIMIT_CHANGE: f64 = 0.01;
 
-/// What is told of a transfer.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Told {
-    /// It moves.
-    Moving {
-        /// Its number.
-        transfer: i64,
-        /// Bytes per second.
-        rate: f64,
-    },
-    /// Some of its files have ended.
-    Files {
-        /// Its number.
-        transfer: i64,
-        /// By the numbers of their rows.
-        files: Vec<(i64, Finished)>,
-    },
-    /// It has ended, and so have those of its files that were not told of.
-    Ended {
-        /// Its number.
-        transfer: i64,
-        /// How.
-        finished: Finished,
-    },
-}
-
-/// How a transfer ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finished {
-    /// Everything is there, verified. Of a transfer of several files the bytes are those of all.
-    Done {
-        /// Bytes that are there.
-        bytes: u64,
-    },
-    /// It failed, or was refused.
-    Failed {
-        /// Whose fault.
-        fault: String,
-        /// One sentence.
-        reason: String,
-    },
-    /// Somebody ended it.
-    Cancelled,
-    /// Nobody could be asked to carry it.
-    Unreachable {
-        /// One sentence.
-        reason: String,
-    },
-}
+/// Stands for a carrier where two servers copy between themselves. No endpoint has this name.
+pub const THIRD_PARTY: &str = "(third-party copy)";
 
 /// Has transfers made.
 pub struct Carriers {
     hub: Arc<HubState>,
     authorities: Arc<RootCertStore>,
+    /// For servers that are no nodes.
+    tls: Arc<ClientConfig>,
 }
 
 impl Carriers {
@@ -92,14 +53,22 @@ impl Carriers {
     /// # Errors
     /// TLS cannot be spoken with them.
     pub fn new(hub: Arc<HubState>, authorities: Arc<RootCertStore>) -> Result<Carriers, rustls::Error> {
-        Ok(Carriers { hub, authorities })
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        let mut tls = builder.with_root_certificates(Arc::clone(&authorities)).with_no_client_auth();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Carriers { hub, authorities, tls: Arc::new(tls) })
     }
 
     /// Has a transfer made, and tells of it until it has ended.
-    pub async fn carry(&self, claim: Claim, limit: watch::Receiver<f64>, told: mpsc::Sender<Told>) {
+    pub async fn carry(&self, claim: Claim, steer: watch::Receiver<Steer>, told: mpsc::Sender<Told>) {
+        if claim.carrier == THIRD_PARTY {
+            let finished = self.third_party(&claim, steer, &told).await;
+            let _ = told.send(Told::Ended { transfer: claim.number, finished }).await;
+            return;
+        }
         let finished = match self.api(&claim.carrier) {
             Err(reason) => Finished::Failed { fault: "config".into(), reason },
-            Ok(api) => self.order_and_watch(&api, &claim, limit, &told).await,
+            Ok(api) => self.order_and_watch(&api, &claim, steer, &told).await,
         };
         let _ = told.send(Told::Ended { transfer: claim.number, finished }).await;
     }
@@ -108,10 +77,10 @@ impl Carriers {
         &self,
         api: &Api,
         claim: &Claim,
-        mut limit: watch::Receiver<f64>,
+        mut steer: watch::Receiver<Steer>,
         told: &mpsc::Sender<Told>,
     ) -> Finished {
-        let mut limited = *limit.borrow_and_update();
+        let mut limited = steer.borrow_and_update().limit;
         let order = match order(&self.hub.topology.load(), claim, limited) {
             Ok(order) => order,
             Err(reason) => return Finished::Failed { fault: "config".into(), reason },
@@ -128,9 +97,13 @@ impl Carriers {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                changed = limit.changed() => if changed.is_err() { return Finished::Unreachable { reason: "the hub is stopping".into() } },
+                changed = steer.changed() => if changed.is_err() { return Finished::Unreachable { reason: "the hub is stopping".into() } },
             }
-            let wanted = *limit.borrow_and_update();
+            let Steer { limit: wanted, is_cancelled } = *steer.borrow_and_update();
+            if is_cancelled {
+                // What comes of it is seen below, now or with the next look.
+                let _ = ask(api, move |api| api.cancel(id)).await;
+            }
             if differs(limited, wanted) {
                 let change = Change { limit_bit_s: Some(bits(wanted)), ..Change::default() };
                 if ask(api, move |api| api.change(id, &change)).await.is_ok() {
@@ -161,6 +134,49 @@ impl Carriers {
                 Err(error) => return refused(error),
             }
         }
+    }
+
+    /// Has two servers copy a file between them. No rate can be set there: only how many copies run at once.
+    async fn third_party(&self, claim: &Claim, steer: watch::Receiver<Steer>, told: &mpsc::Sender<Told>) -> Finished {
+        let Some(file) = claim.files.first().cloned() else { return Finished::Cancelled };
+        let overwrite = options(&file.options).overwrite;
+        let (from, to) = (self.end(&file.source), self.end(&file.target));
+        let (tls, told, transfer) = (Arc::clone(&self.tls), told.clone(), claim.number);
+        let copied = tokio::task::spawn_blocking(move || {
+            let before = Mutex::new((Instant::now(), 0u64));
+            let progress = |bytes: u64| {
+                let mut before = before.lock();
+                let seconds = before.0.elapsed().as_secs_f64().max(1e-3);
+                let rate = bytes.saturating_sub(before.1) as f64 / seconds;
+                *before = (Instant::now(), bytes);
+                let _ = told.try_send(Told::Moving { transfer, rate });
+                // Whoever steers is gone where the hub is stopping.
+                steer.has_changed().is_ok() && !steer.borrow().is_cancelled
+            };
+            third_party::copy(&from, &to, overwrite, &tls, &progress)
+        });
+        copied.await.unwrap_or_else(|error| Finished::Unreachable { reason: format!("the copy broke off: {error}") })
+    }
+
+    /// One end of a copy between servers.
+    fn end(&self, url: &str) -> End {
+        let topology = self.hub.topology.load();
+        let name = topology.endpoint(url).unwrap_or_default();
+        let endpoint = topology.described_endpoint(&name).cloned();
+        let guard = self.guard(endpoint.is_some());
+        End { url: url.to_owned(), endpoint: endpoint.unwrap_or_default(), guard }
+    }
+
+    /// Which addresses are dialled. An admin who describes an endpoint may send the hub anywhere; a user who only names one may not, and the
+    /// policy says where to.
+    fn guard(&self, is_described: bool) -> Arc<Guard> {
+        if is_described {
+            return Arc::new(|_| Ok(()));
+        }
+        let rules = self.hub.credentials.policy().third_party.clone();
+        Arc::new(move |address: &SocketAddr| {
+            rules.check(address.ip(), &sys::addresses::is_own).map_err(|denied| denied.to_string())
+        })
     }
 
     /// Tells of the files that have ended since it was asked last. What cannot be asked now is asked again later, or follows from how the
@@ -209,7 +225,8 @@ impl Carriers {
             Trust::Authorities(_) => b"http/1.1".to_vec(),
         };
         let (tls, _) = client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?;
-        let dialer = Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE };
+        let guard = self.guard(topology.described_endpoint(name).is_some());
+        let dialer = Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE };
         let bearer = endpoint.key.as_ref().map(|key| format!("Bearer {key}"));
         Ok(Api::new(dialer, origin, bearer.as_deref()))
     }

@@ -10,13 +10,14 @@ use sched::high_water_mark::HighWaterMark;
 use sched::retry::{Backoff, Breaker, Remedy, remedy};
 use tokio::sync::{mpsc, watch};
 
-use crate::carriers::{Carriers, Finished, Told, go_together};
+use crate::carriers::{Carriers, THIRD_PARTY, go_together};
 use crate::database::claims::{Claim, ClaimedFile, Wanted};
 use crate::database::outcomes::{Ended, Outcome};
 use crate::database::queues::Queue;
 use crate::database::{DatabaseError, Result};
 use crate::limits::TRANSFER_FILES_MAX;
 use crate::planner::{self, Begin, Look, Plan, Running};
+use crate::progress::{Finished, Steer, Told};
 use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
@@ -44,7 +45,7 @@ struct Carried {
     source: String,
     target: String,
     rate: f64,
-    limit: watch::Sender<f64>,
+    steer: watch::Sender<Steer>,
 }
 
 /// What is known of what a queue can use.
@@ -128,6 +129,7 @@ impl Scheduler {
             self.hub.database.expire(time::now()).await?;
             self.expired = Some(Instant::now());
         }
+        self.stop_cancelled();
         let queues = self.hub.database.queues().await?;
         let usable = self.usable(&topology);
         let running = self.running();
@@ -152,7 +154,7 @@ impl Scheduler {
         self.hub.snapshot.store(Arc::new(snapshot));
         for (number, limit) in limits {
             if let Some(carried) = self.carried.get(&number) {
-                carried.limit.send_if_modified(|now| std::mem::replace(now, limit) != limit);
+                carried.steer.send_if_modified(|steer| std::mem::replace(&mut steer.limit, limit) != limit);
             }
         }
         let by_id: HashMap<i64, &Queue> = queues.iter().map(|queue| (queue.id, queue)).collect();
@@ -161,6 +163,22 @@ impl Scheduler {
             self.begin(&topology, queue, limit).await?;
         }
         Ok(())
+    }
+
+    /// Stops the transfers of which all files are of jobs that were ended. Files of others in one transfer go on, and those of the ended
+    /// job with them: what has arrived stays.
+    fn stop_cancelled(&self) {
+        let mut cancelled = self.hub.cancelled.lock();
+        if cancelled.is_empty() {
+            return;
+        }
+        for carried in self.carried.values() {
+            if carried.claim.files.iter().all(|file| cancelled.contains(&file.job)) {
+                carried.steer.send_if_modified(|steer| !std::mem::replace(&mut steer.is_cancelled, true));
+            }
+        }
+        let is_carried = |job: &i64| self.carried.values().any(|it| it.claim.files.iter().any(|file| file.job == *job));
+        cancelled.retain(is_carried);
     }
 
     /// What each resource may be used for now.
@@ -243,8 +261,9 @@ impl Scheduler {
         }
         let wanted = Wanted {
             queue: queue.id,
+            // A server is asked for one file at a time.
+            files: if carrier == THIRD_PARTY { 1 } else { TRANSFER_FILES_MAX },
             carrier,
-            files: TRANSFER_FILES_MAX,
             bytes: batch_bytes(limit),
             now: time::now(),
             together: go_together,
@@ -256,15 +275,15 @@ impl Scheduler {
     }
 
     fn carry(&mut self, claim: Claim, queue: &Queue, limit: f64) {
-        let (limit, limits) = watch::channel(limit);
+        let (steer, steered) = watch::channel(Steer { limit, is_cancelled: false });
         let carriers = Arc::clone(&self.carriers);
         let (number, told, carried) = (claim.number, self.told.clone(), claim.clone());
-        tokio::spawn(async move { carriers.carry(carried, limits, told).await });
+        tokio::spawn(async move { carriers.carry(carried, steered, told).await });
         let (source, target) = (queue.key.source.clone(), queue.key.target.clone());
         for name in [&source, &target] {
             self.breakers.entry(name.clone()).or_default().began();
         }
-        self.carried.insert(number, Carried { claim, source, target, rate: 0.0, limit });
+        self.carried.insert(number, Carried { claim, source, target, rate: 0.0, steer });
     }
 
     /// Nobody can carry what is first in this queue: neither end is a node, and there is no gateway.
@@ -279,7 +298,7 @@ impl Scheduler {
         };
         let Some(claim) = self.hub.database.claim(wanted).await? else { return Ok(()) };
         let reason = format!(
-            "neither {} nor {} is a node, and no gateway is named for them: `longhaul hub endpoint set NAME --gateway NODE`",
+            "neither {} nor {} is a node, they make no third-party copies, and no gateway is named for them: `longhaul hub endpoint set NAME --gateway NODE`",
             queue.key.source, queue.key.target
         );
         let failed = Outcome::Failed { fault: "config".into(), reason };
@@ -344,12 +363,16 @@ impl Scheduler {
     }
 }
 
-/// Who carries the files of a queue: an end that is a node, the source before the target, or a gateway of theirs.
+/// Who carries the files of a queue: an end that is a node, the source before the target; a gateway of theirs; or, of two WebDAV servers,
+/// they themselves.
 fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
     let (source, target) = (&queue.key.source, &queue.key.target);
-    let is_node = |name: &&String| topology.kind(name) == EndpointKind::Node;
+    let is = |name: &String, kind| topology.kind(name) == kind;
+    let node = [source, target].into_iter().find(|name| is(name, EndpointKind::Node)).cloned();
     let gateway = |name: &String| topology.described_endpoint(name)?.gateway.clone();
-    [source, target].into_iter().find(is_node).cloned().or_else(|| gateway(source)).or_else(|| gateway(target))
+    let both_copy = is(source, EndpointKind::Webdav) && is(target, EndpointKind::Webdav);
+    let themselves = || both_copy.then(|| THIRD_PARTY.to_owned());
+    node.or_else(|| gateway(source)).or_else(|| gateway(target)).or_else(themselves)
 }
 
 /// Bytes of one transfer: half a minute of them, so that what is queued meanwhile with a better claim does not wait for long, and one file at
@@ -436,6 +459,7 @@ mod tests {
         assert_eq!(of("dtn", "lh://other").as_deref(), Some("dtn"));
         assert_eq!(of("https://x", "dtn").as_deref(), Some("dtn"));
         assert_eq!(of("bucket", "https://x").as_deref(), Some("dtn"));
-        assert_eq!(of("https://x", "https://y"), None);
+        assert_eq!(of("https://x", "https://y").as_deref(), Some(THIRD_PARTY));
+        assert_eq!(of("s3://x", "https://y"), None);
     }
 }

@@ -1,17 +1,20 @@
 //! What the parts of a running hub share.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use authn::Authenticator;
-use model::v1::hub::Collaboration;
+use model::v1::hub::{Collaboration, JobChange};
 use model::{Fault, Refusal};
 use tokio::sync::{Mutex, Notify, Semaphore};
 
+use crate::database::jobs::StoredJob;
 use crate::database::{Database, DatabaseError};
 use crate::limits;
 use crate::roles::HubCredentials;
 use crate::snapshot::Snapshot;
+use crate::time;
 use crate::topology::Topology;
 
 /// A running hub.
@@ -28,6 +31,8 @@ pub struct HubState {
     pub snapshot: ArcSwap<Snapshot>,
     /// Wakes the scheduler: something is new.
     pub wake: Notify,
+    /// Jobs that were ended while files of theirs move: their transfers are to be stopped.
+    pub cancelled: parking_lot::Mutex<HashSet<i64>>,
     /// Places for streams of events.
     pub event_streams: Semaphore,
     /// One description is changed at a time.
@@ -53,9 +58,24 @@ impl HubState {
             credentials,
             snapshot: ArcSwap::default(),
             wake: Notify::new(),
+            cancelled: parking_lot::Mutex::default(),
             event_streams: Semaphore::new(limits::EVENT_STREAMS_MAX),
             describing: Mutex::new(()),
         })
+    }
+
+    /// Changes a job; false where it has ended.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn change_job(&self, job: StoredJob, change: JobChange, by: String) -> Result<bool, Refusal> {
+        let number = job.number;
+        let changed = self.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
+        if changed && change.cancel {
+            self.cancelled.lock().insert(number);
+        }
+        self.wake.notify_one();
+        Ok(changed)
     }
 
     /// Changes what is described: checked whole, stored, and in force with the next look of the scheduler.

@@ -106,10 +106,8 @@ async fn make(request: &ApiRequest, change: JobChange) -> Result<Job, Refused> {
     let job = named(request).await?;
     let id = job.job.id.to_string();
     let by = request.member.owner.clone();
-    let changed = request.hub.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
-    if !changed {
+    if !request.hub.change_job(job, change, by).await? {
         return Err(Refused::new(409, format!("the job {id} has ended")));
     }
-    request.hub.wake.notify_one();
     Ok(find(request, &id).await?.job)
 }

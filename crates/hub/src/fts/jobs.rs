@@ -129,7 +129,7 @@ pub(super) async fn cancel(request: FtsRequest, ids: &str) -> Answered {
         };
         let change = JobChange { cancel: true, ..JobChange::default() };
         let by = request.member.owner.clone();
-        let changed = request.hub.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
+        let changed = request.hub.change_job(job, change, by).await?;
         let mut form = job_form(&one(&request, id).await?);
         match changed {
             // Clients take the state that a cancelled job will have for the one that it has.
@@ -138,7 +138,6 @@ pub(super) async fn cancel(request: FtsRequest, ids: &str) -> Answered {
         }
         answers.push(Value::Object(form));
     }
-    request.hub.wake.notify_one();
     respond(ids, answers, is_any_unknown)
 }
 
@@ -157,7 +156,7 @@ pub(super) async fn modify(request: FtsRequest, ids: &str) -> Answered {
         };
         let change = JobChange { priority: Some(priority.clamp(1, 5) as u8), ..JobChange::default() };
         let by = request.member.owner.clone();
-        request.hub.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
+        request.hub.change_job(job, change, by).await?;
         answers.push(Value::Object(job_form(&one(&request, id).await?)));
     }
     respond(ids, answers, is_any_unknown)

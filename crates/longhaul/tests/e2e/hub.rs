@@ -367,3 +367,41 @@ fn many_files_go_in_few_transfers() {
     let orders = a.log().matches("event=\"carry\"").count();
     assert!((1..10).contains(&orders), "{orders} transfers");
 }
+
+#[test]
+fn a_job_that_is_cancelled_ends_at_the_node() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    admin.run(&["hub", "link", "add", "wan", "--capacity", "8Mbit/s", "--between", "alpha,beta"]).expect(0);
+    fs::write(a.data("large"), pattern(30 << 20)).unwrap();
+    let id = admin.submit(&[&a.at("data/large"), &b.at("data/large")]);
+    until("it moves", LONG, || admin.job(&id)["state"] == "running");
+    admin.run(&["queue", "cancel", &id]).expect(0);
+    assert_eq!(admin.ended(&id)["state"], "cancelled");
+    until("the node has ended it", LONG, || {
+        a.log().contains("outcome=\"interrupted\"") || a.log().contains("outcome=\"cancelled\"")
+    });
+    assert!(!b.data("large").exists());
+}
+
+#[test]
+fn two_servers_copy_between_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = dir.path().join("ca.pem");
+    fs::write(&authority, crate::https::authority()).unwrap();
+    let hub = Hub::start(&["--cacert", Box::leak(authority.display().to_string().into_boxed_str())]);
+    let admin = hub.member("admin", "root", "");
+    let policy = "[third_party]\nlocal = true\nguests = true\n";
+    let server = || crate::https::setup(policy).arg("--anonymous").arg("rw").start();
+    let (a, b) = (server(), server());
+    let url = |node: &Node, path: &str| format!("davs://127.0.0.1:{}/{path}", node.port);
+    for (name, node) in [("da", &a), ("db", &b)] {
+        admin.run(&["hub", "endpoint", "add", name, "--kind", "webdav", "--url", &url(node, "")]).expect(0);
+    }
+    fs::write(a.data("f"), pattern(1 << 20)).unwrap();
+    admin.run(&["submit", &url(&a, "data/f"), &url(&b, "data/in/f"), "--wait"]).expect(0);
+    assert_eq!(fs::read(b.data("in/f")).unwrap(), pattern(1 << 20));
+    let missing = admin.run(&["submit", &url(&a, "data/none"), &url(&b, "data/none"), "--wait"]);
+    assert_eq!(missing.code, 1, "{}", missing.err);
+}

@@ -1,0 +1,82 @@
+//! Copies between two servers that are no nodes: one is asked to fetch from the other, or to bring to it (COPY, as the WLCG has it). The bytes
+//! do not come here; what is there afterwards is compared with the source.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::fault::Blame;
+use model::v1::hub::Endpoint;
+use remote::dav::third::{Between, NotCopied};
+use remote::{Dav, Means, Redirects};
+use rustls::ClientConfig;
+use web::client::Guard;
+use web::{Dialer, HttpUrl};
+
+use crate::progress::Finished;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(20);
+/// How long a server may be silent in a copy: some tell of progress every half a minute.
+const SILENCE: Duration = Duration::from_secs(300);
+/// How long one question is tried again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One end of a copy.
+pub struct End {
+    /// The file.
+    pub url: String,
+    /// How its endpoint is described; by default where it is not.
+    pub endpoint: Endpoint,
+    /// Which addresses may be dialled for it.
+    pub guard: Arc<Guard>,
+}
+
+impl End {
+    /// The server of this end, and the path there.
+    fn open(&self, tls: &Arc<ClientConfig>) -> Result<(Dav, model::RelPath), String> {
+        let address = HttpUrl::parse(&self.url).map_err(|error| error.to_string())?;
+        let target = web::target::parse(address.path()).map_err(|error| error.to_string())?;
+        let dialer = Dialer {
+            tls: Arc::clone(tls),
+            guard: Arc::clone(&self.guard),
+            prepare: None,
+            connect: CONNECT,
+            silence: SILENCE,
+        };
+        let token = self.endpoint.key.clone();
+        let means = Means {
+            dialer,
+            token: Arc::new(move || Ok(token.clone())),
+            redirects: Redirects::OfItsKind,
+            patience: PATIENCE,
+        };
+        Ok((Dav::new(means, &address, model::RelPath::root()), target.path))
+    }
+}
+
+/// Has a file copied. `progress` hears of bytes that have arrived; its `false` ends the copy. Blocks until the end.
+pub fn copy(
+    from: &End,
+    to: &End,
+    overwrite: bool,
+    tls: &Arc<ClientConfig>,
+    progress: &dyn Fn(u64) -> bool,
+) -> Finished {
+    let config = |reason: String| Finished::Failed { fault: "config".into(), reason };
+    let ((source, source_path), (target, target_path)) = match (from.open(tls), to.open(tls)) {
+        (Ok(from), Ok(to)) => (from, to),
+        (Err(reason), _) | (_, Err(reason)) => return config(reason),
+    };
+    let between = Between { from: (&source, &source_path), to: (&target, &target_path), replace: overwrite, progress };
+    match between.run() {
+        Ok(bytes) => Finished::Done { bytes },
+        Err(NotCopied::Cancelled) => Finished::Cancelled,
+        Err(NotCopied::Cannot(why)) => config(format!(
+            "neither server copies from or to the other ({why}); a gateway would: longhaul hub endpoint set NAME --gateway NODE"
+        )),
+        Err(NotCopied::Failed(error)) => {
+            let fault = if error.is_not_found() { model::Fault::Missing } else { error.fault() };
+            Finished::Failed { fault: fault.word().into(), reason: model::fault::with_causes(&error) }
+        }
+    }
+}
