@@ -60,6 +60,10 @@ bench-door: build ## the HTTP door beside xrootd's over loopback: bytes, small f
 bench-api: build ## what 10,000 transfers cost to list, by the node's API over loopback; BENCH="--help"
 	cargo run --release --quiet --package bench --bin api -- $(BENCH)
 
+.PHONY: bench-hub
+bench-hub: build ## a hub over loopback: jobs taken, lists while many wait, allocation, small files through it; BENCH="--help"
+	cargo run --release --quiet --package bench --bin hub -- $(BENCH)
+
 .PHONY: bench-eta
 bench-eta: build ## how good the time left is that cp tells: real jobs over emulated paths; BENCH="--help"
 	cargo run --release --quiet --package bench --bin eta -- $(BENCH)

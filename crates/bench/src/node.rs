@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Node {
     /// Where it listens.
     pub port: u16,
-    _process: Held,
+    process: Held,
 }
 
 impl Node {
@@ -36,7 +36,12 @@ impl Node {
         let mut line = String::new();
         BufReader::new(process.0.stdout.take().context("the node has an output")?).read_line(&mut line)?;
         let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
-        Ok(Node { port: port.with_context(|| format!("the node said {line:?}"))?, _process: process })
+        Ok(Node { port: port.with_context(|| format!("the node said {line:?}"))?, process })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.0.id()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, carriers, fts, scheduler};
+use crate::{api, carriers, fts, limits, scheduler};
 
 /// What a hub is started with.
 pub struct HubConfig {
@@ -130,7 +130,10 @@ impl Running {
 /// It cannot be started.
 pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(Running)) -> Result<(), HubError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("hub").build()?;
-    runtime.block_on(run_async(config, stopped.0, ready))
+    let ended = runtime.block_on(run_async(config, stopped.0, ready));
+    // Questions to nodes that do not answer are not waited for.
+    runtime.shutdown_timeout(limits::SHUTDOWN_MAX);
+    ended
 }
 
 async fn run_async(

@@ -84,8 +84,13 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
         expired: None,
         told,
     };
-    if let Err(error) = scheduler.go_on().await {
-        tracing::error!(%error, "cannot read which transfers were under way");
+    // Until it is known what runs nothing may begin: endpoints would have more than they may.
+    while let Err(error) = scheduler.go_on().await {
+        tracing::error!(%error, "cannot read which transfers are under way; trying again");
+        tokio::select! {
+            _ = stop.changed() => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
     }
     let mut next = tokio::time::Instant::now();
     loop {
@@ -113,8 +118,10 @@ impl Scheduler {
         let queues: HashMap<i64, Queue> = self.hub.database.queues().await?.into_iter().map(|it| (it.id, it)).collect();
         for claim in self.hub.database.unended().await? {
             match queues.get(&claim.queue) {
-                // Its limit comes with the first look; until then it has the last one.
-                Some(queue) if !claim.files.is_empty() => self.carry(claim, queue, f64::INFINITY),
+                // One that is taken up a second time is carried already. The limit comes with the first look, at once; one that no node knows of
+                // yet has next to nothing until then.
+                _ if self.carried.contains_key(&claim.number) => {}
+                Some(queue) if !claim.files.is_empty() => self.carry(claim, queue, 0.0),
                 _ => {
                     self.end(Ended { transfer: claim.number, now: time::now(), files: Vec::new(), is_over: true }).await
                 }

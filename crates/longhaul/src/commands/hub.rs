@@ -11,7 +11,7 @@ use model::v1::hub::{Collaboration, Stopped};
 pub use serve::settings;
 
 use self::described::{community, endpoint, link, site};
-use crate::args::{Common, Hub, HubAction, HubStop};
+use crate::args::{Hub, HubAction, HubAt, HubStop};
 use crate::failure::Failure;
 use crate::hub_client::{api, failure};
 use crate::printer::Printer;
@@ -19,10 +19,10 @@ use crate::settings::Settings;
 use crate::toml_file;
 
 /// Runs the command.
-pub fn run(hub: Hub, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+pub fn run(hub: Hub, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let at = hub.at;
     match hub.action {
-        HubAction::Serve(asked) => return serve::run(asked, common, settings, printer),
+        HubAction::Serve(asked) => return serve::run(asked, settings, printer),
         HubAction::Grant(asked) => return grant::run(asked, settings, printer),
         HubAction::Show => show(&api(&at, settings)?.collaboration().map_err(failure)?, printer)?,
         HubAction::Apply { file } => {
@@ -41,12 +41,7 @@ pub fn run(hub: Hub, common: &Common, settings: &Settings, printer: &Printer) ->
     Ok(Exit::Done)
 }
 
-fn stopped(
-    at: &crate::args::HubAt,
-    settings: &Settings,
-    stop: HubStop,
-    how: impl Fn(&mut Stopped),
-) -> Result<(), Failure> {
+fn stopped(at: &HubAt, settings: &Settings, stop: HubStop, how: impl Fn(&mut Stopped)) -> Result<(), Failure> {
     let mut stopped = Stopped { reason: stop.reason, ..Stopped::default() };
     how(&mut stopped);
     api(at, settings)?.stop(&stop.what, &stopped).map(drop).map_err(failure)

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::{Anonymous, Common, HubServe};
+use crate::args::{Anonymous, HubServe};
 use crate::commands::serve;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -79,7 +79,7 @@ fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
 }
 
 /// Runs the hub until a signal ends it.
-pub fn run(asked: HubServe, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let (file, collaboration) = asked.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
     let options = options(&asked, file);
     let state = settings.state()?;
@@ -113,7 +113,6 @@ pub fn run(asked: HubServe, common: &Common, settings: &Settings, printer: &Prin
         issuers: Issuers::new(state.path(), Some(&settings.authorities())),
         collaboration,
     };
-    let _ = common;
     serve::log(printer);
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
