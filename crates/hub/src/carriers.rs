@@ -8,7 +8,7 @@ use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config, provider};
 use auth::{AccessKey, Fingerprint};
 use authn::Credentials as _;
 use model::v1::hub::Endpoint;
-use model::v1::node::{Credentials, FileResult, Options, Order, OrderFile};
+use model::v1::node::{Credentials, FileResult, Options, Order, OrderFile, Problem};
 use model::v1::{Change, Stage, Transfer};
 use nodeapi::{Api, Error};
 use parking_lot::Mutex;
@@ -131,7 +131,7 @@ impl Carriers {
                     tokio::time::sleep(LOOK_EVERY * 4).await;
                     silent += LOOK_EVERY * 4;
                 }
-                Err(error) => return refused(error),
+                Err(error) => return refused(forgotten(error)),
             }
         }
     }
@@ -265,7 +265,7 @@ where
 /// Orders a transfer. One that an earlier hub ordered with another limit is the same.
 fn create(api: &Api, order: &Order) -> Result<Transfer, Error> {
     match api.create(order) {
-        Err(Error::Refused { problem, .. }) if problem.status == 409 => api.transfer(order.id),
+        Err(Error::Refused { problem, .. }) if problem.status == 409 => api.transfer(order.id).map_err(forgotten),
         other => other.map(|(transfer, _)| transfer),
     }
 }
@@ -400,6 +400,17 @@ fn fault_of(exit: Option<u8>) -> &'static str {
     }
 }
 
+/// A node that does not know a transfer (any more) says nothing of its files: they are tried again, and what arrived is found in place.
+fn forgotten(error: Error) -> Error {
+    match error {
+        Error::Refused { server, problem } if problem.status == 404 => {
+            let reason = "it does not know the transfer any more".to_owned();
+            Error::Refused { server, problem: Problem { fault: "peer".to_owned(), reason, ..problem } }
+        }
+        other => other,
+    }
+}
+
 fn refused(error: Error) -> Finished {
     match error {
         Error::Refused { problem, .. } if problem.status == 503 => Finished::Unreachable { reason: problem.reason },
@@ -419,6 +430,13 @@ mod tests {
         assert_eq!(origin("lh://[::1]:99").as_deref(), Some("https://[::1]:99"));
         assert_eq!(origin("lh://[::1]").as_deref(), Some("https://[::1]:7411"));
         assert_eq!(origin("https://h"), None);
+    }
+
+    #[test]
+    fn a_transfer_that_a_node_forgot_is_not_a_file_that_is_missing() {
+        let problem = Problem { title: String::new(), status: 404, fault: "missing".into(), reason: "x".into() };
+        let finished = refused(forgotten(Error::Refused { server: "node", problem }));
+        assert!(matches!(finished, Finished::Failed { fault, .. } if fault == "peer"));
     }
 
     #[test]

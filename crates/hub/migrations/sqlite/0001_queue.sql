@@ -59,6 +59,8 @@ CREATE TABLE jobs (
     started INTEGER,
     ended INTEGER,
     deadline INTEGER,
+    -- 1 once somebody has ended it: what runs is not tried again.
+    ending INTEGER NOT NULL DEFAULT 0,
     options TEXT NOT NULL,
     metadata TEXT NOT NULL,
     digest TEXT NOT NULL,

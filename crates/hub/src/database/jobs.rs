@@ -256,7 +256,7 @@ async fn cancel(connection: &mut AnyConnection, job: &StoredJob, now: i64) -> Re
     sqlx::query(sql).bind(now).bind(first).bind(end).execute(&mut *connection).await?;
     let sql = "UPDATE files SET state = $1 WHERE id >= $2 AND id < $3 AND state IN (0, 2)";
     sqlx::query(sql).bind(FileState::Cancelled.code()).bind(first).bind(end).execute(&mut *connection).await?;
-    let sql = "UPDATE jobs SET queued = 0, cancelled = cancelled + $1, ended = CASE WHEN running = 0 THEN $2 ELSE NULL END \
+    let sql = "UPDATE jobs SET ending = 1, queued = 0, cancelled = cancelled + $1, ended = CASE WHEN running = 0 THEN $2 ELSE NULL END \
                WHERE number = $3";
     sqlx::query(sql).bind(files).bind(now).bind(job.number).execute(&mut *connection).await?;
     Ok(())

@@ -73,6 +73,8 @@ struct Before {
     bytes: i64,
     attempt: i64,
     kind: JobKind,
+    /// Its job was ended by somebody.
+    is_ending: bool,
 }
 
 /// The change of a queue's counters: files and bytes queued, files and bytes running.
@@ -108,7 +110,7 @@ impl Database {
 const EXPIRE_MAX: i64 = 1000;
 
 async fn expire(connection: &mut AnyConnection, now: i64) -> Result<usize> {
-    let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind FROM files f JOIN jobs j ON j.number = f.job \
+    let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending FROM files f JOIN jobs j ON j.number = f.job \
                WHERE f.state = 0 AND f.expires IS NOT NULL AND f.expires <= $1 ORDER BY f.id LIMIT $2";
     let rows = sqlx::query(sql).bind(now).bind(EXPIRE_MAX).fetch_all(&mut *connection).await?;
     let mut changes = Changes::default();
@@ -142,7 +144,7 @@ async fn end(connection: &mut AnyConnection, ended: Ended) -> Result<()> {
 }
 
 async fn before(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<Before>> {
-    let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind FROM files f JOIN jobs j ON j.number = f.job \
+    let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending FROM files f JOIN jobs j ON j.number = f.job \
                WHERE f.id = $1 AND f.transfer = $2 AND f.state = 1";
     let row = sqlx::query(sql).bind(id).bind(transfer).fetch_optional(&mut *connection).await?;
     row.as_ref().map(read_before).transpose()
@@ -157,6 +159,7 @@ fn read_before(row: &AnyRow) -> Result<Before> {
         bytes: row.try_get(4)?,
         attempt: row.try_get(5)?,
         kind: JobKind::of_code(row.try_get(6)?).unwrap_or(JobKind::Independent),
+        is_ending: row.try_get::<i64, _>(7)? != 0,
     })
 }
 
@@ -171,6 +174,11 @@ async fn apply(
     (queue[2], queue[3]) = (queue[2] - 1, queue[3] - file.bytes);
     changes.jobs.entry(file.job).or_default().running -= 1;
     match outcome {
+        // A job that was ended does not come back by what would have been tried again.
+        Outcome::Again { .. } | Outcome::Returned if file.is_ending => {
+            set(connection, file.id, FileState::Cancelled, now, None).await?;
+            changes.jobs.entry(file.job).or_default().cancelled += 1;
+        }
         Outcome::Done { bytes } => {
             set(connection, file.id, FileState::Done, now, None).await?;
             let sql = "UPDATE file_facts SET moved = $1 WHERE id = $2";
@@ -245,22 +253,20 @@ async fn requeue(
 /// Queues what stands by behind a file: the next source of it, or the next hop. Whether there is one.
 async fn promote(connection: &mut AnyConnection, file: &Before, changes: &mut Changes) -> Result<bool> {
     let standby = FileState::Standby.code();
+    // Rows of one job are in the order in which its sources and hops were named.
     let sql = match file.kind {
-        // Rows of one job are in the order in which its sources and hops were named.
         JobKind::MultiHop => {
-            "SELECT id, queue, bytes FROM files WHERE job = $1 AND id > $2 AND state = $3 AND at > $4 ORDER BY id LIMIT 1"
+            "SELECT id, queue, bytes FROM files WHERE id >= $1 AND id < $5 AND id > $2 AND state = $3 AND at > $4 ORDER BY id LIMIT 1"
         }
         _ => {
-            "SELECT id, queue, bytes FROM files WHERE job = $1 AND id > $2 AND state = $3 AND at = $4 ORDER BY id LIMIT 1"
+            "SELECT id, queue, bytes FROM files WHERE id >= $1 AND id < $5 AND id > $2 AND state = $3 AND at = $4 ORDER BY id LIMIT 1"
         }
     };
     let first = sqlx::query("SELECT first_file, file_rows FROM jobs WHERE number = $1").bind(file.job);
     let row = first.fetch_one(&mut *connection).await?;
     let (first, rows): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-    let sql = sql.replace("job = $1", "id >= $1 AND id < $5");
     let after = if file.kind == JobKind::MultiHop { file.id } else { first - 1 };
-    let query =
-        sqlx::query(sqlx::AssertSqlSafe(sql)).bind(first).bind(after).bind(standby).bind(file.at).bind(first + rows);
+    let query = sqlx::query(sql).bind(first).bind(after).bind(standby).bind(file.at).bind(first + rows);
     let Some(row) = query.fetch_optional(&mut *connection).await? else { return Ok(false) };
     let (id, queue, bytes): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     sqlx::query("UPDATE files SET state = 0 WHERE id = $1").bind(id).execute(&mut *connection).await?;

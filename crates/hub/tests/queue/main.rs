@@ -225,6 +225,20 @@ async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended(hub: Hub) {
     assert!(!hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap(), "it has ended");
 }
 
+async fn a_job_that_was_cancelled_does_not_come_back(hub: Hub) {
+    let order = order(vec![file("1", &["a"])]);
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    let claim = hub.claim(1).await.unwrap();
+    let stored = hub.database.job(&id.to_string()).await.unwrap().unwrap();
+    let cancel = JobChange { cancel: true, ..JobChange::default() };
+    hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap();
+    hub.end(&claim, |_| Outcome::Again { not_before: 0, fault: "path".into(), reason: "timed out".into() }).await;
+    let job = hub.job(id).await;
+    assert_eq!((job.state, counts(&job)), (Stage::Cancelled, [0, 0, 0, 0, 1]));
+    assert!(hub.claim(1).await.is_none());
+}
+
 async fn a_new_priority_moves_what_waits_to_another_queue(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a", "b"])).collect());
     let id = order.id.unwrap();
@@ -293,6 +307,7 @@ on_both!(
     an_attempt_that_failed_waits_and_one_that_never_was_does_not_count,
     what_was_told_twice_counts_once,
     a_job_that_is_cancelled_ends_when_what_runs_has_ended,
+    a_job_that_was_cancelled_does_not_come_back,
     a_new_priority_moves_what_waits_to_another_queue,
     what_waits_too_long_is_not_begun_any_more,
     what_was_claimed_is_found_again,
