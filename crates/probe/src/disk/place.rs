@@ -14,8 +14,10 @@ use crate::{Error, Result};
 
 /// How names begin; whoever finds one knows whose it is.
 const PREFIX: &str = ".longhaul-probe-";
-/// The part of a file system that stays free.
+/// The part of a file system that stays free,
 const KEPT: f64 = 0.05;
+/// and the most of it: 5 % of a petabyte would be room that nobody misses.
+const KEPT_MAX: u64 = 4 << 30;
 /// Directories of earlier tests that are told of.
 const LEFT_BEHIND_MAX: usize = 16;
 
@@ -85,7 +87,7 @@ impl Room {
 
     /// What stays free, in bytes.
     pub(super) fn kept(&self) -> u64 {
-        (self.total_bytes as f64 * KEPT) as u64
+        ((self.total_bytes as f64 * KEPT) as u64).min(KEPT_MAX)
     }
 
     /// Why something has no room here.
@@ -99,7 +101,7 @@ impl Room {
         }
         let (needed, kept, free) = (Bytes(needed.bytes), Bytes(self.kept()), Bytes(self.free_bytes));
         Some(format!(
-            "{needed} are needed and {kept} (5 %) stay free, but only {free} are free; lower the budget, or make room"
+            "{needed} are needed and {kept} stay free, but only {free} are free; lower the budget, or make room"
         ))
     }
 }
@@ -219,14 +221,16 @@ mod tests {
 
     #[test]
     fn room_is_what_is_free_less_a_twentieth() {
-        let room = Room { total_bytes: 100 * GIB, free_bytes: 15 * GIB, free_files: Some(100) };
+        let room = Room { total_bytes: 40 * GIB, free_bytes: 12 * GIB, free_files: Some(100) };
         let lacks = |bytes, files| room.lacks(Needed { bytes, files });
         assert_eq!(lacks(10 * GIB, 100), None);
         let why = lacks(10 * GIB + 1, 1).unwrap();
-        assert!(why.starts_with("10.0 GiB are needed and 5.00 GiB (5 %) stay free, but only 15.0 GiB"), "{why}");
+        assert!(why.starts_with("10.0 GiB are needed and 2.00 GiB stay free, but only 12.0 GiB"), "{why}");
         assert!(lacks(u64::MAX, 1).is_some());
         let why = lacks(1, 101).unwrap();
         assert!(why.starts_with("101 files are needed and 100 can be made"), "{why}");
+        let large = Room { total_bytes: 1 << 50, free_bytes: 5 * GIB, ..room };
+        assert_eq!((large.lacks(Needed { bytes: GIB, files: 1 }), large.kept()), (None, 4 * GIB));
         let endless = Room { free_files: None, ..room };
         assert_eq!(endless.lacks(Needed { bytes: 1, files: u64::MAX }), None);
     }
