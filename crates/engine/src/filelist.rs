@@ -1,8 +1,10 @@
 //! Files named one by one, each with the path it is to have at the target (`--files-from`).
 
+use std::collections::HashMap;
+
 use model::fault::Fault;
 use model::{Refusal, RelPath};
-use wire::Frame;
+use wire::{Expected, Frame};
 use wire::limits::{FILES_BYTES_MAX, FILES_MAX, FRAME_BYTES_AIM};
 
 /// The files of a job, in the order of their paths at the target, each directory's together.
@@ -10,6 +12,8 @@ use wire::limits::{FILES_BYTES_MAX, FILES_MAX, FRAME_BYTES_AIM};
 pub struct FileList {
     /// Path below the source, path below the target.
     files: Vec<(RelPath, RelPath)>,
+    /// What some of them must be, by their paths below the target. It does not travel: the end that has the list compares.
+    expected: HashMap<RelPath, Expected>,
     bytes: usize,
 }
 
@@ -31,6 +35,19 @@ impl FileList {
         }
         self.files.push((from, to));
         Ok(())
+    }
+
+    /// Says what a file must be that has this path below the target.
+    pub fn expect(&mut self, to: RelPath, expected: Expected) {
+        if expected != Expected::default() {
+            self.bytes += to.as_bytes().len() + size_of::<(RelPath, Expected)>();
+            self.expected.insert(to, expected);
+        }
+    }
+
+    /// What files must be, by their paths below the target; nothing of it is left in the list.
+    pub fn take_expected(&mut self) -> HashMap<RelPath, Expected> {
+        std::mem::take(&mut self.expected)
     }
 
     /// Bytes of memory that it takes.

@@ -33,7 +33,7 @@ use wire::limits::ENTRIES_IN_FLIGHT_MAX;
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
 use wire::sender::Miss;
-use wire::{FileTold, Frame, Receiver, WireError};
+use wire::{Expected, FileTold, Frame, Receiver, WireError};
 
 use crate::error::{Error, Result};
 use crate::filter::Filters;
@@ -187,6 +187,11 @@ impl Receiving {
             sleepers: Default::default(),
             movers: Mutex::default(),
         })
+    }
+
+    /// What files must be, by their paths below the target.
+    pub fn expect(&self, expected: HashMap<RelPath, Expected>) {
+        self.state().machine.expect(expected);
     }
 
     /// The job by which its sender says where its sources lie.

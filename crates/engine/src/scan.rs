@@ -12,6 +12,7 @@ use model::name::{Name, PATH_BYTES_MAX, RelPath};
 use model::spec::Options;
 use model::{Kind, Refusal, Timestamp};
 use store::{Asked, Entries, Stat, Store};
+use wire::Expected;
 use wire::frame::{Offered, UNKNOWN_SIZE};
 
 use crate::filelist::FileList;
@@ -95,6 +96,8 @@ pub struct Found {
     pub attributes: Option<Box<Attributes>>,
     /// When it was last changed in any way, where the store says so of a file.
     pub changed: Option<Timestamp>,
+    /// What it must be.
+    pub expected: Expected,
 }
 
 /// Takes what a scan finds.
@@ -123,6 +126,8 @@ pub struct Scanner<'a> {
     asked: Asked,
     filters: Filters,
     linked: HashMap<(u64, u64), Linked>,
+    /// What files must be that were listed, by their paths below the target.
+    expected: HashMap<RelPath, Expected>,
 }
 
 impl<'a> Scanner<'a> {
@@ -131,14 +136,17 @@ impl<'a> Scanner<'a> {
         let filters = Filters::new(&options.filters).unwrap_or_else(|_| Filters::nothing());
         let asked = Asked { owner: options.owner, xattrs: options.xattrs };
         let Options { recursive, copy_links, .. } = *options;
-        Scanner { sink, recursive, copy_links, asked, filters, linked: HashMap::new() }
+        Scanner { sink, recursive, copy_links, asked, filters, linked: HashMap::new(), expected: HashMap::new() }
     }
 
     /// Walks everything, or what is listed. Returns early when the job is over.
     pub fn run(mut self, list: Option<FileList>) {
         let roots = self.sink.roots().to_vec();
         let walked = match list {
-            Some(list) => roots.first().and_then(|root| self.walk_list(root, &list)),
+            Some(mut list) => {
+                self.expected = list.take_expected();
+                roots.first().and_then(|root| self.walk_list(root, &list))
+            }
             None => roots.iter().enumerate().try_for_each(|(index, root)| self.walk(index as u32, root)),
         };
         if walked.is_some() {
@@ -314,9 +322,15 @@ impl<'a> Scanner<'a> {
         let endless = !root.store.capabilities().sized;
         let size = if endless { UNKNOWN_SIZE } else { stat.meta.size };
         let offered = Offered::File { mode: stat.meta.mode, mtime: stat.meta.mtime, size };
-        if stat.names < 2 {
+        let expected = self.expected.remove(&at.placed);
+        if !endless && let Some(Err(refusal)) = expected.map(|expected| expected.check_bytes(size)) {
+            return self.refuse(source, at, refusal);
+        }
+        // A file of which something is expected is compared by itself, and not another name of one that was sent.
+        if stat.names < 2 || expected.is_some() {
             let found = found(source, at, offered, attributes);
-            return self.sink.offer(Found { changed: stat.changed, ..found }).map(drop);
+            let expected = expected.unwrap_or_default();
+            return self.sink.offer(Found { changed: stat.changed, expected, ..found }).map(drop);
         }
         if let Some(first) = self.linked.get_mut(&stat.identity).filter(|first| first.source == source) {
             let offered = Offered::HardLink { to: first.id, path: first.placed.clone() };
@@ -354,7 +368,7 @@ impl<'a> Scanner<'a> {
 
 /// An entry of which no change is known.
 fn found(source: u32, at: At, what: Offered, attributes: Option<Box<Attributes>>) -> Found {
-    Found { source, path: at.path, name: at.name, what, attributes, changed: None }
+    Found { source, path: at.path, name: at.name, what, attributes, changed: None, expected: Expected::default() }
 }
 
 /// Why nothing below it can be copied.

@@ -340,6 +340,7 @@ impl ScanSink for Sending {
                 state.doubted.push(id);
             }
         }
+        state.machine.expect(id, found.expected);
         drop(state);
         self.waker.wake();
         Some(id)

@@ -289,21 +289,24 @@ fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String
     let (source, target) = ends(topology, &claim.carrier, file);
     let is_read_here = source.starts_with('/');
     let mut order = Order::new(claim.id, source, target);
-    if claim.files.len() > 1 {
+    let said = options(&file.options);
+    let is_described = |file: &ClaimedFile| file.bytes > 0 || file.checksum.is_some();
+    // What a file must be is said of files that are named one by one; the size of a tree is a guess.
+    if !said.recursive && (claim.files.len() > 1 || is_described(file)) {
         let one = |file: &ClaimedFile| {
             let (source, target) = ends(topology, &claim.carrier, file);
-            OrderFile { source, target, bytes: None }
+            let bytes = u64::try_from(file.bytes).ok().filter(|bytes| *bytes > 0);
+            OrderFile { source, target, bytes, checksum: file.checksum.clone() }
         };
         order.files = claim.files.iter().map(one).collect();
         (order.source, order.target) = (Vec::new(), String::new());
     }
-    let said = options(&file.options);
     order.options = Options {
         recursive: said.recursive,
-        sync: Some("mtime".to_owned()),
+        // Of files with a checksum the node says by which digest what is there counts.
+        sync: file.checksum.is_none().then(|| "mtime".to_owned()),
         no_overwrite: !said.overwrite,
         durable: said.durable,
-        checksums: checksums(file),
         ..Options::default()
     };
     order.limit_bit_s = bits(limit);
@@ -335,7 +338,7 @@ pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
         && !options(&first.options).recursive
         && !is_alone(first)
         && !is_alone(other)
-        && checksums(first) == checksums(other)
+        && first.checksum.is_some() == other.checksum.is_some()
         && root(&first.source) == root(&other.source)
         && root(&first.target) == root(&other.target)
 }
@@ -356,12 +359,6 @@ fn of_file(outcome: &FileResult) -> Finished {
             reason: outcome.error.clone().unwrap_or_else(|| "the node does not say why".to_owned()),
         },
     }
-}
-
-/// The digest that a file must have is computed along.
-fn checksums(file: &ClaimedFile) -> Option<Vec<String>> {
-    let (name, _) = file.checksum.as_ref()?.split_once(':')?;
-    Some(vec![name.to_ascii_lowercase()])
 }
 
 /// A URL as a place of the node that carries, if it is one: `/EXPORT/PATH`.

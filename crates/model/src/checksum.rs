@@ -149,6 +149,21 @@ impl Digest {
     }
 }
 
+impl FromStr for Digest {
+    type Err = String;
+
+    /// `ALGORITHM:VALUE` in hexadecimal of either case; catalogues leave zeros at the front out.
+    fn from_str(text: &str) -> Result<Digest, String> {
+        let (name, value) = text.split_once(':').ok_or("a checksum is ALGORITHM:VALUE")?;
+        let algorithm: Algorithm = name.to_ascii_lowercase().parse()?;
+        let digits = algorithm.value_bytes() * 2;
+        let is_hex = !value.is_empty() && value.len() <= digits && value.bytes().all(|b| b.is_ascii_hexdigit());
+        let bytes = is_hex.then(|| crate::hex::decode(&format!("{value:0>digits$}").to_ascii_lowercase())).flatten();
+        let digest = bytes.and_then(|bytes| Digest::new(algorithm, &bytes));
+        digest.ok_or_else(|| format!("{algorithm} has up to {digits} hexadecimal digits"))
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.algorithm, self.hex())
@@ -279,6 +294,17 @@ mod tests {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc32c(b""), 0);
+    }
+
+    #[test]
+    fn a_digest_is_read_as_it_is_shown_and_as_catalogues_write_it() {
+        let digest = Digest::new(Algorithm::Adler32, &[0, 0xab, 1, 2]).unwrap();
+        for text in ["adler32:00ab0102", "ADLER32:AB0102", &digest.to_string()] {
+            assert_eq!(text.parse(), Ok(digest), "{text}");
+        }
+        for wrong in ["adler32", "adler32:", "adler32:xyz", "adler32:123456789", "crc7:00", "adler32:+1", ":00"] {
+            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use model::name::{Name, RelPath};
 use model::{Algorithm, Refusal};
 
 use crate::error::WireError;
+use crate::expected::Expected;
 use crate::frame::{Frame, Outcome, Plan, Removal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;
@@ -54,6 +55,8 @@ pub struct Wanted {
     pub mtime: Timestamp,
     /// What else there is to say about it.
     pub attributes: Option<Box<Attributes>>,
+    /// The digest by which what is there is compared with it.
+    pub compare_by: Algorithm,
 }
 
 /// A file whose bytes are all there.
@@ -201,6 +204,7 @@ struct FileReceive {
     /// Ranges that are there from before, until the sender has found them to be the source's, or sends them.
     claims: BTreeMap<u64, (u64, BlockSum)>,
     ended: Option<Vec<Digest>>,
+    expected: Expected,
     said_whole: bool,
     state: FileState,
 }
@@ -278,6 +282,8 @@ pub struct Receiver {
     told: Told,
     dry: bool,
     plans: VecDeque<Plan>,
+    /// What files must be, by their paths below the target.
+    expected: HashMap<RelPath, Expected>,
 }
 
 impl Receiver {
@@ -320,7 +326,13 @@ impl Receiver {
             told: Told::default(),
             dry: false,
             plans: VecDeque::new(),
+            expected: HashMap::new(),
         }
+    }
+
+    /// What files must be, by their paths below the target.
+    pub fn expect(&mut self, expected: HashMap<RelPath, Expected>) {
+        self.expected = expected;
     }
 
     /// For a dry run: no file comes on the control connection.

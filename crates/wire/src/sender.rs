@@ -20,6 +20,7 @@ use model::name::{Name, RelPath};
 use model::{Algorithm, Progress, Refusal};
 
 use crate::error::WireError;
+use crate::expected::Expected;
 use crate::frame::{Claim, End, Entry, Offered, Plan, Removal, Totals, UNKNOWN_SIZE};
 use crate::ledger::{Added, Ledger};
 use crate::limits;
@@ -80,6 +81,7 @@ struct FileSend {
     owner: Option<u32>,
     ledger: Ledger,
     serial: Vec<Digest>,
+    expected: Expected,
     ended: bool,
     arrived: u64,
 }
@@ -245,6 +247,19 @@ impl Sender {
         }
     }
 
+    /// What a file that was just offered must be. The job computes digests besides CRC-32C: a CRC-32C alone would travel with the last
+    /// block, and the file be put in place before it was compared.
+    pub fn expect(&mut self, id: u64, expected: Expected) {
+        if let Some(file) = self.items.get_mut(&id).and_then(|item| item.file.as_mut()) {
+            file.expected = expected;
+        }
+    }
+
+    /// What a file must be.
+    pub fn expected(&self, id: u64) -> Expected {
+        self.items.get(&id).and_then(|item| item.file.as_ref()).map(|file| file.expected).unwrap_or_default()
+    }
+
     fn new_file(&mut self, id: u64, size: u64, mtime: Timestamp) -> FileSend {
         self.progress.files_offered += 1;
         if size != UNKNOWN_SIZE {
@@ -266,6 +281,7 @@ impl Sender {
             owner: None,
             ledger: Ledger::default(),
             serial: Vec::new(),
+            expected: Expected::default(),
             ended: false,
             arrived: 0,
         }
@@ -394,6 +410,9 @@ impl Sender {
             Algorithm::Adler32 => Digest::new(*a, &sum.adler32?.to_be_bytes()),
             _ => None,
         }));
+        if let Err(refusal) = file.expected.check_digests(&digests) {
+            return self.drop_file(id, refusal);
+        }
         file.ended = true;
         self.last_digests.clone_from(&digests);
         self.out_ends.push(End { id, size: file.size, digests });

@@ -8,7 +8,7 @@ use model::entry::Attributes;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::{Options, Step, Sync};
-use model::{Algorithm, Kind, Refusal, Timestamp};
+use model::{Kind, Refusal, Timestamp};
 use store::Stat;
 use wire::frame::{Outcome, UNKNOWN_SIZE};
 use wire::receiver::{Action, Judgement, Wanted};
@@ -296,7 +296,7 @@ impl Receiving {
             _ if there.meta.kind != Kind::File => {}
             // What an earlier attempt left of it says that it is not what is there.
             Sync::Digest if there.meta.size == wanted.size && !self.has_rest(wanted) => {
-                match self.digest_of(&wanted.path) {
+                match self.digest_of(wanted) {
                     Ok(digest) => return Judgement::WantUnless(digest),
                     Err(error) => return Judgement::Refuse(self.refusal(error)),
                 }
@@ -304,7 +304,7 @@ impl Receiving {
             _ if is_same(sync, &there, wanted, self.store.capabilities().times) => {
                 // Where bytes rest with a server, to read them back would cost the path as much as to send them.
                 let compares = is_doubted && sync == Sync::Mtime && self.store.capabilities().posix;
-                return match compares.then(|| self.digest_of(&wanted.path)) {
+                return match compares.then(|| self.digest_of(wanted)) {
                     None => Judgement::Skip,
                     Some(Ok(digest)) => Judgement::WantUnless(digest),
                     Some(Err(error)) => Judgement::Refuse(self.refusal(error)),
@@ -341,12 +341,13 @@ impl Receiving {
         Ok(())
     }
 
-    fn digest_of(&self, path: &RelPath) -> store::Result<Digest> {
+    fn digest_of(&self, wanted: &Wanted) -> store::Result<Digest> {
+        let (path, algorithm) = (&wanted.path, wanted.compare_by);
         let _busy = self.busy_with(format!("making the digest of {path} at the target"));
-        let mut digests = self.store.digests(path, &[Algorithm::Crc32c])?;
+        let mut digests = self.store.digests(path, &[algorithm])?;
         if digests.is_empty() {
             let source = self.store.open(path)?;
-            digests = store::digest::of_file(&*source, path, &[Algorithm::Crc32c])?;
+            digests = store::digest::of_file(&*source, path, &[algorithm])?;
         }
         Ok(digests.first().copied().unwrap_or_else(|| Digest::crc32c(0)))
     }

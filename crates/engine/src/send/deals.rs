@@ -42,11 +42,15 @@ impl Deals for Sending {
 }
 
 impl Sending {
-    /// Whether a file equals what the receiver has.
+    /// Whether a file equals what the receiver has. It must be what was ordered, also where nothing of it is to be sent.
     pub(super) fn compare(&self, range: &Range, known: &Digest) -> Result<bool, Refusal> {
         let file = self.shelf.open_file(range)?;
-        let ours = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &[known.algorithm()]));
+        let expected = self.state().machine.expected(range.file);
+        let also = expected.digest.map(|digest| digest.algorithm()).filter(|also| *also != known.algorithm());
+        let algorithms: Vec<_> = [known.algorithm()].into_iter().chain(also).collect();
+        let ours = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &algorithms));
         let ours = ours.map_err(|e| storage(&e))?;
+        expected.check_digests(&ours)?;
         Ok(ours.first() == Some(known))
     }
 

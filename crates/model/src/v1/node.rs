@@ -105,6 +105,9 @@ pub struct OrderFile {
     /// Its size, where it is known: another one is a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// `ALGORITHM:VALUE`, a digest that it must have: with another one it is not put in place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<String>,
 }
 
 /// What became of a file of a transfer that was ordered file by file.

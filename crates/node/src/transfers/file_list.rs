@@ -9,7 +9,7 @@ use model::v1::node::{FileResult, FileResults};
 use model::{Refusal, RelPath};
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use wire::FileTold;
+use wire::{Expected, FileTold};
 use wire::frame::Outcome;
 
 fn wrong(reason: impl Into<String>) -> Refusal {
@@ -68,13 +68,15 @@ pub(crate) struct NamedFiles {
 }
 
 impl NamedFiles {
-    pub fn new(sources: Vec<RelPath>, targets: Vec<RelPath>) -> Result<NamedFiles, Refusal> {
+    /// Of source, target and what each must be, in the order's sequence.
+    pub fn new(
+        files: impl Iterator<Item = ((RelPath, RelPath), Expected)>,
+    ) -> Result<NamedFiles, Refusal> {
         let mut list = FileList::default();
         let mut index: HashMap<RelPath, Vec<u64>> = HashMap::new();
-        for (source, at) in sources.iter().zip(0..) {
+        for (((source, target), expected), at) in files.zip(0..) {
             index.entry(source.clone()).or_default().push(at);
-        }
-        for (source, target) in sources.into_iter().zip(targets) {
+            list.expect(target.clone(), expected);
             list.add(source, target)?;
         }
         Ok(NamedFiles { list: list.sorted()?, index })

@@ -1,10 +1,12 @@
 //! An order as the node understands it: which end is here, what the other end is, how to treat what is met. Nothing is asked of
 //! anybody yet; what cannot be meant is refused here, in one sentence.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
 use auth::{AccessKey, Fingerprint};
+use model::checksum::Digest;
 use model::fault::Fault;
 use model::locator::Place;
 use model::spec::{self, Steer};
@@ -14,6 +16,7 @@ use model::v1::node::{Options, Order, OrderFile};
 use model::{Algorithm, HostPort, Locator, Refusal};
 
 use super::file_list::{self, NamedFiles};
+use wire::Expected;
 use wire::limits::{FILTERS_MAX, TEXT_BYTES_MAX};
 
 /// Sources of one transfer.
@@ -169,6 +172,7 @@ pub(crate) fn bare(order: &Order) -> Order {
         source: bare_place(&file.source),
         target: bare_place(&file.target),
         bytes: file.bytes,
+        checksum: file.checksum.clone(),
     };
     let files = order.files.iter().map(bare_file).collect();
     Order { source, target: bare_place(&order.target), files, ..order.without_credentials() }
@@ -240,8 +244,36 @@ fn read_files(order: &Order) -> Result<Plan, Refusal> {
     let (target, targets) = file_list::above(order.files.iter().map(|file| file.target.as_str()))?;
     let options = Options { recursive: true, ..order.options.clone() };
     let shaped = Order { source: vec![source], target, files: Vec::new(), options, ..order.clone() };
-    let named = NamedFiles::new(sources, targets)?;
-    Ok(Plan { files: Some(named), ..read(&shaped)? })
+    let expected = order.files.iter().map(expected).collect::<Result<Vec<_>, _>>()?;
+    let mut plan = read(&shaped)?;
+    compare(&mut plan.options, &order.options, &expected);
+    let named = NamedFiles::new(sources.into_iter().zip(targets).zip(expected))?;
+    Ok(Plan { files: Some(named), ..plan })
+}
+
+/// What a file of an order must be.
+fn expected(file: &OrderFile) -> Result<Expected, Refusal> {
+    let digest = file.checksum.as_deref().map(str::parse::<Digest>).transpose();
+    let digest = digest.map_err(|reason| wrong(format!("the checksum of {}: {reason}", bare_place(&file.target))))?;
+    Ok(Expected { bytes: file.bytes, digest })
+}
+
+/// The digests that are needed to compare files with what they must be.
+fn compare(options: &mut spec::Options, said: &Options, expected: &[Expected]) {
+    let wanted: BTreeSet<Algorithm> = expected.iter().filter_map(|file| Some(file.digest?.algorithm())).collect();
+    if wanted.is_empty() {
+        return;
+    }
+    // The CRC-32C of a small file travels with its bytes: Adler-32, which costs as little, makes the end of each a word of its own.
+    for algorithm in wanted.into_iter().chain([Algorithm::Adler32]) {
+        if !options.checksums.contains(&algorithm) {
+            options.checksums.push(algorithm);
+        }
+    }
+    // What is there already counts by what it is.
+    if said.sync.is_none() {
+        options.sync = spec::Sync::Digest;
+    }
 }
 
 /// Which node the other end is, and the key to it. Who is met for the first time is not believed: nobody looks on.

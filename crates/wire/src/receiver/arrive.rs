@@ -30,6 +30,8 @@ impl Receiver {
         let Some(file) = self.unsettled.get_mut(&id).and_then(|u| u.file.as_mut()) else { return };
         let verdict = match judgement {
             Judgement::Want => Verdict::Want,
+            // What is here is not what was ordered, or cannot be compared with it.
+            Judgement::WantUnless(digest) if file.expected.check_digests(&[digest]).is_err() => Verdict::Want,
             Judgement::WantUnless(digest) => {
                 file.compared = !file.inline;
                 Verdict::WantUnless(digest)
@@ -215,7 +217,8 @@ impl Receiver {
             (None, false) => return Ok(Stored::Open),
         };
         self.last_digests.clone_from(&expected);
-        let serial = match agree(sum, &checksums, expected) {
+        let ordered = file.expected.check_digests(&expected);
+        let serial = match ordered.and_then(|()| agree(sum, &checksums, expected)) {
             Ok(serial) => serial,
             Err(refusal) => {
                 self.actions.push_back(Action::Discard(id));

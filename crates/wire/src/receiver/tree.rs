@@ -1,6 +1,6 @@
 //! The tree as it is offered: directories that open and close, and everything that is settled inside them.
 
-use model::Refusal;
+use model::{Algorithm, Refusal};
 use std::collections::{BTreeMap, HashSet};
 
 use model::entry::Attributes;
@@ -137,7 +137,16 @@ impl Receiver {
         match what {
             Offered::Dir { .. } => self.actions.push_back(Action::MakeDir { id, path }),
             Offered::File { mode, mtime, size } => {
-                let wanted = Wanted { id, path: path.clone(), size, mode, mtime, attributes };
+                let below = path.below(&self.target.path);
+                let expected = below.and_then(|below| self.expected.remove(&below)).unwrap_or_default();
+                if size != UNKNOWN_SIZE
+                    && let Err(refusal) = expected.check_bytes(size)
+                {
+                    self.settled(id, Outcome::Failed(refusal));
+                    return Ok(());
+                }
+                let compare_by = expected.digest.map_or(Algorithm::Crc32c, |digest| digest.algorithm());
+                let wanted = Wanted { id, path: path.clone(), size, mode, mtime, attributes, compare_by };
                 if let Some(entry) = self.unsettled.get_mut(&id) {
                     entry.file = Some(FileReceive {
                         path,
@@ -147,6 +156,7 @@ impl Receiver {
                         ledger: Ledger::default(),
                         claims: BTreeMap::new(),
                         ended: None,
+                        expected,
                         said_whole: false,
                         state: FileState::Judging,
                     });

@@ -4,9 +4,12 @@ use std::fs;
 
 use model::id::Uuid;
 use model::v1::Stage;
-use model::v1::node::{Order, OrderFile};
+use model::v1::node::{Credentials, Order, OrderFile};
+use nodeapi::Api;
 
-use super::{ended, pair, problem};
+use super::{api, ended, full_key, pair, plain, problem};
+use crate::https;
+use crate::node::Node;
 
 #[test]
 fn files_are_ordered_one_by_one_and_told_of_one_by_one() {
@@ -17,7 +20,7 @@ fn files_are_ordered_one_by_one_and_told_of_one_by_one() {
     let file = |source: &str, target: &str| OrderFile {
         source: source.to_owned(),
         target: pair.there.at(target),
-        bytes: None,
+        ..OrderFile::default()
     };
     let order = Order {
         source: Vec::new(),
@@ -48,4 +51,61 @@ fn files_are_ordered_one_by_one_and_told_of_one_by_one() {
     let scattered = vec![file("/data/run/a", "data/a"), file("/other/a", "data/b")];
     let scattered = Order { id: Uuid::now_v7(), files: scattered, ..order };
     assert!(problem(pair.api.create(&scattered)).reason.contains("in one export"));
+}
+
+/// Of `123456789` the CRC-32C, the Adler-32 without the zero at its front, and the MD5.
+const RIGHT: [&str; 3] = ["crc32c:e3069283", "ADLER32:91e01de", "md5:25f9e794323b453885f5181f1b624d0b"];
+const WRONG: [&str; 3] = ["crc32c:e3069284", "adler32:091e01df", "md5:25f9e794323b453885f5181f1b624d0c"];
+
+/// Orders files from `from` to `to` of which four are not what is ordered; those must be named, and not be there.
+fn only_what_was_ordered(api: &Api, (from, source): (&Node, &str), (to, target): (&Node, &str), base: &Order) {
+    fs::create_dir_all(from.data("out")).unwrap();
+    let file = |name: &str, bytes: Option<u64>, checksum: Option<&str>| {
+        fs::write(from.data(&format!("out/{name}")), "123456789").unwrap();
+        let (source, target) = (format!("{source}/out/{name}"), format!("{target}/in/{name}"));
+        OrderFile { source, target, bytes, checksum: checksum.map(str::to_owned) }
+    };
+    let mut files: Vec<OrderFile> =
+        RIGHT.iter().enumerate().map(|(at, sum)| file(&format!("right{at}"), Some(9), Some(sum))).collect();
+    files.extend(WRONG.iter().enumerate().map(|(at, sum)| file(&format!("wrong{at}"), None, Some(sum))));
+    files.push(file("longer", Some(10), None));
+    for what in ["arriving", "there already"] {
+        let id = Uuid::now_v7();
+        let order = Order { id, source: Vec::new(), target: String::new(), files: files.clone(), ..base.clone() };
+        api.create(&order).unwrap();
+        ended(api, id);
+        let mut told = api.files(id, 0, 100).unwrap().files;
+        told.sort_by_key(|file| file.index);
+        let faults: Vec<_> = told.iter().map(|file| (file.done, file.fault.as_deref())).collect();
+        let wanted = [[(true, None); 3].as_slice(), &[(false, Some("integrity")); 4]].concat();
+        assert_eq!(faults, wanted, "{what}, from {source} to {target}: {told:?}");
+        let mut there: Vec<_> = fs::read_dir(to.data("in")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        there.sort();
+        assert_eq!(there, ["right0", "right1", "right2"], "{what}, from {source} to {target}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_what_was_ordered_is_not_put_in_place() {
+    let pair = pair();
+    let far = pair.there.at("data");
+    only_what_was_ordered(&pair.api, (&pair.here, "/data"), (&pair.there, &far), &pair.push("", ""));
+    let pair = self::pair();
+    let far = pair.there.at("data");
+    only_what_was_ordered(&pair.api, (&pair.there, &far), (&pair.here, "/data"), &pair.pull("", ""));
+}
+
+#[test]
+fn of_servers_too_only_what_was_ordered_is_put_in_place() {
+    let far = https::setup("").start();
+    let here = || plain().arg("--cacert").arg(far.data("").with_file_name("ca.pem")).start();
+    let credentials = Some(Credentials { token: Some(full_key(&far)), ..Credentials::default() });
+    let base = Order { credentials, ..Order::new(Uuid::now_v7(), "", "") };
+    let at = |directory: &str| format!("https://127.0.0.1:{}/data/{directory}", far.port);
+    let sender = here();
+    let api_of = |node: &Node| api(node, &full_key(node));
+    only_what_was_ordered(&api_of(&sender), (&sender, "/data"), (&far, at("").trim_end_matches('/')), &base);
+    fs::remove_dir_all(far.data("in")).unwrap();
+    let receiver = here();
+    only_what_was_ordered(&api_of(&receiver), (&far, at("").trim_end_matches('/')), (&receiver, "/data"), &base);
 }

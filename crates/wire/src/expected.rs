@@ -1,0 +1,64 @@
+//! What an order says that a file is: its size, and a digest that its catalogue knows. Whoever ordered it compares before the file is put in
+//! place; it never travels.
+
+use model::Refusal;
+use model::checksum::Digest;
+use model::fault::Fault;
+
+/// What a file must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// Its size in bytes.
+    pub bytes: Option<u64>,
+    /// A digest of all of it.
+    pub digest: Option<Digest>,
+}
+
+impl Expected {
+    /// Compares the size of what the source has.
+    ///
+    /// # Errors
+    /// It is another one.
+    pub fn check_bytes(&self, found: u64) -> Result<(), Refusal> {
+        match self.bytes {
+            Some(bytes) if bytes != found => {
+                Err(refuse(format!("the source has {found} bytes, and {bytes} were ordered")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Compares the digests of what was read at the source.
+    ///
+    /// # Errors
+    /// The one that is expected is not among them, or has another value.
+    pub fn check_digests(&self, found: &[Digest]) -> Result<(), Refusal> {
+        let Some(expected) = &self.digest else { return Ok(()) };
+        match found.iter().find(|digest| digest.algorithm() == expected.algorithm()) {
+            Some(digest) if digest == expected => Ok(()),
+            Some(digest) => Err(refuse(format!("the source has {digest}, and {expected} was ordered"))),
+            None => Err(refuse(format!("nobody computed {}, and {expected} was ordered", expected.algorithm()))),
+        }
+    }
+}
+
+fn refuse(reason: String) -> Refusal {
+    Refusal::new(Fault::Integrity, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_refused_and_what_is_not_expected_is_not_looked_at() {
+        let expected = Expected { bytes: Some(5), digest: Some(Digest::crc32c(7)) };
+        assert_eq!((expected.check_bytes(5), expected.check_digests(&[Digest::crc32c(7)])), (Ok(()), Ok(())));
+        let reason = expected.check_bytes(6).unwrap_err().reason;
+        assert_eq!(reason, "the source has 6 bytes, and 5 were ordered");
+        let reason = expected.check_digests(&[Digest::crc32c(8)]).unwrap_err().reason;
+        assert_eq!(reason, "the source has crc32c:00000008, and crc32c:00000007 was ordered");
+        assert!(expected.check_digests(&[]).unwrap_err().reason.starts_with("nobody computed crc32c"));
+        assert_eq!((Expected::default().check_bytes(9), Expected::default().check_digests(&[])), (Ok(()), Ok(())));
+    }
+}
