@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use model::fault::Fault;
-use model::{Refusal, RelPath};
-use wire::{Expected, Frame};
+use model::{Expected, Refusal, RelPath};
+use wire::Frame;
 use wire::limits::{FILES_BYTES_MAX, FILES_MAX, FRAME_BYTES_AIM};
 
 /// The files of a job, in the order of their paths at the target, each directory's together.

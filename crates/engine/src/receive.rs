@@ -24,7 +24,7 @@ use model::account::Waited;
 use model::checksum::{BlockSum, Digest};
 use model::name::RelPath;
 use model::spec::{Options, Steer};
-use model::{Algorithm, Refusal};
+use model::{Algorithm, Expected, Refusal};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::Store;
 use sys::waker::Waker;
@@ -33,7 +33,7 @@ use wire::limits::ENTRIES_IN_FLIGHT_MAX;
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
 use wire::sender::Miss;
-use wire::{Expected, FileTold, Frame, Receiver, WireError};
+use wire::{FileTold, Frame, Receiver, WireError};
 
 use crate::error::{Error, Result};
 use crate::filter::Filters;

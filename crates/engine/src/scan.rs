@@ -10,9 +10,8 @@ use model::entry::Attributes;
 use model::fault::{Blame, Fault};
 use model::name::{Name, PATH_BYTES_MAX, RelPath};
 use model::spec::Options;
-use model::{Kind, Refusal, Timestamp};
+use model::{Expected, Kind, Refusal, Timestamp};
 use store::{Asked, Entries, Stat, Store};
-use wire::Expected;
 use wire::frame::{Offered, UNKNOWN_SIZE};
 
 use crate::filelist::FileList;

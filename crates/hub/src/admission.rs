@@ -1,7 +1,7 @@
 //! From an order to a job that can be stored: whatever is wrong with it is said before anything is kept.
 
-use model::v1::hub::{FileOrder, JobOptions, JobOrder};
 use model::checksum::Digest;
+use model::v1::hub::{FileOrder, JobOptions, JobOrder};
 use model::{Fault, Refusal};
 use sched::priority::Priority;
 use serde_json::Value;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config, provider};
 use auth::{AccessKey, Fingerprint};
 use authn::Credentials as _;
+use model::Expected;
 use model::v1::hub::Endpoint;
 use model::v1::node::{Credentials, FileResult, Options, Order, OrderFile, Problem};
 use model::v1::{Change, Stage, Transfer};
@@ -140,6 +141,7 @@ impl Carriers {
     async fn third_party(&self, claim: &Claim, steer: watch::Receiver<Steer>, told: &mpsc::Sender<Told>) -> Finished {
         let Some(file) = claim.files.first().cloned() else { return Finished::Cancelled };
         let overwrite = options(&file.options).overwrite;
+        let expected = file.expected();
         let (from, to) = (self.end(&file.source), self.end(&file.target));
         let (tls, told, transfer) = (Arc::clone(&self.tls), told.clone(), claim.number);
         let copied = tokio::task::spawn_blocking(move || {
@@ -153,7 +155,7 @@ impl Carriers {
                 // Whoever steers is gone where the hub is stopping.
                 steer.has_changed().is_ok() && !steer.borrow().is_cancelled
             };
-            third_party::copy(&from, &to, overwrite, &tls, &progress)
+            third_party::copy(&from, &to, overwrite, expected, &tls, &progress)
         });
         copied.await.unwrap_or_else(|error| Finished::Unreachable { reason: format!("the copy broke off: {error}") })
     }
@@ -290,13 +292,12 @@ fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String
     let is_read_here = source.starts_with('/');
     let mut order = Order::new(claim.id, source, target);
     let said = options(&file.options);
-    let is_described = |file: &ClaimedFile| file.bytes > 0 || file.checksum.is_some();
+    let is_described = |file: &ClaimedFile| file.expected() != Expected::default();
     // What a file must be is said of files that are named one by one; the size of a tree is a guess.
     if !said.recursive && (claim.files.len() > 1 || is_described(file)) {
         let one = |file: &ClaimedFile| {
             let (source, target) = ends(topology, &claim.carrier, file);
-            let bytes = u64::try_from(file.bytes).ok().filter(|bytes| *bytes > 0);
-            OrderFile { source, target, bytes, checksum: file.checksum.clone() }
+            OrderFile { source, target, bytes: file.expected().bytes, checksum: file.checksum.clone() }
         };
         order.files = claim.files.iter().map(one).collect();
         (order.source, order.target) = (Vec::new(), String::new());

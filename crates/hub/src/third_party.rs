@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Expected;
 use model::fault::Blame;
 use model::v1::hub::Endpoint;
 use remote::dav::third::{Between, NotCopied};
@@ -59,6 +60,7 @@ pub fn copy(
     from: &End,
     to: &End,
     overwrite: bool,
+    expected: Expected,
     tls: &Arc<ClientConfig>,
     progress: &dyn Fn(u64) -> bool,
 ) -> Finished {
@@ -67,7 +69,8 @@ pub fn copy(
         (Ok(from), Ok(to)) => (from, to),
         (Err(reason), _) | (_, Err(reason)) => return config(reason),
     };
-    let between = Between { from: (&source, &source_path), to: (&target, &target_path), replace: overwrite, progress };
+    let between =
+        Between { from: (&source, &source_path), to: (&target, &target_path), replace: overwrite, expected, progress };
     match between.run() {
         Ok(bytes) => Finished::Done { bytes },
         Err(NotCopied::Cancelled) => Finished::Cancelled,

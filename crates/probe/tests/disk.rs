@@ -334,10 +334,7 @@ fn too_little_room_is_refused() {
         let Error::File { source, path, .. } = &error else { panic!("{error:?}") };
         assert_eq!((error.fault(), path.as_str()), (model::Fault::Storage, directory.to_str().unwrap()));
         let why = source.to_string();
-        assert!(
-            why.starts_with("16.0 MiB are needed and 819 KiB stay free, but only 16.0 MiB are free"),
-            "{why}"
-        );
+        assert!(why.starts_with("16.0 MiB are needed and 819 KiB stay free, but only 16.0 MiB are free"), "{why}");
         assert_eq!(names(directory), Vec::<String>::new());
         // A sixteenth less is below the line.
         measure(directory, &Order { budget_bytes: 15 * MIB, ..small_order() }, &Stop::default(), &mut nothing).unwrap();

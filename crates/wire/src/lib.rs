@@ -15,7 +15,6 @@
 
 pub mod codec;
 pub mod error;
-mod expected;
 pub mod frame;
 pub mod fuzzing;
 pub mod join;
@@ -31,7 +30,6 @@ mod told;
 pub mod version;
 
 pub use error::WireError;
-pub use expected::Expected;
 pub use frame::Frame;
 pub use ledger::Ledger;
 pub use receiver::Receiver;

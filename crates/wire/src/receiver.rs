@@ -15,10 +15,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use model::checksum::{BlockSum, Digest};
 use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
-use model::{Algorithm, Refusal};
+use model::{Algorithm, Expected, Refusal};
 
 use crate::error::WireError;
-use crate::expected::Expected;
 use crate::frame::{Frame, Outcome, Plan, Removal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;

@@ -17,10 +17,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use model::checksum::Digest;
 use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
-use model::{Algorithm, Progress, Refusal};
+use model::{Algorithm, Expected, Progress, Refusal};
 
 use crate::error::WireError;
-use crate::expected::Expected;
 use crate::frame::{Claim, End, Entry, Offered, Plan, Removal, Totals, UNKNOWN_SIZE};
 use crate::ledger::{Added, Ledger};
 use crate::limits;

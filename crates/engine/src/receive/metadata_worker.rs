@@ -295,12 +295,10 @@ impl Receiving {
         match sync {
             _ if there.meta.kind != Kind::File => {}
             // What an earlier attempt left of it says that it is not what is there.
-            Sync::Digest if there.meta.size == wanted.size && !self.has_rest(wanted) => {
-                match self.digest_of(wanted) {
-                    Ok(digest) => return Judgement::WantUnless(digest),
-                    Err(error) => return Judgement::Refuse(self.refusal(error)),
-                }
-            }
+            Sync::Digest if there.meta.size == wanted.size && !self.has_rest(wanted) => match self.digest_of(wanted) {
+                Ok(digest) => return Judgement::WantUnless(digest),
+                Err(error) => return Judgement::Refuse(self.refusal(error)),
+            },
             _ if is_same(sync, &there, wanted, self.store.capabilities().times) => {
                 // Where bytes rest with a server, to read them back would cost the path as much as to send them.
                 let compares = is_doubted && sync == Sync::Mtime && self.store.capabilities().posix;

@@ -1,5 +1,8 @@
 //! Files are claimed for a transfer before anybody is asked to make it: whatever dies in between, the claim says which files are whose.
 
+use std::collections::HashSet;
+
+use model::Expected;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use uuid::Uuid;
 
@@ -31,6 +34,16 @@ pub struct ClaimedFile {
     pub kind: JobKind,
     /// The options of its job, JSON.
     pub options: String,
+}
+
+impl ClaimedFile {
+    /// What the file must be.
+    pub fn expected(&self) -> Expected {
+        Expected {
+            bytes: u64::try_from(self.bytes).ok().filter(|bytes| *bytes > 0),
+            digest: self.checksum.as_deref().and_then(|text| text.parse().ok()),
+        }
+    }
 }
 
 /// Files claimed for one transfer.
@@ -129,11 +142,13 @@ async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<
     let rows = query.fetch_all(&mut *connection).await?;
     let mut files: Vec<ClaimedFile> = Vec::with_capacity(rows.len());
     let mut bytes = 0i64;
+    let mut sources = HashSet::new();
     for row in &rows {
         let file = read(row)?;
         bytes = bytes.saturating_add(file.bytes);
         let fits = files.first().is_none_or(|first| bytes <= wanted.bytes && (wanted.together)(first, &file));
-        if !fits {
+        // A node tells of files by their sources.
+        if !fits || !sources.insert(file.source.clone()) {
             break;
         }
         files.push(ClaimedFile { attempt: file.attempt + 1, ..file });

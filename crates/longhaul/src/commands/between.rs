@@ -18,7 +18,7 @@ use model::fault::{Blame, Fault};
 use model::id::JobId;
 use model::name::RelPath;
 use model::spec::{self, Options};
-use model::{Kind, Refusal, v1};
+use model::{Expected, Kind, Refusal, v1};
 use parking_lot::Mutex;
 use remote::Dav;
 use remote::dav::third::{Between, NotCopied};
@@ -312,6 +312,7 @@ impl Servers<'_> {
                 from: (self.from, &task.from),
                 to: (self.to, &task.to),
                 replace: !self.options.no_overwrite,
+                expected: Expected::default(),
                 progress: &progress,
             };
             let copied = between.run();

@@ -355,8 +355,14 @@ fn many_files_go_in_few_transfers() {
     let admin = hub.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
     (0..FILES).for_each(|at| fs::write(a.data(&format!("f{at}")), format!("{at}")).unwrap());
-    let line =
-        |at: usize| format!("{} {} 4\n", a.at(&format!("data/f{at}")), b.at(&format!("data/{:02x}/g{at}", at % 7)));
+    let line = |at: usize| {
+        format!(
+            "{} {} {}\n",
+            a.at(&format!("data/f{at}")),
+            b.at(&format!("data/{:02x}/g{at}", at % 7)),
+            at.to_string().len()
+        )
+    };
     let list = admin.client.write("list", (0..FILES).map(line).collect::<String>()).display().to_string();
     let id = admin.submit(&["--files-from", &list]);
     let job = admin.ended(&id);
@@ -404,4 +410,38 @@ fn two_servers_copy_between_themselves() {
     assert_eq!(fs::read(b.data("in/f")).unwrap(), pattern(1 << 20));
     let missing = admin.run(&["submit", &url(&a, "data/none"), &url(&b, "data/none"), "--wait"]);
     assert_eq!(missing.code, 1, "{}", missing.err);
+    only_what_was_submitted(&admin, (&a, &url(&a, "data")), (&b, &url(&b, "data")));
+}
+
+/// Submits files of which two are not what is said: they fail for good, with both values, and do not arrive.
+fn only_what_was_submitted(admin: &Member<'_>, (from, source): (&Node, &str), (to, target): (&Node, &str)) {
+    fs::write(from.data("nine"), "123456789").unwrap();
+    fs::write(from.data("same"), "123456789").unwrap();
+    fs::write(from.data("another"), "123456789").unwrap();
+    let line = |name: &str, said: &str| format!("{source}/nine {target}/in/{name} {said}\n");
+    let list = [
+        line("good", "9 adler32:091e01de"),
+        line("wrong", "9 adler32:091e01df").replace("/nine ", "/same "),
+        line("longer", "10").replace("/nine ", "/another "),
+    ];
+    let list = admin.client.write("list", list.concat()).display().to_string();
+    let id = admin.submit(&["--files-from", &list]);
+    admin.ended(&id);
+    let files = admin.files(&id);
+    let told: Vec<_> = files.iter().map(|file| (file["state"].as_str(), file["fault"].as_str())).collect();
+    let failed = (Some("failed"), Some("integrity"));
+    assert_eq!(told, [(Some("done"), None), failed, failed], "{files:?}");
+    let reason = files[1]["error"].as_str().unwrap();
+    assert!(reason.contains("adler32:091e01de") && reason.contains("adler32:091e01df"), "{reason}");
+    let there = |name: &str| to.data(&format!("in/{name}")).exists();
+    assert_eq!((there("good"), there("wrong"), there("longer")), (true, false, false));
+}
+
+#[test]
+fn what_is_not_what_was_submitted_does_not_arrive() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    let (source, target) = (a.at("data"), b.at("data"));
+    only_what_was_submitted(&admin, (&a, &source), (&b, &target));
 }

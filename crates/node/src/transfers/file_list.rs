@@ -6,10 +6,10 @@ use std::sync::Arc;
 use engine::filelist::FileList;
 use model::fault::Fault;
 use model::v1::node::{FileResult, FileResults};
-use model::{Refusal, RelPath};
+use model::{Expected, Refusal, RelPath};
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use wire::{Expected, FileTold};
+use wire::FileTold;
 use wire::frame::Outcome;
 
 fn wrong(reason: impl Into<String>) -> Refusal {
@@ -63,41 +63,41 @@ fn shared<'a>(a: &'a str, b: &str) -> &'a str {
 pub(crate) struct NamedFiles {
     /// As the engine takes them.
     pub list: FileList,
-    /// The places in the order of each source, by its path below the directory above all of them.
-    index: HashMap<RelPath, Vec<u64>>,
+    /// The place in the order of each source, by its path below the directory above all of them.
+    index: HashMap<RelPath, u64>,
 }
 
 impl NamedFiles {
     /// Of source, target and what each must be, in the order's sequence.
-    pub fn new(
-        files: impl Iterator<Item = ((RelPath, RelPath), Expected)>,
-    ) -> Result<NamedFiles, Refusal> {
+    pub fn new(files: impl Iterator<Item = ((RelPath, RelPath), Expected)>) -> Result<NamedFiles, Refusal> {
         let mut list = FileList::default();
-        let mut index: HashMap<RelPath, Vec<u64>> = HashMap::new();
+        let mut index: HashMap<RelPath, u64> = HashMap::new();
         for (((source, target), expected), at) in files.zip(0..) {
-            index.entry(source.clone()).or_default().push(at);
+            if index.insert(source.clone(), at).is_some() {
+                return Err(wrong(format!(
+                    "{source} is named twice as a source: what became of each could not be told; order two transfers"
+                )));
+            }
             list.expect(target.clone(), expected);
             list.add(source, target)?;
         }
         Ok(NamedFiles { list: list.sorted()?, index })
     }
 
-    /// What a session tells of a source, as the API tells it of each file of the order that is read from there.
-    fn outcomes(&self, path: &RelPath, bytes: u64, outcome: &Outcome) -> impl Iterator<Item = FileResult> {
+    /// What a session tells of a source, as the API tells it of the file of the order that is read from there.
+    fn outcome(&self, path: &RelPath, bytes: u64, outcome: &Outcome) -> Option<FileResult> {
         // A session names the directory above all sources first.
         let below =
             path.as_bytes().iter().position(|byte| *byte == b'/').map_or(&[][..], |at| &path.as_bytes()[at + 1..]);
-        let found = RelPath::parse(below).ok().and_then(|below| self.index.get(&below));
-        found.into_iter().flatten().map(move |index| match outcome {
+        let index = *self.index.get(&RelPath::parse(below).ok()?)?;
+        Some(match outcome {
             Outcome::Failed(refusal) => FileResult {
-                index: *index,
+                index,
                 fault: Some(refusal.fault.word().to_owned()),
                 error: Some(refusal.reason.clone()),
                 ..FileResult::default()
             },
-            Outcome::Done | Outcome::Skipped => {
-                FileResult { index: *index, done: true, bytes, ..FileResult::default() }
-            }
+            Outcome::Done | Outcome::Skipped => FileResult { index, done: true, bytes, ..FileResult::default() },
         })
     }
 }
@@ -110,7 +110,7 @@ pub(crate) struct Outcomes(Mutex<Vec<FileResult>>);
 impl Outcomes {
     /// Adds what a session tells.
     pub fn add(&self, files: &NamedFiles, told: &FileTold) {
-        self.0.lock().extend(files.outcomes(&told.path, told.size, &told.outcome));
+        self.0.lock().extend(files.outcome(&told.path, told.size, &told.outcome));
     }
 
     /// Adds the sources that a job missed and has not told of: those that it could not even offer.
@@ -119,7 +119,7 @@ impl Outcomes {
         let told: HashSet<u64> = all.iter().map(|file| file.index).collect();
         for (path, refusal) in missed {
             let outcome = Outcome::Failed(refusal.clone());
-            all.extend(files.outcomes(path, 0, &outcome).filter(|file| !told.contains(&file.index)));
+            all.extend(files.outcome(path, 0, &outcome).filter(|file| !told.contains(&file.index)));
         }
     }
 

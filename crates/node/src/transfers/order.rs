@@ -13,10 +13,9 @@ use model::spec::{self, Steer};
 use model::v1;
 use model::v1::Change;
 use model::v1::node::{Options, Order, OrderFile};
-use model::{Algorithm, HostPort, Locator, Refusal};
+use model::{Algorithm, Expected, HostPort, Locator, Refusal};
 
 use super::file_list::{self, NamedFiles};
-use wire::Expected;
 use wire::limits::{FILTERS_MAX, TEXT_BYTES_MAX};
 
 /// Sources of one transfer.

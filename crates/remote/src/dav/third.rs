@@ -3,9 +3,10 @@
 //! Whoever has the bytes in the end is asked to fetch them; where that is not to be had, whoever has them now is asked to
 //! bring them. What they say of how it went is believed as far as what is there afterwards bears it out.
 
+use model::checksum::Digest;
 use model::fault::Fault;
 use model::name::RelPath;
-use model::{Algorithm, Kind};
+use model::{Algorithm, Expected, Kind, Refusal};
 use store::Store;
 use web::copy::marker::{Heard, Markers};
 use web::copy::outcome::Last;
@@ -38,6 +39,8 @@ pub struct Between<'a> {
     pub to: (&'a Dav, &'a RelPath),
     /// What is there may be replaced.
     pub replace: bool,
+    /// What the file must be.
+    pub expected: Expected,
     /// Hears of bytes that have arrived so far; `false` ends the copy.
     pub progress: &'a dyn Fn(u64) -> bool,
 }
@@ -59,6 +62,7 @@ impl Between<'_> {
         if source.kind != Kind::File {
             return Err(NotCopied::Cannot("only files are copied".into()));
         }
+        self.check_source(source.size).map_err(failed)?;
         let before = self.to.0.there(self.to.1).map_err(failed)?;
         if before.as_ref().is_some_and(|there| there.kind == Kind::Dir) {
             let path = store::error::shown(self.to.1);
@@ -141,27 +145,58 @@ impl Between<'_> {
         }
     }
 
-    /// What is there must be what was: its length, and the digest that both ends know, where they do.
+    /// The digest that is compared: the one that was ordered, or the one that all of these servers know.
+    fn algorithm(&self) -> Algorithm {
+        self.expected.digest.map_or(Algorithm::Adler32, |digest| digest.algorithm())
+    }
+
+    fn told(&self, (dav, path): (&Dav, &RelPath)) -> Option<Digest> {
+        dav.digests(path, &[self.algorithm()]).unwrap_or_default().first().copied()
+    }
+
+    /// What the source has must be what was ordered, as far as it says.
+    fn check_source(&self, size: u64) -> Result<(), Failed> {
+        self.expected.check_bytes(size).map_err(damaged)?;
+        let told = self.expected.digest.and_then(|_| self.told(self.from));
+        told.map_or(Ok(()), |told| self.expected.check_digests(&[told])).map_err(damaged)
+    }
+
+    /// What is there must be what was: its length, and the digest that was ordered, or that both ends know.
     fn verify(&self, size: u64) -> Result<(), Failed> {
         let (dav, path) = self.to;
         let there = dav.ask_facts(path)?;
-        let damaged = |why: String| Failed { fault: Fault::Integrity, ..Failed::peer(why) };
-        let wrong = if there.size != size {
-            Some(format!("{} has {} bytes of a file of {size}", dav.host(), there.size))
-        } else {
-            let told = |dav: &Dav, path| dav.digests(path, &[Algorithm::Adler32]).unwrap_or_default();
-            let (ours, theirs) = (told(self.from.0, self.from.1), told(dav, path));
-            let differs = ours.first().zip(theirs.first()).filter(|(a, b)| a != b);
-            differs.map(|(a, b)| format!("the source has {a}, and {} has {b}", dav.host()))
-        };
+        let checked = self.check_target(size, there.size);
         dav.0.known.learn(path, there);
-        match wrong {
-            None => Ok(()),
-            Some(why) => {
-                // What is not what it should be must not be taken for it.
-                let _ = dav.remove(path);
-                Err(damaged(why))
+        checked.map_err(|refusal| {
+            // What is not what it should be must not be taken for it.
+            let _ = dav.remove(path);
+            damaged(refusal)
+        })
+    }
+
+    fn check_target(&self, size: u64, there: u64) -> Result<(), Refusal> {
+        let host = self.to.0.host();
+        let wrong = |why: String| Refusal::new(Fault::Integrity, why);
+        if there != size {
+            return Err(wrong(format!("{host} has {there} bytes of a file of {size}")));
+        }
+        let theirs = self.told(self.to);
+        let wanted = self.expected.digest.or_else(|| self.told(self.from));
+        match (wanted, theirs) {
+            (Some(wanted), Some(theirs)) if wanted != theirs => {
+                Err(wrong(format!("{host} has {theirs}, and it should be {wanted}")))
             }
+            (Some(wanted), None) if self.expected.digest.is_some() => {
+                let name = wanted.algorithm();
+                Err(wrong(format!(
+                    "{host} tells no {name} of what it has: it cannot be compared with {wanted}, which was ordered"
+                )))
+            }
+            _ => Ok(()),
         }
     }
+}
+
+fn damaged(refusal: Refusal) -> Failed {
+    Failed { fault: refusal.fault, ..Failed::peer(refusal.reason) }
 }

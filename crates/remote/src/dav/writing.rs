@@ -248,7 +248,11 @@ impl Sink for Putting {
         if std::mem::replace(&mut state.over, true) {
             return;
         }
-        state.upload = None;
+        let upload = state.upload.take();
+        // A server that has all of a body keeps it, whoever hangs up. It is heard out, or it would put the file there after it was removed.
+        if state.coming.is_some_and(|coming| coming.size == Some(state.at)) {
+            let _ = upload.map(Upload::finish);
+        }
         // Under its final name there may be what was there before: servers that write beside and rename at the end keep it.
         if let Some(temporary) = self.temporary.as_ref().filter(|_| state.begun) {
             drop(state);

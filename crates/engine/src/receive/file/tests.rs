@@ -77,7 +77,15 @@ const HALF: u64 = 4;
 fn incoming(sinks: &OneFile) -> Incoming {
     let mtime = Timestamp { seconds: 1, nanos: 0 };
     let path = RelPath::parse(b"f").unwrap();
-    let wanted = Wanted { id: 1, path, size: 2 * HALF, mode: 0o644, mtime, attributes: None, compare_by: Algorithm::Crc32c };
+    let wanted = Wanted {
+        id: 1,
+        path,
+        size: 2 * HALF,
+        mode: 0o644,
+        mtime,
+        attributes: None,
+        compare_by: model::Algorithm::Crc32c,
+    };
     Incoming::new(sinks, wanted, None, None)
 }
 

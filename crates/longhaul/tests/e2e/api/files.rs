@@ -10,6 +10,7 @@ use nodeapi::Api;
 use super::{api, ended, full_key, pair, plain, problem};
 use crate::https;
 use crate::node::Node;
+use crate::wait::{LONG, until};
 
 #[test]
 fn files_are_ordered_one_by_one_and_told_of_one_by_one() {
@@ -48,6 +49,9 @@ fn files_are_ordered_one_by_one_and_told_of_one_by_one() {
 
     let both = Order { id: Uuid::now_v7(), source: vec!["/data/run".into()], ..order.clone() };
     assert!(problem(pair.api.create(&both)).reason.contains("and not both"));
+    let twice = vec![file("/data/run/a", "data/a"), file("/data/run/a", "data/b")];
+    let twice = Order { id: Uuid::now_v7(), files: twice, ..order.clone() };
+    assert!(problem(pair.api.create(&twice)).reason.contains("named twice as a source"));
     let scattered = vec![file("/data/run/a", "data/a"), file("/other/a", "data/b")];
     let scattered = Order { id: Uuid::now_v7(), files: scattered, ..order };
     assert!(problem(pair.api.create(&scattered)).reason.contains("in one export"));
@@ -79,9 +83,13 @@ fn only_what_was_ordered(api: &Api, (from, source): (&Node, &str), (to, target):
         let faults: Vec<_> = told.iter().map(|file| (file.done, file.fault.as_deref())).collect();
         let wanted = [[(true, None); 3].as_slice(), &[(false, Some("integrity")); 4]].concat();
         assert_eq!(faults, wanted, "{what}, from {source} to {target}: {told:?}");
-        let mut there: Vec<_> = fs::read_dir(to.data("in")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        there.sort();
-        assert_eq!(there, ["right0", "right1", "right2"], "{what}, from {source} to {target}");
+        // What a server began to receive is removed when it sees that no more will come.
+        until(&format!("only what was ordered is there: {what}, from {source} to {target}"), LONG, || {
+            let mut there: Vec<_> =
+                fs::read_dir(to.data("in")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            there.sort();
+            there == ["right0", "right1", "right2"]
+        });
     }
 }
 

@@ -1,9 +1,9 @@
 //! What an order says that a file is: its size, and a digest that its catalogue knows. Whoever ordered it compares before the file is put in
 //! place; it never travels.
 
-use model::Refusal;
-use model::checksum::Digest;
-use model::fault::Fault;
+use crate::Refusal;
+use crate::checksum::Digest;
+use crate::fault::Fault;
 
 /// What a file must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
