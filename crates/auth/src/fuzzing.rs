@@ -10,7 +10,10 @@ use crate::limits::JWKS_KEYS;
 use crate::macaroon::{self, MacaroonRequest};
 use crate::policy::{DistinguishedName, Policy};
 use crate::token::{self, Jwks};
+use crate::x509::{self, Authorities, VomsServers};
+use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 /// An RSA key whose other half nobody has.
 const JWKS: &[u8] = br#"{"keys":[{"kty":"RSA","kid":"k","n":"AQAB","e":"AQAB"}]}"#;
@@ -61,6 +64,26 @@ pub fn policy(bytes: &[u8]) {
     }
 }
 
+/// A chain of certificates that a client shows, each with its length in two bytes before it; and a list of VOMS servers.
+pub fn certificates(bytes: &[u8]) {
+    let mut rest = bytes;
+    let mut shown = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk::<2>() {
+        let (one, after) = after.split_at(after.len().min(usize::from(u16::from_be_bytes(*length))));
+        shown.push(CertificateDer::from(one));
+        rest = after;
+    }
+    let mut voms = VomsServers::default();
+    if std::str::from_utf8(bytes).is_ok_and(|text| voms.add("vo", text).is_ok()) {
+        assert!(!voms.is_empty(), "a list without a server");
+    }
+    let authorities = Authorities { roots: Arc::new(rustls::RootCertStore::empty()), voms };
+    assert!(x509::verify(&shown, &authorities, 1_780_000_000).is_err(), "somebody for whom nobody vouches");
+    shown.iter().for_each(|one| drop((x509::subject(one), x509::public_key(one))));
+    // What lies in a proxy, without the signatures around it.
+    x509::fuzz_attributes(bytes);
+}
+
 /// A key, and a fingerprint.
 pub fn key(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -103,6 +126,7 @@ mod tests {
             super::key(&bytes);
             super::grants(&bytes);
             super::jwks(&bytes);
+            super::certificates(&bytes);
         }
 
         #[test]

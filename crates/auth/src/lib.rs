@@ -18,6 +18,7 @@ mod mark;
 pub mod policy;
 pub mod token;
 pub mod trust;
+pub mod x509;
 
 pub use access::{Access, Denied, Permit, Ticket};
 pub use actions::{Action, Actions};

@@ -16,8 +16,27 @@ pub const REQUEST_BYTES: usize = 4096;
 pub const POLICY_BYTES: usize = 1024 * 1024;
 /// A distinguished name.
 pub const NAME_BYTES: usize = 4096;
-/// Seconds that another machine's clock may be ahead of ours (WLCG profile 1.3: at the start of a token only).
+/// Certificates in a chain that a client shows. Proxies of proxies have four or five.
+pub const CHAIN_CERTIFICATES: usize = 20;
+/// A certificate in such a chain. Proxies with the attributes of several organisations have some 20 KB.
+pub const CERTIFICATE_BYTES: usize = 128 * 1024;
+/// Proxies in a chain.
+pub const PROXIES: usize = 10;
+/// Attribute certificates in a proxy.
+pub const ATTRIBUTE_CERTIFICATES: usize = 16;
+/// Attributes in one of these, and the length of each.
+pub const FQANS: usize = 512;
+/// See [`FQANS`].
+pub const FQAN_BYTES: usize = 512;
+/// A file that names VOMS servers.
+pub const LSC_BYTES: usize = 64 * 1024;
+/// VOMS servers.
+pub const VOMS_SERVERS: usize = 4096;
+/// Seconds that another machine's clock may be ahead of ours (WLCG profile 1.3: at the start of a token only; the same for
+/// proxies and their attributes).
 pub const SKEW_SECONDS: i64 = 60;
 
 /// A macaroon's packet says its length in four hexadecimal digits.
 const _: () = assert!(MACAROON_BYTES <= 0xffff);
+/// A chain of proxies with their end-entity and what is above it fits into a chain.
+const _: () = assert!(PROXIES < CHAIN_CERTIFICATES);

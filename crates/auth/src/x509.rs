@@ -1,0 +1,118 @@
+//! Certificates of clients: a chain with proxies (RFC 3820), and the VOMS attributes in it.
+//!
+//! A proxy is a short-lived certificate that the owner of a certificate signs with the own key; each adds one CN to the name of what
+//! signed it. The certificate of the owner, the end-entity, is verified to an authority by webpki; the proxies below it are verified here,
+//! because webpki takes none. Whoever holds a proxy is the owner: [`Identity::name`] is the end-entity's.
+//!
+//! Nothing is verified against revocation lists. The time is an argument.
+
+mod certificate;
+mod der;
+mod error;
+mod handshake;
+mod proxy;
+#[cfg(test)]
+mod tests;
+mod voms;
+
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use std::time::Duration;
+use webpki::{EndEntityCert, KeyUsage};
+
+use self::certificate::Certificate;
+use self::proxy::Proxies;
+use crate::limits::{CERTIFICATE_BYTES, CHAIN_CERTIFICATES};
+use crate::trust::provider;
+
+pub use self::certificate::{PublicKey, public_key, subject};
+pub use self::error::ChainError;
+pub use self::handshake::ClientVerifier;
+pub use self::voms::{LscError, VomsAttributes, VomsServers};
+
+/// Who holds a chain of certificates that was verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The name of the end-entity, as RFC 4514 writes names: without what proxies add.
+    pub name: String,
+    /// The same in the slash form, as the grid writes it. A slash in a value may pass for another part there: compare `name`.
+    pub grid_name: String,
+    /// Proxies below the end-entity; 0 for a certificate of its own.
+    pub proxies: usize,
+    /// One of the proxies is limited: its holder may move files, and may not start programs.
+    pub is_limited: bool,
+    /// When the first of the proxies and the end-entity ends, seconds since 1970.
+    pub expires: i64,
+    /// What VOMS servers attest, verified.
+    pub attributes: Vec<VomsAttributes>,
+    /// Why attributes that were shown do not count: a sentence for each.
+    pub refused_attributes: Vec<String>,
+}
+
+impl Identity {
+    /// The attributes of all virtual organisations (FQANs), in their order.
+    pub fn fqans(&self) -> impl Iterator<Item = &str> {
+        self.attributes.iter().flat_map(|one| one.fqans.iter().map(String::as_str))
+    }
+}
+
+/// Who is trusted to name people, and to say which virtual organisation they are in.
+#[derive(Clone, Debug)]
+pub struct Authorities {
+    /// Authorities that vouch for end-entities, and for VOMS servers.
+    pub roots: std::sync::Arc<RootCertStore>,
+    /// VOMS servers whose attributes count.
+    pub voms: VomsServers,
+}
+
+/// Verifies a chain as a client shows it: its own certificate first, then what signed each. `now` is in seconds since 1970.
+///
+/// Attributes that cannot be verified are left out, with the reason; the identity counts without them.
+///
+/// # Errors
+/// The chain proves nobody: one sentence.
+pub fn verify(shown: &[CertificateDer<'_>], authorities: &Authorities, now: i64) -> Result<Identity, ChainError> {
+    if shown.is_empty() {
+        return Err(ChainError::Empty);
+    }
+    if shown.len() > CHAIN_CERTIFICATES || shown.iter().any(|one| one.len() > CERTIFICATE_BYTES) {
+        return Err(ChainError::TooLong);
+    }
+    let Proxies { proxies, end_entity, above, is_limited, expires } = Proxies::split(shown, now)?;
+    let name = end_entity.name().ok_or(ChainError::Nameless)?;
+    vouched_for(&end_entity, above, &authorities.roots, now)?;
+    let (attributes, refused_attributes) = voms::attributes(&proxies, &end_entity, authorities, now);
+    Ok(Identity {
+        name: name.rfc4514(),
+        grid_name: name.to_string(),
+        proxies: proxies.len(),
+        is_limited,
+        expires: expires.min(end_entity.ends()),
+        attributes,
+        refused_attributes,
+    })
+}
+
+/// Reads bytes as the attributes in a proxy, for [`crate::fuzzing`].
+pub(crate) fn fuzz_attributes(bytes: &[u8]) {
+    voms::read_all(bytes);
+}
+
+/// Whether an authority vouches for an end-entity as a client: signatures, validity, constraints and usage, by webpki.
+fn vouched_for(
+    end_entity: &Certificate<'_>,
+    above: &[CertificateDer<'_>],
+    roots: &RootCertStore,
+    now: i64,
+) -> Result<(), ChainError> {
+    let failed = |error: webpki::Error| ChainError::of_end_entity(&error, end_entity);
+    let parsed = EndEntityCert::try_from(end_entity.der).map_err(failed)?;
+    let algorithms = provider().signature_verification_algorithms;
+    let usage = KeyUsage::client_auth();
+    parsed.verify_for_usage(algorithms.all, &roots.roots, above, unix_time(now), usage, None, None).map_err(failed)?;
+    Ok(())
+}
+
+fn unix_time(now: i64) -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now).unwrap_or(0)))
+}

@@ -1,0 +1,171 @@
+//! One certificate, parsed, and signatures by its key.
+
+use rustls::pki_types::{AlgorithmIdentifier, CertificateDer};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::ParsedExtension;
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::{RelativeDistinguishedName, X509Name};
+
+use super::der::{Der, SEQUENCE};
+use super::error::ChainError;
+use crate::policy::DistinguishedName;
+use crate::trust::provider;
+
+/// A certificate.
+pub(super) struct Certificate<'a> {
+    pub der: &'a CertificateDer<'a>,
+    pub parsed: X509Certificate<'a>,
+}
+
+/// The kind and size of a public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicKey {
+    /// RSA, with so many bits.
+    Rsa(usize),
+    /// Another kind.
+    Other,
+}
+
+impl<'a> Certificate<'a> {
+    pub fn parse(der: &'a CertificateDer<'a>) -> Result<Certificate<'a>, ChainError> {
+        match X509Certificate::from_der(der) {
+            Ok(([], parsed)) => Ok(Certificate { der, parsed }),
+            _ => Err(ChainError::Malformed),
+        }
+    }
+
+    /// Its subject's name; none where it has several attributes in one part, or a value that is no text.
+    pub fn name(&self) -> Option<DistinguishedName> {
+        name(self.parsed.subject())
+    }
+
+    /// Its issuer's name.
+    pub fn issuer(&self) -> Option<DistinguishedName> {
+        name(self.parsed.issuer())
+    }
+
+    /// What people call it.
+    pub fn shown_name(&self) -> String {
+        self.name().map_or_else(|| "without a name".to_owned(), |name| crate::token::shown(&name.to_string()))
+    }
+
+    /// When it ends, seconds since 1970.
+    pub fn ends(&self) -> i64 {
+        self.parsed.validity().not_after.timestamp()
+    }
+
+    /// An extension by its number. One that is there twice is malformed.
+    pub fn extension(&self, oid: &str) -> Result<Option<&x509_parser::extensions::X509Extension<'a>>, ChainError> {
+        let mut found = self.parsed.extensions().iter().filter(|one| one.oid.to_id_string() == oid);
+        match (found.next(), found.next()) {
+            (first, None) => Ok(first),
+            _ => Err(ChainError::Malformed),
+        }
+    }
+
+    /// Whether it may sign, where it says what its key is for.
+    pub fn may_sign(&self) -> bool {
+        let usages = self.parsed.extensions().iter().filter_map(|one| match one.parsed_extension() {
+            ParsedExtension::KeyUsage(usage) => Some(usage.digital_signature()),
+            _ => None,
+        });
+        usages.fold(true, |all, one| all && one)
+    }
+
+    /// Verifies that the key of `signer` signed this.
+    pub fn verify_signature(&self, signer: &Certificate<'_>) -> Result<(), ChainError> {
+        let signed = Signed::parse(self.der).ok_or(ChainError::Malformed)?;
+        // The algorithm stands in what is signed as well (RFC 5280, section 4.1.1.2).
+        if self.parsed.tbs_certificate.signature != self.parsed.signature_algorithm {
+            return Err(ChainError::Malformed);
+        }
+        signed.verify(signer).map_err(|problem| match problem {
+            SignatureProblem::Wrong => ChainError::Signature(self.shown_name()),
+            SignatureProblem::Algorithm => ChainError::Algorithm(self.shown_name()),
+        })
+    }
+}
+
+/// Something signed: `SEQUENCE { what is signed, AlgorithmIdentifier, BIT STRING }`.
+pub(super) struct Signed<'a> {
+    pub content: &'a [u8],
+    pub message: &'a [u8],
+    pub algorithm: &'a [u8],
+    pub signature: &'a [u8],
+}
+
+/// Why a signature does not count.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SignatureProblem {
+    /// It is not over this, or not by this key.
+    Wrong,
+    /// Its algorithm or its key is none that counts: SHA-1, or RSA below 2048 bits.
+    Algorithm,
+}
+
+impl<'a> Signed<'a> {
+    pub fn parse(der: &'a [u8]) -> Option<Signed<'a>> {
+        let mut outer = Der(der);
+        let mut all = outer.take(SEQUENCE)?;
+        let signed = all.optional(SEQUENCE)?;
+        let algorithm = all.take(SEQUENCE)?.0;
+        let signature = all.bits()?;
+        let is_whole = outer.is_empty() && all.is_empty();
+        is_whole.then_some(Signed { content: signed.content, message: signed.whole, algorithm, signature })
+    }
+
+    /// Verifies the signature by the key of a certificate, with the algorithms that TLS takes as well.
+    pub fn verify(&self, signer: &Certificate<'_>) -> Result<(), SignatureProblem> {
+        let mut outer = Der(signer.parsed.public_key().raw);
+        let parts = outer.take(SEQUENCE).and_then(|mut key| Some((key.take(SEQUENCE)?.0, key.bits()?)));
+        let (key_algorithm, key) = parts.ok_or(SignatureProblem::Algorithm)?;
+        let fitting =
+            provider().signature_verification_algorithms.all.iter().filter(|one| {
+                is(&one.signature_alg_id(), self.algorithm) && is(&one.public_key_alg_id(), key_algorithm)
+            });
+        let mut result = Err(SignatureProblem::Algorithm);
+        for algorithm in fitting {
+            match algorithm.verify_signature(key, self.message, self.signature) {
+                Ok(()) => return Ok(()),
+                Err(_) => result = Err(SignatureProblem::Wrong),
+            }
+        }
+        result
+    }
+}
+
+fn is(known: &AlgorithmIdentifier, found: &[u8]) -> bool {
+    known.as_ref() == found
+}
+
+/// A name from its attributes; none with several in one part, with a value that is no text, or without any part.
+pub(super) fn name(name: &X509Name<'_>) -> Option<DistinguishedName> {
+    let parts: Option<Vec<(String, String)>> = name.iter().map(relative).collect();
+    let parts = parts.filter(|parts| !parts.is_empty())?;
+    Some(DistinguishedName::from_root(parts.iter().map(|(name, value)| (name.as_str(), value.as_str()))))
+}
+
+/// The one attribute of a part: a short name or numbers with dots, and its value.
+fn relative(part: &RelativeDistinguishedName<'_>) -> Option<(String, String)> {
+    let mut attributes = part.iter();
+    let (attribute, None) = (attributes.next()?, attributes.next()) else { return None };
+    let oid = attribute.attr_type();
+    let known = x509_parser::objects::oid2abbrev(oid, x509_parser::objects::oid_registry()).map(str::to_owned);
+    Some((known.unwrap_or_else(|_| oid.to_id_string()), attribute.as_str().ok()?.to_owned()))
+}
+
+/// The name in a certificate. One with several attributes in one part, with a value that is not text, or with no part at all has none
+/// that a rule could be about.
+pub fn subject(certificate: &[u8]) -> Option<DistinguishedName> {
+    name(x509_parser::parse_x509_certificate(certificate).ok()?.1.subject())
+}
+
+/// The public key in a certificate: as it stands there (SubjectPublicKeyInfo), and its kind.
+pub fn public_key(certificate: &[u8]) -> Option<(Vec<u8>, PublicKey)> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let kind = match parsed.public_key().parsed() {
+        Ok(x509_parser::public_key::PublicKey::RSA(key)) => PublicKey::Rsa(key.key_size()),
+        _ => PublicKey::Other,
+    };
+    Some((parsed.public_key().raw.to_vec(), kind))
+}

@@ -1,0 +1,249 @@
+//! What VOMS servers attest.
+
+use proptest::prelude::*;
+use rcgen::{CustomExtension, DnType, ExtendedKeyUsagePurpose, KeyPair, SigningKey};
+use rustls::pki_types::CertificateDer;
+use yasna::models::{GeneralizedTime, ObjectIdentifier};
+use yasna::{DERWriter, Tag};
+
+use super::{Made, NOW, organisation, params, time, trusting};
+use crate::x509::{Authorities, Identity, VomsServers, verify};
+
+const LSC: &str = "/O=Grid/CN=voms\n/O=Grid/OU=Authority\n";
+const VOMS: &[u64] = &[1, 3, 6, 1, 4, 1, 8005, 100, 100];
+const ECDSA_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
+
+/// What a server is to attest.
+struct Said<'a> {
+    vo: &'a str,
+    fqans: &'a [&'a str],
+    serial: u64,
+    begins: i64,
+    ends: i64,
+    extension: Option<(&'a [u64], bool)>,
+}
+
+fn said() -> Said<'static> {
+    let fqans = &["/astro/Role=production", "/astro"];
+    Said { vo: "astro", fqans, serial: 7, begins: NOW, ends: NOW + 60, extension: None }
+}
+
+fn oid(writer: DERWriter<'_>, parts: &[u64]) {
+    writer.write_oid(&ObjectIdentifier::from_slice(parts));
+}
+
+fn voms(last: u64) -> Vec<u64> {
+    [VOMS, &[last]].concat()
+}
+
+/// A name as it stands in a certificate.
+fn subject(certificate: &CertificateDer<'_>) -> Vec<u8> {
+    x509_parser::parse_x509_certificate(certificate).unwrap().1.subject().as_raw().to_vec()
+}
+
+fn directory_name(writer: DERWriter<'_>, name: &[u8]) {
+    writer.write_sequence(|writer| writer.next().write_tagged(Tag::context(4), |writer| writer.write_der(name)));
+}
+
+fn algorithm(writer: DERWriter<'_>) {
+    writer.write_sequence(|writer| oid(writer.next(), ECDSA_SHA256));
+}
+
+fn info(said: &Said<'_>, issuer: &[u8], server: &Made) -> Vec<u8> {
+    let at = |seconds: i64| GeneralizedTime::from_datetime(time(seconds));
+    let certificates = yasna::construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_sequence(|writer| writer.next().write_der(&server.der));
+        });
+    });
+    yasna::construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_u8(1);
+            writer.next().write_sequence(|writer| {
+                writer.next().write_tagged_implicit(Tag::context(0), |writer| {
+                    writer.write_sequence(|writer| {
+                        directory_name(writer.next(), issuer);
+                        writer.next().write_u64(said.serial);
+                    });
+                });
+            });
+            writer.next().write_tagged_implicit(Tag::context(0), |writer| {
+                writer.write_sequence(|writer| directory_name(writer.next(), &subject(&server.der)));
+            });
+            algorithm(writer.next());
+            writer.next().write_u8(1);
+            writer.next().write_sequence(|writer| {
+                writer.next().write_generalized_time(&at(said.begins));
+                writer.next().write_generalized_time(&at(said.ends));
+            });
+            writer.next().write_sequence(|writer| {
+                writer.next().write_sequence(|writer| {
+                    oid(writer.next(), &voms(4));
+                    writer.next().write_set(|writer| fqans(writer.next(), said));
+                });
+            });
+            writer.next().write_sequence(|writer| {
+                writer.next().write_sequence(|writer| {
+                    oid(writer.next(), &voms(10));
+                    writer.next().write_bytes(&certificates);
+                });
+                if let Some((number, is_critical)) = said.extension {
+                    writer.next().write_sequence(|writer| {
+                        oid(writer.next(), number);
+                        writer.next().write_bool(is_critical);
+                        writer.next().write_bytes(&[0x30, 0]);
+                    });
+                }
+            });
+        });
+    })
+}
+
+fn fqans(writer: DERWriter<'_>, said: &Said<'_>) {
+    writer.write_sequence(|writer| {
+        writer.next().write_tagged_implicit(Tag::context(0), |writer| {
+            writer.write_sequence(|writer| {
+                let uri = format!("{}://voms.example:15000", said.vo);
+                writer.next().write_tagged_implicit(Tag::context(6), |writer| writer.write_ia5_string(&uri));
+            });
+        });
+        writer.next().write_sequence(|writer| {
+            said.fqans.iter().for_each(|fqan| writer.next().write_bytes(fqan.as_bytes()));
+        });
+    });
+}
+
+/// The extension of a proxy with one attribute certificate, signed by a key.
+fn extension(info: &[u8], key: &KeyPair) -> CustomExtension {
+    let signature = key.sign(info).unwrap();
+    let value = yasna::construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_sequence(|writer| {
+                writer.next().write_sequence(|writer| {
+                    writer.next().write_der(info);
+                    algorithm(writer.next());
+                    writer.next().write_bitvec_bytes(&signature, signature.len() * 8);
+                });
+            });
+        });
+    });
+    CustomExtension::from_oid_content(&voms(5), value)
+}
+
+struct Scene {
+    authority: Made,
+    server: Made,
+    person: Made,
+    authorities: Authorities,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let authority = Made::authority();
+        let mut params = params(&[organisation(), (DnType::CommonName, "voms")]);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let (server, person) = (authority.sign(params), authority.person());
+        let mut authorities = trusting(&authority);
+        authorities.voms.add("astro", LSC).unwrap();
+        Scene { authority, server, person, authorities }
+    }
+
+    fn show(&self, said: &Said<'_>, key: &KeyPair) -> Identity {
+        let info = info(said, &subject(&self.authority.der), &self.server);
+        let proxy = self.person.proxy(|params| params.custom_extensions.push(extension(&info, key)));
+        verify(&[proxy.der, self.person.der.clone()], &self.authorities, NOW).unwrap()
+    }
+
+    fn refused(&self, said: &Said<'_>) -> String {
+        let identity = self.show(said, &self.server.key);
+        assert!(identity.attributes.is_empty(), "{:?}", identity.attributes);
+        identity.refused_attributes.join("; ")
+    }
+}
+
+#[test]
+fn a_server_attests_what_is_its_own() {
+    let scene = Scene::new();
+    let identity = scene.show(&said(), &scene.server.key);
+    assert_eq!(identity.refused_attributes, [""; 0]);
+    let [attributes] = &identity.attributes[..] else { panic!("{identity:?}") };
+    assert_eq!((attributes.vo.as_str(), attributes.expires), ("astro", NOW + 60));
+    assert_eq!(attributes.server, "/O=Grid/CN=voms");
+    assert_eq!(identity.fqans().collect::<Vec<_>>(), ["/astro/Role=production", "/astro"]);
+    // Another organisation's, or one whose name begins alike.
+    for foreign in ["/other", "/astronomy", "astro"] {
+        assert!(scene.refused(&Said { fqans: &["/astro", foreign], ..said() }).contains("which is not its own"));
+    }
+    assert!(scene.refused(&Said { vo: "other", fqans: &["/other"], ..said() }).contains("no VOMS server of other"));
+}
+
+#[test]
+fn what_does_not_count_is_named() {
+    let scene = Scene::new();
+    let text = scene.refused(&Said { ends: NOW - 1, ..said() });
+    assert!(text.starts_with("the VOMS attributes of astro expired at 2026-05-28T20:26:39Z"), "{text}");
+    assert!(scene.refused(&Said { begins: NOW + 61, ..said() }).contains("not valid before"));
+    assert!(scene.refused(&Said { serial: 8, ..said() }).contains("about another certificate"));
+    let targets: &[u64] = &[2, 5, 29, 55];
+    assert!(scene.refused(&Said { extension: Some((targets, true)), ..said() }).contains("for certain hosts only"));
+    let strange: &[u64] = &[1, 2, 3];
+    assert!(scene.refused(&Said { extension: Some((strange, true)), ..said() }).contains("critical extension (1.2.3)"));
+    assert_eq!(
+        scene.show(&Said { extension: Some((strange, false)), ..said() }, &scene.server.key).attributes.len(),
+        1
+    );
+    assert!(scene.refused(&Said { vo: "", ..said() }).contains("damaged"));
+}
+
+#[test]
+fn only_servers_that_are_configured_and_vouched_for_count() {
+    let mut scene = Scene::new();
+    // Signed by somebody else, with the server's certificate beside it.
+    let identity = scene.show(&said(), &scene.person.key);
+    assert_eq!(identity.refused_attributes, ["the VOMS attributes of astro were not signed by their server"]);
+    scene.authorities.voms = VomsServers::default();
+    assert!(scene.refused(&said()).contains("is no VOMS server of astro that is configured here"));
+    // The names are right, and the authority is not.
+    let mut imposter = Scene::new();
+    let other = Scene::new();
+    imposter.server = Made { der: other.server.der, params: other.server.params, key: other.server.key };
+    assert!(imposter.refused(&said()).contains("no authority that is trusted here vouches for the VOMS server"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn attributes_with_a_byte_changed_attest_nothing(place in 0usize..2000, change in 1u8..=255) {
+        thread_local! {
+            static SCENE: (Scene, Vec<u8>) = {
+                let scene = Scene::new();
+                let info = info(&said(), &subject(&scene.authority.der), &scene.server);
+                let value = extension(&info, &scene.server.key).content().to_vec();
+                (scene, value)
+            };
+        }
+        SCENE.with(|(scene, value)| {
+            let mut value = value.clone();
+            let place = place % value.len();
+            value[place] ^= change;
+            let extension = CustomExtension::from_oid_content(&voms(5), value);
+            let proxy = scene.person.proxy(|params| params.custom_extensions.push(extension));
+            let identity = verify(&[proxy.der, scene.person.der.clone()], &scene.authorities, NOW).unwrap();
+            assert_eq!((identity.attributes.len(), identity.refused_attributes.len()), (0, 1));
+        });
+    }
+}
+
+#[test]
+fn lists_of_servers() {
+    let mut servers = VomsServers::default();
+    servers
+        .add("astro", "# a comment\n/O=x/CN=a\n/O=x/CN=CA\n------ NEXT CHAIN ------\n/O=x/CN=b\n/O=x/CN=CA\n")
+        .unwrap();
+    for bad in ["", "/O=x/CN=a\n", "/O=x/CN=a\nrubbish\n", "/O=x/CN=a\n/O=x/CN=CA\n----- NEXT CHAIN -----\n/O=x/CN=b\n"]
+    {
+        assert!(servers.add("astro", bad).is_err(), "{bad:?}");
+    }
+    assert!(!servers.is_empty() && VomsServers::default().is_empty());
+}

@@ -1,0 +1,205 @@
+//! Chains of proxies.
+
+use proptest::prelude::*;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyUsagePurpose, SanType};
+use rustls::pki_types::CertificateDer;
+
+use super::{INHERIT_ALL, LIMITED, Made, NOW, organisation, params, proxy_info, second_cn, time, trusting};
+use crate::x509::{ChainError, Identity, verify};
+
+fn shown(authority: &Made, chain: &[&Made]) -> Result<Identity, ChainError> {
+    let chain: Vec<CertificateDer<'static>> = chain.iter().map(|one| one.der.clone()).collect();
+    verify(&chain, &trusting(authority), NOW)
+}
+
+/// What is said of a proxy with a change.
+fn refused(change: impl FnOnce(&mut CertificateParams)) -> String {
+    let authority = Made::authority();
+    let person = authority.person();
+    let proxy = person.proxy(change);
+    shown(&authority, &[&proxy, &person]).unwrap_err().to_string()
+}
+
+#[test]
+fn a_proxy_is_its_owner() {
+    let authority = Made::authority();
+    let person = authority.person();
+    let alone = shown(&authority, &[&person]).unwrap();
+    assert_eq!((alone.name.as_str(), alone.grid_name.as_str()), ("OU=Ann,O=Grid", "/O=Grid/OU=Ann"));
+    assert_eq!((alone.proxies, alone.is_limited, alone.expires), (0, false, NOW + 3600));
+
+    let proxy = person.proxy(|params| params.not_after = time(NOW + 60));
+    let second = proxy.proxy(|params| {
+        *params = proxy.below(second_cn(), "5678");
+        params.custom_extensions = vec![proxy_info(LIMITED, Some(0))];
+    });
+    let one = shown(&authority, &[&proxy, &person]).unwrap();
+    assert_eq!((one.name.as_str(), one.proxies, one.is_limited, one.expires), ("OU=Ann,O=Grid", 1, false, NOW + 60));
+    let two = shown(&authority, &[&second, &proxy, &person]).unwrap();
+    assert_eq!((two.name.as_str(), two.proxies, two.is_limited), ("OU=Ann,O=Grid", 2, true));
+}
+
+#[test]
+fn keys_of_rsa_count_as_well() {
+    let authority = Made::authority();
+    let mut person = authority.person();
+    let key = rcgen::KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048).unwrap();
+    let issuer = rcgen::Issuer::from_params(&authority.params, &authority.key);
+    person.der = person.params.signed_by(&key, &issuer).unwrap().der().clone();
+    person.key = key;
+    let proxy = person.proxy(|_| {});
+    assert_eq!(shown(&authority, &[&proxy, &person]).unwrap().proxies, 1);
+    let (_, kind) = crate::x509::public_key(&person.der).unwrap();
+    assert_eq!(kind, crate::x509::PublicKey::Rsa(2048));
+}
+
+#[test]
+fn what_is_over_is_named() {
+    let text = refused(|params| params.not_after = time(NOW - 1));
+    assert_eq!(text, "the proxy certificate /O=Grid/OU=Ann/CN=1234 expired at 2026-05-28T20:26:39Z: make a new one");
+    assert!(refused(|params| params.not_before = time(NOW + 61)).contains("is not valid before"));
+    let authority = Made::authority();
+    let person = authority.person();
+    let early = person.proxy(|params| params.not_before = time(NOW + 60));
+    assert!(shown(&authority, &[&early, &person]).is_ok(), "a clock may be ahead");
+
+    // A proxy outlives its owner on paper alone.
+    let mut old = authority.person().params;
+    old.not_after = time(NOW - 1);
+    let old = authority.sign(old);
+    let error = shown(&authority, &[&old.proxy(|_| {}), &old]).unwrap_err().to_string();
+    assert!(error.starts_with("the certificate /O=Grid/OU=Ann expired at"), "{error}");
+}
+
+#[test]
+fn nobody_else_makes_proxies() {
+    let authority = Made::authority();
+    let (person, other) = (authority.person(), authority.person());
+    let proxy = person.proxy(|_| {});
+    // The same name, and another key.
+    let error = shown(&authority, &[&proxy, &other]).unwrap_err();
+    assert_eq!(error, ChainError::Signature("/O=Grid/OU=Ann/CN=1234".into()));
+    let error = shown(&authority, &[&proxy]).unwrap_err().to_string();
+    assert!(error.contains("was not sent along"), "{error}");
+    let error = shown(&Made::authority(), &[&proxy, &person]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("no authority that is trusted here vouches for the certificate /O=Grid/OU=Ann"),
+        "{error}"
+    );
+    assert_eq!(shown(&authority, &[]), Err(ChainError::Empty));
+    // An authority's own name is nobody's proxy.
+    let of_authority = authority.proxy(|_| {});
+    assert!(shown(&authority, &[&of_authority, &authority]).is_err());
+    assert!(matches!(shown(&authority, &[&authority]), Err(ChainError::EndEntity { .. })));
+}
+
+#[test]
+fn an_owner_may_say_how_deep() {
+    let authority = Made::authority();
+    let person = authority.person();
+    let last = person.proxy(|params| params.custom_extensions = vec![proxy_info(INHERIT_ALL, Some(0))]);
+    assert!(shown(&authority, &[&last, &person]).is_ok());
+    let below = last.proxy(|params| {
+        *params = last.below(second_cn(), "5678");
+        params.custom_extensions = vec![proxy_info(INHERIT_ALL, None)];
+    });
+    let error = shown(&authority, &[&below, &last, &person]).unwrap_err();
+    assert_eq!(error, ChainError::Depth("/O=Grid/OU=Ann/CN=1234".into()));
+}
+
+#[test]
+fn names_gain_one_cn() {
+    let other = |params: &mut CertificateParams, names: &[(DnType, &str)]| {
+        params.distinguished_name = super::params(names).distinguished_name;
+    };
+    for names in [
+        vec![organisation(), (DnType::CommonName, "Ann")],
+        vec![organisation(), (DnType::OrganizationalUnitName, "Bob"), (DnType::CommonName, "1234")],
+        vec![organisation(), (DnType::OrganizationalUnitName, "Ann"), (DnType::LocalityName, "x")],
+        vec![organisation(), (DnType::OrganizationalUnitName, "Ann"), (DnType::CommonName, "1"), (second_cn(), "2")],
+        vec![organisation(), (DnType::OrganizationalUnitName, "Ann")],
+    ] {
+        let error = refused(|params| other(params, &names));
+        assert!(error.contains("its name is not that of its issuer and one CN"), "{error}");
+    }
+}
+
+#[test]
+fn rules_of_the_rfc() {
+    let ca = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    assert!(refused(ca).contains("it says that it is an authority's"));
+    assert!(refused(|params| params.key_usages.push(KeyUsagePurpose::KeyCertSign)).contains("may sign certificates"));
+    assert!(
+        refused(|params| params.key_usages = vec![KeyUsagePurpose::KeyEncipherment]).contains("its key may not sign")
+    );
+    let named =
+        |params: &mut CertificateParams| params.subject_alt_names = vec![SanType::DnsName("h".try_into().unwrap())];
+    assert!(refused(named).contains("it has an alternative name"));
+    let language = |oid: &'static [u64]| {
+        move |params: &mut CertificateParams| params.custom_extensions = vec![proxy_info(oid, None)]
+    };
+    // Independent: it inherits nothing.
+    assert!(refused(language(&[1, 3, 6, 1, 5, 5, 7, 21, 2])).contains("does not inherit all rights"));
+    let loose = |params: &mut CertificateParams| params.custom_extensions[0].set_criticality(false);
+    assert!(refused(loose).contains("ProxyCertInfo is not critical"));
+    let twice = |params: &mut CertificateParams| params.custom_extensions.push(proxy_info(INHERIT_ALL, None));
+    assert!(refused(twice).contains("is damaged"));
+
+    let authority = Made::authority();
+    let mut mute = authority.person().params;
+    mute.key_usages = vec![KeyUsagePurpose::KeyEncipherment];
+    let mute = authority.sign(mute);
+    assert!(
+        shown(&authority, &[&mute.proxy(|_| {}), &mute]).unwrap_err().to_string().contains("above it may not sign")
+    );
+}
+
+#[test]
+fn older_kinds_are_refused_by_name() {
+    let legacy = |name: &'static str| {
+        move |params: &mut CertificateParams| {
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.custom_extensions.clear();
+        }
+    };
+    for name in ["proxy", "limited proxy"] {
+        assert!(refused(legacy(name)).contains("is a legacy proxy certificate"));
+    }
+    let draft = |params: &mut CertificateParams| {
+        let mut info = rcgen::CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 3536, 1, 222], vec![0x30, 0]);
+        info.set_criticality(true);
+        params.custom_extensions = vec![info];
+    };
+    assert!(refused(draft).contains("by a draft of RFC 3820"));
+}
+
+#[test]
+fn a_person_may_be_called_proxy() {
+    let authority = Made::authority();
+    let person = authority.sign(params(&[organisation(), (DnType::CommonName, "proxy")]));
+    assert_eq!(shown(&authority, &[&person]).unwrap().name, "CN=proxy,O=Grid");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_chain_with_a_byte_changed_proves_nobody(place in 0usize..2000, change in 1u8..=255) {
+        thread_local! {
+            static MADE: (Made, Vec<CertificateDer<'static>>) = {
+                let authority = Made::authority();
+                let person = authority.person();
+                let proxy = person.proxy(|_| {});
+                (authority, vec![proxy.der, person.der])
+            };
+        }
+        MADE.with(|(authority, chain)| {
+            let mut chain: Vec<Vec<u8>> = chain.iter().map(|one| one.to_vec()).collect();
+            let which = place % 2;
+            let at = place / 2 % chain[which].len();
+            chain[which][at] ^= change;
+            let chain: Vec<CertificateDer<'_>> = chain.into_iter().map(CertificateDer::from).collect();
+            let _ = verify(&chain, &trusting(authority), NOW).expect_err("somebody");
+        });
+    }
+}
