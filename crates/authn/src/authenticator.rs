@@ -12,7 +12,7 @@ use web::Refused;
 use crate::backoff::Backoff;
 use crate::credentials::Credentials;
 use crate::issuers::Issuers;
-use crate::presented::{AuthRequest, Presented, bearer};
+use crate::presented::{AuthRequest, ClientCertificate, Presented, bearer};
 use crate::principal::{Credential, Principal, no_access};
 use crate::sessions::Sessions;
 
@@ -89,7 +89,7 @@ impl Authenticator {
             return Err(Refused::new(403, Denied::Address(of.peer).to_string()).into());
         }
         let checked = match Presented::of(of.request, of.target) {
-            Presented::Nothing => Ok(self.of_session(of, &policy)),
+            Presented::Nothing => self.of_connection(of, &policy),
             presented => self.check(presented, &policy),
         };
         match checked {
@@ -124,6 +124,21 @@ impl Authenticator {
     pub fn has_public_data(&self, address: IpAddr) -> bool {
         let anybody = auth::Visitor { anonymous: self.credentials.anonymous(), ..auth::Visitor::new(address) };
         self.credentials.policy().access(&anybody).is_ok()
+    }
+
+    /// The credential of a request that presents none itself: a browser's session, else the certificates of its connection. Those are
+    /// presented as well, so ones that do not count are no way to be anonymous.
+    fn of_connection(&self, of: &AuthRequest<'_>, policy: &Policy) -> std::result::Result<Checked, Rejected> {
+        match (self.of_session(of, policy), of.client.map(Arc::as_ref)) {
+            (Checked::Nothing, Some(ClientCertificate::Rejected(why))) => Err(Rejected::Invalid(why.clone())),
+            // A connection may live longer than the proxy that it began with.
+            (Checked::Nothing, Some(ClientCertificate::Verified(who))) if who.expires < unix_seconds() => {
+                Err(Rejected::Invalid(
+                    "the certificate of this connection has expired meanwhile: make a new one".to_owned(),
+                ))
+            }
+            (checked, _) => Ok(checked),
+        }
     }
 
     /// The credential of a browser's session. Where that does not count any more, the session ends and nothing was presented.
@@ -228,8 +243,8 @@ impl Authenticator {
             Checked::Token(claims) => auth::Visitor { claims: Some(claims), ..asked },
             Checked::Macaroon(held) => auth::Visitor { held: Some(held), ..asked },
         };
-        // The policy's program may allow what no rule allows.
-        let found = if policy.callout.is_some() { policy.identify(&asked) } else { policy.access(&asked) };
+        // The policy's program may allow what no rule allows, and so may a service that has no rules.
+        let found = if policy.callout.is_some() || self.credentials.admits_all_known() { policy.identify(&asked) } else { policy.access(&asked) };
         let access = match found {
             Ok(access) => access,
             Err(Denied::NoKey) => no_access(),
@@ -247,7 +262,11 @@ impl Authenticator {
             Checked::Token(claims) => Credential::Token { claims },
             Checked::Macaroon(held) => Credential::Macaroon { uuid: held.uuid, name: held.name },
             Checked::Nothing => {
-                let dn = of.client_name.map(|dn| Credential::Certificate { dn: dn.to_owned() });
+                let identity = match of.client.map(Arc::as_ref) {
+                    Some(ClientCertificate::Verified(identity)) => Some(Arc::new(identity.clone())),
+                    _ => None,
+                };
+                let dn = of.client_name.map(|dn| Credential::Certificate { dn: dn.to_owned(), identity });
                 dn.unwrap_or(Credential::None)
             }
         };

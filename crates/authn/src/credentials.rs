@@ -23,6 +23,11 @@ pub trait Credentials: Send + Sync {
     /// Whether a grant was delegated for one transfer. It then counts in the native protocol alone.
     fn is_delegated(&self, grant: &Grant) -> bool;
 
+    /// Whether a credential that counts is enough to come in, without a rule for it: the service has roles of its own.
+    fn admits_all_known(&self) -> bool {
+        false
+    }
+
     /// The secret that macaroons of this service are made with.
     ///
     /// # Errors

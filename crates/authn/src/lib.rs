@@ -9,7 +9,6 @@
 
 mod authenticator;
 mod backoff;
-pub mod certificate_name;
 mod credentials;
 mod issuers;
 mod presented;
@@ -20,5 +19,5 @@ pub mod tower;
 pub use authenticator::Authenticator;
 pub use credentials::Credentials;
 pub use issuers::Issuers;
-pub use presented::{AuthRequest, Presented};
+pub use presented::{AuthRequest, ClientCertificate, Presented};
 pub use principal::{Credential, Principal};

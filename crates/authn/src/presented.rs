@@ -2,8 +2,10 @@
 //! written down.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use auth::AccessKey;
+use auth::x509::Identity;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use web::Request;
@@ -22,8 +24,19 @@ pub struct AuthRequest<'a> {
     pub is_secure: bool,
     /// The subject of the client's certificate, where TLS checked one.
     pub client_name: Option<&'a str>,
+    /// What the client's certificates came to, for a service that verifies chains itself.
+    pub client: Option<&'a Arc<ClientCertificate>>,
     /// It reads what may be public: a credential that does not count is then no hindrance to an anonymous answer.
     pub reads_public_data: bool,
+}
+
+/// What the certificates of a connection came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientCertificate {
+    /// Who holds them.
+    Verified(Identity),
+    /// Why they do not count: one sentence.
+    Rejected(String),
 }
 
 /// The credential that a request presents, unchecked.

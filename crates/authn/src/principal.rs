@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use auth::x509::Identity;
 use auth::{Access, Actions, Claims, Ticket};
 
 /// Who sends a request, and what that principal may do.
@@ -40,8 +41,10 @@ pub enum Credential {
     },
     /// A certificate, by TLS.
     Certificate {
-        /// The distinguished name of its subject.
+        /// The distinguished name of its subject, without what proxies add.
         dn: String,
+        /// All that is known of the holder, where the service verifies chains itself.
+        identity: Option<Arc<Identity>>,
     },
 }
 

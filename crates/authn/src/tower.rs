@@ -12,7 +12,7 @@ use tower_service::Service;
 use web::head::HeadError;
 use web::{Refused, Request, target};
 
-use crate::{AuthRequest, Authenticator, Principal};
+use crate::{AuthRequest, Authenticator, ClientCertificate, Principal};
 
 /// The connection of a request. The listener enters it into the extensions of each request.
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ pub struct Connection {
     pub peer: IpAddr,
     /// It speaks TLS.
     pub is_secure: bool,
-    /// The subject of the client's certificate, where TLS checked one.
-    pub client_name: Option<String>,
+    /// What the client's certificates came to, where it showed any.
+    pub client: Option<Arc<ClientCertificate>>,
 }
 
 /// Authenticates the requests of the services that it is laid around.
@@ -98,12 +98,24 @@ fn authenticate(
     head: Result<Request, HeadError>,
 ) -> Result<Principal, Box<Refused>> {
     let unknown = || Refused::new(500, "the listener says nothing of the connection of this request");
-    let Connection { peer, is_secure, client_name } = connection.ok_or_else(unknown)?;
+    let Connection { peer, is_secure, client } = connection.ok_or_else(unknown)?;
     let head = head.map_err(|error| Refused::new(error.status(), error.to_string()))?;
     let target = target::parse(&head.target).map_err(|error| Refused::new(error.status(), error.to_string()))?;
-    let client_name = client_name.as_deref();
-    let of = AuthRequest { request: &head, target: &target, peer, is_secure, client_name, reads_public_data: false };
-    authenticator.authenticate(&of)
+    let client_name = match client.as_deref() {
+        Some(ClientCertificate::Verified(identity)) => Some(identity.name.as_str()),
+        _ => None,
+    };
+    let client = client.as_ref();
+    let (request, target) = (&head, &target);
+    authenticator.authenticate(&AuthRequest {
+        request,
+        target,
+        peer,
+        is_secure,
+        client_name,
+        client,
+        reads_public_data: false,
+    })
 }
 
 fn answer<R: From<String>>(refused: Refused) -> http::Response<R> {

@@ -95,7 +95,7 @@ fn ask(
 }
 
 fn connection() -> Option<Connection> {
-    Some(Connection { peer: "192.0.2.1".parse().unwrap(), is_secure: true, client_name: None })
+    Some(Connection { peer: "192.0.2.1".parse().unwrap(), is_secure: true, client: None })
 }
 
 #[test]

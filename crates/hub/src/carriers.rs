@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config, provider};
+use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
 use auth::{AccessKey, Fingerprint};
 use authn::Credentials as _;
 use model::Expected;
@@ -24,6 +24,7 @@ use crate::progress::{Finished, Steer, Told};
 use crate::state::HubState;
 use crate::third_party::{self, End};
 use crate::topology::Topology;
+use crate::{delegated, time};
 
 /// How often a transfer is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -54,9 +55,7 @@ impl Carriers {
     /// # Errors
     /// TLS cannot be spoken with them.
     pub fn new(hub: Arc<HubState>, authorities: Arc<RootCertStore>) -> Result<Carriers, rustls::Error> {
-        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-        let mut tls = builder.with_root_certificates(Arc::clone(&authorities)).with_no_client_auth();
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let tls = delegated::client_config(&authorities, None).map_err(rustls::Error::General)?;
         Ok(Carriers { hub, authorities, tls: Arc::new(tls) })
     }
 
@@ -143,7 +142,11 @@ impl Carriers {
         let overwrite = options(&file.options).overwrite;
         let expected = file.expected();
         let (from, to) = (self.end(&file.source), self.end(&file.target));
-        let (tls, told, transfer) = (Arc::clone(&self.tls), told.clone(), claim.number);
+        let tls = match self.tls_for(file.job, [&from, &to]).await {
+            Ok(tls) => tls,
+            Err(reason) => return Finished::Failed { fault: "auth".into(), reason },
+        };
+        let (told, transfer) = (told.clone(), claim.number);
         let copied = tokio::task::spawn_blocking(move || {
             let before = Mutex::new((Instant::now(), 0u64));
             let progress = |bytes: u64| {
@@ -158,6 +161,23 @@ impl Carriers {
             third_party::copy(&from, &to, overwrite, expected, &tls, &progress)
         });
         copied.await.unwrap_or_else(|error| Finished::Unreachable { reason: format!("the copy broke off: {error}") })
+    }
+
+    /// TLS in the name of whoever submitted a job with a delegated proxy; otherwise in nobody's. Where an end has no key of its own, the
+    /// proxy is what opens it: without it nothing is tried.
+    async fn tls_for(&self, job: i64, ends: [&End; 2]) -> Result<Arc<ClientConfig>, String> {
+        let database = &self.hub.database;
+        let unread = |error: crate::database::DatabaseError| format!("the delegated proxy cannot be read: {error}");
+        let Some((id, owner)) = database.delegation_of_job(job).await.map_err(unread)? else {
+            return Ok(Arc::clone(&self.tls));
+        };
+        match database.delegation(&id, &owner, time::now()).await.map_err(unread)? {
+            Some(proxy) => delegated::client_config(&self.authorities, Some(&proxy)).map(Arc::new),
+            None if ends.iter().all(|end| end.endpoint.key.is_some()) => Ok(Arc::clone(&self.tls)),
+            None => Err(format!(
+                "the proxy that was delegated for this job as {id} has expired or was removed: delegate again, and submit again"
+            )),
+        }
     }
 
     /// One end of a copy between servers.

@@ -5,6 +5,7 @@
 
 pub mod claims;
 pub mod collaboration;
+pub mod delegations;
 pub mod events;
 pub mod jobs;
 mod numbers;

@@ -2,6 +2,7 @@
 //!
 //! Facts: FTS3 REST 3.13 and its client 3.14 (cern-fts). Clients put `//` before a path; errors are `{"status", "message"}`.
 
+mod delegation;
 mod forms;
 mod jobs;
 mod storages;
@@ -23,6 +24,7 @@ use web::Refused;
 
 use crate::limits;
 use crate::roles::Member;
+use crate::server::ShownChain;
 use crate::state::HubState;
 
 /// The path under which it is on the hub's port.
@@ -34,6 +36,8 @@ pub(crate) struct FtsRequest {
     pub member: Member,
     /// How whoever asks is known: `certificate`, `oauth2` or `unauthenticated`.
     pub method: &'static str,
+    /// The certificates of the connection, if any.
+    pub shown: Option<ShownChain>,
     pub query: String,
     pub body: Bytes,
 }
@@ -84,7 +88,8 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(too_long)?;
     let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or(parts.uri.path()).to_owned();
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    let request = FtsRequest { hub, member, method, query, body };
+    let shown = parts.extensions.get::<ShownChain>().cloned();
+    let request = FtsRequest { hub, member, method, shown, query, body };
     // Clients write `//jobs`: empty parts are none.
     let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     route(request, parts.method.as_str(), &segments).await
@@ -94,6 +99,12 @@ async fn route(request: FtsRequest, method: &str, path: &[&str]) -> Answered {
     match (method, path) {
         ("GET" | "HEAD", []) => json_answer(200, &index()),
         ("GET", ["whoami"]) => json_answer(200, &forms::whoami(&request.member, request.method)),
+        ("GET", ["whoami", "certificate"]) => delegation::certificate(&request),
+        ("GET", ["delegation", id]) => delegation::show(request, id).await,
+        ("DELETE", ["delegation", id]) => delegation::remove(request, id).await,
+        ("GET", ["delegation", id, "request"]) => delegation::request(request, id).await,
+        ("PUT" | "POST", ["delegation", id, "credential"]) => delegation::take(request, id).await,
+        ("POST", ["delegation", id, "voms"]) => delegation::no_voms(&request, id),
         ("GET", ["jobs"]) => jobs::list(request).await,
         ("POST" | "PUT", ["jobs"]) => jobs::submit(request).await,
         ("GET", ["jobs", ids]) => jobs::show(request, ids).await,
@@ -111,7 +122,7 @@ async fn route(request: FtsRequest, method: &str, path: &[&str]) -> Answered {
         ("POST", ["config", "se"]) => storages::set(request).await,
         ("GET", ["status", "hosts"]) => storages::hosts(request).await,
         ("GET", ["api-docs", "schema", "submit"]) => json_answer(200, &jobs::schema()),
-        (_, ["jobs" | "whoami" | "files" | "ban" | "config" | "status", ..]) => {
+        (_, ["jobs" | "whoami" | "delegation" | "files" | "ban" | "config" | "status", ..]) => {
             Err(Refused::new(405, format!("{method} is no method of /{}", path.join("/"))))
         }
         _ => Err(Refused::new(404, format!("there is no /{} here", path.join("/")))),

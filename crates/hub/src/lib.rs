@@ -9,6 +9,7 @@ pub mod admission;
 pub mod api;
 pub mod carriers;
 pub mod database;
+pub mod delegated;
 pub mod fts;
 pub mod keys;
 pub mod limits;

@@ -25,6 +25,8 @@ pub const TRANSFER_FILES_MAX: usize = 10_000;
 
 const _: () = assert!(TRANSFER_FILES_MAX <= JOB_FILES_MAX);
 const _: () = assert!(JOB_FILES_MAX * SOURCES_MAX < u32::MAX as usize);
+/// Bytes of a proxy that is delegated, with what is above it.
+pub const DELEGATION_BYTES_MAX: usize = 256 << 10;
 /// Connections of clients that are open at once.
 pub const CONNECTIONS_OPEN_MAX: usize = 4096;
 /// Requests of one HTTP/2 connection at once.

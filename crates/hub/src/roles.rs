@@ -1,10 +1,13 @@
 //! Who may do what at a hub: keys with roles, instead of a node's keys with exports.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+use auth::x509::{Authorities, Identity};
 use auth::{AccessKey, Grant, Policy, Rights};
 use authn::{Credential, Credentials, Principal};
-use model::v1::hub::Role;
+use model::v1::hub::{Collaboration, Community, Role};
 use model::{Fault, Refusal, RelPath};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -23,12 +26,20 @@ pub struct Member {
     pub role: Role,
     /// The community that it submits for; empty for any.
     pub community: String,
+    /// The holder of a certificate, for whoever is known by one.
+    pub certificate: Option<Arc<Identity>>,
 }
+
+/// The community of a certificate that no community of the collaboration claims, where any community names virtual organisations.
+const UNCLAIMED: &str = "default";
+
+/// Which community the members of a virtual organisation belong to.
+type Vos = BTreeMap<String, String>;
 
 impl Member {
     /// A user of a community.
     pub fn user(owner: &str, community: &str) -> Member {
-        Member { owner: owner.to_owned(), role: Role::User, community: community.to_owned() }
+        Member { owner: owner.to_owned(), role: Role::User, community: community.to_owned(), certificate: None }
     }
 
     /// Whether it may submit for a community.
@@ -60,12 +71,40 @@ pub struct HubCredentials {
     runtime: Handle,
     policy: Arc<Policy>,
     anonymous: Option<Role>,
+    vos: ArcSwap<Vos>,
+    authorities: Option<Authorities>,
 }
 
 impl HubCredentials {
     /// With the grants of a database; whoever shows no key has the role `anonymous`, if there is one.
     pub fn new(database: Database, policy: Arc<Policy>, anonymous: Option<Role>) -> HubCredentials {
-        HubCredentials { database, runtime: Handle::current(), policy, anonymous }
+        HubCredentials {
+            database,
+            runtime: Handle::current(),
+            policy,
+            anonymous,
+            vos: ArcSwap::default(),
+            authorities: None,
+        }
+    }
+
+    /// With the authorities whose certificates count.
+    #[must_use]
+    pub fn with_authorities(self, authorities: Option<Authorities>) -> HubCredentials {
+        HubCredentials { authorities, ..self }
+    }
+
+    /// Whose certificates count, where any do.
+    pub fn authorities(&self) -> Option<&Authorities> {
+        self.authorities.as_ref()
+    }
+
+    /// Takes on which virtual organisations belong to which communities.
+    pub fn describe(&self, collaboration: &Collaboration) {
+        let of = |(name, community): (&String, &Community)| {
+            community.vos.iter().map(|vo| (vo.clone(), name.clone())).collect::<Vec<_>>()
+        };
+        self.vos.store(Arc::new(collaboration.communities.iter().flat_map(of).collect()));
     }
 
     /// The member that a principal is.
@@ -79,17 +118,30 @@ impl HubCredentials {
                 let grant =
                     grant.ok_or_else(|| Refusal::new(Fault::Auth, "there is no such key at this hub any more"))?;
                 let owner = if grant.name.is_empty() { format!("key {}", grant.id) } else { grant.name };
-                Ok(Member { owner, role: grant.role, community: grant.community })
+                Ok(Member { owner, role: grant.role, community: grant.community, certificate: None })
             }
             Credential::None => {
                 let role = self.anonymous.ok_or_else(|| {
                     Refusal::new(Fault::Auth, "say who you are: LONGHAUL_KEY holds a key that longhaul hub grant made")
                 })?;
-                Ok(Member { owner: "anonymous".to_owned(), role, community: String::new() })
+                Ok(Member { role, ..Member::user("anonymous", "") })
             }
-            Credential::Certificate { dn } => Ok(Member::user(dn, "")),
+            Credential::Certificate { dn, identity } => {
+                let community = community(&self.vos.load(), identity.as_deref());
+                Ok(Member { certificate: identity.clone(), ..Member::user(dn, &community) })
+            }
             Credential::Token { .. } | Credential::Macaroon { .. } => Ok(Member::user(&principal.access.who(), "")),
         }
+    }
+}
+
+/// The community of a certificate: the first that claims one of its virtual organisations.
+fn community(vos: &Vos, identity: Option<&Identity>) -> String {
+    let attributes = identity.map(|known| known.attributes.as_slice()).unwrap_or_default();
+    match attributes.iter().find_map(|one| vos.get(&one.vo)) {
+        Some(community) => community.clone(),
+        None if vos.is_empty() => String::new(),
+        None => UNCLAIMED.to_owned(),
     }
 }
 
@@ -129,6 +181,11 @@ impl Credentials for HubCredentials {
         ))
     }
 
+    /// What each may do, its role says.
+    fn admits_all_known(&self) -> bool {
+        true
+    }
+
     fn is_delegated(&self, _: &Grant) -> bool {
         false
     }
@@ -145,15 +202,41 @@ impl Credentials for HubCredentials {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use auth::x509::VomsAttributes;
 
     #[test]
     fn roles_are_in_order() {
         let user = Member::user("ann", "astro");
-        let operator = Member { role: Role::Operator, community: String::new(), ..Member::user("op", "") };
+        let operator = Member { role: Role::Operator, ..Member::user("op", "") };
         assert!(user.may_submit_for("astro") && !user.may_submit_for("other") && operator.may_submit_for("other"));
         assert!(user.may_change("ann", "astro") && !user.may_change("bob", "astro") && operator.may_change("bob", "x"));
         assert!(operator.require(Role::User).is_ok() && operator.require(Role::Admin).is_err());
         let reason = user.require(Role::Operator).unwrap_err().reason;
         assert_eq!(reason, "that takes the role operator, and ann has user");
+    }
+
+    #[test]
+    fn a_virtual_organisation_counts_for_whom_it_is_configured() {
+        let attributes = |vo: &str| VomsAttributes {
+            vo: vo.to_owned(),
+            fqans: vec![format!("/{vo}")],
+            server: "/CN=s".to_owned(),
+            expires: 1,
+        };
+        let identity = |vos: &[&str]| Identity {
+            name: "CN=ann".to_owned(),
+            grid_name: "/CN=ann".to_owned(),
+            proxies: 1,
+            is_limited: false,
+            expires: 1,
+            attributes: vos.iter().map(|vo| attributes(vo)).collect(),
+            refused_attributes: Vec::new(),
+        };
+        let vos = Vos::from([("atlas".to_owned(), "one".to_owned()), ("cms".to_owned(), "two".to_owned())]);
+        assert_eq!(community(&vos, Some(&identity(&["cms", "atlas"]))), "two");
+        assert_eq!(community(&vos, Some(&identity(&["lhcb", "atlas"]))), "one");
+        assert_eq!(community(&vos, Some(&identity(&["one"]))), UNCLAIMED, "a name alone is nothing");
+        assert_eq!(community(&vos, None), UNCLAIMED);
+        assert_eq!(community(&Vos::new(), Some(&identity(&["cms"]))), "");
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use auth::Policy;
+use auth::x509::Authorities;
 use authn::{Authenticator, Issuers};
 use axum::Router;
 use axum::extract::Request;
@@ -34,8 +35,8 @@ pub struct HubConfig {
     pub identity: Certificate,
     /// What clients are shown who do not know it by its key.
     pub certificate: Option<Certificate>,
-    /// Whose client certificates count.
-    pub client_authorities: Option<Arc<RootCertStore>>,
+    /// Whose client certificates count, and whose VOMS attributes.
+    pub client_authorities: Option<Authorities>,
     /// Whose certificates count of servers that it speaks to, but for nodes that it knows by their keys.
     pub authorities: Arc<RootCertStore>,
     /// Clear text is permitted.
@@ -141,9 +142,11 @@ async fn run_async(
     stopped: watch::Receiver<bool>,
     ready: impl FnOnce(Running),
 ) -> Result<(), HubError> {
-    let tls = settings(&config.identity, config.certificate.as_ref(), config.client_authorities.clone())?;
+    let clients = config.client_authorities;
+    let tls = settings(&config.identity, config.certificate.as_ref(), clients.as_ref().map(|known| &*known.roots))?;
     let (database, writer_end) = Database::open(&config.database).await?;
-    let credentials = Arc::new(HubCredentials::new(database.clone(), Arc::new(config.policy), config.anonymous));
+    let credentials = HubCredentials::new(database.clone(), Arc::new(config.policy), config.anonymous);
+    let credentials = Arc::new(credentials.with_authorities(clients.clone()));
     let authenticator = Arc::new(Authenticator::new(Arc::clone(&credentials) as Arc<_>, config.issuers));
     let hub = Arc::new(HubState::new(database, authenticator, credentials).await?);
     if let Some(collaboration) = config.collaboration {
@@ -158,7 +161,7 @@ async fn run_async(
     let address = listener.local_addr()?;
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
     let scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
-    let transport = Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), client_name, plain: config.plain };
+    let transport = Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain };
     ready(Running { address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
     serve(listener, Arc::new(transport), router(&hub), stopped).await;
     let _ = scheduling.await;
@@ -184,9 +187,4 @@ fn router(hub: &Arc<HubState>) -> Router {
         }
     };
     api::router(hub).layer(axum::middleware::from_fn(below))
-}
-
-/// The subject of a client's certificate, as RFC 4514 writes names.
-fn client_name(chain: &[rustls::pki_types::CertificateDer<'_>]) -> Option<String> {
-    chain.first().and_then(|own| authn::certificate_name::name_of(own))
 }

@@ -7,19 +7,22 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use auth::x509::Authorities;
+use authn::ClientCertificate;
 use authn::tower::Connection;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-use crate::limits;
+use crate::{limits, time};
 
 /// How long a client may take for its first byte, its handshake, the head of a request.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -30,8 +33,8 @@ const TLS_HANDSHAKE: u8 = 0x16;
 pub struct Transport {
     /// Settings of TLS; a reload replaces them.
     pub tls: Arc<ArcSwap<ServerConfig>>,
-    /// Reads the subject's name from the chain of a client's certificate, which the settings have verified.
-    pub client_name: fn(&[rustls::pki_types::CertificateDer<'_>]) -> Option<String>,
+    /// Who judges the certificates of clients, where any are asked for.
+    pub clients: Option<Authorities>,
     /// Clear text is permitted.
     pub plain: bool,
 }
@@ -84,18 +87,43 @@ async fn connection(
     if tokio::time::timeout(PATIENCE, socket.peek(&mut first)).await.map_err(timed_out)?? == 0 {
         return Ok(());
     }
-    let mut about = Connection { peer: peer.ip(), is_secure: first[0] == TLS_HANDSHAKE, client_name: None };
+    let mut about = Connection { peer: peer.ip(), is_secure: first[0] == TLS_HANDSHAKE, client: None };
     if !about.is_secure {
         if !transport.plain {
             return refuse_clear_text(socket).await;
         }
-        return requests(socket, about, router, stop).await;
+        return requests(socket, WithConnection { router, about, shown: None }, stop).await;
     }
     let acceptor = TlsAcceptor::from(transport.tls.load_full());
     let secured = tokio::time::timeout(PATIENCE, acceptor.accept(socket)).await.map_err(timed_out)??;
-    about.client_name = secured.get_ref().1.peer_certificates().and_then(transport.client_name);
-    requests(secured, about, router, stop).await
+    let shown = secured.get_ref().1.peer_certificates().filter(|shown| !shown.is_empty());
+    let shown = shown.map(|shown| ShownChain(shown.iter().map(|one| one.clone().into_owned()).collect()));
+    about.client = match (&transport.clients, &shown) {
+        (Some(authorities), Some(shown)) => Some(Arc::new(judge(shown, authorities, peer))),
+        _ => None,
+    };
+    requests(secured, WithConnection { router, about, shown }, stop).await
 }
+
+/// What a client's certificates come to. One that does not count is told so in the answer to its requests.
+fn judge(shown: &ShownChain, authorities: &Authorities, peer: SocketAddr) -> ClientCertificate {
+    match auth::x509::verify(&shown.0, authorities, time::now() / 1000) {
+        Ok(identity) => {
+            for why in &identity.refused_attributes {
+                tracing::info!(target: "access", %peer, name = identity.grid_name, why, "VOMS attributes do not count");
+            }
+            ClientCertificate::Verified(identity)
+        }
+        Err(error) => {
+            tracing::info!(target: "access", %peer, %error, "a certificate does not count");
+            ClientCertificate::Rejected(error.to_string())
+        }
+    }
+}
+
+/// The certificates that a client has shown, its own first; among the extensions of its requests.
+#[derive(Clone, Debug)]
+pub struct ShownChain(pub Arc<[CertificateDer<'static>]>);
 
 /// People who type `http://` are told what to type.
 async fn refuse_clear_text(mut socket: TcpStream) -> io::Result<()> {
@@ -109,11 +137,9 @@ async fn refuse_clear_text(mut socket: TcpStream) -> io::Result<()> {
 
 async fn requests(
     socket: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    about: Connection,
-    router: Router,
+    service: WithConnection,
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let service = WithConnection { router, about };
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     builder
@@ -137,6 +163,7 @@ async fn requests(
 struct WithConnection {
     router: Router,
     about: Connection,
+    shown: Option<ShownChain>,
 }
 
 type Incoming = http::Request<hyper::body::Incoming>;
@@ -152,6 +179,9 @@ impl Service<Incoming> for WithConnection {
 
     fn call(&mut self, mut request: Incoming) -> Self::Future {
         request.extensions_mut().insert(self.about.clone());
+        if let Some(shown) = &self.shown {
+            request.extensions_mut().insert(shown.clone());
+        }
         self.router.call(request)
     }
 }

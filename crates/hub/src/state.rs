@@ -51,6 +51,7 @@ impl HubState {
     ) -> Result<HubState, Refusal> {
         let described = database.collaboration().await.map_err(unavailable)?;
         let topology = Topology::new(described).map_err(|error| Refusal::new(Fault::Config, error.to_string()))?;
+        credentials.describe(&topology.described);
         Ok(HubState {
             database,
             topology: ArcSwap::from_pointee(topology),
@@ -92,6 +93,7 @@ impl HubState {
         let topology =
             Topology::new(described.clone()).map_err(|error| Refusal::new(Fault::Config, error.to_string()))?;
         self.database.describe(described).await.map_err(unavailable)?;
+        self.credentials.describe(&topology.described);
         self.topology.store(Arc::new(topology));
         self.wake.notify_one();
         Ok(())

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use auth::trust::{HTTP_BY_KEY_ALPN, provider};
+use auth::x509::ClientVerifier;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, RootCertStore, ServerConfig};
 
@@ -31,14 +32,15 @@ impl ResolvesServerCert for ByAlpn {
     }
 }
 
-/// Settings with the hub's own identity, a site's certificate if there is one, and the authorities whose client certificates count.
+/// Settings with the hub's own identity, a site's certificate if there is one, and the authorities whose client certificates count: they
+/// are asked for, and judged after the handshake.
 ///
 /// # Errors
-/// A certificate and its key do not match, or there is no valid authority.
+/// A certificate and its key do not match.
 pub fn settings(
     own: &Certificate,
     site: Option<&Certificate>,
-    clients: Option<Arc<RootCertStore>>,
+    clients: Option<&RootCertStore>,
 ) -> Result<ServerConfig, Error> {
     let provider = provider();
     let certified = |certificate: &Certificate| {
@@ -48,10 +50,7 @@ pub fn settings(
     let site = site.map_or(Ok(Arc::clone(&own)), certified)?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let builder = match clients {
-        Some(roots) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).allow_unauthenticated().build();
-            builder.with_client_cert_verifier(verifier.map_err(|error| Error::General(error.to_string()))?)
-        }
+        Some(roots) => builder.with_client_cert_verifier(Arc::new(ClientVerifier::new(roots, provider))),
         None => builder.with_no_client_auth(),
     };
     let mut settings = builder.with_cert_resolver(Arc::new(ByAlpn { own, site }));

@@ -258,7 +258,14 @@ fn check(described: &Collaboration) -> Result<(), TopologyError> {
             return Err(wrong(what(), format!("there is no link {link}")));
         }
     }
+    let mut vos = std::collections::BTreeSet::new();
     for (name, community) in &described.communities {
+        if let Some(twice) = community.vos.iter().find(|vo| !vos.insert(*vo)) {
+            return Err(wrong(
+                format!("community {name}"),
+                format!("the virtual organisation {twice} is another's already"),
+            ));
+        }
         let shares = community.share.iter().chain(community.activities.values().filter_map(|it| it.share.as_ref()));
         if shares.into_iter().any(|share| !(share.is_finite() && *share > 0.0)) {
             return Err(wrong(format!("community {name}"), "a share is a number larger than 0"));

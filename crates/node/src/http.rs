@@ -286,6 +286,7 @@ fn auth_request<'a>(exchange: &'a dyn Exchange, target: &'a Target) -> AuthReque
         peer: exchange.peer().ip(),
         is_secure: exchange.is_secure(),
         client_name: exchange.client_name(),
+        client: None,
         reads_public_data: reads_public_data(exchange, target),
     }
 }

@@ -7,9 +7,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::x509::{Authorities, ClientVerifier, VomsServers};
 use engine::NodeIdentity;
 use engine::identity::{self, HTTP_BY_KEY_ALPN};
 use model::{Refusal, v1};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
 use serve::tls::{Certificate, ClientAuthorities, OtherProtocol, TlsSettings};
 use serve::{Server, Waits};
 use wire::frame::JobName;
@@ -18,6 +21,7 @@ use wire::version::Version;
 pub use serve::Stop;
 
 use crate::access::{AccessControl, LiveConfiguration};
+use crate::clock::unix_seconds;
 use crate::config::{NodeConfig, WebConfig};
 use crate::error::NodeError;
 use crate::http::Web;
@@ -174,12 +178,22 @@ fn rooms(server: &Server<Port>) -> Rooms {
     }
 }
 
+/// Certificates and proxies of clients, verified to these authorities. Attributes of VOMS are nobody's here: rules are for names.
+fn client_authorities(roots: Arc<RootCertStore>) -> ClientAuthorities {
+    let verifier = Arc::new(ClientVerifier::new(&roots, identity::provider()));
+    let authorities = Authorities { roots, voms: VomsServers::default() };
+    let name = move |shown: &[CertificateDer<'_>]| {
+        let identity = auth::x509::verify(shown, &authorities, unix_seconds());
+        identity.map(|identity| identity.name).map_err(|error| error.to_string())
+    };
+    ClientAuthorities { verifier, name: Arc::new(name) }
+}
+
 /// What clients are shown: the certificate of the site to those who speak HTTP, the node's own to everybody else.
 fn tls_settings(identity: &NodeIdentity, web: &WebConfig) -> Result<TlsSettings, rustls::Error> {
     let provider = identity::provider();
     let own = Certificate { chain: identity.chain.clone(), key: identity.key.clone_key() };
-    let authorities =
-        web.client_authorities.clone().map(|roots| ClientAuthorities { roots, name: authn::certificate_name::name_of });
+    let authorities = web.client_authorities.clone().map(client_authorities);
     let site = web.certificate.as_deref().unwrap_or(&own);
     let is_named = |name: &[u8]| Version::from_alpn(name).is_some();
     TlsSettings::new(&provider, site, authorities.as_ref())?.with_http_by_name(&provider, HTTP_BY_KEY_ALPN, &own).map(

@@ -452,7 +452,7 @@ impl<S: Protocols> Inner<S> {
                     self.service.refused(&Rejection::Failed { peer, reason: &reason });
                     return Ok(());
                 }
-                let name = conn.tls().and_then(|tls| clients.as_ref()?.name(tls, peer));
+                let name = conn.tls().and_then(|tls| clients.as_ref()?.name_of(tls, peer));
                 if conn.tls().is_some_and(|tls| tls.alpn_protocol() == Some(H2)) {
                     let answered = h2::serve(conn, name, &self.h2, &*self.service);
                     drop(permit);

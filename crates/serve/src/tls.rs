@@ -12,9 +12,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{Acceptor, NoServerSessionStorage};
-use rustls::{Connection, RootCertStore, ServerConfig};
-
-pub(crate) use self::clients::ClientVerifier;
+use rustls::{Connection, ServerConfig};
 
 /// The ALPN names of HTTP (RFC 7301), in order of preference.
 pub(crate) const H2: &[u8] = b"h2";
@@ -32,13 +30,16 @@ pub struct Certificate {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Verification of client certificates: the authorities, and how a name is read. No name is read where no rule could refer to one.
-#[derive(Clone, Debug)]
+/// Reads who holds a chain of certificates, or why it proves nobody.
+pub type NameOfChain = Arc<dyn Fn(&[CertificateDer<'_>]) -> Result<String, String> + Send + Sync>;
+
+/// Verification of client certificates.
+#[derive(Clone)]
 pub struct ClientAuthorities {
-    /// The authorities.
-    pub roots: Arc<RootCertStore>,
-    /// Reads the subject's name from a certificate in DER.
-    pub name: fn(&[u8]) -> Option<String>,
+    /// Asks for them, and has a client prove that it holds the key of what it shows. It refuses none for what it is worth.
+    pub verifier: Arc<dyn ClientCertVerifier>,
+    /// The name of the holder of certificates that were shown, the client's own first, or why they do not count.
+    pub name: NameOfChain,
 }
 
 /// A protocol other than HTTP that clients select by ALPN.
@@ -57,7 +58,7 @@ pub struct TlsSettings {
     /// The same for clients that name the server by an address in brackets.
     http_bracketed: Arc<ServerConfig>,
     /// Who judges certificates of clients, where any are asked for.
-    clients: Option<Arc<ClientVerifier>>,
+    clients: Option<Arc<ClientAuthorities>>,
     /// HTTP/1.1 under another certificate, for those who ask for it by this name.
     http_by_name: Option<(&'static [u8], Arc<ServerConfig>)>,
     other: Option<OtherProtocol>,
@@ -66,20 +67,20 @@ pub struct TlsSettings {
 /// The protocol that a client has asked for.
 pub(crate) enum Accepted {
     /// HTTP; the handshake selects the version.
-    Http(Connection, Option<Arc<ClientVerifier>>),
+    Http(Connection, Option<Arc<ClientAuthorities>>),
     /// The other protocol.
     Other(Connection),
 }
 
 fn settings(
     certificate: &Certificate,
-    clients: Option<&Arc<ClientVerifier>>,
+    clients: Option<&Arc<ClientAuthorities>>,
     provider: Arc<CryptoProvider>,
 ) -> Result<ServerConfig, rustls::Error> {
     // TLS 1.2 as well: there are sites whose clients know nothing newer.
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match clients {
-        Some(clients) => builder.with_client_cert_verifier(Arc::clone(clients) as Arc<dyn ClientCertVerifier>),
+        Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_single_cert(certificate.chain.clone(), certificate.key.clone_key())?;
@@ -93,13 +94,13 @@ impl TlsSettings {
     /// Settings for HTTP with this certificate. Client certificates are requested if authorities are given.
     ///
     /// # Errors
-    /// The certificate and the key do not match, or there is no valid authority.
+    /// The certificate and the key do not match.
     pub fn new(
         provider: &Arc<CryptoProvider>,
         certificate: &Certificate,
         authorities: Option<&ClientAuthorities>,
     ) -> Result<TlsSettings, rustls::Error> {
-        let clients = authorities.map(|known| ClientVerifier::new(known, provider)).transpose()?.map(Arc::new);
+        let clients = authorities.cloned().map(Arc::new);
         let http = Arc::new(settings(certificate, clients.as_ref(), Arc::clone(provider))?);
         let mut http_1 = ServerConfig::clone(&http);
         http_1.alpn_protocols = vec![HTTP_1_1.to_vec()];

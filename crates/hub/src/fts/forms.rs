@@ -21,6 +21,8 @@ pub const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_4
 pub struct FtsFacts {
     /// The distinguished name under which it was submitted.
     pub user_dn: String,
+    /// The id of the proxy that was delegated for it; empty for none.
+    pub delegation: String,
     /// What the client sent as parameters, but for those that have a place of their own.
     pub params: Map<String, Value>,
     /// The storages of the first source and of the last destination.
@@ -36,8 +38,11 @@ pub fn storage(url: &str) -> String {
     url[..end].to_owned()
 }
 
-/// The distinguished name of a member.
+/// The distinguished name of a member, as the grid writes it: without what proxies add.
 pub fn user_dn(member: &Member) -> String {
+    if let Some(identity) = &member.certificate {
+        return identity.grid_name.clone();
+    }
     if member.owner.starts_with('/') { member.owner.clone() } else { format!("/CN={}", member.owner) }
 }
 
@@ -46,15 +51,28 @@ pub fn vo(member: &Member) -> String {
     if member.community.is_empty() { "default".to_owned() } else { member.community.clone() }
 }
 
+/// The attributes of a member: verified ones of VOMS, else its community stands for them.
+fn fqans(member: &Member) -> Vec<String> {
+    match &member.certificate {
+        Some(identity) => identity.fqans().map(str::to_owned).collect(),
+        None => vec![vo(member)],
+    }
+}
+
 /// The first 16 digits of the SHA-1 of a name and its attributes.
 pub fn delegation_id(member: &Member) -> String {
-    let digest = Sha1::digest(user_dn(member) + &vo(member));
+    let digest = Sha1::digest(user_dn(member) + &fqans(member).concat());
     model::hex::encode(&digest)[..16].to_owned()
 }
 
 /// `GET /whoami`.
 pub fn whoami(member: &Member, method: &str) -> Value {
-    let (dn, vo) = (user_dn(member), vo(member));
+    let dn = user_dn(member);
+    // Clients make ids of jobs with the first one.
+    let mut vos = vec![vo(member)];
+    let attributes = member.certificate.iter().flat_map(|identity| &identity.attributes);
+    vos.extend(attributes.map(|one| one.vo.clone()).filter(|one| *one != vo(member)));
+    let vos_id = vos.iter().map(|vo| Uuid::new_v5(&BASE_ID, vo.as_bytes()).to_string());
     let level = match member.role {
         Role::User => json!({"transfer": "vo", "deleg": ""}),
         Role::Operator => json!({"transfer": "all", "deleg": "", "config": "vo"}),
@@ -66,14 +84,17 @@ pub fn whoami(member: &Member, method: &str) -> Value {
         "user_dn": dn,
         "dn": [dn],
         "base_id": BASE_ID.to_string(),
-        "vos": [vo],
-        "vos_id": [Uuid::new_v5(&BASE_ID, vo.as_bytes()).to_string()],
-        "voms_cred": [vo],
+        "vos_id": vos_id.collect::<Vec<_>>(),
+        "vos": vos,
+        "voms_cred": fqans(member),
         "roles": [],
         "level": level,
         "delegation_id": delegation_id(member),
         "method": method,
         "is_root": member.role == Role::Admin,
+        // Not FTS's: what people ask when their attributes do not count.
+        "limited_proxy": member.certificate.as_ref().is_some_and(|identity| identity.is_limited),
+        "voms_refused": member.certificate.iter().flat_map(|identity| &identity.refused_attributes).collect::<Vec<_>>(),
     })
 }
 

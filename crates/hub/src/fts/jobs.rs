@@ -4,6 +4,7 @@ use model::v1::hub::{File, JobChange};
 use serde_json::{Map, Value, json};
 use web::Refused;
 
+use super::delegation;
 use super::forms::{self, file as file_form, job as job_form, projected};
 use super::submission::Submission;
 use super::{Answered, FtsRequest, json_answer};
@@ -20,7 +21,8 @@ const LIST: (i64, i64) = (500, 500);
 /// `POST /jobs`.
 pub(super) async fn submit(request: FtsRequest) -> Answered {
     let submission: Submission = web::json::read(&request.body, "the submission")?;
-    let submitted = submission.order(&request.member, request.method)?;
+    let mut submitted = submission.order(&request.member, request.method)?;
+    submitted.facts.delegation = delegation::for_job(&request).await?.unwrap_or_default();
     let hub = &request.hub;
     let mut job = admit(&submitted.order, &request.member, &hub.topology.load(), time::now())?;
     job.fts = serde_json::to_string(&submitted.facts).ok();

@@ -71,6 +71,7 @@ impl Submission {
         let (first, last) = (self.files.first(), self.files.last());
         let facts = FtsFacts {
             user_dn: user_dn(member),
+            delegation: String::new(),
             source_se: first.and_then(|file| file.sources.first()).map(|url| storage(url)).unwrap_or_default(),
             dest_se: last.and_then(|file| file.destinations.first()).map(|url| storage(url)).unwrap_or_default(),
             params: self

@@ -6,6 +6,7 @@ mod postgres;
 use hub::admission::admit;
 use hub::database::Database;
 use hub::database::claims::{Claim, Wanted};
+use hub::database::delegations::{Delegation, DelegationRequest};
 use hub::database::jobs::Which;
 use hub::database::outcomes::{Ended, Outcome};
 use hub::database::submissions::Submitted;
@@ -298,7 +299,45 @@ macro_rules! on_both {
     };
 }
 
+async fn a_delegated_proxy_is_its_owners_until_it_ends(hub: Hub) {
+    let (database, now) = (&hub.database, hub.now);
+    let request = |owner: &str, created: i64| DelegationRequest {
+        id: "0123456789abcdef".into(),
+        owner: owner.into(),
+        private_key: format!("key of {owner} at {created}"),
+        request: "PEM".into(),
+        created,
+    };
+    let first = database.keep_delegation_request(request("ann", now), now - 10).await.unwrap();
+    // Whoever comes second signs for the same key, until it is old; another owner has another.
+    assert_eq!(database.keep_delegation_request(request("ann", now + 1), now - 10).await.unwrap(), first);
+    assert_ne!(database.keep_delegation_request(request("bob", now), now - 10).await.unwrap(), first);
+    assert_eq!(database.delegation_request(&first.id, "ann", now).await.unwrap(), Some(first.clone()));
+    assert_eq!(database.delegation_request(&first.id, "ann", now + 1).await.unwrap(), None);
+    let second = database.keep_delegation_request(request("ann", now + 20), now + 10).await.unwrap();
+    assert_eq!(second.created, now + 20);
+
+    let delegation = |expires: i64| Delegation {
+        id: first.id.clone(),
+        owner: "ann".into(),
+        private_key: "key".into(),
+        chain: "PEM".into(),
+        attributes: vec!["/astro".into()],
+        expires,
+    };
+    database.keep_delegation(delegation(now + 5), now).await.unwrap();
+    database.keep_delegation(delegation(now + 9), now).await.unwrap();
+    assert_eq!(database.delegation(&first.id, "ann", now + 8).await.unwrap(), Some(delegation(now + 9)));
+    assert_eq!(database.delegation(&first.id, "ann", now + 9).await.unwrap(), None);
+    assert_eq!(database.delegation(&first.id, "bob", now).await.unwrap(), None);
+    assert!(!database.remove_delegation(first.id.clone(), "bob".into()).await.unwrap());
+    assert!(database.remove_delegation(first.id.clone(), "ann".into()).await.unwrap());
+    assert_eq!(database.delegation(&first.id, "ann", now).await.unwrap(), None);
+    assert!(!format!("{:?}{second:?}", delegation(1)).contains("key"), "no log has a key");
+}
+
 on_both!(
+    a_delegated_proxy_is_its_owners_until_it_ends,
     a_job_goes_from_queued_to_done,
     an_order_that_is_sent_twice_is_one_job,
     submissions_that_come_together_are_all_stored,

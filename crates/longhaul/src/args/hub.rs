@@ -96,6 +96,9 @@ pub struct HubServe {
     /// Ask clients for certificates, and believe those that the authorities in this PEM file vouch for
     #[arg(long, value_name = "FILE")]
     pub client_ca: Option<PathBuf>,
+    /// Believe VOMS attributes of the servers in this directory: VO/HOST.lsc, as in /etc/grid-security/vomsdir
+    #[arg(long, value_name = "DIR")]
+    pub vomsdir: Option<PathBuf>,
     /// Whose tokens count, and which addresses are served; default: access.toml in the state directory
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,
@@ -268,6 +271,9 @@ pub struct CommunityFacts {
     /// The most it may have everywhere together
     #[arg(long, value_name = "RATE", value_parser = limit)]
     pub cap: Option<BitRate>,
+    /// Members of this virtual organisation (VOMS) belong to it; may be given again
+    #[arg(long, value_name = "VO")]
+    pub vo: Vec<String>,
     /// An activity of it and its weight: production=4; may be given again
     #[arg(long, value_name = "NAME=WEIGHT")]
     pub activity: Vec<String>,

@@ -98,7 +98,7 @@ pub struct Member<'a> {
 }
 
 impl Member<'_> {
-    fn run(&self, words: &[&str]) -> Outcome {
+    pub fn run(&self, words: &[&str]) -> Outcome {
         let mut command = self.client.command(words.iter().map(Into::into).collect());
         command.env("LONGHAUL_HUB", &self.hub.url);
         self.client.start(command).finish()

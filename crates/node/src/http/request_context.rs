@@ -300,7 +300,7 @@ fn told(credential: &Credential) -> Told<'_> {
         Credential::Macaroon { uuid, name } => {
             Told { kind: "macaroon", id: Some(uuid), subject: Some(name), ..Told::default() }
         }
-        Credential::Certificate { dn } => Told { kind: "certificate", dn: Some(dn), ..Told::default() },
+        Credential::Certificate { dn, .. } => Told { kind: "certificate", dn: Some(dn), ..Told::default() },
         Credential::Token { claims } => Told {
             kind: "token",
             id: claims.id.as_deref(),

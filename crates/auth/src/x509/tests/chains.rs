@@ -174,6 +174,22 @@ fn older_kinds_are_refused_by_name() {
 }
 
 #[test]
+fn a_name_is_what_the_policy_reads() {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 25]), "org");
+    params.distinguished_name.push(DnType::OrganizationName, "A, B+C");
+    params.distinguished_name.push(DnType::CommonName, "Robot/CN=x");
+    let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+    let name = crate::x509::subject(certificate.der()).unwrap().rfc4514();
+    assert_eq!(name, "CN=Robot/CN\\=x,O=A\\, B\\+C,DC=org");
+    assert_eq!(crate::policy::DistinguishedName::parse(&name).unwrap().rfc4514(), name);
+    let mut nameless = CertificateParams::default();
+    nameless.distinguished_name = rcgen::DistinguishedName::new();
+    assert_eq!(crate::x509::subject(nameless.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der()), None);
+}
+
+#[test]
 fn a_person_may_be_called_proxy() {
     let authority = Made::authority();
     let person = authority.sign(params(&[organisation(), (DnType::CommonName, "proxy")]));

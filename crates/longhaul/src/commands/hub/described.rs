@@ -128,6 +128,9 @@ pub fn community(action: NamedAction<CommunityFacts>, api: &Api, printer: &Print
     let mut community = before.unwrap_or_default();
     community.share = facts.share.or(community.share);
     community.cap_bit_s = facts.cap.map(|rate| rate.0).or(community.cap_bit_s);
+    if !facts.vo.is_empty() {
+        community.vos = facts.vo;
+    }
     for text in facts.activity {
         let wrong = || Failure::usage(format!("--activity {text}: write NAME=WEIGHT"));
         let (activity, weight) = text.split_once('=').ok_or_else(wrong)?;

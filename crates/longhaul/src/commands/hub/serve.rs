@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use auth::Policy;
+use auth::x509::{Authorities, VomsServers};
 use authn::Issuers;
 use hub::run::{HubConfig, HubError, stopper};
 use hub::tls::Certificate;
@@ -24,7 +25,8 @@ use crate::toml_file;
 const HUB_PORT: u16 = 8446;
 
 /// Keys of the file of `--config` that are options; what else is in it is the collaboration.
-const KEYS: [&str; 8] = ["listen", "db", "plain", "anonymous", "certificate", "certificate-key", "client-ca", "access"];
+const KEYS: [&str; 9] =
+    ["listen", "db", "plain", "anonymous", "certificate", "certificate-key", "client-ca", "vomsdir", "access"];
 
 /// The options in the file of `--config`.
 #[derive(Debug, Default, Deserialize)]
@@ -37,6 +39,7 @@ struct FileOptions {
     certificate: Option<PathBuf>,
     certificate_key: Option<PathBuf>,
     client_ca: Option<PathBuf>,
+    vomsdir: Option<PathBuf>,
     access: Option<PathBuf>,
 }
 
@@ -74,6 +77,7 @@ fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
         certificate: asked.certificate.clone().or(file.certificate),
         certificate_key: asked.certificate_key.clone().or(file.certificate_key),
         client_ca: asked.client_ca.clone().or(file.client_ca),
+        vomsdir: asked.vomsdir.clone().or(file.vomsdir),
         access: asked.access.clone().or(file.access),
     }
 }
@@ -101,11 +105,7 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
         identity: own,
         certificate: serve::certificate(options.certificate.as_ref(), options.certificate_key.as_ref())?
             .map(|site| Certificate { chain: site.chain, key: site.key }),
-        client_authorities: options
-            .client_ca
-            .as_deref()
-            .map(|file| read_authorities(file, "--client-ca"))
-            .transpose()?,
+        client_authorities: authorities(options.client_ca.as_deref(), options.vomsdir.as_deref())?,
         authorities: settings.authorities(),
         plain: options.plain,
         anonymous,
@@ -133,6 +133,36 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
     };
     hub::run::run(config, stopped, ready).map_err(failed)?;
     Ok(Exit::Done)
+}
+
+/// Whose client certificates count, and whose VOMS attributes.
+fn authorities(client_ca: Option<&Path>, vomsdir: Option<&Path>) -> Result<Option<Authorities>, Failure> {
+    let voms = vomsdir.map(voms_servers).transpose()?.unwrap_or_default();
+    match client_ca {
+        Some(file) => Ok(Some(Authorities { roots: read_authorities(file, "--client-ca")?, voms })),
+        None if vomsdir.is_some() => Err(Failure::usage(
+            "--vomsdir needs --client-ca: attributes are of certificates, and somebody must vouch for those",
+        )),
+        None => Ok(None),
+    }
+}
+
+/// The servers in a directory of directories: `VO/HOST.lsc`.
+fn voms_servers(dir: &Path) -> Result<VomsServers, Failure> {
+    let fail = |at: &Path, why: String| Failure::usage(format!("cannot use {} as --vomsdir: {why}", at.display()));
+    let entries = |at: &Path| {
+        let all = std::fs::read_dir(at).map_err(|error| fail(at, error.to_string()))?;
+        Ok::<_, Failure>(all.flatten().map(|entry| entry.path()))
+    };
+    let mut servers = VomsServers::default();
+    for organisation in entries(dir)?.filter(|path| path.is_dir()) {
+        let Some(vo) = organisation.file_name().and_then(|name| name.to_str()) else { continue };
+        for file in entries(&organisation)?.filter(|path| path.extension().is_some_and(|ending| ending == "lsc")) {
+            let text = std::fs::read_to_string(&file).map_err(|error| fail(&file, error.to_string()))?;
+            servers.add(vo, &text).map_err(|error| fail(&file, error.to_string()))?;
+        }
+    }
+    if servers.is_empty() { Err(fail(dir, "there is no VO/HOST.lsc in it".to_owned())) } else { Ok(servers) }
 }
 
 fn reload(file: &Path, hub: &hub::run::Running) {

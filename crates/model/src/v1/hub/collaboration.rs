@@ -184,6 +184,9 @@ pub struct Community {
     /// The most it may have everywhere together, bit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap_bit_s: Option<u64>,
+    /// Virtual organisations (VOMS) whose members it consists of; a user with a certificate belongs to it by one of these alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vos: Vec<String>,
     /// Its activities by name. Others than these have a share of 1.
     #[serde(rename = "activity")]
     pub activities: BTreeMap<String, Activity>,

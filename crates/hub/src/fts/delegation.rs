@@ -1,0 +1,233 @@
+//! Delegation, as GridSite has it and FTS's clients do it: the hub makes a key and a request, whoever asked signs a proxy for it with the
+//! own certificate or proxy, and the hub keeps that to reach storages in their owner's name. The key never leaves the hub.
+
+use auth::x509::{PublicKey, public_key};
+use axum::body::Body;
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderValue, StatusCode, header};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_RSA_SHA256, PublicKeyData, RsaKeySize};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::{Value, json};
+use web::Refused;
+
+use super::forms::{delegation_id, user_dn};
+use super::{Answered, FtsRequest, json_answer};
+use crate::database::delegations::{Delegation, DelegationRequest};
+use crate::limits;
+use crate::state::unavailable;
+use crate::time;
+
+/// How long a request is good for. Clients that ask at the same time sign for the same key.
+const REQUEST_MS: i64 = 60 * 60 * 1000;
+/// What must be left of a proxy when a job is submitted with it.
+const LEFT_MS: i64 = 60 * 60 * 1000;
+
+/// `GET /whoami/certificate`.
+pub(super) fn certificate(request: &FtsRequest) -> Answered {
+    let shown = request.shown.as_ref().ok_or_else(|| Refused::new(404, "the connection has no certificate"))?;
+    text(shown.0.iter().map(|one| pem(one)).collect(), &[])
+}
+
+/// A certificate in PEM.
+fn pem(der: &[u8]) -> String {
+    let encoded = STANDARD.encode(der);
+    let lines: Vec<&str> = encoded.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+fn text(body: String, headers: &[(&'static str, &str)]) -> Answered {
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    for (name, value) in headers {
+        let value = HeaderValue::from_str(value).map_err(|error| Refused::new(500, error.to_string()))?;
+        response.headers_mut().insert(*name, value);
+    }
+    Ok(response)
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// Delegations are for whoever is known by a certificate, under the own id.
+fn check(request: &FtsRequest, id: &str) -> Result<(), Refused> {
+    if request.member.certificate.is_none() {
+        return Err(Refused::new(403, "delegation is for whoever comes with a certificate: a token needs none"));
+    }
+    match id == delegation_id(&request.member) {
+        true => Ok(()),
+        false => Err(Refused::new(403, "that is not the delegation id of this certificate: /whoami says which is")),
+    }
+}
+
+/// The delegation of whoever asks.
+async fn own(request: &FtsRequest) -> Result<Option<Delegation>, Refused> {
+    let id = delegation_id(&request.member);
+    let found = request.hub.database.delegation(&id, &request.member.owner, time::now()).await;
+    found.map_err(|error| unavailable(error).into())
+}
+
+/// `GET /delegation/ID`: when it ends, or `null`.
+pub(super) async fn show(request: FtsRequest, id: &str) -> Answered {
+    check(&request, id)?;
+    let shown = own(&request).await?.map_or(Value::Null, |delegation| {
+        let ends = time::show(delegation.expires);
+        // UTC without a zone, to the second.
+        let ends = ends.split(['.', 'Z']).next().unwrap_or_default();
+        json!({"termination_time": ends, "voms_attrs": delegation.attributes})
+    });
+    json_answer(200, &shown)
+}
+
+/// `DELETE /delegation/ID`.
+pub(super) async fn remove(request: FtsRequest, id: &str) -> Answered {
+    check(&request, id)?;
+    let gone = request.hub.database.remove_delegation(id.to_owned(), request.member.owner.clone());
+    match gone.await.map_err(unavailable)? {
+        true => Ok(empty(StatusCode::NO_CONTENT)),
+        false => Err(Refused::new(404, format!("there is no delegation {id}"))),
+    }
+}
+
+/// `GET /delegation/ID/request`: a request to be signed.
+pub(super) async fn request(request: FtsRequest, id: &str) -> Answered {
+    check(&request, id)?;
+    let database = &request.hub.database;
+    let (owner, since) = (&request.member.owner, time::now() - REQUEST_MS);
+    let kept = match database.delegation_request(id, owner, since).await.map_err(unavailable)? {
+        Some(kept) => kept,
+        None => {
+            let kind = kind_of_key(&request);
+            let (name, failed) = (id.to_owned(), |why: String| Refused::new(500, format!("cannot make a key: {why}")));
+            // A key of RSA takes processor time.
+            let made = tokio::task::spawn_blocking(move || make(&name, kind)).await;
+            let (private_key, request) = made.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+            let made = DelegationRequest {
+                id: id.to_owned(),
+                owner: owner.clone(),
+                private_key,
+                request,
+                created: time::now(),
+            };
+            database.keep_delegation_request(made, since).await.map_err(unavailable)?
+        }
+    };
+    text(kept.request, &[("x-delegation-id", id)])
+}
+
+/// The kind of key of the person, whatever the proxies below have.
+fn kind_of_key(request: &FtsRequest) -> PublicKey {
+    let proxies = request.member.certificate.as_ref().map_or(0, |identity| identity.proxies);
+    let person = request.shown.as_ref().and_then(|shown| shown.0.get(proxies));
+    person.and_then(|der| public_key(der)).map_or(PublicKey::Other, |(_, kind)| kind)
+}
+
+/// A key and a request for it: the private key in base64, the request in PEM.
+fn make(id: &str, kind: PublicKey) -> Result<(String, String), String> {
+    let key = match kind {
+        PublicKey::Rsa(bits) => {
+            let size = match bits {
+                ..=2048 => RsaKeySize::_2048,
+                ..=3072 => RsaKeySize::_3072,
+                _ => RsaKeySize::_4096,
+            };
+            KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, size)
+        }
+        PublicKey::Other => KeyPair::generate(),
+    };
+    let key = key.map_err(|error| error.to_string())?;
+    let mut params = CertificateParams::default();
+    // Whoever signs gives the proxy its name; a request must have some.
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, id);
+    let request =
+        params.serialize_request(&key).and_then(|request| request.pem()).map_err(|error| error.to_string())?;
+    Ok((STANDARD.encode(key.serialized_der()), request))
+}
+
+/// `PUT /delegation/ID/credential`: the proxy that was signed, and what is above it, in PEM.
+pub(super) async fn take(request: FtsRequest, id: &str) -> Answered {
+    check(&request, id)?;
+    if request.body.len() > limits::DELEGATION_BYTES_MAX {
+        return Err(Refused::new(413, format!("a proxy has at most {} bytes", limits::DELEGATION_BYTES_MAX)));
+    }
+    let database = &request.hub.database;
+    let now = time::now();
+    let kept = database.delegation_request(id, &request.member.owner, now - REQUEST_MS).await.map_err(unavailable)?;
+    let kept =
+        kept.ok_or_else(|| Refused::new(400, "nothing was asked for within the last hour: GET the request first"))?;
+    let delegation = judge(&request, kept, now)?;
+    database.keep_delegation(delegation, now).await.map_err(unavailable)?;
+    Ok(empty(StatusCode::CREATED))
+}
+
+/// Verifies what was signed: for the hub's key, by whoever asks.
+fn judge(request: &FtsRequest, kept: DelegationRequest, now: i64) -> Result<Delegation, Refused> {
+    let bad = |why: &str| Refused::new(400, why);
+    let read: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&request.body).collect();
+    let chain = read.map_err(|error| Refused::new(400, format!("the proxy is no PEM: {error}")))?;
+    let own = chain.first().ok_or_else(|| bad("there is no certificate in what was sent"))?;
+    let der = STANDARD.decode(&kept.private_key).map_err(|_| Refused::new(500, "the key that was made is damaged"))?;
+    let key = KeyPair::try_from(der.as_slice()).map_err(|error| Refused::new(500, error.to_string()))?;
+    if public_key(own).is_none_or(|(shown, _)| shown != key.subject_public_key_info()) {
+        return Err(bad(
+            "the proxy is not for the key of the request: sign the request that /delegation/ID/request gives",
+        ));
+    }
+    let authorities = request.hub.credentials.authorities().ok_or_else(|| bad("this hub takes no certificates"))?;
+    let identity =
+        auth::x509::verify(&chain, authorities, now / 1000).map_err(|error| Refused::new(400, error.to_string()))?;
+    if identity.proxies == 0 {
+        return Err(bad("that is a certificate, and no proxy"));
+    }
+    if identity.name != request.member.owner {
+        return Err(Refused::new(
+            403,
+            format!("the proxy is {}'s, and not {}'s", identity.grid_name, user_dn(&request.member)),
+        ));
+    }
+    Ok(Delegation {
+        id: kept.id,
+        owner: kept.owner,
+        private_key: kept.private_key,
+        chain: chain.iter().map(|one| pem(one)).collect(),
+        attributes: identity.fqans().map(str::to_owned).collect(),
+        expires: identity.expires * 1000,
+    })
+}
+
+/// `POST /delegation/ID/voms`: the hub asks no VOMS server in anybody's name.
+pub(super) fn no_voms(request: &FtsRequest, id: &str) -> Answered {
+    check(request, id)?;
+    Err(Refused::new(
+        501,
+        "the hub adds no VOMS attributes: delegate a proxy that has them (voms-proxy-init --voms VO)",
+    ))
+}
+
+/// The delegation that a job is submitted with: none but for certificates, and then one that lasts for an hour at least (419).
+pub(super) async fn for_job(request: &FtsRequest) -> Result<Option<String>, Refused> {
+    if request.member.certificate.is_none() {
+        return Ok(None);
+    }
+    let (dn, id) = (user_dn(&request.member), delegation_id(&request.member));
+    let delegate = "delegate a proxy again";
+    match own(request).await? {
+        None => {
+            Err(Refused::new(419, format!("no valid proxy of {dn} was delegated to this hub under {id}: {delegate}")))
+        }
+        Some(delegation) if delegation.expires < time::now() + LEFT_MS => {
+            let ends = time::show(delegation.expires);
+            Err(Refused::new(
+                419,
+                format!("the proxy that {dn} delegated ends at {ends}, in less than an hour: {delegate}"),
+            ))
+        }
+        Some(delegation) => Ok(Some(delegation.id)),
+    }
+}

@@ -1,0 +1,197 @@
+//! Certificates, proxies and VOMS attributes at a hub; delegation; and delegated proxies towards storage.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::grid::{ANN, Answer, Asker, BOB, Grid, is_here};
+use crate::hub::Hub;
+use crate::node::{Node, Setup};
+use crate::tree::pattern;
+use crate::wait::{LONG, until_some};
+
+fn hub(grid: &Grid) -> Hub {
+    Hub::start(&["--client-ca", grid.argument("ca.pem"), "--vomsdir", grid.argument("vomsdir"), "--cacert", {
+        fs::write(grid.path("servers.pem"), crate::https::authority()).unwrap();
+        grid.argument("servers.pem")
+    }])
+}
+
+fn asker<'a>(grid: &'a Grid, hub: &Hub, certificate: &str) -> Asker<'a> {
+    let certificate = (!certificate.is_empty()).then(|| grid.path(certificate));
+    Asker { url: hub.url.clone(), certificate, grid }
+}
+
+#[test]
+fn a_hub_knows_people_by_certificates_and_proxies() {
+    if !is_here("a_hub_knows_people_by_certificates_and_proxies", "openssl") {
+        return;
+    }
+    let grid = Grid::new();
+    grid.proxy("proxy", "ann", ANN, 1);
+    grid.proxy("over", "ann", ANN, 0);
+    let hub = hub(&grid);
+    let by = |certificate: &str| asker(&grid, &hub, certificate);
+
+    let who = by("ann.all").get("/whoami").json();
+    assert_eq!((&who["user_dn"], &who["dn"], &who["method"]), (&json!(ANN), &json!([ANN]), &json!("certificate")));
+    let proxied = by("proxy.all").get("/whoami").json();
+    assert_eq!((&proxied["user_dn"], &proxied["delegation_id"]), (&json!(ANN), &who["delegation_id"]));
+    assert_eq!((&proxied["voms_cred"], &proxied["limited_proxy"]), (&json!([]), &json!(false)));
+    let shown = by("proxy.all").get("/whoami/certificate").1;
+    assert_eq!(shown, fs::read_to_string(grid.path("proxy.chain")).unwrap());
+
+    // What does not count is said in a sentence, and is no way to be anonymous.
+    std::thread::sleep(Duration::from_secs(1));
+    let Answer(status, text) = by("over.all").get("/whoami");
+    assert!(
+        status == 401 && text.starts_with(&format!("the proxy certificate {ANN}/CN=1 expired at")),
+        "{status} {text}"
+    );
+    let other = Grid::new();
+    let Answer(status, text) =
+        Asker { url: hub.url.clone(), certificate: Some(other.path("ann.all")), grid: &other }.get("/whoami");
+    assert!(status == 401 && text.starts_with("no authority that is trusted here vouches"), "{status} {text}");
+    assert_eq!(by("").get("/whoami").0, 403, "and whoever shows none is nobody, as ever");
+}
+
+#[test]
+fn attributes_of_voms_servers_make_members_of_a_community() {
+    if !is_here("attributes_of_voms_servers_make_members_of_a_community", "voms-proxy-fake") {
+        return;
+    }
+    let grid = Grid::new();
+    grid.voms_proxy("voms", &["/astro.example/Role=production", "/astro.example"]);
+    grid.voms_proxy("foreign", &["/other"]);
+    let hub = hub(&grid);
+    let who = |certificate: &str| asker(&grid, &hub, certificate).get("/whoami").json();
+    let before = who("voms.all");
+    assert_eq!(before["voms_cred"], json!(["/astro.example/Role=production", "/astro.example"]));
+    assert_eq!(before["vos"], json!(["default", "astro.example"]), "no community claims it");
+
+    hub.member("admin", "root", "").run(&["hub", "community", "add", "astro", "--vo", "astro.example"]).expect(0);
+    let after = who("voms.all");
+    assert_eq!(
+        (&after["vos"], &after["delegation_id"]),
+        (&json!(["astro", "astro.example"]), &before["delegation_id"])
+    );
+    let foreign = who("foreign.all");
+    assert_eq!((&foreign["vos"], &foreign["voms_cred"]), (&json!(["default"]), &json!([])));
+    assert!(foreign["voms_refused"][0].as_str().unwrap().contains("attests /other, which is not its own"));
+}
+
+/// A submission of one file, in a file.
+fn submission(grid: &Grid, source: &str, target: &str) -> PathBuf {
+    let document = json!({"files": [{"sources": [source], "destinations": [target]}], "params": {}});
+    fs::write(grid.path("job.json"), document.to_string()).unwrap();
+    grid.path("job.json")
+}
+
+/// Delegates a proxy of Ann's, by her own proxy; what came of it.
+fn delegate(grid: &Grid, ann: &Asker<'_>, days: u32) -> Answer {
+    let id = ann.get("/whoami").json()["delegation_id"].as_str().unwrap().to_owned();
+    let request = ann.get(&format!("/delegation/{id}/request"));
+    assert_eq!(request.0, 200, "{}", request.1);
+    grid.delegate("delegated", &request.1, "proxy", &["ann"], &format!("{ANN}/CN=1/CN=2"), days);
+    ann.ask("PUT", &format!("/delegation/{id}/credential"), Some(&grid.path("delegated.chain")))
+}
+
+#[test]
+fn a_job_by_certificate_takes_a_delegated_proxy() {
+    if !is_here("a_job_by_certificate_takes_a_delegated_proxy", "openssl") {
+        return;
+    }
+    let grid = Grid::new();
+    grid.proxy("proxy", "ann", ANN, 1);
+    let hub = hub(&grid);
+    let (ann, bob) = (asker(&grid, &hub, "proxy.all"), asker(&grid, &hub, "bob.all"));
+    let id = ann.get("/whoami").json()["delegation_id"].as_str().unwrap().to_owned();
+    let path = |below: &str| format!("/delegation/{id}{below}");
+    let job = submission(&grid, "davs://a.example/1", "davs://b.example/1");
+
+    assert_eq!((ann.get(&path("")).json(), bob.get(&path("")).0), (Value::Null, 403));
+    let refused = ann.ask("POST", "/jobs", Some(&job));
+    assert!(refused.0 == 419 && refused.1.contains("no valid proxy of"), "{} {}", refused.0, refused.1);
+    let unasked = ann.ask("PUT", &path("/credential"), Some(&grid.path("proxy.chain")));
+    assert!(unasked.0 == 400 && unasked.1.contains("GET the request first"), "{}", unasked.1);
+
+    let request = ann.get(&path("/request"));
+    assert!(request.1.starts_with("-----BEGIN CERTIFICATE REQUEST-----"), "{}", request.1);
+    assert_eq!(request.1, ann.get(&path("/request")).1, "who asks twice signs for one key");
+    let wrong = ann.ask("PUT", &path("/credential"), Some(&grid.path("proxy.chain")));
+    assert!(wrong.0 == 400 && wrong.1.contains("not for the key of the request"), "{}", wrong.1);
+    grid.delegate("other", &request.1, "bob", &[], &format!("{BOB}/CN=2"), 1);
+    let others = ann.ask("PUT", &path("/credential"), Some(&grid.path("other.chain")));
+    assert!(others.0 == 403 && others.1.contains(&format!("the proxy is {BOB}'s")), "{}", others.1);
+    let rubbish = ann.ask("PUT", &path("/credential"), Some(&job));
+    assert_eq!(rubbish.0, 400, "{}", rubbish.1);
+    let over = delegate(&grid, &ann, 0);
+    assert!(over.0 == 201 || over.0 == 400 && over.1.contains("expired at"), "{}", over.1);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(ann.get(&path("")).json(), Value::Null, "it is over");
+    assert_eq!(ann.ask("POST", "/jobs", Some(&job)).0, 419);
+
+    assert_eq!(delegate(&grid, &ann, 1).0, 201);
+    let kept = ann.get(&path("")).json();
+    let ends = kept["termination_time"].as_str().unwrap();
+    assert!(ends.len() == 19 && ends.as_bytes()[10] == b'T', "{ends}");
+    assert_eq!(kept["voms_attrs"], json!([]));
+    let accepted = ann.ask("POST", "/jobs", Some(&job));
+    assert_eq!(accepted.0, 200, "{}", accepted.1);
+    let job_id = accepted.json()["job_id"].as_str().unwrap().to_owned();
+    assert_eq!(ann.get(&format!("/jobs/{job_id}")).json()["user_dn"], ANN);
+    assert_eq!(bob.get(&format!("/jobs/{job_id}")).0, 404);
+
+    assert_eq!(ann.ask("POST", &path("/voms"), None).0, 501);
+    assert_eq!((ann.ask("DELETE", &path(""), None).0, ann.ask("DELETE", &path(""), None).0), (204, 404));
+    assert_eq!(ann.get(&path("")).json(), Value::Null);
+}
+
+/// A WebDAV server that lets everybody read, and Ann alone write.
+fn storage(grid: &Grid) -> Node {
+    let setup = Setup::new().data_export("rw");
+    let policy = format!(
+        "[third_party]\nlocal = true\nguests = true\n\
+         [[allow]]\nanyone = true\nexport = \"data\"\nrights = [\"read\"]\n\
+         [[allow]]\ndn = \"{ANN}\"\nexport = \"data\"\nrights = [\"read\", \"write\"]\n"
+    );
+    fs::create_dir(setup.state()).unwrap();
+    fs::write(setup.state().join("access.toml"), policy).unwrap();
+    let certificate = setup.state().join("site.pem");
+    fs::write(&certificate, crate::https::certificate(&["127.0.0.1"], &[])).unwrap();
+    let setup = setup.arg("--certificate").arg(certificate).arg("--client-ca").arg(grid.path("ca.pem"));
+    setup.arg("--cacert").arg(grid.path("servers.pem")).start()
+}
+
+#[test]
+fn servers_copy_for_the_owner_of_a_delegated_proxy() {
+    if !is_here("servers_copy_for_the_owner_of_a_delegated_proxy", "openssl") {
+        return;
+    }
+    let grid = Grid::new();
+    grid.proxy("proxy", "ann", ANN, 1);
+    let hub = hub(&grid);
+    let (a, b) = (storage(&grid), storage(&grid));
+    let admin = hub.member("admin", "root", "");
+    let url = |node: &Node, path: &str| format!("davs://127.0.0.1:{}/{path}", node.port);
+    for (name, node) in [("da", &a), ("db", &b)] {
+        admin.run(&["hub", "endpoint", "add", name, "--kind", "webdav", "--url", &url(node, "")]).expect(0);
+    }
+    fs::write(a.data("f"), pattern(1 << 20)).unwrap();
+    // Without a proxy nobody may write there.
+    let anonymous = admin.run(&["submit", &url(&a, "data/f"), &url(&b, "data/g"), "--wait"]);
+    assert_ne!(anonymous.code, 0, "{}", anonymous.err);
+
+    let ann = asker(&grid, &hub, "proxy.all");
+    assert_eq!(delegate(&grid, &ann, 1).0, 201);
+    let accepted = ann.ask("POST", "/jobs", Some(&submission(&grid, &url(&a, "data/f"), &url(&b, "data/g"))));
+    let id = accepted.json()["job_id"].as_str().unwrap().to_owned();
+    let job = until_some("the job has ended", LONG, || {
+        let job = ann.get(&format!("/jobs/{id}?files=file_state,reason")).json();
+        Some(job).filter(|job| !job["job_finished"].is_null())
+    });
+    assert_eq!((&job["job_state"], &job["files"][0]["reason"]), (&json!("FINISHED"), &Value::Null), "{job}");
+    assert_eq!(fs::read(b.data("g")).unwrap(), pattern(1 << 20));
+}
