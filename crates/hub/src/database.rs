@@ -8,6 +8,7 @@ pub mod collaboration;
 pub mod delegations;
 pub mod events;
 pub mod jobs;
+pub mod members;
 mod numbers;
 pub mod outcomes;
 pub mod queues;
@@ -93,7 +94,7 @@ impl Database {
             Kind::Sqlite => sqlx::migrate!("migrations/sqlite").run(&pool).await?,
             Kind::Postgres => sqlx::migrate!("migrations/postgres").run(&pool).await?,
         }
-        let (writer, end) = Writer::start(pool.clone());
+        let (writer, end) = Writer::start(pool.clone(), kind);
         Ok((Database { pool, writer, kind }, end))
     }
 
@@ -127,15 +128,14 @@ fn pool_options(kind: Kind) -> AnyPoolOptions {
         .max_connections(limits::CONNECTIONS_MAX)
         .acquire_timeout(Duration::from_secs(30))
         .test_before_acquire(kind == Kind::Postgres);
-    if kind == Kind::Postgres {
-        return options;
-    }
-    options.after_connect(|connection, _| {
+    // What was answered with "accepted" is on disk: FULL, and not NORMAL, which a power cut may take back.
+    const SQLITE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 30000; \
+                          PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864";
+    // Notices are of tables that are there already.
+    const POSTGRES: &str = "SET client_min_messages = warning";
+    options.after_connect(move |connection, _| {
         Box::pin(async move {
-            // What was answered with "accepted" is on disk: FULL, and not NORMAL, which a power cut may take back.
-            let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 30000; \
-                            PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864";
-            connection.execute(settings).await?;
+            connection.execute(if kind == Kind::Sqlite { SQLITE } else { POSTGRES }).await?;
             Ok(())
         })
     })

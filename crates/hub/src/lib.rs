@@ -13,6 +13,7 @@ pub mod delegated;
 pub mod fts;
 pub mod keys;
 pub mod limits;
+pub mod members;
 pub mod planner;
 pub mod progress;
 pub mod roles;

@@ -35,3 +35,9 @@ pub const STREAMS_MAX: u32 = 64;
 pub const SHUTDOWN_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 /// Streams of events at once.
 pub const EVENT_STREAMS_MAX: usize = 256;
+/// How often a hub says that it lives.
+pub const HUB_BEATS: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long a hub may be silent before others take over what is its.
+pub const HUB_SILENT_MAX: std::time::Duration = std::time::Duration::from_secs(8);
+
+const _: () = assert!(HUB_SILENT_MAX.as_secs() >= 3 * HUB_BEATS.as_secs());

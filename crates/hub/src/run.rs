@@ -27,6 +27,8 @@ use crate::{api, carriers, fts, limits, scheduler};
 
 /// What a hub is started with.
 pub struct HubConfig {
+    /// What this host is called: by it and the port other hubs on the same database know this one.
+    pub host_name: String,
     /// Where it listens.
     pub listen: SocketAddr,
     /// `sqlite:FILE` or `postgres://…`.
@@ -145,10 +147,15 @@ async fn run_async(
     let clients = config.client_authorities;
     let tls = settings(&config.identity, config.certificate.as_ref(), clients.as_ref().map(|known| &*known.roots))?;
     let (database, writer_end) = Database::open(&config.database).await?;
+    let listen = |source| HubError::Listen { address: config.listen, source };
+    let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+    let address = listener.local_addr()?;
+    // Hubs that stand for one another may have the same identity: what tells them apart is where they are.
+    let name = format!("{}:{}", config.host_name, address.port());
     let credentials = HubCredentials::new(database.clone(), Arc::new(config.policy), config.anonymous);
     let credentials = Arc::new(credentials.with_authorities(clients.clone()));
     let authenticator = Arc::new(Authenticator::new(Arc::clone(&credentials) as Arc<_>, config.issuers));
-    let hub = Arc::new(HubState::new(database, authenticator, credentials).await?);
+    let hub = Arc::new(HubState::new(name, database, authenticator, credentials).await?);
     if let Some(collaboration) = config.collaboration {
         let replace = |all: &mut Collaboration| {
             *all = collaboration;
@@ -156,9 +163,6 @@ async fn run_async(
         };
         hub.describe(replace).await?;
     }
-    let listen = |source| HubError::Listen { address: config.listen, source };
-    let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
-    let address = listener.local_addr()?;
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
     let scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
     let transport = Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain };

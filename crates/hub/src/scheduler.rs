@@ -1,26 +1,31 @@
 //! The scheduler: looks once a second, or when something is new; what is decided is [`planner::plan`]'s, what is done is the carriers'.
 
-use std::collections::HashMap;
+mod carrier;
+mod outcomes;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::v1::hub::EndpointKind;
 use sched::demand::DemandEstimate;
 use sched::high_water_mark::HighWaterMark;
-use sched::retry::{Backoff, Breaker, Remedy, remedy};
+use sched::retry::Breaker;
 use tokio::sync::{mpsc, watch};
 
 use crate::carriers::{Carriers, THIRD_PARTY, go_together};
-use crate::database::claims::{Claim, ClaimedFile, Wanted};
+use crate::database::claims::{Claim, ClaimedFile, EndpointLimits, Wanted};
+use crate::database::members::Underway;
 use crate::database::outcomes::{Ended, Outcome};
 use crate::database::queues::Queue;
-use crate::database::{DatabaseError, Result};
-use crate::limits::TRANSFER_FILES_MAX;
+use crate::database::{DatabaseError, Kind, Result};
+use crate::limits::{HUB_BEATS, TRANSFER_FILES_MAX};
+use crate::members::Members;
 use crate::planner::{self, Begin, Look, Plan, Running};
 use crate::progress::{Finished, Steer, Told};
 use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
+use outcomes::{again, outcome};
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -30,14 +35,6 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How long a transfer takes to get going: what it uses until then says nothing.
 const STARTUP: Duration = Duration::from_secs(5);
-/// How long the files of one transfer take, about.
-const BATCH: Duration = Duration::from_secs(30);
-/// Bytes of one transfer where no rate bounds it.
-const BATCH_BYTES_MAX: i64 = 64 << 30;
-/// Attempts of a file after the first, unless its job says otherwise.
-const RETRIES: i64 = 3;
-/// The pause before a second attempt, and the longest.
-const BACKOFF: Backoff = Backoff { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
 
 /// A transfer that is carried.
 struct Carried {
@@ -67,6 +64,9 @@ struct Scheduler {
     demands: HashMap<i64, QueueDemand>,
     /// When files that had waited too long were ended last.
     expired: Option<Instant>,
+    members: Members,
+    /// When this hub said last that it lives.
+    beaten: Option<Instant>,
     told: mpsc::Sender<Told>,
 }
 
@@ -74,6 +74,7 @@ struct Scheduler {
 pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
     let (told, mut heard) = mpsc::channel(1024);
     let mut scheduler = Scheduler {
+        members: Members::alone(hub.name.clone()),
         hub: Arc::clone(&hub),
         carriers,
         started: Instant::now(),
@@ -82,20 +83,13 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
         breakers: HashMap::new(),
         demands: HashMap::new(),
         expired: None,
+        beaten: None,
         told,
     };
-    // Until it is known what runs nothing may begin: endpoints would have more than they may.
-    while let Err(error) = scheduler.go_on().await {
-        tracing::error!(%error, "cannot read which transfers are under way; trying again");
-        tokio::select! {
-            _ = stop.changed() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
-    }
     let mut next = tokio::time::Instant::now();
     loop {
         tokio::select! {
-            _ = stop.changed() => return,
+            _ = stop.changed() => break,
             Some(told) = heard.recv() => scheduler.hear(told).await,
             () = hub.wake.notified() => next = next.min(tokio::time::Instant::now() + LOOK_AFTER),
             () = tokio::time::sleep_until(next) => {
@@ -106,6 +100,9 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
             }
         }
     }
+    if let Err(error) = hub.database.leave(&hub.name).await {
+        tracing::info!(%error, "the other hubs could not be told that this one stops; they will notice");
+    }
 }
 
 impl Scheduler {
@@ -113,35 +110,72 @@ impl Scheduler {
         self.started.elapsed()
     }
 
-    /// Takes up the transfers that an earlier hub had begun: each is ordered again, which a node takes as once.
-    async fn go_on(&mut self) -> Result<()> {
-        let queues: HashMap<i64, Queue> = self.hub.database.queues().await?.into_iter().map(|it| (it.id, it)).collect();
-        for claim in self.hub.database.unended().await? {
-            match queues.get(&claim.queue) {
-                // One that is taken up a second time is carried already. The limit comes with the first look, at once; one that no node knows of
-                // yet has next to nothing until then.
-                _ if self.carried.contains_key(&claim.number) => {}
-                Some(queue) if !claim.files.is_empty() => self.carry(claim, queue, 0.0),
-                _ => {
-                    self.end(Ended { transfer: claim.number, now: time::now(), files: Vec::new(), is_over: true }).await
-                }
-            }
+    /// Says that this hub lives, and learns from the database what other hubs have changed.
+    async fn meet(&mut self) -> Result<()> {
+        if self.beaten.is_some_and(|at| at.elapsed() < HUB_BEATS) {
+            return Ok(());
         }
+        // A file has one hub.
+        if self.hub.database.kind() == Kind::Postgres {
+            let living = self.hub.database.beat(&self.members.own).await?;
+            if self.members.set_living(living) {
+                tracing::info!(hubs = %self.members, "the queues are divided anew");
+            }
+            self.hub.refresh_description().await?;
+        }
+        self.beaten = Some(Instant::now());
         Ok(())
     }
 
+    /// Takes up transfers: those that this hub had begun before it was started again, and those of hubs that live no more. Each is ordered
+    /// again, which a node takes as once. What another hub has taken over from this one is let go. The transfers of the others remain.
+    async fn take_up(&mut self, queues: &HashMap<i64, &Queue>) -> Result<Vec<Underway>> {
+        let underway = self.hub.database.underway().await?;
+        let own: HashSet<i64> =
+            underway.iter().filter(|it| it.hub == self.members.own).map(|transfer| transfer.number).collect();
+        self.carried.retain(|number, _| own.contains(number));
+        let mut others = Vec::new();
+        for transfer in underway {
+            if self.carried.contains_key(&transfer.number) {
+                continue;
+            }
+            let is_orphan = !self.members.is_living(&transfer.hub);
+            let is_own = transfer.hub == self.members.own
+                || is_orphan
+                    && self.members.owns(transfer.queue)
+                    && self.hub.database.adopt(&transfer, &self.members.own).await?;
+            if !is_own {
+                others.push(transfer);
+            } else if let Some(claim) = self.hub.database.unended(transfer.number).await? {
+                // The limit comes with this look, at once; a transfer that no node knows of yet has next to nothing until then.
+                match queues.get(&claim.queue) {
+                    Some(queue) if !claim.files.is_empty() => self.carry(claim, queue, 0.0),
+                    _ => {
+                        let (transfer, now) = (claim.number, time::now());
+                        self.end(Ended { transfer, now, files: Vec::new(), is_over: true }).await;
+                    }
+                }
+            }
+        }
+        Ok(others)
+    }
+
     async fn look(&mut self) -> Result<()> {
+        self.meet().await?;
         let topology = self.hub.topology.load_full();
         if self.expired.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
             self.hub.database.expire(time::now()).await?;
             self.expired = Some(Instant::now());
         }
-        self.stop_cancelled();
         let queues = self.hub.database.queues().await?;
+        let by_id: HashMap<i64, &Queue> = queues.iter().map(|queue| (queue.id, queue)).collect();
+        let others = self.take_up(&by_id).await?;
+        self.stop_cancelled().await?;
         let usable = self.usable(&topology);
-        let running = self.running();
+        let running = self.running(&others, &by_id);
+        self.tell_rates().await?;
         let (waited, broken) = (self.waited(&queues).await?, self.broken());
-        let caps = self.caps();
+        let caps = self.caps(&running);
         let look = Look {
             at: time::now(),
             topology: &topology,
@@ -164,8 +198,9 @@ impl Scheduler {
                 carried.steer.send_if_modified(|steer| std::mem::replace(&mut steer.limit, limit) != limit);
             }
         }
-        let by_id: HashMap<i64, &Queue> = queues.iter().map(|queue| (queue.id, queue)).collect();
-        for Begin { queue, limit } in begin {
+        for Begin { queue, limit } in
+            begin.into_iter().filter(|begin| self.members.owns(begin.queue)).collect::<Vec<_>>()
+        {
             let Some(queue) = by_id.get(&queue) else { continue };
             self.begin(&topology, queue, limit).await?;
         }
@@ -174,18 +209,13 @@ impl Scheduler {
 
     /// Stops the transfers of which all files are of jobs that were ended. Files of others in one transfer go on, and those of the ended
     /// job with them: what has arrived stays.
-    fn stop_cancelled(&self) {
-        let mut cancelled = self.hub.cancelled.lock();
-        if cancelled.is_empty() {
-            return;
-        }
-        for carried in self.carried.values() {
-            if carried.claim.files.iter().all(|file| cancelled.contains(&file.job)) {
+    async fn stop_cancelled(&self) -> Result<()> {
+        for number in self.hub.database.cancelled(&self.members.own).await? {
+            if let Some(carried) = self.carried.get(&number) {
                 carried.steer.send_if_modified(|steer| !std::mem::replace(&mut steer.is_cancelled, true));
             }
         }
-        let is_carried = |job: &i64| self.carried.values().any(|it| it.claim.files.iter().any(|file| file.job == *job));
-        cancelled.retain(is_carried);
+        Ok(())
     }
 
     /// What each resource may be used for now.
@@ -200,24 +230,45 @@ impl Scheduler {
         topology.resources.iter().map(usable).collect()
     }
 
-    fn running(&self) -> Vec<Running> {
-        let running = |(number, carried): (&i64, &Carried)| Running {
+    /// All transfers that run, those of other hubs too.
+    fn running(&self, others: &[Underway], queues: &HashMap<i64, &Queue>) -> Vec<Running> {
+        let own = self.carried.iter().map(|(number, carried)| Running {
             number: *number,
             queue: carried.claim.queue,
             source: carried.source.clone(),
             target: carried.target.clone(),
             rate: carried.rate,
             bytes: carried.claim.files.iter().map(|file| file.bytes).sum(),
-        };
-        self.carried.iter().map(running).collect()
+        });
+        let others = others.iter().filter_map(|transfer| {
+            let queue = queues.get(&transfer.queue)?;
+            Some(Running {
+                number: transfer.number,
+                queue: queue.id,
+                source: queue.key.source.clone(),
+                target: queue.key.target.clone(),
+                rate: transfer.rate as f64,
+                bytes: transfer.bytes,
+            })
+        });
+        own.chain(others).collect()
+    }
+
+    /// Tells other hubs, where there are any, how fast this one's transfers are.
+    async fn tell_rates(&self) -> Result<()> {
+        if self.members.is_alone() || self.carried.is_empty() {
+            return Ok(());
+        }
+        let rates = self.carried.iter().map(|(number, carried)| (*number, carried.rate as i64)).collect();
+        self.hub.database.tell_rates(rates).await
     }
 
     /// The most that each queue is known to use: told by its transfers, once they have run for a while.
-    fn caps(&mut self) -> HashMap<i64, f64> {
+    fn caps(&mut self, running: &[Running]) -> HashMap<i64, f64> {
         let now = self.now();
         let mut used: HashMap<i64, f64> = HashMap::new();
-        for carried in self.carried.values() {
-            *used.entry(carried.claim.queue).or_default() += carried.rate;
+        for transfer in running {
+            *used.entry(transfer.queue).or_default() += transfer.rate;
         }
         self.demands.retain(|queue, _| used.contains_key(queue));
         let mut caps = HashMap::new();
@@ -259,7 +310,7 @@ impl Scheduler {
 
     /// Claims what is next of a queue, and has it carried.
     async fn begin(&mut self, topology: &Topology, queue: &Queue, limit: f64) -> Result<()> {
-        let Some(carrier) = carrier(topology, queue) else {
+        let Some(carrier) = carrier::carrier(topology, queue) else {
             return self.give_up(queue).await;
         };
         // One that begins in this look may be the one that tries an endpoint.
@@ -268,10 +319,15 @@ impl Scheduler {
         }
         let wanted = Wanted {
             queue: queue.id,
+            hub: self.members.own.clone(),
+            limits: EndpointLimits {
+                out_transfers: topology.transfers_max(&queue.key.source).0,
+                in_transfers: topology.transfers_max(&queue.key.target).1,
+            },
             // A server is asked for one file at a time.
             files: if carrier == THIRD_PARTY { 1 } else { TRANSFER_FILES_MAX },
             carrier,
-            bytes: batch_bytes(limit),
+            bytes: carrier::batch_bytes(limit),
             now: time::now(),
             together: go_together,
         };
@@ -298,6 +354,8 @@ impl Scheduler {
         let wanted = Wanted {
             queue: queue.id,
             carrier: String::new(),
+            hub: self.members.own.clone(),
+            limits: EndpointLimits::default(),
             files: 1000,
             bytes: i64::MAX,
             now: time::now(),
@@ -367,106 +425,5 @@ impl Scheduler {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(10));
         }
-    }
-}
-
-/// Who carries the files of a queue: an end that is a node, the source before the target; a gateway of theirs; or, of two WebDAV servers,
-/// they themselves.
-fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
-    let (source, target) = (&queue.key.source, &queue.key.target);
-    let is = |name: &String, kind| topology.kind(name) == kind;
-    let node = [source, target].into_iter().find(|name| is(name, EndpointKind::Node)).cloned();
-    let gateway = |name: &String| topology.described_endpoint(name)?.gateway.clone();
-    let both_copy = is(source, EndpointKind::Webdav) && is(target, EndpointKind::Webdav);
-    let themselves = || both_copy.then(|| THIRD_PARTY.to_owned());
-    node.or_else(|| gateway(source)).or_else(|| gateway(target)).or_else(themselves)
-}
-
-/// Bytes of one transfer: half a minute of them, so that what is queued meanwhile with a better claim does not wait for long, and one file at
-/// the least.
-fn batch_bytes(limit: f64) -> i64 {
-    if limit.is_finite() { (limit * BATCH.as_secs_f64()) as i64 } else { BATCH_BYTES_MAX }
-}
-
-/// What becomes of a file of a transfer that finished so.
-fn outcome(file: &ClaimedFile, finished: &Finished) -> Outcome {
-    match finished {
-        Finished::Done { bytes } => Outcome::Done { bytes: i64::try_from(*bytes).unwrap_or(i64::MAX) },
-        Finished::Cancelled => Outcome::Cancelled,
-        Finished::Unreachable { reason } => again(file, "path", reason),
-        Finished::Failed { fault, reason } => {
-            let known = model::Fault::of_word(fault).unwrap_or(model::Fault::Peer);
-            match remedy(known, false) {
-                Remedy::Later | Remedy::QueueWaits => again(file, fault, reason),
-                Remedy::OtherSource | Remedy::Never => Outcome::Failed { fault: fault.clone(), reason: reason.clone() },
-            }
-        }
-    }
-}
-
-fn again(file: &ClaimedFile, fault: &str, reason: &str) -> Outcome {
-    let retries = crate::admission::options(&file.options).retries.map_or(RETRIES, i64::from);
-    let (fault, reason) = (fault.to_owned(), reason.to_owned());
-    if file.attempt > retries {
-        return Outcome::Failed { fault, reason };
-    }
-    let pause = BACKOFF.pause(file.attempt as u32, fastrand::f64());
-    Outcome::Again { not_before: time::now() + pause.as_millis() as i64, fault, reason }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::states::JobKind;
-
-    fn file(attempt: i64) -> ClaimedFile {
-        ClaimedFile {
-            id: 1,
-            job: 1,
-            at: 0,
-            bytes: 0,
-            attempt,
-            source: String::new(),
-            target: String::new(),
-            checksum: None,
-            kind: JobKind::Independent,
-            options: r#"{"retries": 2}"#.into(),
-        }
-    }
-
-    #[test]
-    fn what_passes_is_tried_again_and_not_for_ever() {
-        let failed = |fault: &str| Finished::Failed { fault: fault.into(), reason: "x".into() };
-        assert!(matches!(outcome(&file(1), &failed("path")), Outcome::Again { .. }));
-        assert!(matches!(outcome(&file(2), &failed("storage")), Outcome::Again { .. }));
-        assert!(matches!(outcome(&file(3), &failed("path")), Outcome::Failed { .. }));
-        assert!(matches!(outcome(&file(1), &failed("missing")), Outcome::Failed { .. }));
-        assert!(matches!(outcome(&file(1), &failed("auth")), Outcome::Failed { .. }));
-        assert!(matches!(outcome(&file(1), &Finished::Unreachable { reason: "x".into() }), Outcome::Again { .. }));
-        assert_eq!(outcome(&file(9), &Finished::Done { bytes: 7 }), Outcome::Done { bytes: 7 });
-    }
-
-    #[test]
-    fn an_end_that_is_a_node_carries() {
-        let toml = "[endpoint.dtn]\nurls = [\"lh://n\"]\n[endpoint.bucket]\nkind = \"s3\"\nurls = [\"s3://b\"]\ngateway = \"dtn\"";
-        let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
-        let of = |source: &str, target: &str| {
-            let key = crate::database::submissions::QueueKey {
-                source: source.into(),
-                target: target.into(),
-                community: String::new(),
-                activity: String::new(),
-                owner: String::new(),
-                priority: 3,
-                class: 1,
-            };
-            let queue = Queue { id: 1, key, queued: 1, queued_bytes: 0, running: 0, running_bytes: 0 };
-            carrier(&topology, &queue)
-        };
-        assert_eq!(of("dtn", "lh://other").as_deref(), Some("dtn"));
-        assert_eq!(of("https://x", "dtn").as_deref(), Some("dtn"));
-        assert_eq!(of("bucket", "https://x").as_deref(), Some("dtn"));
-        assert_eq!(of("https://x", "https://y").as_deref(), Some(THIRD_PARTY));
-        assert_eq!(of("s3://x", "https://y"), None);
     }
 }

@@ -1,24 +1,28 @@
 //! What the parts of a running hub share.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use authn::Authenticator;
-use model::v1::hub::{Collaboration, JobChange};
+use model::v1::hub::{Collaboration, JobChange, JobOrder};
 use model::{Fault, Refusal};
 use tokio::sync::{Mutex, Notify, Semaphore};
 
+use crate::admission::admit;
 use crate::database::jobs::StoredJob;
-use crate::database::{Database, DatabaseError};
+use crate::database::submissions::NewJob;
+use crate::database::{Database, DatabaseError, Kind};
 use crate::limits;
-use crate::roles::HubCredentials;
+use crate::roles::{HubCredentials, Member};
 use crate::snapshot::Snapshot;
 use crate::time;
 use crate::topology::Topology;
 
 /// A running hub.
 pub struct HubState {
+    /// By what other hubs on the same database know it: `HOST:PORT`.
+    pub name: String,
     /// Its database.
     pub database: Database,
     /// The collaboration; a change replaces it whole.
@@ -31,12 +35,12 @@ pub struct HubState {
     pub snapshot: ArcSwap<Snapshot>,
     /// Wakes the scheduler: something is new.
     pub wake: Notify,
-    /// Jobs that were ended while files of theirs move: their transfers are to be stopped.
-    pub cancelled: parking_lot::Mutex<HashSet<i64>>,
     /// Places for streams of events.
     pub event_streams: Semaphore,
     /// One description is changed at a time.
     describing: Mutex<()>,
+    /// Which version of the description this is.
+    description: AtomicI64,
 }
 
 impl HubState {
@@ -45,24 +49,39 @@ impl HubState {
     /// # Errors
     /// The database cannot be read, or what it describes is not consistent.
     pub async fn new(
+        name: String,
         database: Database,
         authenticator: Arc<Authenticator>,
         credentials: Arc<HubCredentials>,
     ) -> Result<HubState, Refusal> {
+        let version = database.description_version().await.map_err(unavailable)?;
         let described = database.collaboration().await.map_err(unavailable)?;
         let topology = Topology::new(described).map_err(|error| Refusal::new(Fault::Config, error.to_string()))?;
         credentials.describe(&topology.described);
         Ok(HubState {
+            name,
+            description: AtomicI64::new(version),
             database,
             topology: ArcSwap::from_pointee(topology),
             authenticator,
             credentials,
             snapshot: ArcSwap::default(),
             wake: Notify::new(),
-            cancelled: parking_lot::Mutex::default(),
             event_streams: Semaphore::new(limits::EVENT_STREAMS_MAX),
             describing: Mutex::new(()),
         })
+    }
+
+    /// Makes a job of an order, for whoever submits it.
+    ///
+    /// # Errors
+    /// The order cannot be carried out, or the database cannot be read.
+    pub async fn admit(&self, order: &JobOrder, member: &Member) -> Result<NewJob, Refusal> {
+        if self.database.kind() == Kind::Postgres {
+            // What was described a moment ago, at whichever hub, counts.
+            self.refresh_description().await.map_err(unavailable)?;
+        }
+        admit(order, member, &self.topology.load(), time::now())
     }
 
     /// Changes a job; false where it has ended.
@@ -70,11 +89,7 @@ impl HubState {
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn change_job(&self, job: StoredJob, change: JobChange, by: String) -> Result<bool, Refusal> {
-        let number = job.number;
         let changed = self.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
-        if changed && change.cancel {
-            self.cancelled.lock().insert(number);
-        }
         self.wake.notify_one();
         Ok(changed)
     }
@@ -88,6 +103,8 @@ impl HubState {
         change: impl FnOnce(&mut Collaboration) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let _one = self.describing.lock().await;
+        // Another hub may have changed it meanwhile.
+        self.read_description().await.map_err(unavailable)?;
         let mut described = self.topology.load().described.clone();
         change(&mut described)?;
         let topology =
@@ -96,6 +113,29 @@ impl HubState {
         self.credentials.describe(&topology.described);
         self.topology.store(Arc::new(topology));
         self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Reads the description again if another hub has changed it.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn refresh_description(&self) -> Result<(), DatabaseError> {
+        let _one = self.describing.lock().await;
+        self.read_description().await
+    }
+
+    async fn read_description(&self) -> Result<(), DatabaseError> {
+        let version = self.database.description_version().await?;
+        if self.description.swap(version, Ordering::Relaxed) == version {
+            return Ok(());
+        }
+        match Topology::new(self.database.collaboration().await?) {
+            Ok(topology) => self.topology.store(Arc::new(topology)),
+            Err(error) => {
+                tracing::error!(%error, "what another hub describes is not consistent: what was described before counts on")
+            }
+        }
         Ok(())
     }
 }

@@ -68,6 +68,7 @@ CREATE TABLE jobs (
     fts TEXT
 );
 CREATE INDEX jobs_unended ON jobs (number) WHERE ended IS NULL;
+CREATE INDEX jobs_ending ON jobs (number) WHERE ending = 1 AND ended IS NULL;
 CREATE INDEX jobs_of_owner ON jobs (owner, number);
 
 -- What changes is narrow, and apart from what does not: the index of what is ready stays small.
@@ -118,7 +119,10 @@ CREATE TABLE transfers (
     files BIGINT NOT NULL,
     bytes BIGINT NOT NULL,
     created BIGINT NOT NULL,
-    ended BIGINT
+    ended BIGINT,
+    -- The hub that has it carried, and its rate when that hub told last, bytes per second.
+    hub TEXT NOT NULL,
+    rate BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX transfers_running ON transfers (number) WHERE ended IS NULL;
 
@@ -130,3 +134,6 @@ CREATE TABLE events (
     kind TEXT NOT NULL,
     body TEXT NOT NULL
 );
+
+-- The hubs that share the database, and when each said last that it lives, by the database's clock.
+CREATE TABLE hubs (id TEXT PRIMARY KEY, beat BIGINT NOT NULL);

@@ -4,11 +4,9 @@ use model::v1::hub::{Files, Job, JobChange, JobOrder, Jobs, WhoAmI};
 use web::Refused;
 
 use super::{Answered, ApiRequest, json};
-use crate::admission::admit;
 use crate::database::jobs::{StoredJob, Which};
 use crate::database::submissions::Submitted;
 use crate::state::unavailable;
-use crate::time;
 
 /// Jobs on a page, unless said.
 const PAGE: usize = 100;
@@ -26,7 +24,7 @@ pub(super) async fn whoami(request: ApiRequest) -> Answered {
 pub(super) async fn submit(request: ApiRequest) -> Answered {
     let order: JobOrder = request.read("a job")?;
     let hub = &request.hub;
-    let job = admit(&order, &request.member, &hub.topology.load(), time::now())?;
+    let job = hub.admit(&order, &request.member).await?;
     let id = job.id.clone();
     let submitted = hub.database.writer.submit(vec![job]).await.map_err(unavailable)?;
     let status = match submitted.first() {

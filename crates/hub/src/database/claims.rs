@@ -70,6 +70,10 @@ pub struct Wanted {
     pub queue: i64,
     /// For this carrier.
     pub carrier: String,
+    /// Carried by this hub.
+    pub hub: String,
+    /// Endpoints that may have so many transfers at once, with this one.
+    pub limits: EndpointLimits,
     /// So many files at most.
     pub files: usize,
     /// So many bytes at most, but for one file that is larger.
@@ -78,6 +82,21 @@ pub struct Wanted {
     pub now: i64,
     /// Whether two files can be moved by one transfer.
     pub together: fn(&ClaimedFile, &ClaimedFile) -> bool,
+}
+
+/// How many transfers each end of a queue may have at once. They are counted where they are claimed: several hubs together keep them too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointLimits {
+    /// Of the source, out of it.
+    pub out_transfers: u32,
+    /// Of the target, into it.
+    pub in_transfers: u32,
+}
+
+impl Default for EndpointLimits {
+    fn default() -> EndpointLimits {
+        EndpointLimits { out_transfers: u32::MAX, in_transfers: u32::MAX }
+    }
 }
 
 const READY: &str = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options \
@@ -93,25 +112,37 @@ impl Database {
         self.writer.change(move |connection| Box::pin(claim(connection, wanted))).await
     }
 
-    /// Transfers that have not ended, oldest first, with their files: what a hub goes on with when it starts.
+    /// The claim of a transfer that has not ended, with the files that have not; none where there is no such transfer.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn unended(&self) -> Result<Vec<Claim>> {
-        let sql = "SELECT number, id, queue, carrier, created FROM transfers WHERE ended IS NULL ORDER BY number";
-        let mut claims = Vec::new();
-        for row in sqlx::query(sql).fetch_all(&self.pool).await? {
-            let number: i64 = row.try_get(0)?;
-            claims.push(Claim {
-                number,
-                id: row.try_get::<String, _>(1)?.parse().unwrap_or_default(),
-                queue: row.try_get(2)?,
-                carrier: row.try_get(3)?,
-                created: row.try_get(4)?,
-                files: self.files_of(number).await?,
-            });
+    pub async fn unended(&self, number: i64) -> Result<Option<Claim>> {
+        let sql = "SELECT number, id, queue, carrier, created FROM transfers WHERE number = $1 AND ended IS NULL";
+        let Some(row) = sqlx::query(sql).bind(number).fetch_optional(&self.pool).await? else { return Ok(None) };
+        Ok(Some(Claim {
+            number,
+            id: row.try_get::<String, _>(1)?.parse().unwrap_or_default(),
+            queue: row.try_get(2)?,
+            carrier: row.try_get(3)?,
+            created: row.try_get(4)?,
+            files: self.files_of(number).await?,
+        }))
+    }
+
+    /// Transfers of a hub of which all files that have not ended are of jobs that somebody ended.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn cancelled(&self, hub: &str) -> Result<Vec<i64>> {
+        let sql = "SELECT t.number FROM transfers t JOIN files f ON f.transfer = t.number AND f.state = 1 \
+                   JOIN jobs j ON j.number = f.job WHERE t.ended IS NULL AND t.hub = $1 \
+                   GROUP BY t.number HAVING MIN(j.ending) = 1";
+        let any = "SELECT 1 FROM jobs WHERE ending = 1 AND ended IS NULL LIMIT 1";
+        if sqlx::query(any).fetch_optional(&self.pool).await?.is_none() {
+            return Ok(Vec::new());
         }
-        Ok(claims)
+        let rows = sqlx::query(sql).bind(hub).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
     async fn files_of(&self, transfer: i64) -> Result<Vec<ClaimedFile>> {
@@ -137,7 +168,28 @@ fn read(row: &sqlx::any::AnyRow) -> Result<ClaimedFile> {
     })
 }
 
+/// Whether one more transfer of a queue is within the limits of its endpoints.
+async fn has_room(connection: &mut AnyConnection, wanted: &Wanted) -> Result<bool> {
+    for (column, most) in [("source", wanted.limits.out_transfers), ("target", wanted.limits.in_transfers)] {
+        if most == u32::MAX {
+            continue;
+        }
+        let sql = format!(
+            "SELECT COUNT(*) FROM transfers t JOIN queues q ON q.id = t.queue \
+             WHERE t.ended IS NULL AND q.{column} = (SELECT {column} FROM queues WHERE id = $1)"
+        );
+        let row = sqlx::query(AssertSqlSafe(sql)).bind(wanted.queue).fetch_one(&mut *connection).await?;
+        if row.try_get::<i64, _>(0)? >= i64::from(most) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<Claim>> {
+    if !has_room(connection, &wanted).await? {
+        return Ok(None);
+    }
     let query = sqlx::query(READY).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64);
     let rows = query.fetch_all(&mut *connection).await?;
     let mut files: Vec<ClaimedFile> = Vec::with_capacity(rows.len());
@@ -159,16 +211,16 @@ async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<
     let number = take_numbers(connection, "transfers", 1).await?;
     let claim =
         Claim { number, id: Uuid::now_v7(), queue: wanted.queue, carrier: wanted.carrier, created: wanted.now, files };
-    store(connection, &claim).await?;
+    store(connection, &claim, &wanted.hub).await?;
     Ok(Some(claim))
 }
 
-async fn store(connection: &mut AnyConnection, claim: &Claim) -> Result<()> {
+async fn store(connection: &mut AnyConnection, claim: &Claim, hub: &str) -> Result<()> {
     let bytes: i64 = claim.files.iter().map(|file| file.bytes).sum();
-    let sql =
-        "INSERT INTO transfers (number, id, queue, carrier, files, bytes, created) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let sql = "INSERT INTO transfers (number, id, queue, carrier, files, bytes, created, hub) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let query = sqlx::query(sql).bind(claim.number).bind(claim.id.to_string()).bind(claim.queue);
     let query = query.bind(claim.carrier.as_str()).bind(claim.files.len() as i64).bind(bytes).bind(claim.created);
+    let query = query.bind(hub);
     query.execute(&mut *connection).await?;
     for chunk in claim.files.chunks(rows_max(1)) {
         let state = FileState::Running.code();

@@ -3,6 +3,7 @@
 use model::v1::hub::Collaboration;
 use sqlx::{AnyConnection, Row};
 
+use super::members::note_described;
 use super::{Database, Result};
 
 /// Kinds of descriptions with names, and those that are one alone.
@@ -60,6 +61,7 @@ async fn describe(connection: &mut AnyConnection, all: Collaboration) -> Result<
     all.communities.iter().for_each(|(name, it)| add("community", name, serde_json::to_string(it)));
     add("routes", "", serde_json::to_string(&all.routes));
     add("stopped", "", serde_json::to_string(&all.stopped));
+    note_described(connection).await?;
     sqlx::query("DELETE FROM descriptions").execute(&mut *connection).await?;
     for (kind, name, body) in rows {
         let sql = "INSERT INTO descriptions (kind, name, body) VALUES ($1, $2, $3)";

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::submissions::{self, NewJob, QueueIds, Submitted};
-use super::{DatabaseError, Result};
+use super::{DatabaseError, Kind, Result};
 use crate::limits;
 
 /// A future that borrows the connection of the transaction.
@@ -19,6 +19,9 @@ type Boxed<'c, T> = Pin<Box<dyn Future<Output = T> + Send + 'c>>;
 /// Answers whoever asked, once it is known whether the transaction was committed.
 type Answer = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
 type Statement = Box<dyn for<'c> FnOnce(&'c mut AnyConnection) -> Boxed<'c, (Answer, bool)> + Send>;
+
+/// Waits for the lock that all hubs on a PostgreSQL take for a transaction that writes. Its number is this program's own.
+const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock(7411)";
 
 enum Write {
     Submit(Vec<NewJob>, oneshot::Sender<Result<Vec<Submitted>>>),
@@ -43,9 +46,9 @@ impl WriterEnd {
 }
 
 impl Writer {
-    pub(super) fn start(pool: AnyPool) -> (Writer, WriterEnd) {
+    pub(super) fn start(pool: AnyPool, kind: Kind) -> (Writer, WriterEnd) {
         let (writes, waiting) = mpsc::channel(limits::WRITES_WAITING_MAX);
-        (Writer { writes }, WriterEnd(tokio::spawn(run(pool, waiting))))
+        (Writer { writes }, WriterEnd(tokio::spawn(run(pool, kind, waiting))))
     }
 
     /// Submits jobs; what became of each, in their order.
@@ -88,12 +91,12 @@ impl Writer {
     }
 }
 
-async fn run(pool: AnyPool, mut waiting: mpsc::Receiver<Write>) {
+async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
     let mut queue_ids = QueueIds::default();
     while let Some(first) = waiting.recv().await {
         let group = gather(first, &mut waiting);
         let mut answers = Vec::with_capacity(group.len());
-        let committed = commit(&pool, group, &mut queue_ids, &mut answers).await.map_err(|error| {
+        let committed = commit(&pool, kind, group, &mut queue_ids, &mut answers).await.map_err(|error| {
             // Queues that were made in a transaction that never was have no id.
             queue_ids = QueueIds::default();
             error.to_string()
@@ -118,7 +121,13 @@ fn gather(first: Write, waiting: &mut mpsc::Receiver<Write>) -> Vec<Write> {
     group
 }
 
-async fn commit(pool: &AnyPool, group: Vec<Write>, queue_ids: &mut QueueIds, answers: &mut Vec<Answer>) -> Result<()> {
+async fn commit(
+    pool: &AnyPool,
+    kind: Kind,
+    group: Vec<Write>,
+    queue_ids: &mut QueueIds,
+    answers: &mut Vec<Answer>,
+) -> Result<()> {
     let mut connection = match pool.acquire().await {
         Ok(connection) => connection,
         Err(error) => {
@@ -129,6 +138,10 @@ async fn commit(pool: &AnyPool, group: Vec<Write>, queue_ids: &mut QueueIds, ans
         }
     };
     let mut transaction = connection.begin().await?;
+    if kind == Kind::Postgres {
+        // One hub writes at a time, as one does on SQLite: what a statement has read stays true until the commit.
+        sqlx::query(ONE_WRITER).execute(&mut *transaction).await?;
+    }
     let mut submissions = Vec::new();
     for write in group {
         match write {

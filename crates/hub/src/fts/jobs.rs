@@ -8,7 +8,6 @@ use super::delegation;
 use super::forms::{self, file as file_form, job as job_form, projected};
 use super::submission::Submission;
 use super::{Answered, FtsRequest, json_answer};
-use crate::admission::admit;
 use crate::database::jobs::{StoredJob, Which};
 use crate::database::submissions::Submitted;
 use crate::limits;
@@ -24,7 +23,7 @@ pub(super) async fn submit(request: FtsRequest) -> Answered {
     let mut submitted = submission.order(&request.member, request.method)?;
     submitted.facts.delegation = delegation::for_job(&request).await?.unwrap_or_default();
     let hub = &request.hub;
-    let mut job = admit(&submitted.order, &request.member, &hub.topology.load(), time::now())?;
+    let mut job = hub.admit(&submitted.order, &request.member).await?;
     job.fts = serde_json::to_string(&submitted.facts).ok();
     let id = job.id.clone();
     let stored = hub.database.writer.submit(vec![job]).await.map_err(unavailable)?;

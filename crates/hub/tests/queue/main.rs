@@ -5,7 +5,7 @@ mod postgres;
 
 use hub::admission::admit;
 use hub::database::Database;
-use hub::database::claims::{Claim, Wanted};
+use hub::database::claims::{Claim, EndpointLimits, Wanted};
 use hub::database::delegations::{Delegation, DelegationRequest};
 use hub::database::jobs::Which;
 use hub::database::outcomes::{Ended, Outcome};
@@ -18,13 +18,14 @@ use uuid::Uuid;
 
 struct Hub {
     database: Database,
+    limits: EndpointLimits,
     now: i64,
 }
 
 impl Hub {
     async fn open(url: &str) -> Hub {
         let (database, _) = Database::open(url).await.unwrap();
-        Hub { database, now: 1_000_000 }
+        Hub { database, limits: EndpointLimits::default(), now: 1_000_000 }
     }
 
     async fn submit(&self, order: &JobOrder) -> Submitted {
@@ -41,6 +42,8 @@ impl Hub {
             let wanted = Wanted {
                 queue: queue.id,
                 carrier: queue.key.source.clone(),
+                hub: "one".into(),
+                limits: self.limits,
                 files,
                 bytes: i64::MAX,
                 now: self.now,
@@ -273,7 +276,52 @@ async fn what_waits_too_long_is_not_begun_any_more(hub: Hub) {
 async fn what_was_claimed_is_found_again(hub: Hub) {
     hub.submit(&order((0..3).map(|at| file(&at.to_string(), &["a"])).collect())).await;
     let claim = hub.claim(2).await.unwrap();
-    assert_eq!(hub.database.unended().await.unwrap(), [claim]);
+    let underway = hub.database.underway().await.unwrap();
+    assert_eq!((underway.len(), underway[0].number, underway[0].hub.as_str()), (1, claim.number, "one"));
+    assert_eq!(hub.database.unended(claim.number).await.unwrap(), Some(claim));
+}
+
+async fn an_endpoint_has_no_more_transfers_than_it_may(mut hub: Hub) {
+    hub.limits = EndpointLimits { out_transfers: 2, in_transfers: 3 };
+    hub.submit(&order((0..5).map(|at| file(&at.to_string(), &["a"])).collect())).await;
+    let first = hub.claim(1).await.unwrap();
+    assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none(), "a gives two at once");
+    hub.submit(&order((0..5).map(|at| file(&at.to_string(), &["b"])).collect())).await;
+    assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none(), "the target takes three");
+    hub.end(&first, done).await;
+    assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none());
+}
+
+async fn what_an_ended_job_has_moving_is_to_be_stopped(hub: Hub) {
+    let (mine, other) = (order(vec![file("1", &["a"])]), order(vec![file("2", &["a"])]));
+    hub.submit(&mine).await;
+    let claim = hub.claim(1).await.unwrap();
+    hub.submit(&other).await;
+    hub.claim(1).await.unwrap();
+    let stored = hub.database.job(&mine.id.unwrap().to_string()).await.unwrap().unwrap();
+    assert!(hub.database.cancelled("one").await.unwrap().is_empty());
+    let cancel = JobChange { cancel: true, ..JobChange::default() };
+    hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap();
+    assert_eq!(hub.database.cancelled("one").await.unwrap(), [claim.number]);
+    assert!(hub.database.cancelled("another").await.unwrap().is_empty());
+    hub.end(&claim, |_| Outcome::Cancelled).await;
+    assert!(hub.database.cancelled("one").await.unwrap().is_empty());
+}
+
+async fn a_hub_that_is_silent_is_forgotten_and_its_transfers_are_taken_over_once(hub: Hub) {
+    let database = &hub.database;
+    assert_eq!(database.beat("one").await.unwrap(), ["one"]);
+    assert_eq!(database.beat("two").await.unwrap(), ["one", "two"]);
+    database.leave("two").await.unwrap();
+    assert_eq!(database.beat("one").await.unwrap(), ["one"]);
+    hub.submit(&order(vec![file("1", &["a"])])).await;
+    hub.claim(1).await.unwrap();
+    let transfer = database.underway().await.unwrap().remove(0);
+    assert!(database.adopt(&transfer, "two").await.unwrap());
+    assert!(!database.adopt(&transfer, "three").await.unwrap(), "it is not one's any more");
+    database.tell_rates(vec![(transfer.number, 5)]).await.unwrap();
+    let now = database.underway().await.unwrap().remove(0);
+    assert_eq!((now.hub.as_str(), now.rate), ("two", 5));
 }
 
 /// A test on either database: each has a new one.
@@ -350,6 +398,9 @@ on_both!(
     a_new_priority_moves_what_waits_to_another_queue,
     what_waits_too_long_is_not_begun_any_more,
     what_was_claimed_is_found_again,
+    an_endpoint_has_no_more_transfers_than_it_may,
+    what_an_ended_job_has_moving_is_to_be_stopped,
+    a_hub_that_is_silent_is_forgotten_and_its_transfers_are_taken_over_once,
 );
 
 /// Two hubs on one database never claim the same file, and never give one number twice.
@@ -359,10 +410,16 @@ async fn two_hubs_share_one_database() {
     let (a, b) = (Hub::open(&url).await, Hub::open(&url).await);
     let order = |at: usize| order((0..10).map(|file_at| file(&format!("{at}-{file_at}"), &["a"])).collect());
     for at in 0..10 {
-        let (one, other) = (order(at), order(at));
+        let (one, other) = (order(at), order(at + 100));
         let (one, other) = tokio::join!(a.submit(&one), b.submit(&other));
         assert_eq!((one, other), (Submitted::New, Submitted::New));
     }
+    let (one, other) = tokio::join!(a.claim(120), b.claim(80));
+    let mut claimed: Vec<i64> =
+        [one.unwrap(), other.unwrap()].iter().flat_map(|it| &it.files).map(|it| it.id).collect();
+    claimed.sort_unstable();
+    claimed.dedup();
+    assert_eq!(claimed.len(), 200, "each file is one hub's");
     let jobs = a.database.jobs(&Which { limit: 100, ..Which::default() }).await.unwrap();
     let mut firsts: Vec<i64> = jobs.iter().map(|job| job.first_file).collect();
     firsts.sort_unstable();

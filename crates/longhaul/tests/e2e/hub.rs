@@ -53,7 +53,11 @@ impl Hub {
     /// Makes a key with these options.
     pub fn grant(&self, options: &[&str]) -> String {
         let mut command = Command::new(LONGHAUL);
-        let output = command.args(["hub", "grant"]).args(options).arg("--state").arg(self.state()).output().unwrap();
+        command.args(["hub", "grant"]).args(options).arg("--state").arg(self.state());
+        if let Some(at) = self.args.iter().position(|arg| *arg == "--db") {
+            command.args(&self.args[at..at + 2]);
+        }
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
     }
@@ -64,13 +68,17 @@ impl Hub {
         Member { hub: self, client: Client::with_key(&key) }
     }
 
-    fn kill(&mut self) {
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
     /// Kills it, and starts it again where it was.
-    fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.kill();
         let (child, url) = Hub::spawn(&self.dir, self.url.trim_start_matches("https://"), &self.args);
         assert_eq!(url, self.url);
@@ -105,29 +113,29 @@ impl Member<'_> {
     }
 
     /// Runs a command that must succeed, and reads the lines of JSON that it prints.
-    fn json(&self, words: &[&str]) -> Vec<Value> {
+    pub fn json(&self, words: &[&str]) -> Vec<Value> {
         let mut all = words.to_vec();
         all.push("--json");
         let text = self.run(&all).expect(0).text();
         text.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn submit(&self, words: &[&str]) -> String {
+    pub fn submit(&self, words: &[&str]) -> String {
         let mut all = vec!["submit"];
         all.extend(words);
         self.run(&all).expect(0).text().lines().last().unwrap().to_owned()
     }
 
-    fn job(&self, id: &str) -> Value {
+    pub fn job(&self, id: &str) -> Value {
         self.json(&["queue", "show", id]).remove(0)
     }
 
-    fn files(&self, id: &str) -> Vec<Value> {
+    pub fn files(&self, id: &str) -> Vec<Value> {
         self.json(&["queue", "show", id]).split_off(1)
     }
 
     #[track_caller]
-    fn ended(&self, id: &str) -> Value {
+    pub fn ended(&self, id: &str) -> Value {
         until_some("the job has ended", LONG, || Some(self.job(id)).filter(|job| job["ended"].is_string()))
     }
 }

@@ -100,6 +100,7 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
     };
     let policy_file = options.access.clone().unwrap_or_else(|| state.path().join("access.toml"));
     let config = HubConfig {
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         listen: serve::addresses_at(options.listen.as_deref(), HUB_PORT)?[0],
         database: database(options.db.as_deref(), state.path()),
         identity: own,

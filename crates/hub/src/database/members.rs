@@ -1,0 +1,134 @@
+//! The hubs that share a database: which of them live, which transfers are whose, and what each tells the others of its own.
+//!
+//! Time is the database's alone: clocks of the hubs' hosts may differ, and step.
+
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::numbers::take_numbers;
+use super::{Database, Kind, Result};
+use crate::limits::HUB_SILENT_MAX;
+
+/// A transfer that has not ended, as it is known to all hubs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Underway {
+    /// Its number.
+    pub number: i64,
+    /// The queue that it is of.
+    pub queue: i64,
+    /// The hub that has it carried.
+    pub hub: String,
+    /// Its rate when that hub told last, bytes per second.
+    pub rate: i64,
+    /// Bytes of its files.
+    pub bytes: i64,
+}
+
+/// The name of the counter that grows with every change of the description.
+const DESCRIPTIONS: &str = "descriptions";
+
+impl Database {
+    /// Says that a hub lives, and forgets those that have not said so for [`HUB_SILENT_MAX`]. The names of those that live, in order.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn beat(&self, hub: &str) -> Result<Vec<String>> {
+        let (hub, now) = (hub.to_owned(), now_sql(self.kind()));
+        self.writer.change(move |connection| Box::pin(beat(connection, hub, now))).await
+    }
+
+    /// Says that a hub stops: the others need not wait until it is silent for long.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn leave(&self, hub: &str) -> Result<()> {
+        let hub = hub.to_owned();
+        self.writer.change(move |connection| Box::pin(leave(connection, hub))).await
+    }
+
+    /// All transfers that have not ended, of all hubs.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn underway(&self) -> Result<Vec<Underway>> {
+        let sql = "SELECT number, queue, hub, rate, bytes FROM transfers WHERE ended IS NULL ORDER BY number";
+        let rows = sqlx::query(sql).fetch_all(&self.pool).await?;
+        let read = |row: &sqlx::any::AnyRow| {
+            Ok(Underway {
+                number: row.try_get(0)?,
+                queue: row.try_get(1)?,
+                hub: row.try_get(2)?,
+                rate: row.try_get(3)?,
+                bytes: row.try_get(4)?,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Makes a transfer another hub's; false where it was not `from`'s any more.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn adopt(&self, transfer: &Underway, hub: &str) -> Result<bool> {
+        let (number, from, to) = (transfer.number, transfer.hub.clone(), hub.to_owned());
+        self.writer.change(move |connection| Box::pin(adopt(connection, number, from, to))).await
+    }
+
+    /// Tells the other hubs how fast transfers are: by number, bytes per second.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn tell_rates(&self, rates: Vec<(i64, i64)>) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(tell_rates(connection, rates))).await
+    }
+
+    /// How often the description has changed.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn description_version(&self) -> Result<i64> {
+        let row = sqlx::query("SELECT next FROM counters WHERE name = $1").bind(DESCRIPTIONS);
+        row.fetch_optional(&self.pool).await?.map_or(Ok(0), |row| Ok(row.try_get(0)?))
+    }
+}
+
+/// Notes that the description has changed.
+pub(super) async fn note_described(connection: &mut AnyConnection) -> Result<()> {
+    take_numbers(connection, DESCRIPTIONS, 1).await.map(drop)
+}
+
+/// Milliseconds since 1970 by the database's own clock.
+fn now_sql(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Sqlite => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+        Kind::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+    }
+}
+
+async fn beat(connection: &mut AnyConnection, hub: String, now: &'static str) -> Result<Vec<String>> {
+    let sql =
+        format!("INSERT INTO hubs (id, beat) VALUES ($1, {now}) ON CONFLICT (id) DO UPDATE SET beat = excluded.beat");
+    sqlx::query(AssertSqlSafe(sql)).bind(hub).execute(&mut *connection).await?;
+    let sql = format!("DELETE FROM hubs WHERE beat < {now} - $1");
+    sqlx::query(AssertSqlSafe(sql)).bind(HUB_SILENT_MAX.as_millis() as i64).execute(&mut *connection).await?;
+    let rows = sqlx::query("SELECT id FROM hubs ORDER BY id").fetch_all(&mut *connection).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+async fn leave(connection: &mut AnyConnection, hub: String) -> Result<()> {
+    sqlx::query("DELETE FROM hubs WHERE id = $1").bind(hub).execute(connection).await?;
+    Ok(())
+}
+
+async fn adopt(connection: &mut AnyConnection, transfer: i64, from: String, to: String) -> Result<bool> {
+    let sql = "UPDATE transfers SET hub = $1 WHERE number = $2 AND hub = $3 AND ended IS NULL";
+    let query = sqlx::query(sql).bind(to).bind(transfer).bind(from);
+    Ok(query.execute(connection).await?.rows_affected() == 1)
+}
+
+async fn tell_rates(connection: &mut AnyConnection, rates: Vec<(i64, i64)>) -> Result<()> {
+    for (number, rate) in rates {
+        let query = sqlx::query("UPDATE transfers SET rate = $1 WHERE number = $2").bind(rate).bind(number);
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}

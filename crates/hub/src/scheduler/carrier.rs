@@ -1,0 +1,61 @@
+//! Who carries the files of a queue, and how many of them at once.
+
+use std::time::Duration;
+
+use model::v1::hub::EndpointKind;
+
+use crate::carriers::THIRD_PARTY;
+use crate::database::queues::Queue;
+use crate::topology::Topology;
+
+/// How long the files of one transfer take, about.
+const BATCH: Duration = Duration::from_secs(30);
+/// Bytes of one transfer where no rate bounds it.
+const BATCH_BYTES_MAX: i64 = 64 << 30;
+
+/// Who carries the files of a queue: an end that is a node, the source before the target; a gateway of theirs; or, of two WebDAV servers,
+/// they themselves.
+pub(super) fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
+    let (source, target) = (&queue.key.source, &queue.key.target);
+    let is = |name: &String, kind| topology.kind(name) == kind;
+    let node = [source, target].into_iter().find(|name| is(name, EndpointKind::Node)).cloned();
+    let gateway = |name: &String| topology.described_endpoint(name)?.gateway.clone();
+    let both_copy = is(source, EndpointKind::Webdav) && is(target, EndpointKind::Webdav);
+    let themselves = || both_copy.then(|| THIRD_PARTY.to_owned());
+    node.or_else(|| gateway(source)).or_else(|| gateway(target)).or_else(themselves)
+}
+
+/// Bytes of one transfer: half a minute of them, so that what is queued meanwhile with a better claim does not wait for long, and one file at
+/// the least.
+pub(super) fn batch_bytes(limit: f64) -> i64 {
+    if limit.is_finite() { (limit * BATCH.as_secs_f64()) as i64 } else { BATCH_BYTES_MAX }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_a_node_carries() {
+        let toml = "[endpoint.dtn]\nurls = [\"lh://n\"]\n[endpoint.bucket]\nkind = \"s3\"\nurls = [\"s3://b\"]\ngateway = \"dtn\"";
+        let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
+        let of = |source: &str, target: &str| {
+            let key = crate::database::submissions::QueueKey {
+                source: source.into(),
+                target: target.into(),
+                community: String::new(),
+                activity: String::new(),
+                owner: String::new(),
+                priority: 3,
+                class: 1,
+            };
+            let queue = Queue { id: 1, key, queued: 1, queued_bytes: 0, running: 0, running_bytes: 0 };
+            carrier(&topology, &queue)
+        };
+        assert_eq!(of("dtn", "lh://other").as_deref(), Some("dtn"));
+        assert_eq!(of("https://x", "dtn").as_deref(), Some("dtn"));
+        assert_eq!(of("bucket", "https://x").as_deref(), Some("dtn"));
+        assert_eq!(of("https://x", "https://y").as_deref(), Some(THIRD_PARTY));
+        assert_eq!(of("s3://x", "https://y"), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! Several hubs on one PostgreSQL: queues are divided among them, and what a dead one had begun goes on.
+
+use std::fs;
+
+use crate::hub::{Hub, Member, Pair, pair};
+use crate::postgres::Postgres;
+use crate::tree::pattern;
+use crate::wait::{LONG, until};
+
+/// Two hubs on one database, and somebody who may do everything at either.
+fn two(server: &Postgres) -> (Hub, Hub) {
+    let url = server.database("hub");
+    let start = || Hub::start(&["--db", Box::leak(url.clone().into_boxed_str())]);
+    (start(), start())
+}
+
+fn done(member: &Member<'_>, id: &str) -> bool {
+    member.job(id)["state"] == "done"
+}
+
+#[test]
+fn what_a_dead_hub_had_begun_another_one_ends() {
+    let Some(server) = Postgres::start() else { return };
+    let (mut first, second) = two(&server);
+    let admin = first.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    // Both know the link, whichever it was told to.
+    admin.run(&["hub", "link", "add", "wan", "--capacity", "40Mbit/s", "--between", "alpha,beta"]).expect(0);
+    let elsewhere = second.member("admin", "other", "");
+    until("the other hub knows the link", LONG, || elsewhere.run(&["hub", "link", "show", "wan"]).code == 0);
+    const JOBS: usize = 8;
+    let ids: Vec<String> = (0..JOBS)
+        .map(|at| {
+            fs::write(a.data(&format!("f{at}")), pattern(6 << 20)).unwrap();
+            // Of several activities, so that there are several queues.
+            let activity = format!("activity{at}");
+            let target = b.at(&format!("data/in/f{at}"));
+            admin.submit(&[&a.at(&format!("data/f{at}")), &target, "--activity", &activity])
+        })
+        .collect();
+    until("some of them move", LONG, || ids.iter().any(|id| elsewhere.job(id)["state"] == "running"));
+    first.kill();
+    until("all of them have ended", LONG, || ids.iter().all(|id| done(&elsewhere, id)));
+    for at in 0..JOBS {
+        assert_eq!(fs::read(b.data(&format!("in/f{at}"))).unwrap(), pattern(6 << 20), "f{at}");
+    }
+    // No file was moved twice: the receiving node has taken each of them in once.
+    let taken = b.log().matches("event=\"push\"").count();
+    let finished = b.log().matches("outcome=\"done\"").count();
+    assert_eq!((taken, finished), (JOBS, JOBS), "{}", b.log());
+}
+
+#[test]
+fn both_hubs_begin_transfers_and_each_queue_is_ones() {
+    let Some(server) = Postgres::start() else { return };
+    let (first, second) = two(&server);
+    let admin = first.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    let elsewhere = second.member("admin", "other", "");
+    const JOBS: usize = 12;
+    for at in 0..JOBS {
+        fs::write(a.data(&format!("f{at}")), "x").unwrap();
+    }
+    until("the hubs have met", LONG, || [&first, &second].iter().all(|hub| hub.log().contains("divided anew")));
+    let ids: Vec<String> = (0..JOBS)
+        .map(|at| {
+            let (activity, target) = (format!("activity{at}"), b.at(&format!("data/in/f{at}")));
+            let member = if at % 2 == 0 { &admin } else { &elsewhere };
+            member.submit(&[&a.at(&format!("data/f{at}")), &target, "--activity", &activity])
+        })
+        .collect();
+    until("all of them have ended", LONG, || ids.iter().all(|id| done(&admin, id)));
+    let hubs = server.rows("hub", "SELECT hub, COUNT(*) FROM transfers GROUP BY hub");
+    assert_eq!(hubs.len(), 2, "{hubs:?}");
+    assert_eq!(server.rows("hub", "SELECT COUNT(*) FROM transfers"), [JOBS.to_string()]);
+}
