@@ -41,6 +41,7 @@ pub fn all() -> Vec<Case> {
         python::CASES,
         third_party::CASES,
         third_party_errors::CASES,
+        &crate::fts::all(),
     ]
     .concat()
 }

@@ -27,7 +27,12 @@ pub struct Seen {
 }
 
 /// Runs a command; its output goes to files of this name.
-pub fn run(mut command: Command, files: &Path) -> Seen {
+pub fn run(command: Command, files: &Path) -> Seen {
+    run_for(PATIENCE, command, files)
+}
+
+/// Runs a command that may take so long.
+pub fn run_for(patience: Duration, mut command: Command, files: &Path) -> Seen {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
     let (out, err) = (files.with_extension("out"), files.with_extension("err"));
@@ -38,10 +43,10 @@ pub fn run(mut command: Command, files: &Path) -> Seen {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > patience {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("{words}: not over after {PATIENCE:?}; it said {}", text(&err));
+            panic!("{words}: not over after {patience:?}; it said {}", text(&err));
         }
         std::thread::sleep(Duration::from_millis(5));
     };

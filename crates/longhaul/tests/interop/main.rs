@@ -1,8 +1,8 @@
 //! Stock clients and servers beside a node: curl, davix, gfal2, rclone, xrdcp and xrootd's HTTP server, each as its
-//! distribution packs it, over real sockets.
+//! distribution packs it, over real sockets; and FTS's client and Rucio's conveyor at a hub.
 //!
 //! `make test-interop` runs all; `cargo test -p longhaul --test interop -- curl/put` those whose name has that in it;
-//! `--list` names them. A complete run that passes is compared with the table in docs/http-clients.md, or writes it where
+//! `--list` names them. A complete run that passes is compared with the tables in docs/http-clients.md and docs/fts.md, or writes them where
 //! `LONGHAUL_WRITE_DOCS=1`. With `LONGHAUL_INTEROP_AGAINST=stock` a stock xrootd stands where the node would: that shows
 //! that the clients are called rightly, and in which answers that server differs (each case says so).
 //!
@@ -16,6 +16,7 @@ mod case;
 mod cases;
 mod clients;
 mod firefly;
+mod fts;
 #[path = "../e2e/node.rs"]
 #[allow(dead_code, reason = "the end-to-end tests need more of it")]
 mod node;

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::case::Case;
-use crate::clients::{Reply, Seen, run};
+use crate::clients::{Reply, Seen, run, run_for};
 use crate::pki::Identity;
 use crate::world::{Server, World, open_to_all};
 
@@ -135,6 +136,11 @@ impl<'a> Scene<'a> {
     /// Runs a client with more in its environment.
     pub fn run_with(&self, more: &[(&str, &str)], words: &[&str]) -> Seen {
         run(self.command(words, more), &self.files())
+    }
+
+    /// Runs a client that may take so long.
+    pub fn run_for(&self, patience: Duration, words: &[&str]) -> Seen {
+        run_for(patience, self.command(words, &[]), &self.files())
     }
 
     /// Starts a client that is to be ended.

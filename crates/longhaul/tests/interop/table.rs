@@ -1,4 +1,4 @@
-//! docs/http-clients.md: its table is what a complete run saw. Only what is the same on every machine is in it.
+//! docs/http-clients.md and docs/fts.md: their tables are what a complete run saw. Only what is the same on every machine is in them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,8 +10,12 @@ use crate::runner::Ending;
 const BEGIN: &str = "<!-- seen by make test-interop: begin -->";
 const END: &str = "<!-- seen by make test-interop: end -->";
 
-fn document() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("docs/http-clients.md")
+/// The documents, and whether a client is told of in each.
+const DOCUMENTS: [(&str, fn(&str) -> bool); 2] =
+    [("docs/http-clients.md", |client| !crate::fts::is_of(client)), ("docs/fts.md", crate::fts::is_of)];
+
+fn path(document: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join(document)
 }
 
 fn row(case: &Case) -> String {
@@ -32,25 +36,34 @@ fn render(cases: &[Case]) -> String {
     out
 }
 
-/// Writes the table if asked to, else compares it with what was seen. What was skipped cannot differ, and stops a writing.
+/// Writes the tables if asked to, else compares them with what was seen. What was skipped cannot differ, and stops a writing.
 pub fn holds(cases: &[Case], endings: &[Ending]) -> bool {
-    let text = fs::read_to_string(document()).unwrap_or_default();
+    let holds = |(document, is_of): &(&str, fn(&str) -> bool)| {
+        let (cases, endings): (Vec<Case>, Vec<Ending>) =
+            cases.iter().cloned().zip(endings.iter().cloned()).filter(|(case, _)| is_of(case.client)).unzip();
+        document_holds(document, &cases, &endings)
+    };
+    DOCUMENTS.iter().map(holds).filter(|holds| !holds).count() == 0
+}
+
+fn document_holds(document: &str, cases: &[Case], endings: &[Ending]) -> bool {
+    let text = fs::read_to_string(path(document)).unwrap_or_default();
     let Some((head, rest)) = text.split_once(BEGIN) else {
-        println!("docs/http-clients.md has no line {BEGIN}");
+        println!("{document} has no line {BEGIN}");
         return false;
     };
     let Some((table, tail)) = rest.split_once(END) else {
-        println!("docs/http-clients.md has no line {END}");
+        println!("{document} has no line {END}");
         return false;
     };
     let seen = render(cases);
     if std::env::var("LONGHAUL_WRITE_DOCS").is_ok_and(|wish| wish == "1") {
         if endings.iter().any(|ending| *ending != Ending::Passed) {
-            println!("docs/http-clients.md is not written: not every case passed");
+            println!("{document} is not written: not every case passed");
             return false;
         }
-        fs::write(document(), format!("{head}{BEGIN}\n{seen}\n{END}{tail}")).unwrap();
-        println!("written: docs/http-clients.md");
+        fs::write(path(document), format!("{head}{BEGIN}\n{seen}\n{END}{tail}")).unwrap();
+        println!("written: {document}");
         return true;
     }
     let (said, seen): (Vec<&str>, Vec<&str>) = (rows(table), rows(&seen));
@@ -59,7 +72,7 @@ pub fn holds(cases: &[Case], endings: &[Ending]) -> bool {
     if more.is_empty() && less.is_empty() {
         return true;
     }
-    println!("docs/http-clients.md is not what was seen; LONGHAUL_WRITE_DOCS=1 make test-interop writes it anew");
+    println!("{document} is not what was seen; LONGHAUL_WRITE_DOCS=1 make test-interop writes it anew");
     more.iter().for_each(|row| println!("  seen, and not there: {row}"));
     less.iter().for_each(|row| println!("  there, and not seen: {row}"));
     false

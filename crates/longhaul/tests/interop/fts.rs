@@ -1,0 +1,27 @@
+//! Those who speak FTS3's REST API, as PyPI has them: FTS's own commands and bindings, and Rucio's conveyor. What they order, a hub has moved
+//! between nodes.
+
+mod bindings;
+mod commands;
+mod postgres;
+mod rucio;
+mod stage;
+
+use crate::case::Case;
+
+/// FTS's commands.
+const COMMANDS: &str = "fts3";
+/// FTS's easy bindings in Python.
+const BINDINGS: &str = "fts3-easy";
+/// Rucio's submitter, poller and finisher.
+const RUCIO: &str = "rucio-conveyor";
+
+/// Whether a client is one of these: docs/fts.md tells of it.
+pub fn is_of(client: &str) -> bool {
+    [COMMANDS, BINDINGS, RUCIO].contains(&client)
+}
+
+/// All of them.
+pub fn all() -> Vec<Case> {
+    [commands::CASES, bindings::CASES, rucio::CASES].concat()
+}

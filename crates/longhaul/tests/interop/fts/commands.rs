@@ -1,0 +1,251 @@
+//! FTS's own commands.
+
+use serde_json::{Value, json};
+
+use super::COMMANDS;
+use super::stage::Stage;
+use crate::case::Case;
+use crate::scene::Scene;
+
+pub const CASES: &[Case] = &[
+    Case::new(COMMANDS, "whoami", "whoami, and with --json", "name, VO, delegation id, base id", whoami),
+    Case::new(COMMANDS, "submit", "transfer-submit -b, options; -status, --json", "FINISHED; the same bytes", submit),
+    Case::new(COMMANDS, "bulk", "transfer-submit -f: 20 files of a document", "all of them arrive", bulk),
+    Case::new(COMMANDS, "sources", "several sources, the first without the file", "FINISHED from the second", sources),
+    Case::new(COMMANDS, "hops", "transfer-submit --multi-hop over three nodes", "type H; both hops FINISHED", hops),
+    Case::new(COMMANDS, "overwrite", "onto another file; with -o", "FAILED in FTS's words; overwritten", overwrite),
+    Case::new(COMMANDS, "list", "transfer-list by name, VO, source, destination", "those, and no others", list),
+    Case::new(COMMANDS, "cancel", "transfer-cancel ID", "CANCELED; nothing arrives", cancel),
+    Case::new(COMMANDS, "cancel-files", "transfer-cancel ID:FILE and ID:FILE,FILE", "the other file arrives", cancel_files),
+    Case::new(COMMANDS, "ban", "ban and unban a storage: cancel, and wait", "jobs named; refused; goes on", ban),
+    Case::new(COMMANDS, "ban-user", "ban and unban a user", "may nothing; may again", ban_user),
+    Case::new(COMMANDS, "tape", "--bring-online, --copy-pin-lifetime, --archive-timeout of disks", "refused in a sentence", tape),
+    Case::new(COMMANDS, "server-status", "server-status, --is-active", "transfers at work", server_status),
+    Case::new(COMMANDS, "tokens", "tokens of a source and a destination that ask for some", "used there; told nowhere", tokens),
+];
+
+fn whoami(scene: &Scene) {
+    let stage = Stage::set(scene, 0, &[]);
+    let seen = stage.fts("whoami", &[]).well();
+    seen.says("User DN: /CN=ann").says("VO: astro").says("Base id: 01874efb-4735-4595-bc9c-591aef8240c9");
+    let seen = stage.fts("whoami", &["--json"]).well();
+    let who: Value = serde_json::from_str(&seen.out).unwrap();
+    assert_eq!((&who["method"], &who["is_root"], &who["vos"]), (&json!("oauth2"), &json!(false), &json!(["astro"])));
+    assert_eq!(who["delegation_id"].as_str().unwrap().len(), 16);
+    stage.fts_as("nonsense", "whoami", &[]).badly().says("Unauthorized");
+}
+
+fn submit(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    let (source, target) = (stage.put(0, "run7", b"123456789"), stage.at(1, "in/run7"));
+    let words = [
+        "-b", "-i", "1", "--src-access-token", "none", "--dst-access-token", "none", "--job-metadata", r#"{"run": 7}"#,
+        "--file-metadata", r#"{"part": 1}"#, "-p", "5", "--retry", "2", "-K", "--activity", "production", "--nostreams", "4",
+        "--timeout", "600", "--strict-copy", "--scitag", "66", "--unmanaged-tokens", &source, &target, "ADLER32:091e01de",
+    ];
+    let seen = stage.fts("transfer-submit", &words).well().says("Job successfully submitted");
+    let seen = seen.says("Job finished with state FINISHED");
+    let id = seen.lines().into_iter().find_map(|line| line.strip_prefix("Job id: ").map(str::to_owned)).unwrap();
+    assert_eq!(stage.get(1, "in/run7"), b"123456789");
+    let seen = stage.fts("transfer-status", &[&id]).well();
+    seen.says(&format!("Request ID: {id}")).says("Status: FINISHED").says("Priority: 5").says("VO Name: astro");
+    let job = stage.job(&id);
+    assert_eq!((&job["job_type"], &job["retry"], &job["job_metadata"]["run"]), (&json!("N"), &json!(2), &json!(7)));
+    let file = &job["files"][0];
+    assert_eq!((&file["file_state"], &file["file_metadata"]), (&json!("FINISHED"), &json!({"part": 1})));
+    assert_eq!((&file["filesize"], &file["activity"]), (&json!(9), &json!("production")));
+    assert_eq!((&file["source_surl"], &file["dest_surl"]), (&json!(source), &json!(target)));
+    stage.fts("transfer-status", &["0197f2a0-0000-7000-8000-000000000001"]).badly().says("not found");
+    let words = ["--dry-run", "--src-access-token", "none", "--dst-access-token", "none", &source, &target];
+    stage.fts("transfer-submit", &words).well().says("\"sources\"");
+}
+
+fn bulk(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    let content = |at: usize| format!("file {at}").repeat(at + 1).into_bytes();
+    let file = |at: usize| {
+        let source = stage.put(0, &format!("f{at}"), &content(at));
+        json!({"sources": [source], "destinations": [stage.at(1, &format!("in/g{at}"))], "filesize": content(at).len(),
+            "source_tokens": ["none"], "destination_tokens": ["none"]})
+    };
+    let document = json!({"files": (0..20).map(file).collect::<Vec<_>>(), "params": {"priority": 2}});
+    let job = stage.ended(&stage.submit_document(&document, &[]));
+    assert_eq!((&job["job_state"], &job["priority"]), (&json!("FINISHED"), &json!(2)));
+    assert_eq!(job["files"].as_array().unwrap().len(), 20);
+    (0..20).for_each(|at| assert_eq!(stage.get(1, &format!("in/g{at}")), content(at)));
+}
+
+fn sources(scene: &Scene) {
+    let stage = Stage::set(scene, 3, &[]);
+    let there = stage.put(1, "copy", b"from the second");
+    let missing = stage.at(0, "copy");
+    let document = json!({"files": [{"sources": [missing, there], "destinations": [stage.at(2, "copy")],
+        "selection_strategy": "orderly", "source_tokens": ["none", "none"], "destination_tokens": ["none"]}]});
+    let job = stage.ended(&stage.submit_document(&document, &["--retry", "-1"]));
+    assert_eq!((&job["job_state"], &job["job_type"]), (&json!("FINISHED"), &json!("R")), "{job}");
+    let states: Vec<_> = job["files"].as_array().unwrap().iter().map(|file| &file["file_state"]).collect();
+    assert_eq!(states, ["FAILED", "FINISHED"]);
+    assert_eq!(stage.get(2, "copy"), b"from the second");
+}
+
+fn hops(scene: &Scene) {
+    let stage = Stage::set(scene, 3, &[]);
+    let (first, between, last) = (stage.put(0, "h", b"hop, hop"), stage.at(1, "h"), stage.at(2, "h"));
+    let hop = |from: &str, to: &str| json!({"sources": [from], "destinations": [to], "source_tokens": ["none"], "destination_tokens": ["none"]});
+    let document = json!({"files": [hop(&first, &between), hop(&between, &last)]});
+    let job = stage.ended(&stage.submit_document(&document, &["--multi-hop"]));
+    assert_eq!((&job["job_state"], &job["job_type"]), (&json!("FINISHED"), &json!("H")), "{job}");
+    assert_eq!((&job["source_se"], &job["dest_se"]), (&json!(stage.storage(0)), &json!(stage.storage(2))));
+    assert_eq!((stage.get(1, "h"), stage.get(2, "h")), (b"hop, hop".to_vec(), b"hop, hop".to_vec()));
+}
+
+fn overwrite(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    let source = stage.put(0, "f", b"new");
+    let target = stage.put(1, "f", b"of somebody else");
+    let job = stage.ended(&stage.submit(&[&source, &target]));
+    assert_eq!(job["job_state"], "FAILED", "{job}");
+    assert_eq!(job["files"][0]["reason"], "Destination file exists and overwrite is not enabled");
+    assert_eq!(stage.get(1, "f"), b"of somebody else");
+    let job = stage.ended(&stage.submit(&["-o", &source, &target]));
+    assert_eq!(job["job_state"], "FINISHED", "{job}");
+    assert_eq!(stage.get(1, "f"), b"new");
+    let both = ["-o", "--overwrite-on-retry", "--src-access-token", "none", "--dst-access-token", "none", &source, &target];
+    stage.fts("transfer-submit", &both).badly().says("Incompatible overwrite flags");
+}
+
+/// Makes jobs wait at a node.
+fn hold(stage: &Stage, node: usize) {
+    let words = ["--storage", &stage.storage(node), "--status", "wait", "--allow-submit"];
+    stage.fts_as(&stage.admin, "ban", &words).well().says("No jobs affected");
+}
+
+fn release(stage: &Stage, node: usize) {
+    stage.fts_as(&stage.admin, "ban", &["--storage", &stage.storage(node), "--unban"]).well();
+}
+
+fn list(scene: &Scene) {
+    let stage = Stage::set(scene, 3, &[]);
+    hold(&stage, 0);
+    let source = stage.put(0, "f", b"x");
+    let (one, two) = (stage.submit(&[&source, &stage.at(1, "f")]), stage.submit(&[&source, &stage.at(2, "f")]));
+    let listed = |words: &[&str]| -> Vec<String> {
+        let seen = stage.fts("transfer-list", &[&["--json"], words].concat()).well();
+        let jobs: Vec<Value> = serde_json::from_str(&seen.out).unwrap();
+        let mut ids: Vec<String> = jobs.iter().map(|job| job["job_id"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let mut both = vec![one.clone(), two.clone()];
+    both.sort();
+    assert_eq!(listed(&[]), both);
+    assert_eq!(listed(&["-u", "/CN=ann", "-o", "astro", "--source", &stage.storage(0)]), both);
+    assert_eq!(listed(&["--destination", &stage.storage(2)]), [two.clone()]);
+    assert!(listed(&["-o", "other"]).is_empty() && listed(&["-u", "/CN=bob"]).is_empty());
+    stage.fts("transfer-list", &[]).well().says(&format!("Request ID: {one}")).says("Status: SUBMITTED");
+}
+
+fn cancel(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    hold(&stage, 0);
+    let id = stage.submit(&[&stage.put(0, "f", b"x"), &stage.at(1, "f")]);
+    stage.fts("transfer-cancel", &[&id]).well().says("CANCELED");
+    let job = stage.ended(&id);
+    assert_eq!((&job["job_state"], &job["files"][0]["file_state"]), (&json!("CANCELED"), &json!("CANCELED")));
+    release(&stage, 0);
+    let id = stage.submit(&[&stage.at(0, "f"), &stage.at(1, "g")]);
+    assert_eq!(stage.ended(&id)["job_state"], "FINISHED");
+    assert!(!stage.has(1, "f"), "what was cancelled arrived");
+    stage.fts("transfer-cancel", &[&id]).well().says("FINISHED");
+}
+
+fn cancel_files(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    hold(&stage, 0);
+    let file = |at: usize| {
+        json!({"sources": [stage.put(0, &format!("f{at}"), b"x")], "destinations": [stage.at(1, &format!("f{at}"))],
+            "source_tokens": ["none"], "destination_tokens": ["none"]})
+    };
+    let id = stage.submit_document(&json!({"files": (0..4).map(file).collect::<Vec<_>>()}), &[]);
+    let number = |at: usize| stage.job(&id)["files"][at]["file_id"].as_i64().unwrap();
+    let seen = stage.fts("transfer-cancel", &[&format!("{id}:{}", number(0))]).well();
+    assert_eq!(seen.lines(), ["CANCELED"]);
+    let seen = stage.fts("transfer-cancel", &[&format!("{id}:{},{}", number(1), number(2))]).well();
+    assert_eq!(seen.lines(), ["CANCELED", "CANCELED"]);
+    release(&stage, 0);
+    let job = stage.ended(&id);
+    let states: Vec<_> = job["files"].as_array().unwrap().iter().map(|file| &file["file_state"]).collect();
+    assert_eq!(states, ["CANCELED", "CANCELED", "CANCELED", "FINISHED"]);
+    assert_eq!((stage.has(1, "f0"), stage.has(1, "f3")), (false, true));
+}
+
+fn ban(scene: &Scene) {
+    let stage = Stage::set(scene, 3, &[]);
+    hold(&stage, 0);
+    let (source, storage) = (stage.put(0, "f", b"x"), stage.storage(1));
+    let (gone, kept) = (stage.submit(&[&source, &stage.at(1, "f")]), stage.submit(&[&source, &stage.at(2, "f")]));
+    let seen = stage.fts_as(&stage.admin, "ban", &["--storage", &storage]).well();
+    let seen = seen.says("Affected jobs:").says(&gone).keeps_silent_of(&kept);
+    assert_eq!(stage.job(&gone)["job_state"], "CANCELED", "{seen:?}");
+    let words = ["--src-access-token", "none", "--dst-access-token", "none", &source, &stage.at(1, "g")];
+    stage.fts("transfer-submit", &words).badly().says("banned");
+    stage.fts("ban", &["--storage", &storage]).badly().says("takes the role");
+    release(&stage, 1);
+    release(&stage, 0);
+    assert_eq!(stage.ended(&kept)["job_state"], "FINISHED");
+    let again = stage.submit(&[&source, &stage.at(1, "g")]);
+    assert_eq!(stage.ended(&again)["job_state"], "FINISHED");
+}
+
+fn ban_user(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    hold(&stage, 0);
+    let id = stage.submit(&[&stage.put(0, "f", b"x"), &stage.at(1, "f")]);
+    let seen = stage.fts_as(&stage.admin, "ban", &["--user", "/CN=ann"]).well();
+    seen.says("Affected jobs:").says(&id);
+    stage.fts("transfer-list", &[]).badly().says("banned");
+    stage.fts_as(&stage.admin, "ban", &["--user", "/CN=root"]).badly().says("oneself");
+    stage.fts_as(&stage.admin, "ban", &["--user", "/CN=ann", "--unban"]).well();
+    assert_eq!(stage.job(&id)["job_state"], "CANCELED");
+}
+
+fn tape(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    let (source, target) = (stage.put(0, "f", b"x"), stage.at(1, "f"));
+    for option in ["--bring-online", "--copy-pin-lifetime", "--archive-timeout"] {
+        let words = ["--src-access-token", "none", "--dst-access-token", "none", option, "60", &source, &target];
+        stage.fts("transfer-submit", &words).badly().says("no tape");
+    }
+}
+
+fn server_status(scene: &Scene) {
+    let stage = Stage::set(scene, 0, &[]);
+    stage.fts("server-status", &[]).well().says("longhaul").says("active: 0").says("staging: 0");
+    stage.fts("server-status", &["--is-active"]).well();
+}
+
+fn tokens(scene: &Scene) {
+    let (closed, guarded) = (scene.closed(), scene.guarded());
+    closed.put("f", b"behind a token");
+    let policy = scene.write("access.toml", b"[third_party]\nlocal = true\n");
+    let stage = Stage::set(scene, 0, &["--access", &policy]);
+    let (read, write) = (scene.token(&["read"]), scene.token(&["read", "create", "modify"]));
+    let (source, target) = (closed.https("f"), guarded.https("f"));
+    let seen = stage
+        .fts("transfer-submit", &["--json", "--src-access-token", &read, "--dst-access-token", &write, &source, &target])
+        .well();
+    let id: String = serde_json::from_str(seen.out.trim()).unwrap();
+    let job = stage.ended(&id);
+    assert_eq!(job["job_state"], "FINISHED", "{job}");
+    assert_eq!(guarded.get("f"), b"behind a token");
+    let log = std::fs::read_to_string(scene.path("hub.log")).unwrap();
+    for token in [&read, &write] {
+        assert!(!job.to_string().contains(token.as_str()) && !log.contains(token.as_str()), "a token is told");
+    }
+    let wrong = scene.token(&["read"]);
+    let words = ["--json", "--retry", "-1", "--src-access-token", &read, "--dst-access-token", &wrong, &source, &guarded.https("g")];
+    let seen = stage.fts("transfer-submit", &words).well();
+    let job = stage.ended(&serde_json::from_str::<String>(seen.out.trim()).unwrap());
+    assert_eq!(job["job_state"], "FAILED", "{job}");
+    assert!(!guarded.has("g"));
+}

@@ -1,0 +1,70 @@
+//! Rucio as it comes from PyPI: its core makes rules, its conveyor submits, polls and finishes them at a hub.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::RUCIO;
+use super::postgres;
+use super::stage::{Stage, environment};
+use crate::case::Case;
+use crate::scene::Scene;
+
+/// What one file, several sources, hops and a thousand files take together, and much more.
+const PATIENCE: Duration = Duration::from_secs(400);
+/// Files of the data sets.
+const MANY: usize = 1000;
+
+pub const CASES: &[Case] = &[
+    Case::new(
+        RUCIO,
+        "sqlite",
+        "submitter, poller, finisher on SQLite, over http: a file, two sources, a hop, 1,000 files",
+        "rules OK, replicas AVAILABLE, the same bytes",
+        sqlite,
+    ),
+    Case::new(
+        RUCIO,
+        "postgresql",
+        "the same on PostgreSQL, over https with a certificate",
+        "rules OK, replicas AVAILABLE, the same bytes",
+        postgresql,
+    ),
+];
+
+fn sqlite(scene: &Scene) {
+    let python = environment("rucio");
+    let stage = Stage::set(scene, 3, &["--anonymous", "rw"]);
+    let database = format!("sqlite:///{}", scene.path("rucio.db").display());
+    let hub = stage.endpoint().replace("https://", "http://");
+    conveyor(scene, &stage, &python, &json!({"database": database, "hub": hub, "usercert": null}));
+}
+
+fn postgresql(scene: &Scene) {
+    let python = environment("rucio");
+    let stage = Stage::set(scene, 3, &[]);
+    let server = postgres::Server::start(scene);
+    let alice = &scene.world.pki.alice;
+    let both = [&alice.certificate, &alice.key].map(|file| std::fs::read(file).unwrap()).concat();
+    let certificate = scene.write("alice.pem", &both);
+    let settings = json!({"database": server.url("rucio"), "hub": stage.endpoint(), "usercert": certificate});
+    conveyor(scene, &stage, &python, &settings);
+}
+
+/// Runs the conveyor until all rules are as they should be.
+fn conveyor(scene: &Scene, stage: &Stage, python: &std::path::Path, settings: &Value) {
+    let mut settings = settings.clone();
+    settings["home"] = json!(scene.path(""));
+    settings["many"] = json!(MANY);
+    for (name, node) in ["A", "B", "C"].iter().zip(&stage.nodes) {
+        settings["rses"][name] = json!({"host": "127.0.0.1", "port": node.port, "disk": node.data("")});
+    }
+    let script = scene.write("conveyor.py", include_bytes!("conveyor.py"));
+    let file = scene.write("settings.json", settings.to_string().as_bytes());
+    let python = python.join("bin/python").display().to_string();
+    let seen = scene.run_for(PATIENCE, &[&python, &script, &file]).well();
+    let report: Value = seen.out.lines().last().and_then(|line| serde_json::from_str(line).ok()).expect("a report");
+    assert_eq!(report["rules"], json!(["OK"]), "{report}");
+    assert_eq!((&report["other_bytes"], &report["unavailable"]), (&json!([]), &json!([])), "{report}");
+    assert_eq!(report["files"], json!(MANY + 3));
+}
