@@ -244,7 +244,11 @@ impl Authenticator {
             Checked::Macaroon(held) => auth::Visitor { held: Some(held), ..asked },
         };
         // The policy's program may allow what no rule allows, and so may a service that has no rules.
-        let found = if policy.callout.is_some() || self.credentials.admits_all_known() { policy.identify(&asked) } else { policy.access(&asked) };
+        let found = if policy.callout.is_some() || self.credentials.admits_all_known() {
+            policy.identify(&asked)
+        } else {
+            policy.access(&asked)
+        };
         let access = match found {
             Ok(access) => access,
             Err(Denied::NoKey) => no_access(),

@@ -15,16 +15,13 @@ use crate::states::{FileState, JobKind};
 use crate::time;
 use crate::topology::Topology;
 
-/// The class of what is not promised, as the database keeps classes: by their place among all.
-const STANDARD: i64 = 1;
-
 /// Makes a job of an order, for whoever submits it.
 ///
 /// # Errors
 /// The order cannot be carried out: one sentence says what is wrong, and with which file.
 pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -> Result<NewJob, Refusal> {
     let kind = kind(order)?;
-    check_deadline(order, now)?;
+    let deadline = deadline(order, kind, now)?;
     let community = community(order, member)?;
     let activity = order.activity.clone().unwrap_or_else(|| "default".to_owned());
     check_word("activity", &activity)?;
@@ -40,7 +37,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         activity: activity.clone(),
         owner: member.owner.clone(),
         priority: i64::from(priority.number()),
-        class: STANDARD,
+        deadline: deadline.unwrap_or(0),
     };
     let mut files = Vec::with_capacity(order.files.len());
     for (at, file) in order.files.iter().enumerate() {
@@ -55,7 +52,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         priority: i64::from(priority.number()),
         kind,
         submitted: now,
-        deadline: None,
+        deadline,
         options: serde_json::to_string(&order.options).map_err(|error| refuse(error.to_string()))?,
         metadata,
         expires: order
@@ -142,15 +139,22 @@ fn metadata(whose: &str, metadata: &std::collections::BTreeMap<String, Value>) -
     Ok(Some(text))
 }
 
-fn check_deadline(order: &JobOrder, now: i64) -> Result<(), Refusal> {
-    let Some(text) = &order.deadline else { return Ok(()) };
+fn deadline(order: &JobOrder, kind: JobKind, now: i64) -> Result<Option<i64>, Refusal> {
+    let Some(text) = &order.deadline else { return Ok(None) };
     let at =
         time::parse(text).ok_or_else(|| refuse(format!("deadline {text:?} is no time: write 2026-12-24T18:00:00Z")))?;
     if at <= now {
         return Err(refuse(format!("the deadline {text} has passed")));
     }
-    // A deadline that nobody promised would be a way past everybody else.
-    Err(refuse("this hub does not promise deadlines yet: submit the job without one, with a priority".to_owned()))
+    if kind == JobKind::MultiHop {
+        return Err(refuse(
+            "hops follow one another, and are not promised a deadline: submit each with its own".to_owned(),
+        ));
+    }
+    if let Some(file) = order.files.iter().position(|file| file.bytes.unwrap_or(0) == 0) {
+        return Err(refuse(format!("file {file}: a deadline is promised for bytes: say how many it has")));
+    }
+    Ok(Some(at))
 }
 
 /// The rows of a file: one for each source.
@@ -300,10 +304,7 @@ mod tests {
             (format!(r#"{{"files": [{{{file}}}], "activity": "a\nb"}}"#), "is no name"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "tomorrow"}}"#), "is no time"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "1970-01-01T00:00:01Z"}}"#), "has passed"),
-            (
-                format!(r#"{{"files": [{{{file}}}], "deadline": "2999-01-01T00:00:00Z"}}"#),
-                "does not promise deadlines yet",
-            ),
+            (format!(r#"{{"files": [{{{file}}}], "deadline": "2999-01-01T00:00:00Z"}}"#), "say how many it has"),
             (format!(r#"{{"files": [{{{file}}}], "metadata": {{"x": "{}"}}}}"#, "y".repeat(5000)), "4096 are kept"),
         ] {
             let refusal = admitted(&json).unwrap_err();

@@ -19,7 +19,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use model::v1::hub::Role;
+use model::v1::hub::{NotPromised, Offer, Role};
 use model::v1::node::Problem;
 use model::{Fault, Refusal};
 use serde::Serialize;
@@ -169,6 +169,23 @@ fn with_body(status: u16, media: &'static str, mut body: Vec<u8>) -> Response {
 
 /// A no (RFC 9457).
 pub(crate) fn problem(refused: &Refused) -> Response {
+    let problem = problem_of(refused);
+    let mut response = with_body(problem.status, PROBLEM, serde_json::to_vec(&problem).unwrap_or_default());
+    for (name, value) in refused.headers.iter() {
+        if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}
+
+/// A deadline that cannot be promised, with what could be.
+pub(crate) fn not_promised(text: &str, offer: Offer) -> Response {
+    let problem = NotPromised { problem: problem_of(&Refused::new(409, text)), offer };
+    with_body(409, PROBLEM, serde_json::to_vec(&problem).unwrap_or_default())
+}
+
+fn problem_of(refused: &Refused) -> Problem {
     let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let fault = refused.fault.unwrap_or(match refused.status {
         401 | 403 => Fault::Auth,
@@ -176,19 +193,12 @@ pub(crate) fn problem(refused: &Refused) -> Response {
         500.. => Fault::Local,
         _ => Fault::Config,
     });
-    let problem = Problem {
+    Problem {
         title: status.canonical_reason().unwrap_or("refused").to_owned(),
         status: status.as_u16(),
         fault: fault.word().to_owned(),
         reason: refused.reason.clone(),
-    };
-    let mut response = with_body(status.as_u16(), PROBLEM, serde_json::to_vec(&problem).unwrap_or_default());
-    for (name, value) in refused.headers.iter() {
-        if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            response.headers_mut().append(name, value);
-        }
     }
-    response
 }
 
 #[cfg(test)]

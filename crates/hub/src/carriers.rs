@@ -119,7 +119,7 @@ impl Carriers {
                     self.hear_files(api, claim, &mut heard, told).await;
                     silent = Duration::ZERO;
                     let rate = transfer.rate_bit_s as f64 / 8.0;
-                    let _ = told.send(Told::Moving { transfer: claim.number, rate }).await;
+                    let _ = told.send(Told::Moving { transfer: claim.number, rate, bytes: transfer.bytes }).await;
                 }
                 Err(Error::Line(error)) => {
                     silent += LOOK_EVERY;
@@ -154,7 +154,7 @@ impl Carriers {
                 let seconds = before.0.elapsed().as_secs_f64().max(1e-3);
                 let rate = bytes.saturating_sub(before.1) as f64 / seconds;
                 *before = (Instant::now(), bytes);
-                let _ = told.try_send(Told::Moving { transfer, rate });
+                let _ = told.try_send(Told::Moving { transfer, rate, bytes });
                 // Whoever steers is gone where the hub is stopping.
                 steer.has_changed().is_ok() && !steer.borrow().is_cancelled
             };

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod members;
 pub mod planner;
 pub mod progress;
+pub mod promises;
 pub mod roles;
 pub mod run;
 pub mod scheduler;

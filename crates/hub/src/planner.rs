@@ -10,6 +10,7 @@ use sched::priority::Priority;
 use sched::shares::{Aggregate, Class, Group, share};
 
 use crate::database::queues::Queue;
+use crate::promises::Standing;
 use crate::snapshot::{Decision, Snapshot};
 use crate::topology::Topology;
 
@@ -50,6 +51,8 @@ pub struct Look<'a> {
     pub running: &'a [Running],
     /// The most that each queue is known to use, bytes per second; those that are not named may use any rate.
     pub caps: &'a HashMap<i64, f64>,
+    /// How the promises of queues with a deadline stand.
+    pub promised: &'a HashMap<i64, Standing>,
     /// Endpoints that are left in peace, and until when, for people.
     pub broken: &'a HashMap<String, String>,
 }
@@ -124,13 +127,16 @@ fn aggregate(look: &Look<'_>, queue: &Queue) -> Aggregate {
         Group { number: number(&[&key.community, &key.activity]), weight: activity },
         Group { number: number(&[&key.community, &key.activity, &key.owner]), weight: 1.0 },
     ];
+    let floor = look.promised.get(&queue.id).map_or(0.0, |standing| standing.floor);
+    let cap = look.caps.get(&queue.id).copied().unwrap_or(f64::INFINITY);
     let demand = Demand {
         weight: Priority::nearest(key.priority).weight(waited),
-        floor: 0.0,
-        cap: look.caps.get(&queue.id).copied().unwrap_or(f64::INFINITY),
+        floor,
+        // What is promised is kept free for it, whatever it has used so far.
+        cap: cap.max(floor),
         path: look.topology.path(&key.source, &key.target, &key.community),
     };
-    Aggregate { class: if key.class == 0 { Class::Reserved } else { Class::Standard }, groups, demand }
+    Aggregate { class: Class::Standard, groups, demand }
 }
 
 fn megabits(bytes: f64) -> String {
@@ -150,15 +156,16 @@ fn snapshot(look: &Look<'_>, blocked: &[Option<Constraint>], rates: &[Option<Rat
                 rate: rate.map_or(0.0, |rate| rate.rate),
                 used,
                 constraint: constraint.clone(),
-                held_by: Vec::new(),
+                ..Decision::default()
             },
             (None, Some(Rate { rate, binding: Binding::Resource(resource) })) => {
                 let (constraint, held_by) = bound(look, queue, rates, resource, rate);
-                Decision { rate, used, constraint, held_by }
+                Decision { rate, used, constraint, held_by, promised: None }
             }
             (None, rate) => Decision { rate: rate.map_or(0.0, |rate| rate.rate), used, ..Decision::default() },
         };
-        snapshot.queues.insert(queue.id, decision);
+        let promised = look.promised.get(&queue.id).copied();
+        snapshot.queues.insert(queue.id, Decision { promised, ..decision });
     }
     for (at, resource) in look.topology.resources.iter().enumerate() {
         let users = look.queues.iter().enumerate().filter(|(_, queue)| crosses(look, queue, at as u32));
@@ -247,6 +254,10 @@ fn begin(look: &Look<'_>, blocked: &[Option<Constraint>], rates: &[Option<Rate>]
         let turn = |(at, _): &(usize, i64)| {
             let queue = &look.queues[*at];
             let weight = Priority::nearest(queue.key.priority).weight(Duration::ZERO);
+            let is_due = look.promised.get(&queue.id).is_some_and(|standing| standing.floor > 0.0);
+            if is_due && !own.contains_key(&queue.id) {
+                return 0.0;
+            }
             f64::from(own.get(&queue.id).copied().unwrap_or(0) + 1) / weight
         };
         let next = (0..waiting.len()).min_by(|a, b| turn(&waiting[*a]).total_cmp(&turn(&waiting[*b])));
@@ -333,22 +344,31 @@ mod tests {
             activity: "default".into(),
             owner: "ann".into(),
             priority: 3,
-            class: 1,
+            deadline: 0,
         };
         Queue { id, key, queued, queued_bytes: 0, running: 0, running_bytes: 0 }
     }
 
-    fn decide(topology: &Topology, queues: &[Queue], running: &[Running], broken: &HashMap<String, String>) -> Plan {
+    /// What is known beside the queues and the transfers.
+    #[derive(Default)]
+    struct Known {
+        caps: HashMap<i64, f64>,
+        promised: HashMap<i64, Standing>,
+        broken: HashMap<String, String>,
+    }
+
+    fn decide(topology: &Topology, queues: &[Queue], running: &[Running], known: &Known) -> Plan {
         let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
         let look = Look {
-            caps: &HashMap::new(),
+            caps: &known.caps,
+            promised: &known.promised,
             at: 1,
             topology,
             usable: &usable,
             queues,
             waited: &HashMap::new(),
             running,
-            broken,
+            broken: &known.broken,
         };
         plan(&look)
     }
@@ -362,7 +382,7 @@ mod tests {
         let queues = [queue(1, "b", "astro", 1), queue(2, "c", "other", 0)];
         let queues = queues.map(|queue| Queue { running: 1, ..queue });
         let active = [running(7, 1, "b"), running(8, 1, "b"), running(9, 2, "c")];
-        let plan = decide(&topology(), &queues, &active, &HashMap::new());
+        let plan = decide(&topology(), &queues, &active, &Known::default());
         // 800 bit/s at a mark of 0.8 are 80 bytes per second, 3 to 1; one more of the first queue begins.
         assert_eq!((plan.limits[&7], plan.limits[&8], plan.limits[&9]), (20.0, 20.0, 20.0));
         assert_eq!(plan.begin, [Begin { queue: 1, limit: 20.0 }]);
@@ -377,27 +397,42 @@ mod tests {
     fn what_a_queue_cannot_use_is_for_the_others() {
         let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
         let active = [running(7, 1, "b"), running(9, 2, "c")];
-        let topology = topology();
-        let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
-        let (caps, none, nobody) = (HashMap::from([(1, 10.0)]), HashMap::new(), HashMap::new());
-        let look = Look {
-            at: 1,
-            topology: &topology,
-            usable: &usable,
-            queues: &queues,
-            waited: &none,
-            running: &active,
-            caps: &caps,
-            broken: &nobody,
-        };
-        let plan = plan(&look);
+        let known = Known { caps: HashMap::from([(1, 10.0)]), ..Known::default() };
+        let plan = decide(&topology(), &queues, &active, &known);
         assert_eq!((plan.limits[&7], plan.limits[&9]), (10.0, 70.0));
+    }
+
+    #[test]
+    fn a_promise_is_kept_before_anything_is_shared() {
+        let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
+        let active = [running(7, 1, "b"), running(9, 2, "c")];
+        // Of 80 bytes per second the first queue would have 60; the second is promised 50, and was never seen to use them.
+        let known = Known {
+            caps: HashMap::from([(2, 5.0)]),
+            promised: HashMap::from([(2, Standing { floor: 50.0, late_bytes: 0.0 })]),
+            ..Known::default()
+        };
+        let plan = decide(&topology(), &queues, &active, &known);
+        assert_eq!((plan.limits[&7], plan.limits[&9]), (30.0, 50.0));
+    }
+
+    #[test]
+    fn what_is_due_begins_first() {
+        let queues = [queue(1, "c", "astro", 100), queue(2, "c", "other", 100)];
+        let queues = queues.map(|mut queue| {
+            queue.key.priority = if queue.id == 1 { 5 } else { 1 };
+            queue
+        });
+        let due = Standing { floor: 1.0, late_bytes: 0.0 };
+        let known = Known { promised: HashMap::from([(2, due)]), ..Known::default() };
+        let plan = decide(&topology(), &queues, &[], &known);
+        assert_eq!(plan.begin.first().map(|begin| begin.queue), Some(2));
     }
 
     #[test]
     fn an_endpoint_never_has_more_transfers_than_it_may() {
         let queues = [queue(1, "c", "astro", 100), queue(2, "c", "other", 100), queue(3, "b", "other", 1)];
-        let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &HashMap::new());
+        let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Known::default());
         let of = |id| plan.begin.iter().filter(|begin| begin.queue == id).count();
         assert_eq!((of(1), of(2), of(3)), (1, 1, 1), "{:?}", plan.begin);
         assert_eq!(plan.snapshot.queues[&1].constraint.kind, ConstraintKind::Transfers);
@@ -405,12 +440,12 @@ mod tests {
 
     #[test]
     fn what_is_stopped_or_broken_begins_nothing_and_says_so() {
-        let broken = HashMap::from([("c".to_owned(), "noon".to_owned())]);
+        let known = Known { broken: HashMap::from([("c".to_owned(), "noon".to_owned())]), ..Known::default() };
         let mut described: model::v1::hub::Collaboration = toml::from_str(TOML).unwrap();
         let reason = "maintenance".to_owned();
         described.sites.get_mut("b").unwrap().stopped = Some(model::v1::hub::Stopped { reason, ..Default::default() });
         let stopped = Topology::new(described).unwrap();
-        let plan = decide(&stopped, &[queue(1, "b", "astro", 5), queue(2, "c", "astro", 5)], &[], &broken);
+        let plan = decide(&stopped, &[queue(1, "b", "astro", 5), queue(2, "c", "astro", 5)], &[], &known);
         assert!(plan.begin.is_empty());
         let (first, second) = (&plan.snapshot.queues[&1].constraint, &plan.snapshot.queues[&2].constraint);
         assert_eq!((first.kind, first.text.as_str()), (ConstraintKind::Stopped, "site b is stopped: maintenance"));
@@ -421,7 +456,7 @@ mod tests {
     fn where_nothing_bounds_there_is_no_limit() {
         let queues =
             [Queue { key: QueueKey { source: "b".into(), ..queue(1, "c", "x", 1).key }, ..queue(1, "c", "x", 1) }];
-        let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &HashMap::new());
+        let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Known::default());
         assert_eq!(plan.limits[&7], f64::INFINITY);
         assert_eq!(plan.begin, [Begin { queue: 1, limit: f64::INFINITY }]);
     }

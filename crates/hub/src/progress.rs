@@ -18,6 +18,8 @@ pub enum Told {
         transfer: i64,
         /// Bytes per second.
         rate: f64,
+        /// Bytes that have arrived so far.
+        bytes: u64,
     },
     /// Some of its files have ended.
     Files {

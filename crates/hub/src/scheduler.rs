@@ -22,6 +22,7 @@ use crate::limits::{HUB_BEATS, TRANSFER_FILES_MAX};
 use crate::members::Members;
 use crate::planner::{self, Begin, Look, Plan, Running};
 use crate::progress::{Finished, Steer, Told};
+use crate::promises::{Promises, Standing};
 use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
@@ -42,6 +43,9 @@ struct Carried {
     source: String,
     target: String,
     rate: f64,
+    /// Bytes that have arrived, and those of them that are of files that have ended.
+    arrived: u64,
+    ended: u64,
     steer: watch::Sender<Steer>,
 }
 
@@ -176,6 +180,7 @@ impl Scheduler {
         self.tell_rates().await?;
         let (waited, broken) = (self.waited(&queues).await?, self.broken());
         let caps = self.caps(&running);
+        let promised = self.promised(&topology, &usable, &queues);
         let look = Look {
             at: time::now(),
             topology: &topology,
@@ -184,6 +189,7 @@ impl Scheduler {
             waited: &waited,
             running: &running,
             caps: &caps,
+            promised: &promised,
             broken: &broken,
         };
         let Plan { limits, begin, snapshot } = planner::plan(&look);
@@ -282,6 +288,16 @@ impl Scheduler {
         caps
     }
 
+    /// How the promises of queues with a deadline stand.
+    fn promised(&self, topology: &Topology, usable: &[f64], queues: &[Queue]) -> HashMap<i64, Standing> {
+        let mut moved: HashMap<i64, f64> = HashMap::new();
+        for carried in self.carried.values() {
+            *moved.entry(carried.claim.queue).or_default() += carried.arrived.saturating_sub(carried.ended) as f64;
+        }
+        let promises = Promises::new(topology, usable, queues, &moved, 0, time::now());
+        queues.iter().filter_map(|queue| Some((queue.id, promises.standing(queue.id)?))).collect()
+    }
+
     async fn waited(&self, queues: &[Queue]) -> Result<HashMap<i64, Duration>> {
         let mut waited = HashMap::new();
         for queue in queues.iter().filter(|queue| queue.queued > 0) {
@@ -346,7 +362,7 @@ impl Scheduler {
         for name in [&source, &target] {
             self.breakers.entry(name.clone()).or_default().began();
         }
-        self.carried.insert(number, Carried { claim, source, target, rate: 0.0, steer });
+        self.carried.insert(number, Carried { claim, source, target, rate: 0.0, arrived: 0, ended: 0, steer });
     }
 
     /// Nobody can carry what is first in this queue: neither end is a node, and there is no gateway.
@@ -374,13 +390,18 @@ impl Scheduler {
 
     async fn hear(&mut self, told: Told) {
         match told {
-            Told::Moving { transfer, rate } => {
+            Told::Moving { transfer, rate, bytes } => {
                 if let Some(carried) = self.carried.get_mut(&transfer) {
-                    carried.rate = rate;
+                    (carried.rate, carried.arrived) = (rate, bytes);
                 }
             }
             Told::Files { transfer, files } => {
-                let Some(carried) = self.carried.get(&transfer) else { return };
+                let Some(carried) = self.carried.get_mut(&transfer) else { return };
+                let done = |(_, finished): &(i64, Finished)| match finished {
+                    Finished::Done { bytes } => *bytes,
+                    _ => 0,
+                };
+                carried.ended += files.iter().map(done).sum::<u64>();
                 let by_id: HashMap<i64, &ClaimedFile> =
                     carried.claim.files.iter().map(|file| (file.id, file)).collect();
                 let outcome = |(id, finished): &(i64, Finished)| Some((*id, outcome(by_id.get(id)?, finished)));

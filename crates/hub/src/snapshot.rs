@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use model::v1::hub::{Constraint, ResourceLine};
 
+use crate::promises::Standing;
+
 /// A look of the scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -26,4 +28,6 @@ pub struct Decision {
     pub constraint: Constraint,
     /// Who has what it waits for.
     pub held_by: Vec<String>,
+    /// How its promise stands, where it has a deadline.
+    pub promised: Option<Standing>,
 }

@@ -1,21 +1,25 @@
 //! What the parts of a running hub share.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use authn::Authenticator;
-use model::v1::hub::{Collaboration, JobChange, JobOrder};
+use model::v1::hub::{Collaboration, JobChange, JobOrder, Offer};
 use model::{Fault, Refusal};
-use tokio::sync::{Mutex, Notify, Semaphore};
+use tokio::sync::{Mutex, MutexGuard, Notify, Semaphore};
+use web::Refused;
 
 use crate::admission::admit;
 use crate::database::jobs::StoredJob;
-use crate::database::submissions::NewJob;
+use crate::database::submissions::{NewJob, Submitted};
 use crate::database::{Database, DatabaseError, Kind};
 use crate::limits;
+use crate::promises::{Promises, Wanted};
 use crate::roles::{HubCredentials, Member};
 use crate::snapshot::Snapshot;
+use crate::states::FileState;
 use crate::time;
 use crate::topology::Topology;
 
@@ -39,6 +43,8 @@ pub struct HubState {
     pub event_streams: Semaphore,
     /// One description is changed at a time.
     describing: Mutex<()>,
+    /// One deadline is promised at a time.
+    promising: Mutex<()>,
     /// Which version of the description this is.
     description: AtomicI64,
 }
@@ -69,19 +75,64 @@ impl HubState {
             wake: Notify::new(),
             event_streams: Semaphore::new(limits::EVENT_STREAMS_MAX),
             describing: Mutex::new(()),
+            promising: Mutex::new(()),
         })
     }
 
-    /// Makes a job of an order, for whoever submits it.
+    /// Stores an order as a job, for whoever submits it, with what only FTS's words know of it. Its id, and what became of it.
     ///
     /// # Errors
-    /// The order cannot be carried out, or the database cannot be read.
-    pub async fn admit(&self, order: &JobOrder, member: &Member) -> Result<NewJob, Refusal> {
+    /// The order cannot be carried out, its deadline cannot be promised, or the database does not answer: nothing is stored.
+    pub async fn submit(
+        &self,
+        order: &JobOrder,
+        member: &Member,
+        fts: Option<String>,
+    ) -> Result<(String, Submitted), NotSubmitted> {
         if self.database.kind() == Kind::Postgres {
             // What was described a moment ago, at whichever hub, counts.
             self.refresh_description().await.map_err(unavailable)?;
         }
-        admit(order, member, &self.topology.load(), time::now())
+        let job = NewJob { fts, ..admit(order, member, &self.topology.load(), time::now())? };
+        // One deadline is promised at a time, and stored before the next one is looked at.
+        let _promising = match job.deadline {
+            Some(deadline) => Some(self.promise(&job, deadline).await?),
+            None => None,
+        };
+        let id = job.id.clone();
+        let submitted = self.database.writer.submit(vec![job]).await.map_err(unavailable)?;
+        self.wake.notify_one();
+        Ok((id, submitted.into_iter().next().unwrap_or(Submitted::Conflict)))
+    }
+
+    /// Makes sure that a job fits before its deadline beside what is promised already. What is returned is to be held until it is stored.
+    async fn promise(&self, job: &NewJob, deadline: i64) -> Result<MutexGuard<'_, ()>, NotSubmitted> {
+        let promising = self.promising.lock().await;
+        if self.database.job(&job.id).await.map_err(unavailable)?.is_some() {
+            return Ok(promising);
+        }
+        let queues = self.database.queues().await.map_err(unavailable)?;
+        let topology = self.topology.load();
+        let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
+        let mut promises = Promises::new(&topology, &usable, &queues, &HashMap::new(), deadline, time::now());
+        let mut wanted: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+        for file in job.files.iter().filter(|file| file.state == FileState::Queued) {
+            *wanted.entry((&file.queue.source, &file.queue.target)).or_default() += file.bytes;
+        }
+        let wanted: Vec<Wanted> = wanted
+            .into_iter()
+            .map(|((source, target), bytes)| Wanted {
+                source: source.to_owned(),
+                target: target.to_owned(),
+                community: job.community.clone(),
+                deadline,
+                bytes,
+            })
+            .collect();
+        promises
+            .accept(&wanted)
+            .map_err(|refusal| NotSubmitted::NotPromised { text: refusal.text(deadline), offer: refusal.offer() })?;
+        Ok(promising)
     }
 
     /// Changes a job; false where it has ended.
@@ -137,6 +188,35 @@ impl HubState {
             }
         }
         Ok(())
+    }
+}
+
+/// Why an order is not a job.
+#[derive(Debug)]
+pub enum NotSubmitted {
+    /// It cannot be carried out.
+    Refused(Refusal),
+    /// Its deadline cannot be promised.
+    NotPromised {
+        /// One sentence.
+        text: String,
+        /// What could be, if anything.
+        offer: Option<Offer>,
+    },
+}
+
+impl From<Refusal> for NotSubmitted {
+    fn from(refusal: Refusal) -> NotSubmitted {
+        NotSubmitted::Refused(refusal)
+    }
+}
+
+impl From<NotSubmitted> for Refused {
+    fn from(why: NotSubmitted) -> Refused {
+        match why {
+            NotSubmitted::Refused(refusal) => Refused::from(refusal),
+            NotSubmitted::NotPromised { text, .. } => Refused::new(409, text),
+        }
     }
 }
 

@@ -96,6 +96,11 @@ impl Api {
         self.0.get("/api/v1/queues")
     }
 
+    /// The queues whose files are promised by a deadline.
+    pub fn reservations(&self) -> Result<Queues> {
+        self.0.get("/api/v1/reservations")
+    }
+
     /// The shared resources.
     pub fn shares(&self) -> Result<Shares> {
         self.0.get("/api/v1/shares")

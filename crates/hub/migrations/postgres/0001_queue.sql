@@ -27,12 +27,13 @@ CREATE TABLE queues (
     activity TEXT NOT NULL,
     owner TEXT NOT NULL,
     priority BIGINT NOT NULL,
-    class BIGINT NOT NULL,
+    -- By when its files are promised to be there; 0 where nothing is promised.
+    deadline BIGINT NOT NULL,
     queued BIGINT NOT NULL DEFAULT 0,
     queued_bytes BIGINT NOT NULL DEFAULT 0,
     running BIGINT NOT NULL DEFAULT 0,
     running_bytes BIGINT NOT NULL DEFAULT 0,
-    UNIQUE (source, target, community, activity, owner, priority, class)
+    UNIQUE (source, target, community, activity, owner, priority, deadline)
 );
 
 -- A file with several sources has a row for each, and so has each hop of a multi-hop job: `file_rows` counts those, from `first_file` on;

@@ -27,12 +27,13 @@ CREATE TABLE queues (
     activity TEXT NOT NULL,
     owner TEXT NOT NULL,
     priority INTEGER NOT NULL,
-    class INTEGER NOT NULL,
+    -- By when its files are promised to be there; 0 where nothing is promised.
+    deadline INTEGER NOT NULL,
     queued INTEGER NOT NULL DEFAULT 0,
     queued_bytes INTEGER NOT NULL DEFAULT 0,
     running INTEGER NOT NULL DEFAULT 0,
     running_bytes INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (source, target, community, activity, owner, priority, class)
+    UNIQUE (source, target, community, activity, owner, priority, deadline)
 );
 
 -- A file with several sources has a row for each, and so has each hop of a multi-hop job: `file_rows` counts those, from `first_file` on;

@@ -2,8 +2,8 @@
 //! was committed; a test holds the two together.
 
 use model::v1::hub::{
-    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Offer, Queues, Shares,
-    Site, Stopped, WhoAmI, Why,
+    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NotPromised, Offer,
+    Queues, Shares, Site, Stopped, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -30,6 +30,7 @@ fn schemas() -> Map<String, Value> {
     add::<JobEvent>(&mut all);
     add::<Why>(&mut all);
     add::<Offer>(&mut all);
+    add::<NotPromised>(&mut all);
     add::<Queues>(&mut all);
     add::<Shares>(&mut all);
     add::<WhoAmI>(&mut all);

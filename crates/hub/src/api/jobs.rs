@@ -3,10 +3,10 @@
 use model::v1::hub::{Files, Job, JobChange, JobOrder, Jobs, WhoAmI};
 use web::Refused;
 
-use super::{Answered, ApiRequest, json};
+use super::{Answered, ApiRequest, json, not_promised};
 use crate::database::jobs::{StoredJob, Which};
 use crate::database::submissions::Submitted;
-use crate::state::unavailable;
+use crate::state::{NotSubmitted, unavailable};
 
 /// Jobs on a page, unless said.
 const PAGE: usize = 100;
@@ -24,17 +24,16 @@ pub(super) async fn whoami(request: ApiRequest) -> Answered {
 pub(super) async fn submit(request: ApiRequest) -> Answered {
     let order: JobOrder = request.read("a job")?;
     let hub = &request.hub;
-    let job = hub.admit(&order, &request.member).await?;
-    let id = job.id.clone();
-    let submitted = hub.database.writer.submit(vec![job]).await.map_err(unavailable)?;
-    let status = match submitted.first() {
-        Some(Submitted::New) => 201,
-        Some(Submitted::Known) => 200,
-        _ => return Err(Refused::new(409, format!("{id} is the id of another job"))),
+    let (id, submitted) = match hub.submit(&order, &request.member, None).await {
+        Ok(stored) => stored,
+        Err(NotSubmitted::NotPromised { text, offer: Some(offer) }) => return Ok(not_promised(&text, offer)),
+        Err(why) => return Err(why.into()),
     };
-    if status == 201 {
-        hub.wake.notify_one();
-    }
+    let status = match submitted {
+        Submitted::New => 201,
+        Submitted::Known => 200,
+        Submitted::Conflict => return Err(Refused::new(409, format!("{id} is the id of another job"))),
+    };
     json(status, &find(&request, &id).await?.job)
 }
 

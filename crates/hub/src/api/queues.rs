@@ -15,13 +15,24 @@ fn bits(bytes: f64) -> u64 {
 
 /// GET /api/v1/queues.
 pub(super) async fn list(request: ApiRequest) -> Answered {
+    lines(request, |_| true).await
+}
+
+/// GET /api/v1/reservations.
+pub(super) async fn reservations(request: ApiRequest) -> Answered {
+    lines(request, |queue| queue.key.deadline > 0).await
+}
+
+async fn lines(request: ApiRequest, is_wanted: fn(&Queue) -> bool) -> Answered {
     let snapshot = request.hub.snapshot.load_full();
     let queues = request.hub.database.queues().await.map_err(unavailable)?;
-    let seen = queues.iter().filter(|queue| request.member.may_change(&queue.key.owner, &queue.key.community));
+    let may_see = |queue: &&Queue| request.member.may_change(&queue.key.owner, &queue.key.community);
+    let seen = queues.iter().filter(|queue| is_wanted(queue)).filter(may_see);
     json(200, &Queues { queues: seen.map(|queue| line(queue, snapshot.queues.get(&queue.id))).collect() })
 }
 
 fn line(queue: &Queue, decision: Option<&Decision>) -> QueueLine {
+    let promised = decision.and_then(|decision| decision.promised);
     QueueLine {
         number: queue.id,
         source: queue.key.source.clone(),
@@ -36,6 +47,9 @@ fn line(queue: &Queue, decision: Option<&Decision>) -> QueueLine {
         allocated_bit_s: decision.filter(|decision| decision.rate.is_finite()).map(|decision| bits(decision.rate)),
         used_bit_s: decision.map_or(0, |decision| bits(decision.used)),
         constraint: decision.map(|decision| decision.constraint.clone()).unwrap_or_default(),
+        deadline: (queue.key.deadline > 0).then(|| time::show(queue.key.deadline)),
+        promised_bit_s: promised.map(|standing| bits(standing.floor)),
+        late_bytes: promised.map(|standing| standing.late_bytes as u64).filter(|bytes| *bytes > 0),
     }
 }
 

@@ -175,6 +175,16 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
     },
     Route {
         method: "GET",
+        path: "/api/v1/reservations",
+        name: "reservations",
+        summary: "The queues whose files are promised by a deadline, and how the promise stands",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "the promises", "Queues")],
+        handler: handler!(Some(Role::User), queues::reservations),
+    },
+    Route {
+        method: "GET",
         path: "/api/v1/shares",
         name: "shares",
         summary: "The shared resources, and how much of them is used",

@@ -265,7 +265,7 @@ async fn cancel(connection: &mut AnyConnection, job: &StoredJob, now: i64) -> Re
 /// Moves what waits to the queues of another priority.
 async fn set_priority(connection: &mut AnyConnection, job: &StoredJob, priority: i64) -> Result<()> {
     let (first, end) = (job.first_file, job.first_file + job.file_rows);
-    let sql = "SELECT DISTINCT q.id, q.source, q.target, q.community, q.activity, q.owner, q.class \
+    let sql = "SELECT DISTINCT q.id, q.source, q.target, q.community, q.activity, q.owner, q.deadline \
                FROM files f JOIN queues q ON q.id = f.queue WHERE f.id >= $1 AND f.id < $2 AND f.state IN (0, 2)";
     for row in sqlx::query(sql).bind(first).bind(end).fetch_all(&mut *connection).await? {
         let key = QueueKey {
@@ -275,7 +275,7 @@ async fn set_priority(connection: &mut AnyConnection, job: &StoredJob, priority:
             activity: row.try_get(4)?,
             owner: row.try_get(5)?,
             priority,
-            class: row.try_get(6)?,
+            deadline: row.try_get(6)?,
         };
         let (from, to): (i64, i64) = (row.try_get(0)?, queue_id(connection, &key).await?);
         if from == to {

@@ -30,7 +30,7 @@ pub struct Oldest {
     pub submitted: i64,
 }
 
-const QUEUE: &str = "SELECT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.class, q.queued, q.queued_bytes, \
+const QUEUE: &str = "SELECT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.deadline, q.queued, q.queued_bytes, \
                      q.running, q.running_bytes FROM queues q";
 
 fn read(row: &AnyRow) -> Result<Queue> {
@@ -43,7 +43,7 @@ fn read(row: &AnyRow) -> Result<Queue> {
             activity: row.try_get(4)?,
             owner: row.try_get(5)?,
             priority: row.try_get(6)?,
-            class: row.try_get(7)?,
+            deadline: row.try_get(7)?,
         },
         queued: row.try_get(8)?,
         queued_bytes: row.try_get(9)?,

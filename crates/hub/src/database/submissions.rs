@@ -26,8 +26,8 @@ pub struct QueueKey {
     pub owner: String,
     /// 1 to 5.
     pub priority: i64,
-    /// The class of the scheduler, by its place among all.
-    pub class: i64,
+    /// By when its files are promised to be there, milliseconds since 1970; 0 where nothing is promised.
+    pub deadline: i64,
 }
 
 /// A job to be stored, with everything decided.
@@ -162,8 +162,8 @@ async fn name_queues(connection: &mut AnyConnection, jobs: &[NewJob], queue_ids:
 
 pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> Result<i64> {
     const FIND: &str = "SELECT id FROM queues WHERE source = $1 AND target = $2 AND community = $3 AND activity = $4 \
-                        AND owner = $5 AND priority = $6 AND class = $7";
-    const MAKE: &str = "INSERT INTO queues (source, target, community, activity, owner, priority, class, id) \
+                        AND owner = $5 AND priority = $6 AND deadline = $7";
+    const MAKE: &str = "INSERT INTO queues (source, target, community, activity, owner, priority, deadline, id) \
                         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
     if let Some(row) = bind_key(FIND, key).fetch_optional(&mut *connection).await? {
         return Ok(row.try_get(0)?);
@@ -177,9 +177,9 @@ pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> 
 type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
 
 fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
-    let QueueKey { source, target, community, activity, owner, priority, class } = key;
+    let QueueKey { source, target, community, activity, owner, priority, deadline } = key;
     let query = sqlx::query(sql).bind(source.as_str()).bind(target.as_str()).bind(community.as_str());
-    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*class)
+    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*deadline)
 }
 
 async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64, first_file: i64) -> Result<()> {

@@ -23,15 +23,12 @@ pub(super) async fn submit(request: FtsRequest) -> Answered {
     let mut submitted = submission.order(&request.member, request.method)?;
     submitted.facts.delegation = delegation::for_job(&request).await?.unwrap_or_default();
     let hub = &request.hub;
-    let mut job = hub.admit(&submitted.order, &request.member).await?;
-    job.fts = serde_json::to_string(&submitted.facts).ok();
-    let id = job.id.clone();
-    let stored = hub.database.writer.submit(vec![job]).await.map_err(unavailable)?;
+    let facts = serde_json::to_string(&submitted.facts).ok();
+    let (id, stored) = hub.submit(&submitted.order, &request.member, facts).await?;
     // An id that the client did not make is new always.
-    if stored.first() != Some(&Submitted::New) {
+    if stored != Submitted::New {
         return Err(Refused::new(409, format!("The job {id} already exists: the sid was used before")));
     }
-    hub.wake.notify_one();
     json_answer(200, &json!({"job_id": id}))
 }
 

@@ -47,7 +47,7 @@ mod tests {
                 activity: String::new(),
                 owner: String::new(),
                 priority: 3,
-                class: 1,
+                deadline: 0,
             };
             let queue = Queue { id: 1, key, queued: 1, queued_bytes: 0, running: 0, running_bytes: 0 };
             carrier(&topology, &queue)

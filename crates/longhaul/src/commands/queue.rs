@@ -79,8 +79,13 @@ fn file_line(file: &File) -> String {
 fn queue_line(queue: &QueueLine) -> String {
     let allocated = queue.allocated_bit_s.map_or_else(|| "no limit".to_owned(), |rate| BitRate(rate).to_string());
     let held = if queue.constraint.text.is_empty() { String::new() } else { format!(": {}", queue.constraint.text) };
+    let late = queue.late_bytes.map_or_else(String::new, |bytes| format!(", {} will be late", Bytes(bytes)));
+    let promised = queue.deadline.as_ref().map_or_else(String::new, |deadline| {
+        let floor = BitRate(queue.promised_bit_s.unwrap_or(0));
+        format!("  promised by {deadline}: {floor} at least now{late}")
+    });
     format!(
-        "{} -> {}  {}/{} of {}, priority {}  {} queued ({}), {} running  {} of {allocated}{held}",
+        "{} -> {}  {}/{} of {}, priority {}  {} queued ({}), {} running  {} of {allocated}{held}{promised}",
         queue.source,
         queue.target,
         queue.community,

@@ -453,3 +453,56 @@ fn what_is_not_what_was_submitted_does_not_arrive() {
     let (source, target) = (a.at("data"), b.at("data"));
     only_what_was_submitted(&admin, (&a, &source), (&b, &target));
 }
+
+#[test]
+fn a_deadline_is_promised_or_answered_by_one_that_could_be_and_is_kept() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    fs::write(a.data("bulk"), pattern(60 << 20)).unwrap();
+    fs::write(a.data("due"), pattern(12 << 20)).unwrap();
+    let submit = |name: &str, bytes: u64, deadline: Option<Duration>| {
+        let line = format!("{} {} {bytes}\n", a.at(&format!("data/{name}")), b.at(&format!("data/in/{name}")));
+        let list = admin.client.write("list", line).display().to_string();
+        let mut words = vec!["submit".to_owned(), "--files-from".into(), list];
+        if let Some(from_now) = deadline {
+            let at = (std::time::SystemTime::now() + from_now).duration_since(std::time::UNIX_EPOCH).unwrap();
+            words.extend(["--deadline".into(), jiff::Timestamp::from_second(at.as_secs() as i64).unwrap().to_string()]);
+        }
+        admin.run(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let unbounded = submit("due", 12 << 20, Some(Duration::from_secs(60)));
+    assert!(unbounded.code == 2 && unbounded.err.contains("nobody has said what the way"), "{}", unbounded.err);
+    // 2.4 MB/s below the mark, of which nine tenths can be promised.
+    let link = ["hub", "link", "add", "wan", "--capacity", "24Mbit/s", "--mark", "0.8", "--between", "alpha,beta"];
+    admin.run(&link).expect(0);
+    let full = submit("due", 12 << 30, Some(Duration::from_secs(30)));
+    assert!(full.code == 2 && full.err.contains("it does not fit before"), "{} {}", full.code, full.err);
+    assert!(full.err.contains("all of it would by 20"), "{}", full.err);
+
+    let bulk = submit("bulk", 60 << 20, None).expect(0).text().lines().last().unwrap().to_owned();
+    until("the bulk moves", LONG, || admin.job(&bulk)["state"] == "running");
+    // Half of the link would be 1.2 MB/s: the share alone brings 12 MiB in some 11 s, and 4 others with it would not.
+    let others: Vec<String> = (0..4)
+        .map(|at| {
+            let name = format!("other{at}");
+            fs::write(a.data(&name), pattern(60 << 20)).unwrap();
+            submit(&name, 60 << 20, None).expect(0).text().lines().last().unwrap().to_owned()
+        })
+        .collect();
+    let promised = Duration::from_secs(20);
+    let begun = Instant::now();
+    let due = submit("due", 12 << 20, Some(promised)).expect(0).text().lines().last().unwrap().to_owned();
+    let shown = admin.json(&["queue", "show"]);
+    let reserved: Vec<_> = shown.iter().filter(|line| line["deadline"].is_string()).collect();
+    assert_eq!((reserved.len(), &reserved[0]["late_bytes"]), (1, &Value::Null), "{shown:?}");
+    let job = admin.ended(&due);
+    assert_eq!(job["state"], "done");
+    // Its promise, and as much again: this machine does other things as well.
+    assert!(begun.elapsed() < promised * 2, "{:?}", begun.elapsed());
+    assert_eq!(fs::read(b.data("in/due")).unwrap(), pattern(12 << 20));
+    assert_eq!(admin.job(&bulk)["state"], "running");
+    for id in others.iter().chain([&bulk]) {
+        admin.run(&["queue", "cancel", id]).expect(0);
+    }
+}

@@ -17,7 +17,7 @@ use crate::id::Uuid;
 pub use collaboration::{
     Activity, Collaboration, Community, Endpoint, EndpointKind, EndpointLimits, Link, Role, Route, Site, Stopped,
 };
-pub use queue::{Constraint, ConstraintKind, Offer, QueueLine, Queues, ResourceLine, Shares, Why};
+pub use queue::{Constraint, ConstraintKind, NotPromised, Offer, QueueLine, Queues, ResourceLine, Shares, Why};
 
 /// A job to be done: files, each from one of its sources to its target.
 ///

@@ -172,9 +172,7 @@ fn described(nodes: &[Node]) -> String {
     let endpoint = |(at, node): (usize, &Node)| {
         let key = node.grant(&["--export", "data", "--write"]);
         let (native, dav) = (node.at(""), format!("davs://{}/", node.address()));
-        format!(
-            "[site.s{at}]\n[endpoint.n{at}]\nsite = \"s{at}\"\nurls = [\"{native}\", \"{dav}\"]\nkey = \"{key}\"\n"
-        )
+        format!("[site.s{at}]\n[endpoint.n{at}]\nsite = \"s{at}\"\nurls = [\"{native}\", \"{dav}\"]\nkey = \"{key}\"\n")
     };
     nodes.iter().enumerate().map(endpoint).collect()
 }

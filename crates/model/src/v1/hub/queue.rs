@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::v1::node::Problem;
+
 /// Why a file that waits does not move.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
@@ -100,6 +102,15 @@ pub struct QueueLine {
     pub used_bit_s: u64,
     /// What keeps it from more.
     pub constraint: Constraint,
+    /// By when its files are promised to be there; none where nothing is promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    /// What it does not go below now so that they are, bit/s; 0 as long as later is early enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised_bit_s: Option<u64>,
+    /// Bytes that do not fit before the deadline any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_bytes: Option<u64>,
 }
 
 /// The queues that have something.
@@ -137,4 +148,14 @@ pub struct Offer {
     pub deadline: Option<String>,
     /// So many bytes by the deadline that was asked for.
     pub bytes: u64,
+}
+
+/// Why a deadline is not promised, and what could be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NotPromised {
+    /// The problem, as of any other refusal.
+    #[serde(flatten)]
+    pub problem: Problem,
+    /// What could be promised instead.
+    pub offer: Offer,
 }
