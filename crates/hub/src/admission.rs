@@ -185,9 +185,7 @@ fn rows(
     let metadata = metadata(&format!("file {at}"), &file.metadata)?;
     for (place, source) in file.sources.iter().enumerate() {
         let queue = queue(endpoint(source)?, target.clone());
-        if let Some((what, stopped)) = topology.stopped(&queue.source, &queue.target, &queue.community)
-            && stopped.refuse
-        {
+        if let Some((what, stopped)) = topology.refusing(&queue.source, &queue.target, &queue.community) {
             let reason = format!("file {at}: nothing is taken on for {what}: {}", stopped.reason);
             return Err(Refusal::new(Fault::Auth, reason));
         }
@@ -204,6 +202,7 @@ fn rows(
             metadata: metadata.clone(),
             bytes,
             state: if waits { FileState::Standby } else { FileState::Queued },
+            tokens: None,
         });
     }
     Ok(())

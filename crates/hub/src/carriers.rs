@@ -66,7 +66,7 @@ impl Carriers {
             let _ = told.send(Told::Ended { transfer: claim.number, finished }).await;
             return;
         }
-        let finished = match self.api(&claim.carrier) {
+        let finished = match self.api(&claim) {
             Err(reason) => Finished::Failed { fault: "config".into(), reason },
             Ok(api) => self.order_and_watch(&api, &claim, steer, &told).await,
         };
@@ -141,7 +141,8 @@ impl Carriers {
         let Some(file) = claim.files.first().cloned() else { return Finished::Cancelled };
         let overwrite = options(&file.options).overwrite;
         let expected = file.expected();
-        let (from, to) = (self.end(&file.source), self.end(&file.target));
+        let from = self.end(&file.source, &file.tokens.source);
+        let to = self.end(&file.target, &file.tokens.target);
         let tls = match self.tls_for(file.job, [&from, &to]).await {
             Ok(tls) => tls,
             Err(reason) => return Finished::Failed { fault: "auth".into(), reason },
@@ -180,13 +181,15 @@ impl Carriers {
         }
     }
 
-    /// One end of a copy between servers.
-    fn end(&self, url: &str) -> End {
+    /// One end of a copy between servers, with the token that came for it.
+    fn end(&self, url: &str, token: &str) -> End {
         let topology = self.hub.topology.load();
         let name = topology.endpoint(url).unwrap_or_default();
         let endpoint = topology.described_endpoint(&name).cloned();
         let guard = self.guard(endpoint.is_some());
-        End { url: url.to_owned(), endpoint: endpoint.unwrap_or_default(), guard }
+        let mut endpoint = endpoint.unwrap_or_default();
+        endpoint.key = given(token).or(endpoint.key);
+        End { url: url.to_owned(), endpoint, guard }
     }
 
     /// Which addresses are dialled. An admin who describes an endpoint may send the hub anywhere; a user who only names one may not, and the
@@ -227,8 +230,9 @@ impl Carriers {
         }
     }
 
-    /// The API of an endpoint that is a node.
-    fn api(&self, name: &str) -> Result<Api, String> {
+    /// The API of the node that carries a claim. One that the hub has no key of is asked with the token of the file.
+    fn api(&self, claim: &Claim) -> Result<Api, String> {
+        let name = claim.carrier.as_str();
         let topology = self.hub.topology.load();
         let unknown = Endpoint::default();
         let endpoint = topology.described_endpoint(name).unwrap_or(&unknown);
@@ -249,9 +253,18 @@ impl Carriers {
         let (tls, _) = client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?;
         let guard = self.guard(topology.described_endpoint(name).is_some());
         let dialer = Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE };
-        let bearer = endpoint.key.as_ref().map(|key| format!("Bearer {key}"));
+        let of_file = claim.files.first().and_then(|file| {
+            let is_read_here = topology.endpoint(&file.source).as_deref() == Some(name);
+            given(if is_read_here { &file.tokens.source } else { &file.tokens.target })
+        });
+        let bearer = endpoint.key.clone().or(of_file).map(|key| format!("Bearer {key}"));
         Ok(Api::new(dialer, origin, bearer.as_deref()))
     }
+}
+
+/// A token that is there.
+fn given(token: &str) -> Option<String> {
+    (!token.is_empty()).then(|| token.to_owned())
 }
 
 /// Which node an endpoint is: what is said, or what its key says.
@@ -333,10 +346,11 @@ fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String
     order.limit_bit_s = bits(limit);
     order.retry_for_s = Some(120);
     let far = if is_read_here { &file.target } else { &file.source };
+    let token = if is_read_here { &file.tokens.target } else { &file.tokens.source };
     let described =
         topology.endpoint(far).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
     order.node = fingerprint(&described)?.map(|node| node.to_string());
-    order.credentials = described.key.map(|key| match key.parse::<AccessKey>() {
+    order.credentials = given(token).or(described.key).map(|key| match key.parse::<AccessKey>() {
         Ok(_) => Credentials { key: Some(key), ..Credentials::default() },
         Err(_) => Credentials { token: Some(key), ..Credentials::default() },
     });
@@ -370,6 +384,7 @@ fn native(topology: &Topology, url: &str) -> String {
 pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
     let is_alone = |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
     first.options == other.options
+        && first.tokens == other.tokens
         && !options(&first.options).recursive
         && !is_alone(first)
         && !is_alone(other)

@@ -7,6 +7,7 @@ pub mod claims;
 pub mod collaboration;
 pub mod delegations;
 pub mod events;
+pub mod fts;
 pub mod jobs;
 pub mod members;
 mod numbers;

@@ -2,11 +2,16 @@
 //!
 //! Facts: FTS3 REST 3.13 and its client 3.14 (cern-fts). Clients put `//` before a path; errors are `{"status", "message"}`.
 
+mod archive;
+mod cancel;
+mod config;
 mod delegation;
 mod forms;
 mod jobs;
+mod optimizer;
 mod storages;
 mod submission;
+mod users;
 
 use std::sync::Arc;
 
@@ -15,9 +20,10 @@ use authn::tower::AuthenticateLayer;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, Uri, header};
 use serde::Serialize;
 use serde_json::{Value, json};
 use web::Refused;
@@ -55,6 +61,9 @@ impl FtsRequest {
     }
 }
 
+/// Bytes of a sentence that authentication refuses with.
+const REASON_BYTES_MAX: usize = 64 << 10;
+
 type Answered = Result<Response, Refused>;
 
 /// What answers below [`PREFIX`].
@@ -62,7 +71,39 @@ pub fn router(hub: &Arc<HubState>) -> Router {
     let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
     let hub = Arc::clone(hub);
     let answer = move |request| answer(hub, request);
-    Router::new().fallback(answer).layer(layer).layer(DefaultBodyLimit::max(limits::BODY_BYTES_MAX))
+    let bounded = DefaultBodyLimit::max(limits::BODY_BYTES_MAX);
+    Router::new().fallback(answer).layer(layer).layer(bounded).layer(axum::middleware::from_fn(around))
+}
+
+/// The path of a request, below [`PREFIX`].
+#[derive(Clone)]
+struct FtsPath(String);
+
+/// What is done before authentication and after it. A path with the ids of a hundred jobs in one part is no path of a file, which is what
+/// authentication reads: it is shown none. And what it refuses is said in FTS's form.
+async fn around(mut request: Request, next: Next) -> Response {
+    let uri = request.uri().clone();
+    let path = uri.path().strip_prefix(PREFIX).unwrap_or(uri.path()).to_owned();
+    let mut parts = uri.into_parts();
+    let query = parts.path_and_query.as_ref().and_then(|it| it.query()).map_or(String::new(), |it| format!("?{it}"));
+    parts.path_and_query = format!("{PREFIX}/{query}").parse().ok();
+    if let Ok(shown) = Uri::from_parts(parts) {
+        *request.uri_mut() = shown;
+    }
+    request.extensions_mut().insert(FtsPath(path));
+    let response = next.run(request).await;
+    let is_text =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
+    if !response.status().is_client_error() || !is_text {
+        return response;
+    }
+    let (head, body) = response.into_parts();
+    let reason = axum::body::to_bytes(body, REASON_BYTES_MAX).await.unwrap_or_default();
+    let reason = String::from_utf8_lossy(&reason).trim().to_owned();
+    let mut response = error(&Refused::new(head.status.as_u16(), reason));
+    let challenges = head.headers.iter().filter(|(name, _)| **name != header::CONTENT_TYPE && **name != header::CONTENT_LENGTH);
+    response.headers_mut().extend(challenges.map(|(name, value)| (name.clone(), value.clone())));
+    response
 }
 
 async fn answer(hub: Arc<HubState>, request: Request) -> Response {
@@ -86,7 +127,7 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let too_long =
         |_| Refused::new(413, format!("the body is longer than {} bytes, or broke off", limits::BODY_BYTES_MAX));
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(too_long)?;
-    let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or(parts.uri.path()).to_owned();
+    let FtsPath(path) = parts.extensions.get::<FtsPath>().cloned().unwrap_or(FtsPath(String::new()));
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let shown = parts.extensions.get::<ShownChain>().cloned();
     let request = FtsRequest { hub, member, method, shown, query, body };
@@ -108,7 +149,10 @@ async fn route(request: FtsRequest, method: &str, path: &[&str]) -> Answered {
         ("GET", ["jobs"]) => jobs::list(request).await,
         ("POST" | "PUT", ["jobs"]) => jobs::submit(request).await,
         ("GET", ["jobs", ids]) => jobs::show(request, ids).await,
-        ("DELETE", ["jobs", ids]) => jobs::cancel(request, ids).await,
+        ("DELETE", ["jobs", "all"]) => cancel::all(request, None).await,
+        ("DELETE", ["jobs", "vo", vo]) => cancel::all(request, Some(vo)).await,
+        ("DELETE", ["jobs", id, "files", files]) => cancel::files(request, id, files).await,
+        ("DELETE", ["jobs", ids]) => cancel::jobs(request, ids).await,
         ("POST", ["jobs", ids]) => jobs::modify(request, ids).await,
         ("GET", ["jobs", id, "files"]) => jobs::files(request, id).await,
         ("GET", ["jobs", id, "dm"]) => jobs::no_deletions(request, id).await,
@@ -118,11 +162,19 @@ async fn route(request: FtsRequest, method: &str, path: &[&str]) -> Answered {
         ("GET", ["ban", "se"]) => storages::banned(&request),
         ("POST", ["ban", "se"]) => storages::ban(request).await,
         ("DELETE", ["ban", "se"]) => storages::unban(request).await,
-        ("GET", ["config", "se"]) => storages::show(&request),
-        ("POST", ["config", "se"]) => storages::set(request).await,
+        ("GET", ["ban", "dn"]) => users::banned(&request).await,
+        ("POST", ["ban", "dn"]) => users::ban(request).await,
+        ("DELETE", ["ban", "dn"]) => users::unban(request).await,
+        ("GET", ["archive"]) => archive::list(request).await,
+        ("GET", ["archive", id]) => archive::show(request, id, None).await,
+        ("GET", ["archive", id, field]) => archive::show(request, id, Some(field)).await,
+        ("GET", ["optimizer"]) => json_answer(200, &true),
+        ("GET", ["optimizer", "evolution"]) => optimizer::evolution(&request).await,
+        ("GET", ["optimizer", "current"]) => optimizer::current(&request).await,
+        (_, ["config", what @ ..]) => config::answer(request, method, what).await,
         ("GET", ["status", "hosts"]) => storages::hosts(request).await,
         ("GET", ["api-docs", "schema", "submit"]) => json_answer(200, &jobs::schema()),
-        (_, ["jobs" | "whoami" | "delegation" | "files" | "ban" | "config" | "status", ..]) => {
+        (_, ["jobs" | "whoami" | "delegation" | "files" | "ban" | "status" | "archive" | "optimizer", ..]) => {
             Err(Refused::new(405, format!("{method} is no method of /{}", path.join("/"))))
         }
         _ => Err(Refused::new(404, format!("there is no /{} here", path.join("/")))),
@@ -155,6 +207,13 @@ fn json_answer(status: u16, value: &impl Serialize) -> Answered {
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// What is done says nothing more.
+fn nothing() -> Answered {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }
 

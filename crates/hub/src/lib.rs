@@ -27,4 +27,5 @@ pub mod states;
 pub mod third_party;
 pub mod time;
 pub mod tls;
+pub mod tokens;
 pub mod topology;

@@ -60,3 +60,8 @@ pub enum Finished {
         reason: String,
     },
 }
+
+/// Whether a sentence says that the target is there already, and may not be replaced: another attempt would meet it again.
+pub fn is_taken(reason: &str) -> bool {
+    ["exists already", "already exists", "is there already"].iter().any(|said| reason.contains(said))
+}

@@ -1,6 +1,6 @@
 //! Who may do what at a hub: keys with roles, instead of a node's keys with exports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -42,6 +42,14 @@ impl Member {
         Member { owner: owner.to_owned(), role: Role::User, community: community.to_owned(), certificate: None }
     }
 
+    /// The name that FTS gives it: that of a certificate as the grid writes it, or one that is made of the owner's.
+    pub fn distinguished_name(&self) -> String {
+        if let Some(identity) = &self.certificate {
+            return identity.grid_name.clone();
+        }
+        if self.owner.starts_with('/') { self.owner.clone() } else { format!("/CN={}", self.owner) }
+    }
+
     /// Whether it may submit for a community.
     pub fn may_submit_for(&self, community: &str) -> bool {
         self.community.is_empty() || self.community == community || self.role == Role::Admin
@@ -69,6 +77,8 @@ impl Member {
 pub struct HubCredentials {
     database: Database,
     runtime: Handle,
+    /// Why those are refused who may do nothing, by their distinguished names.
+    banned: ArcSwap<HashMap<String, String>>,
     policy: Arc<Policy>,
     anonymous: Option<Role>,
     vos: ArcSwap<Vos>,
@@ -81,6 +91,7 @@ impl HubCredentials {
         HubCredentials {
             database,
             runtime: Handle::current(),
+            banned: ArcSwap::default(),
             policy,
             anonymous,
             vos: ArcSwap::default(),
@@ -110,8 +121,26 @@ impl HubCredentials {
     /// The member that a principal is.
     ///
     /// # Errors
-    /// It is nobody whom the hub knows.
+    /// It is nobody whom the hub knows, or somebody who is banned.
     pub async fn member(&self, principal: &Principal) -> Result<Member, Refusal> {
+        let member = self.known(principal).await?;
+        match self.banned.load().get(&member.distinguished_name()) {
+            Some(reason) => Err(Refusal::new(Fault::Auth, format!("{} is banned: {reason}", member.owner))),
+            None => Ok(member),
+        }
+    }
+
+    /// Reads again who may do nothing.
+    ///
+    /// # Errors
+    /// The database cannot be read: those before count on.
+    pub async fn read_banned(&self) -> Result<(), Refusal> {
+        let banned = self.database.banned_users().await.map_err(unreadable)?;
+        self.banned.store(Arc::new(banned.into_iter().map(|user| (user.dn, user.reason)).collect()));
+        Ok(())
+    }
+
+    async fn known(&self, principal: &Principal) -> Result<Member, Refusal> {
         match &principal.credential {
             Credential::Key { id } => {
                 let grant = self.database.role_grant(id).await.map_err(unreadable)?;

@@ -31,6 +31,8 @@ pub struct HubConfig {
     pub host_name: String,
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Where FTS's words are spoken at the root of a port of their own, beside the port above.
+    pub fts_listen: Option<SocketAddr>,
     /// `sqlite:FILE` or `postgres://…`.
     pub database: String,
     /// Its own identity.
@@ -110,6 +112,8 @@ impl Stopper {
 pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where FTS's words have a port of their own.
+    pub fts_address: Option<SocketAddr>,
     hub: Arc<HubState>,
     runtime: tokio::runtime::Handle,
 }
@@ -147,8 +151,7 @@ async fn run_async(
     let clients = config.client_authorities;
     let tls = settings(&config.identity, config.certificate.as_ref(), clients.as_ref().map(|known| &*known.roots))?;
     let (database, writer_end) = Database::open(&config.database).await?;
-    let listen = |source| HubError::Listen { address: config.listen, source };
-    let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+    let listener = listen(config.listen).await?;
     let address = listener.local_addr()?;
     // Hubs that stand for one another may have the same identity: what tells them apart is where they are.
     let name = format!("{}:{}", config.host_name, address.port());
@@ -163,15 +166,30 @@ async fn run_async(
         };
         hub.describe(replace).await?;
     }
+    let fts_listener = match config.fts_listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let fts_address = fts_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
     let scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
-    let transport = Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain };
-    ready(Running { address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
-    serve(listener, Arc::new(transport), router(&hub), stopped).await;
+    let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
+    let fts = fts_listener.map(|listener| {
+        tokio::spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone()))
+    });
+    ready(Running { address, fts_address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
+    serve(listener, transport, router(&hub), stopped).await;
+    if let Some(fts) = fts {
+        let _ = fts.await;
+    }
     let _ = scheduling.await;
     drop(hub);
     writer_end.wait().await;
     Ok(())
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {
+    TcpListener::bind(address).await.map_err(|source| HubError::Listen { address, source })
 }
 
 /// The hub's own API, and FTS's words.

@@ -169,6 +169,9 @@ impl Scheduler {
         let topology = self.hub.topology.load_full();
         if self.expired.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
             self.hub.database.expire(time::now()).await?;
+            self.hub.database.forget_tokens().await?;
+            // Another hub on this database may have banned somebody.
+            self.hub.read_banned().await;
             self.expired = Some(Instant::now());
         }
         let queues = self.hub.database.queues().await?;

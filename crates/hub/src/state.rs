@@ -62,6 +62,7 @@ impl HubState {
     ) -> Result<HubState, Refusal> {
         let version = database.description_version().await.map_err(unavailable)?;
         let described = database.collaboration().await.map_err(unavailable)?;
+        credentials.read_banned().await?;
         let topology = Topology::new(described).map_err(|error| Refusal::new(Fault::Config, error.to_string()))?;
         credentials.describe(&topology.described);
         Ok(HubState {
@@ -79,7 +80,7 @@ impl HubState {
         })
     }
 
-    /// Stores an order as a job, for whoever submits it, with what only FTS's words know of it. Its id, and what became of it.
+    /// Stores an order as a job, for whoever submits it; `complete` adds what an order does not say. Its id, and what became of it.
     ///
     /// # Errors
     /// The order cannot be carried out, its deadline cannot be promised, or the database does not answer: nothing is stored.
@@ -87,13 +88,14 @@ impl HubState {
         &self,
         order: &JobOrder,
         member: &Member,
-        fts: Option<String>,
+        complete: impl FnOnce(&mut NewJob),
     ) -> Result<(String, Submitted), NotSubmitted> {
         if self.database.kind() == Kind::Postgres {
             // What was described a moment ago, at whichever hub, counts.
             self.refresh_description().await.map_err(unavailable)?;
         }
-        let job = NewJob { fts, ..admit(order, member, &self.topology.load(), time::now())? };
+        let mut job = admit(order, member, &self.topology.load(), time::now())?;
+        complete(&mut job);
         // One deadline is promised at a time, and stored before the next one is looked at.
         let _promising = match job.deadline {
             Some(deadline) => Some(self.promise(&job, deadline).await?),
@@ -143,6 +145,23 @@ impl HubState {
         let changed = self.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
         self.wake.notify_one();
         Ok(changed)
+    }
+
+    /// Ends files of jobs whose files are independent; the state that each has, or will have as soon as whoever carries it lets go.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn cancel_files(&self, files: Vec<i64>) -> Result<Vec<Option<FileState>>, Refusal> {
+        let states = self.database.cancel_files(files, time::now()).await.map_err(unavailable)?;
+        self.wake.notify_one();
+        Ok(states)
+    }
+
+    /// Reads again who may do nothing; where that cannot be read, what was known counts on.
+    pub async fn read_banned(&self) {
+        if let Err(refusal) = self.credentials.read_banned().await {
+            tracing::warn!(reason = refusal.reason, "who is banned cannot be read");
+        }
     }
 
     /// Changes what is described: checked whole, stored, and in force with the next look of the scheduler.

@@ -159,17 +159,24 @@ impl Topology {
 
     /// Why nothing new may begin between two endpoints for a community, and the name of what is stopped.
     pub fn stopped(&self, source: &str, target: &str, community: &str) -> Option<(String, &Stopped)> {
-        if let Some(stopped) = &self.described.stopped {
-            return Some(("everything".to_owned(), stopped));
-        }
-        let endpoints = [source, target].into_iter().filter_map(|name| {
-            let endpoint = self.described_endpoint(name)?;
-            let of_endpoint = endpoint.stopped.as_ref().map(|stopped| (format!("endpoint {name}"), stopped));
-            let of_site = || {
-                let stopped = self.described.sites.get(&endpoint.site)?.stopped.as_ref()?;
-                Some((format!("site {}", endpoint.site), stopped))
-            };
-            of_endpoint.or_else(of_site)
+        self.stops(source, target, community).next()
+    }
+
+    /// Why nothing is taken on between two endpoints for a community: of all that is stopped, what refuses as well.
+    pub fn refusing(&self, source: &str, target: &str, community: &str) -> Option<(String, &Stopped)> {
+        self.stops(source, target, community).find(|(_, stopped)| stopped.refuse)
+    }
+
+    fn stops(&self, source: &str, target: &str, community: &str) -> impl Iterator<Item = (String, &Stopped)> {
+        let everything = self.described.stopped.as_ref().map(|stopped| ("everything".to_owned(), stopped));
+        let endpoints = [source.to_owned(), target.to_owned()].into_iter().flat_map(|name| {
+            let endpoint = self.described_endpoint(&name);
+            let of_endpoint = endpoint.and_then(|it| Some((format!("endpoint {name}"), it.stopped.as_ref()?)));
+            let of_site = endpoint.and_then(|it| {
+                let stopped = self.described.sites.get(&it.site)?.stopped.as_ref()?;
+                Some((format!("site {}", it.site), stopped))
+            });
+            of_endpoint.into_iter().chain(of_site)
         });
         let links = self.links_between(source, target).into_iter().filter_map(|of| match of {
             ResourceOf::Link { name, .. } => {
@@ -179,7 +186,7 @@ impl Topology {
         });
         let of_community = self.described.communities.get(community);
         let of_community = of_community.and_then(|it| Some((format!("community {community}"), it.stopped.as_ref()?)));
-        endpoints.chain(links).chain(of_community).next()
+        everything.into_iter().chain(endpoints).chain(links).chain(of_community)
     }
 
     /// The share of a community, and of an activity within it.

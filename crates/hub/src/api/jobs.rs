@@ -24,7 +24,7 @@ pub(super) async fn whoami(request: ApiRequest) -> Answered {
 pub(super) async fn submit(request: ApiRequest) -> Answered {
     let order: JobOrder = request.read("a job")?;
     let hub = &request.hub;
-    let (id, submitted) = match hub.submit(&order, &request.member, None).await {
+    let (id, submitted) = match hub.submit(&order, &request.member, |_| ()).await {
         Ok(stored) => stored,
         Err(NotSubmitted::NotPromised { text, offer: Some(offer) }) => return Ok(not_promised(&text, offer)),
         Err(why) => return Err(why.into()),

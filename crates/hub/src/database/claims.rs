@@ -10,6 +10,7 @@ use super::numbers::take_numbers;
 use super::rows::{list, rows_max};
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
+use crate::tokens::FileTokens;
 
 /// A file of a claim.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,8 @@ pub struct ClaimedFile {
     pub kind: JobKind,
     /// The options of its job, JSON.
     pub options: String,
+    /// Tokens for its storages.
+    pub tokens: FileTokens,
 }
 
 impl ClaimedFile {
@@ -99,9 +102,9 @@ impl Default for EndpointLimits {
     }
 }
 
-const READY: &str = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options \
-                     FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
-                     WHERE f.queue = $1 AND f.state = 0 AND f.not_before <= $2 ORDER BY f.id LIMIT $3";
+const READY: &str = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options, \
+                     t.source, t.target FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
+                     LEFT JOIN file_tokens t ON t.file = f.id WHERE f.queue = $1 AND f.state = 0 AND f.not_before <= $2 ORDER BY f.id LIMIT $3";
 
 impl Database {
     /// Claims the oldest files of a queue that are ready; none where there are none.
@@ -129,15 +132,16 @@ impl Database {
         }))
     }
 
-    /// Transfers of a hub of which all files that have not ended are of jobs that somebody ended.
+    /// Transfers of a hub of which all files that have not ended were ended by somebody, or are of jobs that were.
     ///
     /// # Errors
     /// The database cannot be read.
     pub async fn cancelled(&self, hub: &str) -> Result<Vec<i64>> {
         let sql = "SELECT t.number FROM transfers t JOIN files f ON f.transfer = t.number AND f.state = 1 \
                    JOIN jobs j ON j.number = f.job WHERE t.ended IS NULL AND t.hub = $1 \
-                   GROUP BY t.number HAVING MIN(j.ending) = 1";
-        let any = "SELECT 1 FROM jobs WHERE ending = 1 AND ended IS NULL LIMIT 1";
+                   GROUP BY t.number HAVING MIN(j.ending + f.ending) > 0";
+        let any = "SELECT 1 FROM jobs WHERE ending = 1 AND ended IS NULL \
+                   UNION ALL SELECT 1 FROM files WHERE ending = 1 AND state = 1 LIMIT 1";
         if sqlx::query(any).fetch_optional(&self.pool).await?.is_none() {
             return Ok(Vec::new());
         }
@@ -146,9 +150,9 @@ impl Database {
     }
 
     async fn files_of(&self, transfer: i64) -> Result<Vec<ClaimedFile>> {
-        let sql = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options \
-                   FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
-                   WHERE f.transfer = $1 AND f.state = 1 ORDER BY f.id";
+        let sql = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options, \
+                   t.source, t.target FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
+                   LEFT JOIN file_tokens t ON t.file = f.id WHERE f.transfer = $1 AND f.state = 1 ORDER BY f.id";
         sqlx::query(sql).bind(transfer).fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 }
@@ -165,6 +169,10 @@ fn read(row: &sqlx::any::AnyRow) -> Result<ClaimedFile> {
         checksum: row.try_get(7)?,
         kind: JobKind::of_code(row.try_get(8)?).unwrap_or(JobKind::Independent),
         options: row.try_get(9)?,
+        tokens: FileTokens {
+            source: row.try_get::<Option<String>, _>(10)?.unwrap_or_default(),
+            target: row.try_get::<Option<String>, _>(11)?.unwrap_or_default(),
+        },
     })
 }
 

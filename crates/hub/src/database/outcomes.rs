@@ -55,12 +55,12 @@ pub struct Ended {
 
 /// A change of a job's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Change {
-    queued: i64,
+pub(super) struct Change {
+    pub queued: i64,
     running: i64,
     done: i64,
     failed: i64,
-    cancelled: i64,
+    pub cancelled: i64,
     moved: i64,
 }
 
@@ -73,17 +73,17 @@ struct Before {
     bytes: i64,
     attempt: i64,
     kind: JobKind,
-    /// Its job was ended by somebody.
+    /// It, or its job, was ended by somebody.
     is_ending: bool,
 }
 
 /// The change of a queue's counters: files and bytes queued, files and bytes running.
-type QueueChange = [i64; 4];
+pub(super) type QueueChange = [i64; 4];
 
 #[derive(Default)]
-struct Changes {
-    jobs: BTreeMap<i64, Change>,
-    queues: BTreeMap<i64, QueueChange>,
+pub(super) struct Changes {
+    pub jobs: BTreeMap<i64, Change>,
+    pub queues: BTreeMap<i64, QueueChange>,
 }
 
 impl Database {
@@ -144,8 +144,8 @@ async fn end(connection: &mut AnyConnection, ended: Ended) -> Result<()> {
 }
 
 async fn before(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<Before>> {
-    let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending FROM files f JOIN jobs j ON j.number = f.job \
-               WHERE f.id = $1 AND f.transfer = $2 AND f.state = 1";
+    let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending + f.ending FROM files f \
+               JOIN jobs j ON j.number = f.job WHERE f.id = $1 AND f.transfer = $2 AND f.state = 1";
     let row = sqlx::query(sql).bind(id).bind(transfer).fetch_optional(&mut *connection).await?;
     row.as_ref().map(read_before).transpose()
 }
@@ -209,7 +209,7 @@ async fn apply(
     Ok(())
 }
 
-async fn set(
+pub(super) async fn set(
     connection: &mut AnyConnection,
     id: i64,
     state: FileState,
@@ -277,7 +277,7 @@ async fn promote(connection: &mut AnyConnection, file: &Before, changes: &mut Ch
 }
 
 /// Adds the changes to the counters; jobs of which nothing is left have ended.
-async fn count(connection: &mut AnyConnection, changes: Changes, now: i64) -> Result<()> {
+pub(super) async fn count(connection: &mut AnyConnection, changes: Changes, now: i64) -> Result<()> {
     for (queue, [queued, queued_bytes, running, running_bytes]) in changes.queues {
         let sql = "UPDATE queues SET queued = queued + $1, queued_bytes = queued_bytes + $2, running = running + $3, \
                    running_bytes = running_bytes + $4 WHERE id = $5";

@@ -7,9 +7,11 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::Result;
 use super::events::{NewEvent, append};
+use super::fts::insert_tokens;
 use super::numbers::take_numbers;
 use super::rows::{list, rows_max, values};
 use crate::states::{FileState, JobKind};
+use crate::tokens::FileTokens;
 
 /// Files of the same path and the same owner: what waits in line together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -82,6 +84,8 @@ pub struct NewFile {
     pub bytes: i64,
     /// Queued, or standing by until another source has failed or a hop before it is done.
     pub state: FileState,
+    /// Tokens for its storages.
+    pub tokens: Option<FileTokens>,
 }
 
 /// What became of a job.
@@ -128,6 +132,9 @@ pub(super) async fn submit(
     insert_jobs(connection, &new, first_job, first_file).await?;
     insert_files(connection, &new, first_job, first_file, queue_ids).await?;
     insert_facts(connection, &new, first_file).await?;
+    let files = numbered(&new, first_job, first_file).into_iter();
+    let tokens: Vec<_> = files.filter_map(|(id, _, file)| Some((id, file.tokens.as_ref()?))).collect();
+    insert_tokens(connection, &tokens).await?;
     count(connection, &new, queue_ids).await?;
     append(connection, &new.iter().map(submitted).collect::<Vec<_>>()).await?;
     Ok(results)

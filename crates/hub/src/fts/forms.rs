@@ -29,6 +29,9 @@ pub struct FtsFacts {
     pub source_se: String,
     /// See `source_se`.
     pub dest_se: String,
+    /// How the next of several sources was to be chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection_strategy: Option<String>,
 }
 
 /// `SCHEME://HOST[:PORT]` of a URL: what FTS calls a storage element.
@@ -40,10 +43,7 @@ pub fn storage(url: &str) -> String {
 
 /// The distinguished name of a member, as the grid writes it: without what proxies add.
 pub fn user_dn(member: &Member) -> String {
-    if let Some(identity) = &member.certificate {
-        return identity.grid_name.clone();
-    }
-    if member.owner.starts_with('/') { member.owner.clone() } else { format!("/CN={}", member.owner) }
+    member.distinguished_name()
 }
 
 /// The virtual organisation of a member: its community.
@@ -122,9 +122,39 @@ pub fn job_state(stored: &StoredJob) -> &'static str {
     }
 }
 
-/// The type of a job: independent files, several sources, hops.
-fn job_type(kind: JobKind) -> &'static str {
+/// What a submission knows beside the queue.
+fn facts(stored: &StoredJob) -> FtsFacts {
+    stored.fts.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// The distinguished name of whoever submitted a job, in FTS's words or in the hub's own.
+pub fn submitter(stored: &StoredJob) -> String {
+    let said = facts(stored).user_dn;
+    if said.is_empty() { Member::user(&stored.job.owner, "").distinguished_name() } else { said }
+}
+
+/// Whether a parameter is there and means yes.
+fn is_set(facts: &FtsFacts, name: &str) -> bool {
+    facts.params.get(name).is_some_and(|it| *it == json!(true) || ["Y", "y", "true"].iter().any(|yes| it == yes))
+}
+
+/// The letter under which FTS keeps what may be overwritten.
+fn overwrite_flag(facts: &FtsFacts) -> Value {
+    let set = |name| is_set(facts, name);
+    match (set("overwrite_hop"), set("overwrite_when_only_on_disk")) {
+        (true, true) => json!("Q"),
+        (true, false) => json!("M"),
+        (false, true) => json!("D"),
+        _ if set("overwrite") => json!("Y"),
+        _ if set("overwrite_on_retry") => json!("R"),
+        _ => Value::Null,
+    }
+}
+
+/// The type of a job: independent files, files of one session, several sources, hops.
+fn job_type(kind: JobKind, facts: &FtsFacts) -> &'static str {
     match kind {
+        JobKind::Independent if is_set(facts, "reuse") => "Y",
         JobKind::Independent => "N",
         JobKind::MultiSource => "R",
         JobKind::MultiHop => "H",
@@ -133,19 +163,18 @@ fn job_type(kind: JobKind) -> &'static str {
 
 /// A job.
 pub fn job(stored: &StoredJob) -> Map<String, Value> {
-    let facts: FtsFacts = stored.fts.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let facts = facts(stored);
     let job = &stored.job;
     let param = |name: &str| facts.params.get(name).cloned().unwrap_or(Value::Null);
     let or = |name: &str, default: Value| facts.params.get(name).filter(|it| !it.is_null()).cloned().unwrap_or(default);
-    let overwrite = facts.params.get("overwrite").is_some_and(|it| it.as_bool() == Some(true));
     let value = json!({
         "job_id": job.id.to_string(),
         "job_state": job_state(stored),
-        "job_type": job_type(stored.kind),
+        "job_type": job_type(stored.kind, &facts),
         "job_metadata": job.metadata,
         "job_finished": time(job.ended.as_ref()),
         "submit_time": time(Some(&job.submitted)),
-        "user_dn": if facts.user_dn.is_empty() { format!("/CN={}", job.owner) } else { facts.user_dn },
+        "user_dn": submitter(stored),
         "vo_name": job.community,
         "priority": job.priority,
         "source_se": facts.source_se,
@@ -157,7 +186,7 @@ pub fn job(stored: &StoredJob) -> Map<String, Value> {
         "retry": or("retry", json!(0)),
         "retry_delay": or("retry_delay", json!(0)),
         "max_time_in_queue": param("max_time_in_queue"),
-        "overwrite_flag": if overwrite { json!("Y") } else { Value::Null },
+        "overwrite_flag": overwrite_flag(&facts),
         "verify_checksum": or("verify_checksum", json!("n")),
         "bring_online": or("bring_online", json!(-1)),
         "copy_pin_lifetime": or("copy_pin_lifetime", json!(-1)),
@@ -176,7 +205,12 @@ pub fn job(stored: &StoredJob) -> Map<String, Value> {
 
 /// The state of a file, in FTS's words.
 pub fn file_state(file: &File) -> &'static str {
-    match file.state.as_str() {
+    state_word(&file.state)
+}
+
+/// A state of the hub's, in FTS's words.
+pub fn state_word(state: &str) -> &'static str {
+    match state {
         "queued" => "SUBMITTED",
         "running" => "ACTIVE",
         "standby" => "NOT_USED",
@@ -218,7 +252,7 @@ pub fn file(stored: &StoredJob, file: &File) -> Map<String, Value> {
         "transferred": if file.state == "done" { file.bytes } else { 0 },
         "transfer_host": Value::Null,
         "log_file": Value::Null,
-        "selection_strategy": Value::Null,
+        "selection_strategy": facts(stored).selection_strategy,
     });
     match value {
         Value::Object(map) => map,
@@ -230,7 +264,7 @@ pub fn file(stored: &StoredJob, file: &File) -> Map<String, Value> {
 fn reason(file: &File) -> Value {
     match (&file.error, file.state.as_str()) {
         (Some(_), "done") | (None, _) => Value::Null,
-        (Some(error), _) if error.contains("already exists") || error.contains("is there already") => {
+        (Some(error), _) if crate::progress::is_taken(error) => {
             Value::from("Destination file exists and overwrite is not enabled")
         }
         (Some(error), _) => Value::from(error.as_str()),

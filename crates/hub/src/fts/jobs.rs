@@ -9,10 +9,11 @@ use super::forms::{self, file as file_form, job as job_form, projected};
 use super::submission::Submission;
 use super::{Answered, FtsRequest, json_answer};
 use crate::database::jobs::{StoredJob, Which};
-use crate::database::submissions::Submitted;
+use crate::database::submissions::{NewJob, Submitted};
 use crate::limits;
 use crate::state::unavailable;
 use crate::time;
+use crate::tokens::FileTokens;
 
 /// Jobs in a list, unless said; and at the most.
 const LIST: (i64, i64) = (500, 500);
@@ -20,11 +21,19 @@ const LIST: (i64, i64) = (500, 500);
 /// `POST /jobs`.
 pub(super) async fn submit(request: FtsRequest) -> Answered {
     let submission: Submission = web::json::read(&request.body, "the submission")?;
+    if submission.is_deletion() {
+        return Err(Refused::new(405, "deletions are not done here: delete at the storage"));
+    }
     let mut submitted = submission.order(&request.member, request.method)?;
     submitted.facts.delegation = delegation::for_job(&request).await?.unwrap_or_default();
     let hub = &request.hub;
     let facts = serde_json::to_string(&submitted.facts).ok();
-    let (id, stored) = hub.submit(&submitted.order, &request.member, facts).await?;
+    let tokens = submitted.tokens;
+    let complete = |job: &mut NewJob| {
+        job.fts = facts;
+        give_tokens(job, tokens);
+    };
+    let (id, stored) = hub.submit(&submitted.order, &request.member, complete).await?;
     // An id that the client did not make is new always.
     if stored != Submitted::New {
         return Err(Refused::new(409, format!("The job {id} already exists: the sid was used before")));
@@ -32,12 +41,21 @@ pub(super) async fn submit(request: FtsRequest) -> Answered {
     json_answer(200, &json!({"job_id": id}))
 }
 
-async fn find(request: &FtsRequest, id: &str) -> Result<Option<StoredJob>, Refused> {
+/// Gives each row of a job the tokens of its file: a row is one source, in the order in which they were named.
+fn give_tokens(job: &mut NewJob, tokens: Vec<Vec<FileTokens>>) {
+    let mut left: Vec<_> = tokens.into_iter().map(Vec::into_iter).collect();
+    for row in &mut job.files {
+        let of_file = usize::try_from(row.at).ok().and_then(|at| left.get_mut(at));
+        row.tokens = of_file.and_then(Iterator::next).filter(|tokens| !tokens.is_empty());
+    }
+}
+
+pub(super) async fn find(request: &FtsRequest, id: &str) -> Result<Option<StoredJob>, Refused> {
     let job = request.hub.database.job(id).await.map_err(unavailable)?;
     Ok(job.filter(|job| request.member.may_change(&job.job.owner, &job.job.community)))
 }
 
-async fn one(request: &FtsRequest, id: &str) -> Result<StoredJob, Refused> {
+pub(super) async fn one(request: &FtsRequest, id: &str) -> Result<StoredJob, Refused> {
     find(request, id).await?.ok_or_else(|| Refused::new(404, format!("No job with the id \"{id}\" has been found")))
 }
 
@@ -47,7 +65,7 @@ async fn files_of(request: &FtsRequest, job: &StoredJob) -> Result<Vec<File>, Re
 }
 
 /// What is said of an id that nobody knows, among others.
-fn unknown(id: &str) -> Value {
+pub(super) fn unknown(id: &str) -> Value {
     json!({"job_id": id, "http_status": "404 Not Found", "http_message": format!("No job with the id \"{id}\" has been found")})
 }
 
@@ -74,7 +92,7 @@ pub(super) async fn show(request: FtsRequest, ids: &str) -> Answered {
 }
 
 /// One id is answered by an object, several by a list: 207 where one of them is not known.
-fn respond(ids: &str, mut answers: Vec<Value>, is_any_unknown: bool) -> Answered {
+pub(super) fn respond(ids: &str, mut answers: Vec<Value>, is_any_unknown: bool) -> Answered {
     if ids.contains(',') {
         return json_answer(if is_any_unknown { 207 } else { 200 }, &answers);
     }
@@ -115,30 +133,6 @@ pub(super) async fn retries(request: FtsRequest, id: &str, file: &str) -> Answer
     json_answer(200, &attempts.iter().map(form).collect::<Vec<_>>())
 }
 
-/// `DELETE /jobs/ID[,ID…]`.
-pub(super) async fn cancel(request: FtsRequest, ids: &str) -> Answered {
-    let mut answers = Vec::new();
-    let mut is_any_unknown = false;
-    for id in ids.split(',') {
-        let Some(job) = find(&request, id).await? else {
-            is_any_unknown = true;
-            answers.push(unknown(id));
-            continue;
-        };
-        let change = JobChange { cancel: true, ..JobChange::default() };
-        let by = request.member.owner.clone();
-        let changed = request.hub.change_job(job, change, by).await?;
-        let mut form = job_form(&one(&request, id).await?);
-        match changed {
-            // Clients take the state that a cancelled job will have for the one that it has.
-            true => drop(form.insert("job_state".to_owned(), json!("CANCELED"))),
-            false => drop(form.insert("http_status".to_owned(), json!("304 Not Modified"))),
-        }
-        answers.push(Value::Object(form));
-    }
-    respond(ids, answers, is_any_unknown)
-}
-
 /// `POST /jobs/ID[,ID…]` with `{"params": {"priority": N}}`.
 pub(super) async fn modify(request: FtsRequest, ids: &str) -> Answered {
     let asked: Value = web::json::read(&request.body, "the modification")?;
@@ -162,31 +156,40 @@ pub(super) async fn modify(request: FtsRequest, ids: &str) -> Answered {
 
 /// `GET /jobs`: those that have not ended, unless states are named.
 pub(super) async fn list(request: FtsRequest) -> Answered {
-    let states = request.list("state_in");
+    let is_unended = request.list("state_in").is_empty();
+    json_answer(200, &listed(&request, is_unended, |_| true).await?)
+}
+
+/// Jobs that whoever asks may see and that the query asks for.
+pub(super) async fn listed(
+    request: &FtsRequest,
+    unended: bool,
+    counts: fn(&StoredJob) -> bool,
+) -> Result<Vec<Value>, Refused> {
     let limit = request.parameter("limit").and_then(|text| text.parse::<i64>().ok()).unwrap_or(LIST.0).clamp(1, LIST.1);
     let member = &request.member;
     let is_user = !member.may_change("", &member.community);
     let which = Which {
         owner: if is_user { member.owner.clone() } else { String::new() },
         community: request.parameter("vo_name").unwrap_or_else(|| member.community.clone()),
-        unended: states.is_empty(),
+        unended,
         before: None,
         limit,
     };
     let jobs = request.hub.database.jobs(&which).await.map_err(unavailable)?;
-    let (source, target, dn) =
-        (request.parameter("source_se"), request.parameter("dest_se"), request.parameter("user_dn"));
+    let states = request.list("state_in");
+    let asked = ["source_se", "dest_se", "user_dn"].map(|name| (name, request.parameter(name)));
     let is_wanted = |form: &Map<String, Value>| {
-        let is = |name: &str, wanted: &Option<String>| {
-            wanted.as_ref().is_none_or(|wanted| form.get(name) == Some(&json!(wanted)))
+        let is = |(name, wanted): &(&str, Option<String>)| {
+            wanted.as_ref().is_none_or(|wanted| form.get(*name) == Some(&json!(wanted)))
         };
-        let in_state = states.is_empty()
-            || form.get("job_state").and_then(Value::as_str).is_some_and(|it| states.iter().any(|state| state == it));
-        in_state && is("source_se", &source) && is("dest_se", &target) && is("user_dn", &dn)
+        let state = form.get("job_state").and_then(Value::as_str);
+        let in_state = states.is_empty() || state.is_some_and(|it| states.iter().any(|state| state == it));
+        in_state && asked.iter().all(is)
     };
     let fields = request.list("fields");
-    let forms = jobs.iter().map(job_form).filter(is_wanted).map(|form| projected(form, &fields));
-    json_answer(200, &forms.collect::<Vec<_>>())
+    let forms = jobs.iter().filter(|job| counts(job)).map(job_form).filter(is_wanted);
+    Ok(forms.map(|form| projected(form, &fields)).collect())
 }
 
 /// `GET /files`: files of jobs that have not ended, for those who watch.

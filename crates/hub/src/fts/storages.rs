@@ -1,13 +1,18 @@
 //! Storages in FTS's words: banned, configured, and who is at work. A storage is an endpoint of the hub; one that is not described yet is
 //! described by being configured.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use model::v1::hub::{Collaboration, Endpoint, EndpointKind, Role, Stopped};
 use model::{Fault, Refusal};
 use serde_json::{Map, Value, json};
 use web::Refused;
 
-use super::{Answered, FtsRequest, json_answer};
+use super::cancel::end;
+use super::config::{HOST, check_known};
+use super::{Answered, FtsRequest, json_answer, nothing};
 use crate::state::unavailable;
+use crate::states::JobKind;
 
 /// The storage that a request names.
 fn storage(request: &FtsRequest) -> Result<String, Refused> {
@@ -52,24 +57,63 @@ pub(super) fn banned(request: &FtsRequest) -> Answered {
     json_answer(200, &topology.described.endpoints.iter().filter_map(form).collect::<Vec<_>>())
 }
 
-/// `POST /ban/se` with `storage`, and `status` (`cancel` or `wait`), `allow_submit`, `message`.
+/// `POST /ban/se` with `storage`, and `status` (`cancel` or `wait`), `allow_submit`, `message`: the ids of jobs that were ended by it, wholly or
+/// in part. With `wait` they wait until the ban is over.
 pub(super) async fn ban(request: FtsRequest) -> Answered {
     let storage = storage(&request)?;
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
     let allow = body.get("allow_submit").and_then(Value::as_bool).unwrap_or(false);
+    let status = text("status").unwrap_or_else(|| "cancel".to_owned()).to_ascii_lowercase();
+    if !["cancel", "wait"].contains(&status.as_str()) {
+        return Err(Refused::new(400, "status is cancel or wait"));
+    }
+    if allow && status == "cancel" {
+        return Err(Refused::new(400, "allow_submit goes with the status wait"));
+    }
+    if body.get("timeout").is_some_and(|it| it.as_i64().unwrap_or(0) != 0 || it.as_str().is_some_and(|it| it != "0")) {
+        return Err(Refused::new(400, "timeout: what waits for a banned storage waits as long as its own job allows (max_time_in_queue)"));
+    }
     let reason = text("message").filter(|text| !text.is_empty()).unwrap_or_else(|| "banned".to_owned());
     change(&request, &storage, |it| it.stopped = Some(Stopped { reason, drain: true, refuse: !allow })).await?;
-    json_answer(200, &json!([]))
+    let name = request.hub.topology.load().endpoint(&storage);
+    match name.filter(|_| status == "cancel") {
+        Some(name) => json_answer(200, &end_at(&request, &name).await?),
+        None => json_answer(200, &json!([])),
+    }
+}
+
+/// Ends what is to be read from an endpoint or written to it; the ids of the jobs.
+async fn end_at(request: &FtsRequest, endpoint: &str) -> Result<BTreeSet<String>, Refused> {
+    let mut ended = BTreeSet::new();
+    loop {
+        let live = request.hub.database.live_files(endpoint).await.map_err(unavailable)?;
+        if live.is_empty() {
+            return Ok(ended);
+        }
+        let mut by_job: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+        for file in live {
+            by_job.entry(file.job).or_default().push(file.id);
+        }
+        for (id, files) in by_job {
+            let job = request.hub.database.job(&id).await.map_err(unavailable)?;
+            let job = job.ok_or_else(|| Refused::new(500, format!("the job {id} has files, and is not there")))?;
+            // Sources and hops belong together.
+            if job.kind == JobKind::Independent {
+                request.hub.cancel_files(files).await?;
+            } else {
+                end(request, job).await?;
+            }
+            ended.insert(id);
+        }
+    }
 }
 
 /// `DELETE /ban/se?storage=`.
 pub(super) async fn unban(request: FtsRequest) -> Answered {
     let storage = storage(&request)?;
     change(&request, &storage, |it| it.stopped = None).await?;
-    let mut response = json_answer(204, &())?;
-    *response.body_mut() = axum::body::Body::empty();
-    Ok(response)
+    nothing()
 }
 
 /// `GET /config/se[?se=]`.
@@ -108,6 +152,7 @@ pub(super) async fn set(request: FtsRequest) -> Answered {
     let asked: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
     for (storage, config) in &asked {
         let info = config.get("se_info").cloned().unwrap_or_default();
+        check(storage, config, &info)?;
         let count = |name: &str| info.get(name).and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
         let rate = |name: &str| {
             info.get(name).and_then(Value::as_f64).filter(|rate| *rate > 0.0).map(|rate| (rate * 8e6) as u64)
@@ -124,9 +169,36 @@ pub(super) async fn set(request: FtsRequest) -> Answered {
     json_answer(200, &json!([]))
 }
 
+/// Refuses what an endpoint is not described by. What says that a server does all that servers do is let pass.
+fn check(storage: &str, config: &Value, info: &Value) -> Result<(), Refused> {
+    const KNOWN: [&str; 4] =
+        ["inbound_max_active", "outbound_max_active", "inbound_max_throughput", "outbound_max_throughput"];
+    let mut said = info.as_object().cloned().unwrap_or_default();
+    said.retain(|name, value| name != "tpc_support" || *value != json!("FULL"));
+    check_known(storage, &said, &KNOWN)?;
+    if let Some(object) = config.as_object() {
+        let mut beside = object.clone();
+        beside.remove("se_info");
+        check_known(storage, &beside, &["se_info"])?;
+    }
+    Ok(())
+}
+
+/// `DELETE /config/se?se=`: the limits of a storage are those that all have.
+pub(super) async fn reset(request: FtsRequest) -> Answered {
+    let storage = request.parameter("se").ok_or_else(|| Refused::new(400, "Missing se parameter"))?;
+    change(&request, &storage, |it| {
+        let limits = &mut it.limits;
+        (limits.in_transfers, limits.out_transfers) = (None, None);
+        (limits.in_bit_s, limits.out_bit_s) = (None, None);
+    })
+    .await?;
+    nothing()
+}
+
 /// `GET /status/hosts`.
 pub(super) async fn hosts(request: FtsRequest) -> Answered {
     let queues = request.hub.database.queues().await.map_err(unavailable)?;
     let active: i64 = queues.iter().map(|queue| queue.running).sum();
-    json_answer(200, &json!({"longhaul": {"active": active, "staging": 0}}))
+    json_answer(200, &json!({HOST: {"active": active, "staging": 0}}))
 }

@@ -6,7 +6,7 @@ use sched::retry::{Backoff, Remedy, remedy};
 
 use crate::database::claims::ClaimedFile;
 use crate::database::outcomes::Outcome;
-use crate::progress::Finished;
+use crate::progress::{Finished, is_taken};
 use crate::time;
 
 /// Attempts of a file after the first, unless its job says otherwise.
@@ -20,6 +20,9 @@ pub(super) fn outcome(file: &ClaimedFile, finished: &Finished) -> Outcome {
         Finished::Done { bytes } => Outcome::Done { bytes: i64::try_from(*bytes).unwrap_or(i64::MAX) },
         Finished::Cancelled => Outcome::Cancelled,
         Finished::Unreachable { reason } => again(file, "path", reason),
+        Finished::Failed { fault, reason } if is_taken(reason) => {
+            Outcome::Failed { fault: fault.clone(), reason: reason.clone() }
+        }
         Finished::Failed { fault, reason } => {
             let known = model::Fault::of_word(fault).unwrap_or(model::Fault::Peer);
             match remedy(known, false) {
@@ -57,6 +60,7 @@ mod tests {
             checksum: None,
             kind: JobKind::Independent,
             options: r#"{"retries": 2}"#.into(),
+            tokens: crate::tokens::FileTokens::default(),
         }
     }
 
@@ -68,6 +72,8 @@ mod tests {
         assert!(matches!(outcome(&file(3), &failed("path")), Outcome::Failed { .. }));
         assert!(matches!(outcome(&file(1), &failed("missing")), Outcome::Failed { .. }));
         assert!(matches!(outcome(&file(1), &failed("auth")), Outcome::Failed { .. }));
+        let taken = Finished::Failed { fault: "storage".into(), reason: "f exists already and differs".into() };
+        assert!(matches!(outcome(&file(1), &taken), Outcome::Failed { .. }), "it would be met again");
         assert!(matches!(outcome(&file(1), &Finished::Unreachable { reason: "x".into() }), Outcome::Again { .. }));
         assert_eq!(outcome(&file(9), &Finished::Done { bytes: 7 }), Outcome::Done { bytes: 7 });
     }

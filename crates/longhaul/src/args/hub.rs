@@ -76,6 +76,11 @@ pub struct HubServe {
     /// Default: all addresses, port 8446.
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
+    /// Speak FTS3's REST API at the root of a port of its own, too; port 0 takes a free one
+    ///
+    /// It is under /fts3 on the hub's port in any case. This is for clients that take a host and a port, and no path.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub fts_listen: Option<String>,
     /// The database: sqlite:FILE, or postgres://USER@HOST/NAME for hubs on several machines
     ///
     /// Default: hub.db in the state directory.

@@ -1,11 +1,16 @@
 //! FTS's words at a hub, as curl says them; FTS's own client says the same (docs/fts.md).
 
+mod bad_input;
+mod config;
+
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::hub::{Hub, pair};
+use crate::node::LONGHAUL;
 use crate::wait::{LONG, until_some};
 
 /// Asks, and gives status and answer.
@@ -101,4 +106,74 @@ fn several_sources_hops_and_bans_in_the_words_of_fts() {
     assert!(status == 401 || status == 403, "{status} {refused}");
     let (status, refused) = ask(&hub, &admin, "POST", "/jobs", Some(&json!({"files": 7})));
     assert_eq!((status, refused["status"].as_str()), (400, Some("400 Bad Request")));
+}
+
+/// Of a job that waits at a storage that is held, each file by itself can be ended.
+#[test]
+fn files_of_a_job_are_cancelled_one_by_one() {
+    let hub = Hub::start(&["--plain"]);
+    let admin = hub.grant(&["--role", "admin", "--name", "root"]);
+    let ban = json!({"storage": "davs://dav.example", "status": "wait", "allow_submit": true});
+    assert_eq!(ask(&hub, &admin, "POST", "/ban/se", Some(&ban)).0, 200);
+    let file = |at: usize| json!({"sources": [format!("davs://dav.example/{at}")], "destinations": [format!("davs://b.example/{at}")]});
+    let job = json!({"files": [file(0), file(1), file(2)]});
+    let id = ask(&hub, &admin, "POST", "/jobs", Some(&job)).1["job_id"].as_str().unwrap().to_owned();
+    let files = ask(&hub, &admin, "GET", &format!("/jobs/{id}/files"), None).1;
+    let number = |at: usize| files[at]["file_id"].as_i64().unwrap();
+    let cancel = |which: &str| ask(&hub, &admin, "DELETE", &format!("/jobs/{id}/files/{which}"), None);
+    assert_eq!(cancel(&number(0).to_string()), (200, json!("CANCELED")), "a text for one");
+    assert_eq!(ask(&hub, &admin, "GET", &format!("/jobs/{id}"), None).1["job_state"], "SUBMITTED");
+    let (status, refused) = cancel(&(number(2) + 1).to_string());
+    assert_eq!((status, refused["status"].as_str()), (404, Some("404 Not Found")));
+    assert_eq!(cancel(&format!("{},nonsense", number(1))).0, 404);
+    let states = ask(&hub, &admin, "GET", &format!("/jobs/{id}/files"), None).1;
+    assert_eq!(states[1]["file_state"], "SUBMITTED", "what was refused changed nothing");
+    assert_eq!(cancel(&format!("{},{},{}", number(0), number(1), number(2))), (200, json!(["CANCELED", "CANCELED", "CANCELED"])));
+    let job = ask(&hub, &admin, "GET", &format!("/jobs/{id}"), None).1;
+    assert_eq!((&job["job_state"], job["job_finished"].is_string()), (&json!("CANCELED"), true));
+    assert_eq!(ask(&hub, &admin, "GET", "/archive", None).1[0]["job_id"], json!(id));
+    assert_eq!(ask(&hub, &admin, "GET", &format!("/archive/{id}/job_state"), None), (200, json!("CANCELED")));
+
+    let several = json!({"files": [{"sources": ["davs://dav.example/1", "davs://c.example/1"], "destinations": ["davs://b.example/9"]}]});
+    let id = ask(&hub, &admin, "POST", "/jobs", Some(&several)).1["job_id"].as_str().unwrap().to_owned();
+    let number = ask(&hub, &admin, "GET", &format!("/jobs/{id}/files"), None).1[0]["file_id"].as_i64().unwrap();
+    let (status, refused) = ask(&hub, &admin, "DELETE", &format!("/jobs/{id}/files/{number}"), None);
+    assert_eq!(status, 400);
+    assert!(refused["message"].as_str().unwrap().contains("cancel the job"), "{refused}");
+    assert_eq!(ask(&hub, &admin, "GET", &format!("/archive/{id}"), None).0, 404);
+}
+
+/// Rucio asks for a hundred jobs in one path.
+#[test]
+fn many_jobs_are_asked_for_at_once() {
+    let hub = Hub::start(&["--plain"]);
+    let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
+    let job = |at: usize| json!({"files": [{"sources": [format!("davs://a.example/{at}")], "destinations": ["davs://b.example/1"]}]});
+    let ids: Vec<String> = (0..100)
+        .map(|at| ask(&hub, &key, "POST", "/jobs", Some(&job(at))).1["job_id"].as_str().unwrap().to_owned())
+        .collect();
+    let (status, jobs) = ask(&hub, &key, "GET", &format!("/jobs/{}?files=file_state", ids.join(",")), None);
+    assert_eq!((status, jobs.as_array().unwrap().len()), (200, 100));
+    assert!(jobs.as_array().unwrap().iter().zip(&ids).all(|(job, id)| job["job_id"] == **id));
+}
+
+#[test]
+fn a_port_of_its_own_has_the_words_of_fts_at_its_root() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(LONGHAUL);
+    command.args(["hub", "serve", "--listen", "127.0.0.1:0", "--fts-listen", "127.0.0.1:0", "--plain", "--anonymous", "rw"]);
+    command.arg("--state").arg(dir.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let own = lines.next().unwrap().unwrap().replace("listening on https", "http");
+    let fts = lines.next().unwrap().unwrap().replace("FTS3's words on https", "http");
+    let status = |url: &str| {
+        let output = Command::new("curl").args(["-s", "-o", "/dev/null", "-w", "%{http_code}", url]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let seen = [format!("{fts}/whoami"), format!("{fts}//jobs"), format!("{fts}/api/v1/jobs"), format!("{own}/fts3/whoami")];
+    let seen = seen.map(|url| status(&url));
+    let _ = child.kill();
+    let _ = child.wait();
+    assert_eq!(seen, ["200", "200", "404", "200"]);
 }

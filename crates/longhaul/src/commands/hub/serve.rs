@@ -1,6 +1,7 @@
 //! `longhaul hub serve`: a hub in the foreground.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use auth::Policy;
@@ -25,14 +26,25 @@ use crate::toml_file;
 const HUB_PORT: u16 = 8446;
 
 /// Keys of the file of `--config` that are options; what else is in it is the collaboration.
-const KEYS: [&str; 9] =
-    ["listen", "db", "plain", "anonymous", "certificate", "certificate-key", "client-ca", "vomsdir", "access"];
+const KEYS: [&str; 10] = [
+    "listen",
+    "fts-listen",
+    "db",
+    "plain",
+    "anonymous",
+    "certificate",
+    "certificate-key",
+    "client-ca",
+    "vomsdir",
+    "access",
+];
 
 /// The options in the file of `--config`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct FileOptions {
     listen: Option<String>,
+    fts_listen: Option<String>,
     db: Option<String>,
     plain: bool,
     anonymous: Option<Anonymous>,
@@ -71,6 +83,7 @@ pub fn settings(text: &str) -> Result<(), toml::de::Error> {
 fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
     FileOptions {
         listen: asked.listen.clone().or(file.listen),
+        fts_listen: asked.fts_listen.clone().or(file.fts_listen),
         db: asked.db.clone().or(file.db),
         plain: asked.plain || file.plain,
         anonymous: asked.anonymous.or(file.anonymous),
@@ -102,6 +115,7 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
     let config = HubConfig {
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         listen: serve::addresses_at(options.listen.as_deref(), HUB_PORT)?[0],
+        fts_listen: fts_address(options.fts_listen.as_deref())?,
         database: database(options.db.as_deref(), state.path()),
         identity: own,
         certificate: serve::certificate(options.certificate.as_ref(), options.certificate_key.as_ref())?
@@ -120,6 +134,9 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
     let (stopper, stopped) = stopper();
     let ready = |hub: hub::run::Running| {
         printer.line(&format!("listening on https://{}", hub.address));
+        if let Some(address) = hub.fts_address {
+            printer.line(&format!("FTS3's words on https://{address}"));
+        }
         let _ = std::io::stdout().flush();
         let config = asked.config.clone();
         std::thread::spawn(move || {
@@ -164,6 +181,14 @@ fn voms_servers(dir: &Path) -> Result<VomsServers, Failure> {
         }
     }
     if servers.is_empty() { Err(fail(dir, "there is no VO/HOST.lsc in it".to_owned())) } else { Ok(servers) }
+}
+
+/// Where FTS's words have a port of their own.
+fn fts_address(said: Option<&str>) -> Result<Option<SocketAddr>, Failure> {
+    Ok(match said {
+        Some(said) => serve::addresses_at(Some(said), HUB_PORT)?.into_iter().next(),
+        None => None,
+    })
 }
 
 fn reload(file: &Path, hub: &hub::run::Running) {

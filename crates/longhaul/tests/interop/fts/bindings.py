@@ -24,7 +24,7 @@ def refused(kind, call):
 
 
 def transfer(at, **more):
-    return fts3.new_transfer(sources[at], targets[at], source_token="none", destination_token="none", **more)
+    return fts3.new_transfer(sources[at], targets[at], source_token="", destination_token="", **more)
 
 
 def submit(at, **more):
@@ -46,7 +46,7 @@ assert fts3.delegate(user) == ""
 
 # A job with everything that a job can be told.
 first = fts3.new_transfer(sources[0], targets[0], checksum="ADLER32:091e01de", filesize=9, activity="production", scitag=66,
-                          metadata={"part": 1}, source_token="none", destination_token="none")
+                          metadata={"part": 1}, source_token="", destination_token="")
 first_id = fts3.submit(user, fts3.new_job([first], verify_checksum="both", overwrite=True, metadata={"run": 7}, retry=1, priority=4,
                                           strict_copy=True, max_time_in_queue="2h", timeout=600, dst_file_report=True, nostreams=2,
                                           id_generator=fts3.JobIdGenerator.deterministic, sid="first"))
@@ -54,7 +54,7 @@ job = ended(first_id)
 assert (job["job_state"], job["priority"], job["job_metadata"]["run"]) == ("FINISHED", 4, 7), job
 assert (job["files"][0]["file_metadata"], job["dm"]) == ({"part": 1}, []), job
 again = lambda: fts3.submit(user, fts3.new_job([transfer(0)], id_generator=fts3.JobIdGenerator.deterministic, sid="first"))
-assert refused(ClientError, again) == "409"
+assert "409" in refused(ClientError, again)
 
 # Storages that are held: what waits can be listed and cancelled.
 assert fts3.ban_se(admin, storages[0], status="wait", allow_submit=True) == []

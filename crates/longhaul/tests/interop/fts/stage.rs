@@ -123,7 +123,7 @@ impl<'a> Stage<'a> {
     /// Submits, and gives the job's id.
     #[track_caller]
     pub fn submit(&self, words: &[&str]) -> String {
-        let tokens = ["--json", "--src-access-token", "none", "--dst-access-token", "none"];
+        let tokens = ["--json", "--src-access-token", "", "--dst-access-token", ""];
         let seen = self.fts("transfer-submit", &[&tokens, words].concat()).well();
         serde_json::from_str(seen.out.trim()).unwrap_or_else(|error| panic!("{error}: {seen:#?}"))
     }

@@ -1,0 +1,224 @@
+//! What FTS's words need beside the queue: files that are ended one by one, users who are banned, tokens of files, an audit.
+
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::numbers::take_numbers;
+use super::outcomes::{Changes, count, set};
+use super::rows::{rows_max, values};
+use super::{Database, Result};
+use crate::states::FileState;
+use crate::tokens::FileTokens;
+
+/// A file of a job that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveFile {
+    /// The number of its row.
+    pub id: i64,
+    /// The id of its job.
+    pub job: String,
+}
+
+/// A user who may do nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BannedUser {
+    /// The name that FTS gives it.
+    pub dn: String,
+    /// For whoever is refused.
+    pub reason: String,
+}
+
+/// Something that was configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audited {
+    /// When, milliseconds since 1970.
+    pub at: i64,
+    /// By whom.
+    pub dn: String,
+    /// The method and the path.
+    pub action: String,
+    /// What was said.
+    pub config: String,
+}
+
+/// Files that one look for those of a storage finds.
+const LIVE_MAX: i64 = 10_000;
+/// Files whose tokens are forgotten in one statement.
+const FORGET_MAX: i64 = 10_000;
+/// Entries of the audit that are told.
+const AUDIT_MAX: i64 = 1000;
+
+impl Database {
+    /// Ends files of a job whose files are independent; the state that each has, or will have when whoever carries it lets go.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn cancel_files(&self, files: Vec<i64>, now: i64) -> Result<Vec<Option<FileState>>> {
+        self.writer.change(move |connection| Box::pin(cancel_files(connection, files, now))).await
+    }
+
+    /// Files that are to be read from an endpoint or written to it, and have not ended.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn live_files(&self, endpoint: &str) -> Result<Vec<LiveFile>> {
+        // Each of the two has an index of its own.
+        const WAITING: &str = "f.state = 0";
+        const MOVING: &str = "f.state = 1 AND f.transfer IN (SELECT number FROM transfers WHERE ended IS NULL)";
+        let mut found = Vec::new();
+        for which in [WAITING, MOVING] {
+            let sql = format!(
+                "SELECT f.id, j.id FROM files f JOIN queues q ON q.id = f.queue JOIN jobs j ON j.number = f.job \
+                 WHERE {which} AND (q.source = $1 OR q.target = $1) AND f.ending = 0 AND j.ending = 0 ORDER BY f.id LIMIT $2"
+            );
+            let rows = sqlx::query(AssertSqlSafe(sql)).bind(endpoint).bind(LIVE_MAX).fetch_all(&self.pool).await?;
+            for row in &rows {
+                found.push(LiveFile { id: row.try_get(0)?, job: row.try_get(1)? });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Users who may do nothing.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn banned_users(&self) -> Result<Vec<BannedUser>> {
+        let rows = sqlx::query("SELECT dn, reason FROM banned_users ORDER BY dn").fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok(BannedUser { dn: row.try_get(0)?, reason: row.try_get(1)? })).collect()
+    }
+
+    /// Bans a user, or says another reason.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn ban_user(&self, user: BannedUser, by: String, now: i64) -> Result<()> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let sql = "INSERT INTO banned_users (dn, reason, at, banned_by) VALUES ($1, $2, $3, $4) \
+                               ON CONFLICT (dn) DO UPDATE SET reason = $2, at = $3, banned_by = $4";
+                    let query = sqlx::query(sql).bind(user.dn).bind(user.reason).bind(now).bind(by);
+                    query.execute(&mut *connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Lets a user do what it may again; whether it was banned.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn unban_user(&self, dn: String) -> Result<bool> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query("DELETE FROM banned_users WHERE dn = $1").bind(dn);
+                    Ok(query.execute(&mut *connection).await?.rows_affected() > 0)
+                })
+            })
+            .await
+    }
+
+    /// Forgets the tokens of files that have ended.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn forget_tokens(&self) -> Result<()> {
+        // Most hubs have none, and write nothing.
+        let sql = "SELECT 1 FROM file_tokens t JOIN files f ON f.id = t.file WHERE f.state IN (3, 4, 5) LIMIT 1";
+        if sqlx::query(sql).fetch_optional(&self.pool).await?.is_none() {
+            return Ok(());
+        }
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let sql = "DELETE FROM file_tokens WHERE file IN (SELECT t.file FROM file_tokens t JOIN files f ON f.id = t.file \
+                               WHERE f.state IN (3, 4, 5) LIMIT $1)";
+                    sqlx::query(sql).bind(FORGET_MAX).execute(&mut *connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Notes what was configured.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn audit(&self, done: Audited) -> Result<()> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let number = take_numbers(connection, "config_audit", 1).await?;
+                    let sql = "INSERT INTO config_audit (number, at, dn, action, config) VALUES ($1, $2, $3, $4, $5)";
+                    let query = sqlx::query(sql).bind(number).bind(done.at).bind(done.dn);
+                    query.bind(done.action).bind(done.config).execute(&mut *connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// What was configured, newest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn audited(&self) -> Result<Vec<Audited>> {
+        let sql = "SELECT at, dn, action, config FROM config_audit ORDER BY number DESC LIMIT $1";
+        let read = |row: &sqlx::any::AnyRow| {
+            Ok(Audited {
+                at: row.try_get(0)?,
+                dn: row.try_get(1)?,
+                action: row.try_get(2)?,
+                config: row.try_get(3)?,
+            })
+        };
+        sqlx::query(sql).bind(AUDIT_MAX).fetch_all(&self.pool).await?.iter().map(read).collect()
+    }
+}
+
+async fn cancel_files(connection: &mut AnyConnection, files: Vec<i64>, now: i64) -> Result<Vec<Option<FileState>>> {
+    let mut changes = Changes::default();
+    let mut states = Vec::with_capacity(files.len());
+    for id in files {
+        let sql = "SELECT job, queue, state, bytes FROM files WHERE id = $1";
+        let Some(row) = sqlx::query(sql).bind(id).fetch_optional(&mut *connection).await? else {
+            states.push(None);
+            continue;
+        };
+        let (job, queue, bytes): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
+        let state = FileState::of_code(row.try_get(2)?);
+        match state {
+            Some(FileState::Queued) => {
+                set(connection, id, FileState::Cancelled, now, None).await?;
+                let queue = changes.queues.entry(queue).or_default();
+                (queue[0], queue[1]) = (queue[0] - 1, queue[1] - bytes);
+                let job = changes.jobs.entry(job).or_default();
+                (job.queued, job.cancelled) = (job.queued - 1, job.cancelled + 1);
+            }
+            Some(FileState::Running) => {
+                sqlx::query("UPDATE files SET ending = 1 WHERE id = $1").bind(id).execute(&mut *connection).await?;
+            }
+            _ => {}
+        }
+        let will_be = matches!(state, Some(FileState::Queued | FileState::Running));
+        states.push(if will_be { Some(FileState::Cancelled) } else { state });
+    }
+    count(connection, changes, now).await?;
+    Ok(states)
+}
+
+/// Keeps the tokens of new files, by the numbers of their rows.
+pub(super) async fn insert_tokens(connection: &mut AnyConnection, tokens: &[(i64, &FileTokens)]) -> Result<()> {
+    const COLUMNS: usize = 3;
+    for chunk in tokens.chunks(rows_max(COLUMNS)) {
+        let sql = format!("INSERT INTO file_tokens (file, source, target) VALUES {}", values(chunk.len(), COLUMNS));
+        let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(false);
+        for (file, tokens) in chunk {
+            query = query.bind(*file).bind(tokens.source.as_str()).bind(tokens.target.as_str());
+        }
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Jobs that have ended, in FTS's words.
+
+use web::Refused;
+
+use super::forms::job as job_form;
+use super::{Answered, FtsRequest, jobs, json_answer};
+
+/// `GET /archive`: what `GET /jobs` is asked with counts here too.
+pub(super) async fn list(request: FtsRequest) -> Answered {
+    json_answer(200, &jobs::listed(&request, false, |job| job.job.ended.is_some()).await?)
+}
+
+/// `GET /archive/ID[/FIELD]`.
+pub(super) async fn show(request: FtsRequest, id: &str, field: Option<&str>) -> Answered {
+    let job = jobs::one(&request, id).await?;
+    if job.job.ended.is_none() {
+        return Err(Refused::new(404, format!("The job \"{id}\" has not ended: it is among /jobs")));
+    }
+    let form = job_form(&job);
+    match field.map(|name| (name, form.get(name))) {
+        None => json_answer(200, &form),
+        Some((_, Some(value))) => json_answer(200, value),
+        Some((name, None)) => Err(Refused::new(404, format!("No such field {name}"))),
+    }
+}

@@ -1,0 +1,134 @@
+//! Shares in FTS's words: of VOs, which are communities, and of activities within them.
+
+use std::collections::BTreeMap;
+
+use model::v1::hub::{Activity, Community};
+use serde_json::{Map, Value, json};
+use web::Refused;
+
+use super::{check_known, describe, refuse};
+use crate::fts::{Answered, FtsRequest, json_answer, nothing};
+
+/// `GET /config/shares`.
+pub(super) fn list(request: &FtsRequest) -> Answered {
+    let topology = request.hub.topology.load();
+    let form = |(name, community): (&String, &Community)| {
+        Some(json!({"source": "*", "destination": "*", "vo": name, "share": community.share?}))
+    };
+    json_answer(200, &topology.described.communities.iter().filter_map(form).collect::<Vec<_>>())
+}
+
+/// The VO that a request for the shares of all pairs is about.
+fn vo_of_all(source: &str, destination: &str, vo: &str) -> Result<String, Refused> {
+    if (source, destination) != ("*", "*") {
+        return Err(refuse("a VO has one share over all pairs here: source and destination are *"));
+    }
+    if vo.is_empty() {
+        return Err(refuse("vo is the name of a VO"));
+    }
+    Ok(vo.to_owned())
+}
+
+fn weight(value: Option<&Value>) -> Result<f64, Refused> {
+    let number = value.and_then(|value| value.as_f64().or_else(|| value.as_str()?.parse().ok()));
+    number.filter(|share| share.is_finite() && *share > 0.0).ok_or_else(|| refuse("a share is a number larger than 0"))
+}
+
+/// `POST /config/shares`.
+pub(super) async fn set(request: FtsRequest) -> Answered {
+    let asked: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
+    check_known("a share", &asked, &["source", "destination", "vo", "share"])?;
+    let text = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default();
+    let vo = vo_of_all(text("source"), text("destination"), text("vo"))?;
+    let share = weight(asked.get("share"))?;
+    describe(&request, move |all| {
+        all.communities.entry(vo).or_default().share = Some(share);
+        Ok(())
+    })
+    .await?;
+    json_answer(200, &asked)
+}
+
+/// `DELETE /config/shares?source=*&destination=*&vo=`.
+pub(super) async fn delete(request: FtsRequest) -> Answered {
+    let text = |name: &str| request.parameter(name).unwrap_or_default();
+    let vo = vo_of_all(&text("source"), &text("destination"), &text("vo"))?;
+    describe(&request, move |all| {
+        if let Some(community) = all.communities.get_mut(&vo) {
+            community.share = None;
+        }
+        Ok(())
+    })
+    .await?;
+    nothing()
+}
+
+fn shares_of(community: &Community) -> BTreeMap<&String, f64> {
+    community.activities.iter().filter_map(|(name, activity)| Some((name, activity.share?))).collect()
+}
+
+/// `GET /config/activity_shares`.
+pub(super) fn activities(request: &FtsRequest) -> Answered {
+    let topology = request.hub.topology.load();
+    let form = |(name, community): (&String, &Community)| {
+        let shares = shares_of(community);
+        (!shares.is_empty()).then(|| json!({"vo": name, "active": true, "share": shares}))
+    };
+    json_answer(200, &topology.described.communities.iter().filter_map(form).collect::<Vec<_>>())
+}
+
+/// `GET /config/activity_shares/VO`.
+pub(super) fn activities_of(request: &FtsRequest, vo: &str) -> Answered {
+    let topology = request.hub.topology.load();
+    let shares = topology.described.communities.get(vo).map(shares_of).filter(|shares| !shares.is_empty());
+    let shares = shares.ok_or_else(|| Refused::new(404, format!("{vo} has no shares of activities")))?;
+    json_answer(200, &json!({"vo": vo, "active": true, "share": shares}))
+}
+
+/// The shares of a request: an object, or a list of objects.
+fn asked_shares(said: Option<&Value>) -> Result<BTreeMap<String, Activity>, Refused> {
+    let maps: Vec<&Map<String, Value>> = match said {
+        Some(Value::Object(map)) => vec![map],
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_object).collect(),
+        _ => Vec::new(),
+    };
+    let mut shares = BTreeMap::new();
+    for (name, value) in maps.into_iter().flatten() {
+        shares.insert(name.clone(), Activity { share: Some(weight(Some(value))?) });
+    }
+    if shares.is_empty() {
+        return Err(refuse("share is an object: activities and their weights"));
+    }
+    Ok(shares)
+}
+
+/// `POST /config/activity_shares` with `vo`, `active`, `share`. Activities that are not named have a share of 1.
+pub(super) async fn set_activities(request: FtsRequest) -> Answered {
+    let asked: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
+    check_known("shares of activities", &asked, &["vo", "active", "share"])?;
+    if asked.get("active").is_some_and(|active| *active != json!(true)) {
+        return Err(refuse("shares of activities that are not active are not kept here: delete them"));
+    }
+    let vo = asked.get("vo").and_then(Value::as_str).filter(|vo| !vo.is_empty());
+    let vo = vo.ok_or_else(|| refuse("vo is the name of a VO"))?.to_owned();
+    let shares = asked_shares(asked.get("share"))?;
+    describe(&request, move |all| {
+        all.communities.entry(vo).or_default().activities = shares;
+        Ok(())
+    })
+    .await?;
+    json_answer(200, &asked)
+}
+
+/// `DELETE /config/activity_shares/VO`.
+pub(super) async fn delete_activities(request: FtsRequest, vo: &str) -> Answered {
+    let vo = vo.to_owned();
+    describe(&request, move |all| {
+        if let Some(community) = all.communities.get_mut(&vo) {
+            community.activities.clear();
+        }
+        Ok(())
+    })
+    .await?;
+    nothing()
+}

@@ -1,0 +1,106 @@
+//! What FTS refuses of the files of a submission.
+
+use model::Refusal;
+use serde_json::Value;
+
+use super::params::Params;
+use super::{FtsFile, refuse};
+use crate::fts::forms::storage;
+
+/// Bytes of a file's metadata.
+const FILE_METADATA_MAX: usize = 4096;
+/// Bytes of what is said of staging and of archiving.
+const TAPE_METADATA_MAX: usize = 1024;
+/// How the next of several sources is chosen. The hub goes by the order in which they are named, whatever is asked.
+const STRATEGIES: [&str; 10] = [
+    "auto",
+    "orderly",
+    "queue",
+    "success",
+    "throughput",
+    "file-throughput",
+    "pending-data",
+    "waiting-time",
+    "waiting-time-with-error",
+    "duration",
+];
+
+/// Checks the files of a submission.
+pub(super) fn files(files: &[FtsFile], params: &Params<'_>) -> Result<(), Refusal> {
+    for (at, file) in files.iter().enumerate() {
+        one(file).map_err(|why| refuse(format!("file {at}: {why}")))?;
+    }
+    if params.is_set("reuse") {
+        reuse(files, params)?;
+    }
+    Ok(())
+}
+
+fn one(file: &FtsFile) -> Result<(), String> {
+    if file.sources.is_empty() || file.destinations.is_empty() {
+        return Err("it needs sources and destinations".to_owned());
+    }
+    if let Some(strategy) = file.selection_strategy.as_deref().filter(|it| !STRATEGIES.contains(it)) {
+        return Err(format!("selection_strategy {strategy:?} is none of {}", STRATEGIES.join(", ")));
+    }
+    if let Some(tag) = file.scitag.filter(|tag| !(65..=65_535).contains(tag)) {
+        return Err(format!("scitag {tag} is not in 65 to 65535"));
+    }
+    if file.filesize.is_some_and(|bytes| !(0.0..=i64::MAX as f64).contains(&bytes)) {
+        return Err("filesize is a number of bytes".to_owned());
+    }
+    for (name, value, most) in [
+        ("metadata", &file.metadata, FILE_METADATA_MAX),
+        ("staging_metadata", &file.staging_metadata, TAPE_METADATA_MAX),
+        ("archive_metadata", &file.archive_metadata, TAPE_METADATA_MAX),
+    ] {
+        metadata(name, value, most)?;
+    }
+    tokens(file)
+}
+
+/// Metadata has an end.
+pub(super) fn metadata(name: &str, value: &Value, most: usize) -> Result<(), String> {
+    let bytes = if value.is_null() { 0 } else { value.to_string().len() };
+    if bytes > most {
+        return Err(format!("{name} has {bytes} bytes, and {most} at the most are kept"));
+    }
+    Ok(())
+}
+
+/// Tokens come for all storages of a file, or for none.
+fn tokens(file: &FtsFile) -> Result<(), String> {
+    let count = |tokens: &Option<Vec<String>>| tokens.as_ref().map_or(0, Vec::len);
+    let (sources, targets) = (count(&file.source_tokens), count(&file.destination_tokens));
+    if (sources, targets) != (0, 0) && (sources, targets) != (file.sources.len(), file.destinations.len()) {
+        return Err(format!(
+            "source_tokens and destination_tokens are one for each source and destination, or none: {sources} and {targets} came for {} and {}",
+            file.sources.len(),
+            file.destinations.len()
+        ));
+    }
+    // What is no word of a header would be a way to write others.
+    let all = [&file.source_tokens, &file.destination_tokens].into_iter().flatten().flatten();
+    match all.into_iter().any(|token| token.len() > 16_384 || !token.bytes().all(|byte| (0x21..0x7f).contains(&byte))) {
+        true => Err("a token is a word of at most 16384 letters, digits and signs".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// One session carries all files, so they have the same ends.
+fn reuse(files: &[FtsFile], params: &Params<'_>) -> Result<(), Refusal> {
+    if params.is_set("multihop") || files.iter().any(|file| file.sources.len() > 1) {
+        return Err(refuse("reuse does not go together with multihop or several sources"));
+    }
+    let ends = |file: &FtsFile| -> Vec<String> {
+        let mut ends: Vec<String> = file.destinations.iter().map(|url| storage(url)).collect();
+        ends.dedup();
+        ends.extend(file.sources.first().map(|url| storage(url)));
+        ends
+    };
+    let first = files.first().map(&ends);
+    if files.iter().any(|file| ends(file).len() > 2 || Some(ends(file)) != first) {
+        return Err(refuse("reuse is for files of one source storage and one destination storage"));
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Tokens that a submission brings for one file: one for its source, one for its target. They go to these storages and nowhere else.
+
+use std::fmt;
+
+/// The tokens of a file; empty where the storage is reached as its endpoint is described.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct FileTokens {
+    /// For the storage that is read.
+    pub source: String,
+    /// For the storage that is written.
+    pub target: String,
+}
+
+impl FileTokens {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.source.is_empty() && self.target.is_empty()
+    }
+}
+
+impl fmt::Debug for FileTokens {
+    /// Whether they are there, and nothing of them: logs and failed tests print claims.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = |token: &str| if token.is_empty() { "none" } else { "given" };
+        f.debug_struct("FileTokens").field("source", &said(&self.source)).field("target", &said(&self.target)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_not_printed() {
+        let tokens = FileTokens { source: "s3cret".into(), target: String::new() };
+        assert_eq!(format!("{tokens:?}"), r#"FileTokens { source: "given", target: "none" }"#);
+    }
+}
