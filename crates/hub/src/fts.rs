@@ -101,7 +101,8 @@ async fn around(mut request: Request, next: Next) -> Response {
     let reason = axum::body::to_bytes(body, REASON_BYTES_MAX).await.unwrap_or_default();
     let reason = String::from_utf8_lossy(&reason).trim().to_owned();
     let mut response = error(&Refused::new(head.status.as_u16(), reason));
-    let challenges = head.headers.iter().filter(|(name, _)| **name != header::CONTENT_TYPE && **name != header::CONTENT_LENGTH);
+    let challenges =
+        head.headers.iter().filter(|(name, _)| **name != header::CONTENT_TYPE && **name != header::CONTENT_LENGTH);
     response.headers_mut().extend(challenges.map(|(name, value)| (name.clone(), value.clone())));
     response
 }

@@ -167,12 +167,7 @@ impl Database {
     pub async fn audited(&self) -> Result<Vec<Audited>> {
         let sql = "SELECT at, dn, action, config FROM config_audit ORDER BY number DESC LIMIT $1";
         let read = |row: &sqlx::any::AnyRow| {
-            Ok(Audited {
-                at: row.try_get(0)?,
-                dn: row.try_get(1)?,
-                action: row.try_get(2)?,
-                config: row.try_get(3)?,
-            })
+            Ok(Audited { at: row.try_get(0)?, dn: row.try_get(1)?, action: row.try_get(2)?, config: row.try_get(3)? })
         };
         sqlx::query(sql).bind(AUDIT_MAX).fetch_all(&self.pool).await?.iter().map(read).collect()
     }

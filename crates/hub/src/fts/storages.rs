@@ -72,7 +72,10 @@ pub(super) async fn ban(request: FtsRequest) -> Answered {
         return Err(Refused::new(400, "allow_submit goes with the status wait"));
     }
     if body.get("timeout").is_some_and(|it| it.as_i64().unwrap_or(0) != 0 || it.as_str().is_some_and(|it| it != "0")) {
-        return Err(Refused::new(400, "timeout: what waits for a banned storage waits as long as its own job allows (max_time_in_queue)"));
+        return Err(Refused::new(
+            400,
+            "timeout: what waits for a banned storage waits as long as its own job allows (max_time_in_queue)",
+        ));
     }
     let reason = text("message").filter(|text| !text.is_empty()).unwrap_or_else(|| "banned".to_owned());
     change(&request, &storage, |it| it.stopped = Some(Stopped { reason, drain: true, refuse: !allow })).await?;

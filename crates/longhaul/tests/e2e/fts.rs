@@ -128,7 +128,10 @@ fn files_of_a_job_are_cancelled_one_by_one() {
     assert_eq!(cancel(&format!("{},nonsense", number(1))).0, 404);
     let states = ask(&hub, &admin, "GET", &format!("/jobs/{id}/files"), None).1;
     assert_eq!(states[1]["file_state"], "SUBMITTED", "what was refused changed nothing");
-    assert_eq!(cancel(&format!("{},{},{}", number(0), number(1), number(2))), (200, json!(["CANCELED", "CANCELED", "CANCELED"])));
+    assert_eq!(
+        cancel(&format!("{},{},{}", number(0), number(1), number(2))),
+        (200, json!(["CANCELED", "CANCELED", "CANCELED"]))
+    );
     let job = ask(&hub, &admin, "GET", &format!("/jobs/{id}"), None).1;
     assert_eq!((&job["job_state"], job["job_finished"].is_string()), (&json!("CANCELED"), true));
     assert_eq!(ask(&hub, &admin, "GET", "/archive", None).1[0]["job_id"], json!(id));
@@ -161,7 +164,17 @@ fn many_jobs_are_asked_for_at_once() {
 fn a_port_of_its_own_has_the_words_of_fts_at_its_root() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(LONGHAUL);
-    command.args(["hub", "serve", "--listen", "127.0.0.1:0", "--fts-listen", "127.0.0.1:0", "--plain", "--anonymous", "rw"]);
+    command.args([
+        "hub",
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--fts-listen",
+        "127.0.0.1:0",
+        "--plain",
+        "--anonymous",
+        "rw",
+    ]);
     command.arg("--state").arg(dir.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -171,7 +184,8 @@ fn a_port_of_its_own_has_the_words_of_fts_at_its_root() {
         let output = Command::new("curl").args(["-s", "-o", "/dev/null", "-w", "%{http_code}", url]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let seen = [format!("{fts}/whoami"), format!("{fts}//jobs"), format!("{fts}/api/v1/jobs"), format!("{own}/fts3/whoami")];
+    let seen =
+        [format!("{fts}/whoami"), format!("{fts}//jobs"), format!("{fts}/api/v1/jobs"), format!("{own}/fts3/whoami")];
     let seen = seen.map(|url| status(&url));
     let _ = child.kill();
     let _ = child.wait();

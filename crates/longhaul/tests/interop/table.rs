@@ -10,8 +10,11 @@ use crate::runner::Ending;
 const BEGIN: &str = "<!-- seen by make test-interop: begin -->";
 const END: &str = "<!-- seen by make test-interop: end -->";
 
+/// Whether a document tells of a client.
+type TellsOf = fn(&str) -> bool;
+
 /// The documents, and whether a client is told of in each.
-const DOCUMENTS: [(&str, fn(&str) -> bool); 2] =
+const DOCUMENTS: [(&str, TellsOf); 2] =
     [("docs/http-clients.md", |client| !crate::fts::is_of(client)), ("docs/fts.md", crate::fts::is_of)];
 
 fn path(document: &str) -> PathBuf {
@@ -38,7 +41,7 @@ fn render(cases: &[Case]) -> String {
 
 /// Writes the tables if asked to, else compares them with what was seen. What was skipped cannot differ, and stops a writing.
 pub fn holds(cases: &[Case], endings: &[Ending]) -> bool {
-    let holds = |(document, is_of): &(&str, fn(&str) -> bool)| {
+    let holds = |(document, is_of): &(&str, TellsOf)| {
         let (cases, endings): (Vec<Case>, Vec<Ending>) =
             cases.iter().cloned().zip(endings.iter().cloned()).filter(|(case, _)| is_of(case.client)).unzip();
         document_holds(document, &cases, &endings)

@@ -35,7 +35,9 @@ impl Direction {
 
 /// What a name is of.
 fn named(name: &str) -> Result<(Direction, &str), Refused> {
-    let none = || Refused::new(404, format!("there is no configuration {name:?}: they are called from:ENDPOINT and to:ENDPOINT"));
+    let none = || {
+        Refused::new(404, format!("there is no configuration {name:?}: they are called from:ENDPOINT and to:ENDPOINT"))
+    };
     let (direction, endpoint) = name.split_once(':').ok_or_else(none)?;
     match direction {
         "from" => Ok((Direction::From, endpoint)),
@@ -112,7 +114,8 @@ pub(super) async fn delete(request: FtsRequest, name: &str) -> Answered {
 
 async fn change(request: &FtsRequest, direction: Direction, name: String, most: Option<u32>) -> Result<(), Refused> {
     describe(request, move |all| {
-        let unknown = || Refusal::new(Fault::Missing, format!("there is no endpoint {name} (longhaul hub endpoint add)"));
+        let unknown =
+            || Refusal::new(Fault::Missing, format!("there is no endpoint {name} (longhaul hub endpoint add)"));
         *direction.limit(all.endpoints.get_mut(&name).ok_or_else(unknown)?) = most;
         Ok(())
     })

@@ -52,7 +52,9 @@ impl Params<'_> {
         }
         for name in ["bring_online", "copy_pin_lifetime", "archive_timeout"] {
             if self.number(name).unwrap_or(0) > 0 {
-                return Err(refuse(format!("{name}: no tape is staged or archived here; submit without it, for files on disk")));
+                return Err(refuse(format!(
+                    "{name}: no tape is staged or archived here; submit without it, for files on disk"
+                )));
             }
         }
         if self.is_set("ipv4") && self.is_set("ipv6") {

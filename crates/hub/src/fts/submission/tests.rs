@@ -64,7 +64,10 @@ fn what_is_wrong_is_said() {
     assert_eq!(order(with(json!({"max_time_in_queue": 3}))).unwrap().order.options.queue_for_s, Some(10_800));
     for (params, said) in [
         (json!({"max_time_in_queue": "soon"}), "is no time"),
-        (json!({"overwrite": true, "overwrite_on_retry": true}), "overwrite and overwrite_on_retry exclude one another"),
+        (
+            json!({"overwrite": true, "overwrite_on_retry": true}),
+            "overwrite and overwrite_on_retry exclude one another",
+        ),
         (json!({"overwrite_hop": true}), "is for multihop jobs"),
         (json!({"overwrite_when_only_on_disk": true}), "needs archive_timeout"),
         (json!({"bring_online": 60}), "bring_online: no tape"),
@@ -97,5 +100,7 @@ fn what_is_wrong_is_said() {
     for params in [json!({"bring_online": -1, "archive_timeout": -1, "copy_pin_lifetime": 0}), json!(null)] {
         assert!(order(with(params)).is_ok());
     }
-    assert!(order(file(json!({"selection_strategy": "orderly", "scitag": 66}))).unwrap().order.options.scitag == Some(66));
+    assert!(
+        order(file(json!({"selection_strategy": "orderly", "scitag": 66}))).unwrap().order.options.scitag == Some(66)
+    );
 }

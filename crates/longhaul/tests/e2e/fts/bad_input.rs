@@ -117,7 +117,8 @@ fn a_million_files_and_one_are_too_many() {
 fn keys_and_tokens_that_do_not_count_get_a_sentence() {
     let hub = Hub::start(&["--plain"]);
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
-    let good = json!({"files": [{"sources": ["davs://a.example/1"], "destinations": ["davs://b.example/1"]}]}).to_string();
+    let good =
+        json!({"files": [{"sources": ["davs://a.example/1"], "destinations": ["davs://b.example/1"]}]}).to_string();
     let token = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4iLCJpc3MiOiJodHRwczovL2V2aWwuZXhhbXBsZSJ9.";
     let mut other = key.clone();
     other.replace_range(other.len() - 4.., "AAAA");

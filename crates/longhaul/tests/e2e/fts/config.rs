@@ -30,7 +30,8 @@ fn what_maps_is_described_and_what_does_not_is_refused() {
     assert_eq!((&links[0]["source"], &links[0]["max_active"]), (&json!("*"), &json!(7)));
     let name = links[0]["symbolicname"].as_str().unwrap().to_owned();
 
-    let link = json!({"source": "davs://dav.example", "destination": "*", "max_active": 3, "min_active": 0, "nostreams": 0});
+    let link =
+        json!({"source": "davs://dav.example", "destination": "*", "max_active": 3, "min_active": 0, "nostreams": 0});
     assert_eq!(ask_admin("POST", "/config/links", Some(link.clone())).0, 200);
     let se = ask_admin("GET", "/config/se?se=davs://dav.example", None).1;
     assert_eq!(se["davs://dav.example"]["se_info"]["outbound_max_active"], 3);
@@ -53,17 +54,33 @@ fn what_maps_is_described_and_what_does_not_is_refused() {
     let share = json!({"source": "*", "destination": "*", "vo": "astro", "share": 3});
     assert_eq!(ask_admin("POST", "/config/shares", Some(share.clone())).0, 200);
     assert_eq!(ask_admin("GET", "/config/shares", None).1[0]["share"], 3.0);
-    refused(ask_admin("POST", "/config/shares", Some(json!({"source": "davs://a", "destination": "*", "vo": "astro", "share": 3}))), 400, "one share over all pairs");
+    refused(
+        ask_admin(
+            "POST",
+            "/config/shares",
+            Some(json!({"source": "davs://a", "destination": "*", "vo": "astro", "share": 3})),
+        ),
+        400,
+        "one share over all pairs",
+    );
     let activities = json!({"vo": "astro", "active": true, "share": [{"production": 0.7}, {"default": 0.3}]});
     assert_eq!(ask_admin("POST", "/config/activity_shares", Some(activities)).0, 200);
     assert_eq!(ask_admin("GET", "/config/activity_shares/astro", None).1["share"]["production"], 0.7);
-    refused(ask_admin("POST", "/config/activity_shares", Some(json!({"vo": "astro", "active": false, "share": {"a": 1}}))), 400, "delete them");
+    refused(
+        ask_admin("POST", "/config/activity_shares", Some(json!({"vo": "astro", "active": false, "share": {"a": 1}}))),
+        400,
+        "delete them",
+    );
     assert_eq!(ask_admin("DELETE", "/config/activity_shares/astro", None).0, 204);
     refused(ask_admin("GET", "/config/activity_shares/astro", None), 404, "no shares of activities");
 
     refused(ask_admin("POST", "/config/global", Some(json!({"retry": 5}))), 400, "parameters of a submission");
     refused(ask_admin("POST", "/config/authorize", Some(json!({"dn": "x"}))), 400, "longhaul hub grant");
-    refused(ask_admin("POST", "/config/se", Some(json!({"davs://dav.example": {"se_info": {"udt": true}}}))), 400, "udt is not described here");
+    refused(
+        ask_admin("POST", "/config/se", Some(json!({"davs://dav.example": {"se_info": {"udt": true}}}))),
+        400,
+        "udt is not described here",
+    );
     refused(ask_admin("POST", "/config/drain", Some(json!({"hostname": "other", "drain": true}))), 404, "longhaul");
     refused(ask(&hub, &user, "POST", "/config/shares", Some(&share)), 403, "takes the role admin");
     refused(ask(&hub, &user, "GET", "/config/audit", None), 403, "takes the role operator");
@@ -77,7 +94,10 @@ fn what_maps_is_described_and_what_does_not_is_refused() {
 #[test]
 fn a_drained_hub_begins_nothing_and_the_optimizer_says_why() {
     let (hub, admin, user) = hub();
-    assert_eq!(ask(&hub, &admin, "POST", "/config/drain", Some(&json!({"hostname": "longhaul", "drain": true}))).0, 204);
+    assert_eq!(
+        ask(&hub, &admin, "POST", "/config/drain", Some(&json!({"hostname": "longhaul", "drain": true}))).0,
+        204
+    );
     let job = json!({"files": [{"sources": ["davs://dav.example/1"], "destinations": ["davs://b.example/1"], "filesize": 10}]});
     let id = ask(&hub, &user, "POST", "/jobs", Some(&job)).1["job_id"].as_str().unwrap().to_owned();
     let pair = until_some("the optimizer tells of the pair", LONG, || {
@@ -85,7 +105,10 @@ fn a_drained_hub_begins_nothing_and_the_optimizer_says_why() {
         let pair = all.get(0)?.clone();
         pair["rationale"].as_str().is_some_and(|why| why.contains("is stopped")).then_some(pair)
     });
-    assert_eq!((&pair["dest_se"], &pair["queue_size"], &pair["active"]), (&json!("https://b.example"), &json!(1), &json!(0)));
+    assert_eq!(
+        (&pair["dest_se"], &pair["queue_size"], &pair["active"]),
+        (&json!("https://b.example"), &json!(1), &json!(0))
+    );
     assert!(pair["rationale"].as_str().unwrap().contains("root drains the hub"), "{pair}");
     assert_eq!(ask(&hub, &admin, "GET", "/optimizer/current", None).1[0]["source_se"], "davs://dav.example");
     assert_eq!(ask(&hub, &admin, "GET", "/optimizer", None), (200, json!(true)));
@@ -96,7 +119,10 @@ fn a_drained_hub_begins_nothing_and_the_optimizer_says_why() {
     assert_eq!((status, ended), (200, json!({"affected_files": 1, "affected_dm": 0, "affected_jobs": 1})));
     assert_eq!(ask(&hub, &admin, "GET", &format!("/jobs/{id}/job_state"), None), (200, json!("CANCELED")));
     assert_eq!(ask(&hub, &admin, "DELETE", "/jobs/all", None).1["affected_jobs"], 0);
-    assert_eq!(ask(&hub, &admin, "POST", "/config/drain", Some(&json!({"hostname": "longhaul", "drain": false}))).0, 204);
+    assert_eq!(
+        ask(&hub, &admin, "POST", "/config/drain", Some(&json!({"hostname": "longhaul", "drain": false}))).0,
+        204
+    );
 }
 
 #[test]

@@ -16,12 +16,30 @@ pub const CASES: &[Case] = &[
     Case::new(COMMANDS, "overwrite", "onto another file; with -o", "FAILED in FTS's words; overwritten", overwrite),
     Case::new(COMMANDS, "list", "transfer-list by name, VO, source, destination", "those, and no others", list),
     Case::new(COMMANDS, "cancel", "transfer-cancel ID", "CANCELED; nothing arrives", cancel),
-    Case::new(COMMANDS, "cancel-files", "transfer-cancel ID:FILE and ID:FILE,FILE", "the other file arrives", cancel_files),
+    Case::new(
+        COMMANDS,
+        "cancel-files",
+        "transfer-cancel ID:FILE and ID:FILE,FILE",
+        "the other file arrives",
+        cancel_files,
+    ),
     Case::new(COMMANDS, "ban", "ban and unban a storage: cancel, and wait", "jobs named; refused; goes on", ban),
     Case::new(COMMANDS, "ban-user", "ban and unban a user", "may nothing; may again", ban_user),
-    Case::new(COMMANDS, "tape", "--bring-online, --copy-pin-lifetime, --archive-timeout of disks", "refused in a sentence", tape),
+    Case::new(
+        COMMANDS,
+        "tape",
+        "--bring-online, --copy-pin-lifetime, --archive-timeout of disks",
+        "refused in a sentence",
+        tape,
+    ),
     Case::new(COMMANDS, "server-status", "server-status, --is-active", "transfers at work", server_status),
-    Case::new(COMMANDS, "tokens", "tokens of a source and a destination that ask for some", "used there; told nowhere", tokens),
+    Case::new(
+        COMMANDS,
+        "tokens",
+        "tokens of a source and a destination that ask for some",
+        "used there; told nowhere",
+        tokens,
+    ),
 ];
 
 fn whoami(scene: &Scene) {
@@ -39,9 +57,35 @@ fn submit(scene: &Scene) {
     let stage = Stage::set(scene, 2, &[]);
     let (source, target) = (stage.put(0, "run7", b"123456789"), stage.at(1, "in/run7"));
     let words = [
-        "-b", "-i", "1", "--src-access-token", "", "--dst-access-token", "", "--job-metadata", r#"{"run": 7}"#,
-        "--file-metadata", r#"{"part": 1}"#, "-p", "5", "--retry", "2", "-K", "--activity", "production", "--nostreams", "4",
-        "--timeout", "600", "--strict-copy", "--scitag", "66", "--unmanaged-tokens", &source, &target, "ADLER32:091e01de",
+        "-b",
+        "-i",
+        "1",
+        "--src-access-token",
+        "",
+        "--dst-access-token",
+        "",
+        "--job-metadata",
+        r#"{"run": 7}"#,
+        "--file-metadata",
+        r#"{"part": 1}"#,
+        "-p",
+        "5",
+        "--retry",
+        "2",
+        "-K",
+        "--activity",
+        "production",
+        "--nostreams",
+        "4",
+        "--timeout",
+        "600",
+        "--strict-copy",
+        "--scitag",
+        "66",
+        "--unmanaged-tokens",
+        &source,
+        &target,
+        "ADLER32:091e01de",
     ];
     let seen = stage.fts("transfer-submit", &words).well().says("Job successfully submitted");
     let seen = seen.says("Job finished with state FINISHED");
@@ -140,7 +184,7 @@ fn list(scene: &Scene) {
     both.sort();
     assert_eq!(listed(&[]), both);
     assert_eq!(listed(&["-u", "/CN=ann", "-o", "astro", "--source", &stage.storage(0)]), both);
-    assert_eq!(listed(&["--destination", &stage.storage(2)]), [two.clone()]);
+    assert_eq!(listed(&["--destination", &stage.storage(2)]), std::slice::from_ref(&two));
     assert!(listed(&["-o", "other"]).is_empty() && listed(&["-u", "/CN=bob"]).is_empty());
     stage.fts("transfer-list", &[]).well().says(&format!("Request ID: {one}")).says("Status: SUBMITTED");
 }
@@ -232,7 +276,10 @@ fn tokens(scene: &Scene) {
     let (read, write) = (scene.token(&["read"]), scene.token(&["read", "create", "modify"]));
     let (source, target) = (closed.https("f"), guarded.https("f"));
     let seen = stage
-        .fts("transfer-submit", &["--json", "--src-access-token", &read, "--dst-access-token", &write, &source, &target])
+        .fts(
+            "transfer-submit",
+            &["--json", "--src-access-token", &read, "--dst-access-token", &write, &source, &target],
+        )
         .well();
     let id: String = serde_json::from_str(seen.out.trim()).unwrap();
     let job = stage.ended(&id);
@@ -243,7 +290,17 @@ fn tokens(scene: &Scene) {
         assert!(!job.to_string().contains(token.as_str()) && !log.contains(token.as_str()), "a token is told");
     }
     let wrong = scene.token(&["read"]);
-    let words = ["--json", "--retry", "-1", "--src-access-token", &read, "--dst-access-token", &wrong, &source, &guarded.https("g")];
+    let words = [
+        "--json",
+        "--retry",
+        "-1",
+        "--src-access-token",
+        &read,
+        "--dst-access-token",
+        &wrong,
+        &source,
+        &guarded.https("g"),
+    ];
     let seen = stage.fts("transfer-submit", &words).well();
     let job = stage.ended(&serde_json::from_str::<String>(seen.out.trim()).unwrap());
     assert_eq!(job["job_state"], "FAILED", "{job}");

@@ -42,7 +42,10 @@ fn sqlite(scene: &Scene) {
 
 fn postgresql(scene: &Scene) {
     let python = environment("rucio");
-    let stage = Stage::set(scene, 3, &[]);
+    let rule =
+        "[[allow]]\ndn = \"/DC=test/CN=alice\"\nexport = \"data\"\nrights = [\"read\", \"create\", \"modify\"]\n";
+    let policy = scene.write("access.toml", rule.as_bytes());
+    let stage = Stage::set(scene, 3, &["--access", &policy]);
     let server = postgres::Server::start(scene);
     let alice = &scene.world.pki.alice;
     let both = [&alice.certificate, &alice.key].map(|file| std::fs::read(file).unwrap()).concat();
@@ -67,4 +70,10 @@ fn conveyor(scene: &Scene, stage: &Stage, python: &std::path::Path, settings: &V
     assert_eq!(report["rules"], json!(["OK"]), "{report}");
     assert_eq!((&report["other_bytes"], &report["unavailable"]), (&json!([]), &json!([])), "{report}");
     assert_eq!(report["files"], json!(MANY + 3));
+    let finished = format!("{}/jobs?state_in=FINISHED", stage.endpoint());
+    let reply = scene.curl(&["--oauth2-bearer", &stage.admin, &finished]).is(200);
+    let jobs: Vec<Value> = serde_json::from_slice(&reply.body).unwrap();
+    let of_type = |kind: &str| jobs.iter().filter(|job| job["job_type"] == kind).count();
+    assert_eq!((of_type("R"), of_type("H")), (1, 1), "several sources, and hops");
+    assert!(of_type("N") > MANY / 200, "{} jobs for {MANY} files", of_type("N"));
 }
