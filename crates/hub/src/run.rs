@@ -174,9 +174,8 @@ async fn run_async(
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
     let scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
-    let fts = fts_listener.map(|listener| {
-        tokio::spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone()))
-    });
+    let fts = fts_listener
+        .map(|listener| tokio::spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone())));
     ready(Running { address, fts_address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
     serve(listener, transport, router(&hub), stopped).await;
     if let Some(fts) = fts {

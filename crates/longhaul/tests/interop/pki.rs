@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, SanType,
+    KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RsaKeySize, SanType,
 };
 
 /// The object identifier of a domain component (RFC 4519 2.4), which grid names begin with.
@@ -29,6 +29,8 @@ pub struct Pki {
     pub host: Identity,
     /// Of `/DC=test/CN=alice`, whom policies let in.
     pub alice: Identity,
+    /// Of `/DC=test/CN=robot`, with an RSA key: FTS's client knows no other.
+    pub robot: Identity,
     /// Of `/DC=test/CN=mallory`, whom none knows.
     pub mallory: Identity,
 }
@@ -68,8 +70,7 @@ impl Pki {
         let addresses = ["127.0.0.1", "::1"].map(|ip| SanType::IpAddress(ip.parse().unwrap()));
         let mut host = vec![SanType::DnsName("localhost".try_into().unwrap())];
         host.extend(addresses);
-        let sign = |common: &str, alternatives: Vec<SanType>, usage: ExtendedKeyUsagePurpose| {
-            let key = KeyPair::generate().unwrap();
+        let sign_key = |key: KeyPair, common: &str, alternatives: Vec<SanType>, usage: ExtendedKeyUsagePurpose| {
             let mut params = params(common, alternatives);
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
             // A host is a client as well where it pulls or pushes.
@@ -82,7 +83,12 @@ impl Pki {
             write_private(&files.key, &key.serialize_pem());
             files
         };
+        let sign = |common: &str, alternatives: Vec<SanType>, usage: ExtendedKeyUsagePurpose| {
+            sign_key(KeyPair::generate().unwrap(), common, alternatives, usage)
+        };
+        let rsa = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
         Pki {
+            robot: sign_key(rsa, "robot", Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),
             host: sign("localhost", host, ExtendedKeyUsagePurpose::ServerAuth),
             alice: sign("alice", Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),
             mallory: sign("mallory", Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),

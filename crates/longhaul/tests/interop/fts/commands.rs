@@ -35,6 +35,14 @@ pub const CASES: &[Case] = &[
     Case::new(COMMANDS, "server-status", "server-status, --is-active", "transfers at work", server_status),
     Case::new(
         COMMANDS,
+        "certificate",
+        "with a certificate: whoami, delegate, submit, status, cancel",
+        "a proxy is delegated; FINISHED",
+        certificate,
+    ),
+    Case::new(COMMANDS, "delete-submit", "delete-submit", "refused in a sentence", delete_submit),
+    Case::new(
+        COMMANDS,
         "tokens",
         "tokens of a source and a destination that ask for some",
         "used there; told nowhere",
@@ -266,6 +274,36 @@ fn server_status(scene: &Scene) {
     let stage = Stage::set(scene, 0, &[]);
     stage.fts("server-status", &[]).well().says("longhaul").says("active: 0").says("staging: 0");
     stage.fts("server-status", &["--is-active"]).well();
+}
+
+fn certificate(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    stage.fts_by_certificate("whoami", &[]).well().says("/DC=test/CN=robot");
+    let seen = stage.fts_by_certificate("delegate", &["-f", "-H", "8"]).well().says("Delegation id: ");
+    let who = stage.fts_by_certificate("whoami", &["--json"]).well();
+    let who: Value = serde_json::from_str(&who.out).unwrap();
+    assert!(seen.out.contains(who["delegation_id"].as_str().unwrap()), "{seen:?}");
+    let (source, target) = (stage.put(0, "f", b"by certificate"), stage.at(1, "f"));
+    let words = ["-b", "-i", "1", "--activity", "production", &source, &target];
+    stage.fts_by_certificate("transfer-submit", &words).well().says("Job finished with state FINISHED");
+    assert_eq!(stage.get(1, "f"), b"by certificate");
+    hold(&stage, 0);
+    let seen = stage.fts_by_certificate("transfer-submit", &["--json", &source, &stage.at(1, "g")]).well();
+    let id: String = serde_json::from_str(seen.out.trim()).unwrap();
+    stage.fts_by_certificate("transfer-list", &["-u", "/DC=test/CN=robot"]).well().says(&id);
+    stage.fts("transfer-status", &[&id]).badly().says("not found");
+    stage.fts_by_certificate("transfer-cancel", &[&id]).well().says("CANCELED");
+    // Bans are by the name that whoami says.
+    let words = ["--user", "/DC=test/CN=robot"];
+    stage.fts_as(&stage.admin, "ban", &words).well().says("No jobs affected");
+    stage.fts_by_certificate("whoami", &[]).badly().says("banned");
+}
+
+fn delete_submit(scene: &Scene) {
+    let stage = Stage::set(scene, 1, &[]);
+    let source = stage.put(0, "f", b"stays");
+    stage.fts_by_certificate("delete-submit", &[&source]).badly().says("deletions are not done here: delete at the storage");
+    assert_eq!(stage.get(0, "f"), b"stays");
 }
 
 fn tokens(scene: &Scene) {

@@ -42,14 +42,14 @@ fn sqlite(scene: &Scene) {
 
 fn postgresql(scene: &Scene) {
     let python = environment("rucio");
-    let rule =
-        "[[allow]]\ndn = \"/DC=test/CN=alice\"\nexport = \"data\"\nrights = [\"read\", \"create\", \"modify\"]\n";
-    let policy = scene.write("access.toml", rule.as_bytes());
-    let stage = Stage::set(scene, 3, &["--access", &policy]);
+    // In the conveyor's name a proxy is delegated by whoever runs it, as at any FTS.
+    environment("fts3");
+    let stage = Stage::set(scene, 3, &[]);
+    stage.fts_by_certificate("delegate", &["-f"]).well();
     let server = postgres::Server::start(scene);
-    let alice = &scene.world.pki.alice;
-    let both = [&alice.certificate, &alice.key].map(|file| std::fs::read(file).unwrap()).concat();
-    let certificate = scene.write("alice.pem", &both);
+    let robot = &scene.world.pki.robot;
+    let both = [&robot.certificate, &robot.key].map(|file| std::fs::read(file).unwrap()).concat();
+    let certificate = scene.write("robot.pem", &both);
     let settings = json!({"database": server.url("rucio"), "hub": stage.endpoint(), "usercert": certificate});
     conveyor(scene, &stage, &python, &settings);
 }

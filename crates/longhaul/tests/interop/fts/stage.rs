@@ -115,6 +115,17 @@ impl<'a> Stage<'a> {
         self.scene.run(&all)
     }
 
+    /// Runs one of FTS's commands with the certificate of the robot.
+    pub fn fts_by_certificate(&self, command: &str, words: &[&str]) -> Seen {
+        let program = environment("fts3").join("bin").join(format!("fts-rest-{command}")).display().to_string();
+        let robot = &self.scene.world.pki.robot;
+        let [certificate, key] = [&robot.certificate, &robot.key].map(|path| path.display().to_string());
+        let endpoint = self.endpoint();
+        let mut all = vec![program.as_str(), "-s", &endpoint, "--cert", &certificate, "--key", &key];
+        all.extend(words);
+        self.scene.run(&all)
+    }
+
     /// Runs one of FTS's commands as who submits for `astro`.
     pub fn fts(&self, command: &str, words: &[&str]) -> Seen {
         self.fts_as(&self.user, command, words)
