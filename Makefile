@@ -32,7 +32,7 @@ stress: setup ## every test five times on a machine that is kept busy; takes hou
 	cargo xtask stress $(STRESS)
 
 .PHONY: test-interop
-test-interop: setup ## stock clients and servers (curl, davix, gfal2, rclone, xrootd) beside a node; a part of make test
+test-interop: setup ## stock clients and servers (curl, davix, gfal2, rclone, xrootd) beside a node, FTS's client and Rucio at a hub; a part of make test
 	cargo test --package longhaul --test interop
 
 .PHONY: bench

@@ -14,6 +14,7 @@ pub const CASES: &[Case] = &[
     Case::new(COMMANDS, "sources", "several sources, the first without the file", "FINISHED from the second", sources),
     Case::new(COMMANDS, "hops", "transfer-submit --multi-hop over three nodes", "type H; both hops FINISHED", hops),
     Case::new(COMMANDS, "overwrite", "onto another file; with -o", "FAILED in FTS's words; overwritten", overwrite),
+    Case::new(COMMANDS, "checksum", "a checksum that the file does not have", "FAILED; nothing is there", checksum),
     Case::new(COMMANDS, "list", "transfer-list by name, VO, source, destination", "those, and no others", list),
     Case::new(COMMANDS, "cancel", "transfer-cancel ID", "CANCELED; nothing arrives", cancel),
     Case::new(
@@ -166,6 +167,15 @@ fn overwrite(scene: &Scene) {
     stage.fts("transfer-submit", &both).badly().says("Incompatible overwrite flags");
 }
 
+fn checksum(scene: &Scene) {
+    let stage = Stage::set(scene, 2, &[]);
+    let (source, target) = (stage.put(0, "f", b"123456789"), stage.at(1, "f"));
+    let job = stage.ended(&stage.submit(&["-C", "both", "--retry", "-1", &source, &target, "ADLER32:091e01df"]));
+    assert_eq!(job["job_state"], "FAILED", "{job}");
+    assert!(job["files"][0]["reason"].as_str().is_some_and(|reason| reason.contains("091e01d")), "{job}");
+    assert!(!stage.has(1, "f"));
+}
+
 /// Makes jobs wait at a node.
 fn hold(stage: &Stage, node: usize) {
     let words = ["--storage", &stage.storage(node), "--status", "wait", "--allow-submit"];
@@ -302,7 +312,10 @@ fn certificate(scene: &Scene) {
 fn delete_submit(scene: &Scene) {
     let stage = Stage::set(scene, 1, &[]);
     let source = stage.put(0, "f", b"stays");
-    stage.fts_by_certificate("delete-submit", &[&source]).badly().says("deletions are not done here: delete at the storage");
+    stage
+        .fts_by_certificate("delete-submit", &[&source])
+        .badly()
+        .says("deletions are not done here: delete at the storage");
     assert_eq!(stage.get(0, "f"), b"stays");
 }
 
