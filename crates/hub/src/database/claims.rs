@@ -102,9 +102,13 @@ impl Default for EndpointLimits {
     }
 }
 
+/// A pause after an attempt is never so long: where the clock says so, it was set back since.
+const PAUSE_MAX_MS: i64 = 900_000;
+
 const READY: &str = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options, \
                      t.source, t.target FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
-                     LEFT JOIN file_tokens t ON t.file = f.id WHERE f.queue = $1 AND f.state = 0 AND f.not_before <= $2 ORDER BY f.id LIMIT $3";
+                     LEFT JOIN file_tokens t ON t.file = f.id WHERE f.queue = $1 AND f.state = 0 \
+                     AND (f.not_before <= $2 OR f.not_before > $2 + $4) ORDER BY f.id LIMIT $3";
 
 impl Database {
     /// Claims the oldest files of a queue that are ready; none where there are none.
@@ -198,7 +202,7 @@ async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<
     if !has_room(connection, &wanted).await? {
         return Ok(None);
     }
-    let query = sqlx::query(READY).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64);
+    let query = sqlx::query(READY).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64).bind(PAUSE_MAX_MS);
     let rows = query.fetch_all(&mut *connection).await?;
     let mut files: Vec<ClaimedFile> = Vec::with_capacity(rows.len());
     let mut bytes = 0i64;

@@ -58,7 +58,7 @@ impl Writer {
     pub async fn submit(&self, jobs: Vec<NewJob>) -> Result<Vec<Submitted>> {
         let (answer, answered) = oneshot::channel();
         self.send(Write::Submit(jobs, answer)).await?;
-        answered.await.map_err(|_| DatabaseError::Stopping)?
+        answered.await.map_err(|_| broke_off())?
     }
 
     /// Makes a change, in a savepoint of its own.
@@ -83,7 +83,7 @@ impl Writer {
             })
         });
         self.send(Write::Other(statement)).await?;
-        answered.await.map_err(|_| DatabaseError::Stopping)?
+        answered.await.map_err(|_| broke_off())?
     }
 
     async fn send(&self, write: Write) -> Result<()> {
@@ -99,6 +99,7 @@ async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
         let committed = commit(&pool, kind, group, &mut queue_ids, &mut answers).await.map_err(|error| {
             // Queues that were made in a transaction that never was have no id.
             queue_ids = QueueIds::default();
+            tracing::error!(%error, "a transaction broke off: nothing of it is stored, and who asked is told");
             error.to_string()
         });
         answers.into_iter().for_each(|answer| answer(committed.clone()));
@@ -121,6 +122,12 @@ fn gather(first: Write, waiting: &mut mpsc::Receiver<Write>) -> Vec<Write> {
     group
 }
 
+/// What is told to those who asked for what was not written before a transaction broke off.
+fn broke_off() -> DatabaseError {
+    DatabaseError::Commit("the transaction that this was to be a part of broke off".to_owned())
+}
+
+/// Writes a group as one transaction.
 async fn commit(
     pool: &AnyPool,
     kind: Kind,
@@ -128,15 +135,22 @@ async fn commit(
     queue_ids: &mut QueueIds,
     answers: &mut Vec<Answer>,
 ) -> Result<()> {
-    let mut connection = match pool.acquire().await {
-        Ok(connection) => connection,
-        Err(error) => {
-            // Dropping what was asked would say that the hub stops.
-            let text = error.to_string();
-            group.into_iter().for_each(|write| refuse(write, &text));
-            return Err(error.into());
-        }
-    };
+    let mut connection = pool.acquire().await?;
+    let written = write(&mut connection, kind, group, queue_ids, answers).await;
+    if written.is_err() {
+        // Whether its transaction is over nobody knows: what the next one wrote within it would never be committed.
+        let _ = connection.close().await;
+    }
+    written
+}
+
+async fn write(
+    connection: &mut AnyConnection,
+    kind: Kind,
+    group: Vec<Write>,
+    queue_ids: &mut QueueIds,
+    answers: &mut Vec<Answer>,
+) -> Result<()> {
     let mut transaction = connection.begin().await?;
     if kind == Kind::Postgres {
         // One hub writes at a time, as one does on SQLite: what a statement has read stays true until the commit.
@@ -196,10 +210,4 @@ async fn submit_all(
         }));
     }
     is_good
-}
-
-fn refuse(write: Write, why: &str) {
-    if let Write::Submit(_, answer) = write {
-        let _ = answer.send(Err(DatabaseError::Commit(why.to_owned())));
-    }
 }

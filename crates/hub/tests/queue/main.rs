@@ -312,6 +312,22 @@ async fn what_an_ended_job_has_moving_is_to_be_stopped(hub: Hub) {
     assert!(hub.database.cancelled("one").await.unwrap().is_empty());
 }
 
+/// A full disk ends a transaction of SQLite behind the back of whoever writes.
+async fn after_a_transaction_that_broke_off_what_is_accepted_is_stored(hub: Hub) {
+    for at in 0..3 {
+        let broken = hub.database.writer.change(|connection| {
+            Box::pin(async move {
+                sqlx::query("ROLLBACK").execute(connection).await?;
+                Ok(())
+            })
+        });
+        assert!(broken.await.is_err());
+        let order = order(vec![file(&at.to_string(), &["a"])]);
+        assert_eq!(hub.submit(&order).await, Submitted::New);
+        assert_eq!(hub.job(order.id.unwrap()).await.queued, 1, "others see it");
+    }
+}
+
 async fn a_hub_that_is_silent_is_forgotten_and_its_transfers_are_taken_over_once(hub: Hub) {
     let database = &hub.database;
     assert_eq!(database.beat("one").await.unwrap(), ["one"]);
@@ -471,6 +487,7 @@ on_both!(
     what_was_claimed_is_found_again,
     an_endpoint_has_no_more_transfers_than_it_may,
     what_an_ended_job_has_moving_is_to_be_stopped,
+    after_a_transaction_that_broke_off_what_is_accepted_is_stored,
     a_hub_that_is_silent_is_forgotten_and_its_transfers_are_taken_over_once,
 );
 

@@ -2,7 +2,7 @@
 //! becomes of a job when the hub is killed.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,20 +20,26 @@ pub struct Hub {
     child: Child,
     pub url: String,
     args: Vec<&'static str>,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Hub {
     pub fn start(args: &[&'static str]) -> Hub {
-        let dir = tempfile::tempdir().unwrap();
-        let (child, url) = Hub::spawn(&dir, "127.0.0.1:0", args);
-        Hub { dir, child, url, args: args.to_vec() }
+        Hub::start_in(&std::env::temp_dir(), args, &[])
+    }
+
+    /// Starts one that has its state in a directory below `parent`, with these variables in its environment.
+    pub fn start_in(parent: &Path, args: &[&'static str], environment: &[(&'static str, String)]) -> Hub {
+        let dir = tempfile::tempdir_in(parent).unwrap();
+        let (child, url) = Hub::spawn(&dir, "127.0.0.1:0", args, environment);
+        Hub { dir, child, url, args: args.to_vec(), environment: environment.to_vec() }
     }
 
     fn state(&self) -> PathBuf {
         self.dir.path().join("state")
     }
 
-    fn spawn(dir: &TempDir, listen: &str, args: &[&str]) -> (Child, String) {
+    fn spawn(dir: &TempDir, listen: &str, args: &[&str], environment: &[(&str, String)]) -> (Child, String) {
         let log = File::options().append(true).create(true).open(dir.path().join("log")).unwrap();
         let mut command = Command::new(LONGHAUL);
         command.args(["hub", "serve", "--listen", listen]).args(args).arg("--state").arg(dir.path().join("state"));
@@ -41,6 +47,7 @@ impl Hub {
             .env_remove("LONGHAUL_KEY")
             .env_remove("LONGHAUL_HUB")
             .env_remove("LONGHAUL_STATE")
+            .envs(environment.iter().cloned())
             .current_dir(dir.path());
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
@@ -65,7 +72,12 @@ impl Hub {
     /// Somebody with a new key of a role.
     pub fn member(&self, role: &str, name: &str, community: &str) -> Member<'_> {
         let key = self.grant(&["--role", role, "--name", name, "--community", community]);
-        Member { hub: self, client: Client::with_key(&key) }
+        self.with_key(&key)
+    }
+
+    /// Somebody with a key that there is.
+    pub fn with_key(&self, key: &str) -> Member<'_> {
+        Member { hub: self, client: Client::with_key(key) }
     }
 
     pub fn log(&self) -> String {
@@ -80,7 +92,8 @@ impl Hub {
     /// Kills it, and starts it again where it was.
     pub fn restart(&mut self) {
         self.kill();
-        let (child, url) = Hub::spawn(&self.dir, self.url.trim_start_matches("https://"), &self.args);
+        let (child, url) =
+            Hub::spawn(&self.dir, self.url.trim_start_matches("https://"), &self.args, &self.environment);
         assert_eq!(url, self.url);
         self.child = child;
     }
@@ -106,6 +119,11 @@ pub struct Member<'a> {
 }
 
 impl Member<'_> {
+    /// Writes a file for a command to read; its path.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        self.client.write(name, text).display().to_string()
+    }
+
     pub fn run(&self, words: &[&str]) -> Outcome {
         let mut command = self.client.command(words.iter().map(Into::into).collect());
         command.env("LONGHAUL_HUB", &self.hub.url);

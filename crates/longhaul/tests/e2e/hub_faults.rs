@@ -1,0 +1,321 @@
+//! A hub and its nodes under faults drawn by a seed: killed, frozen and cut off; a full disk, a clock that steps, a database that restarts. In
+//! the end every file is at its target with the right bytes, or failed with its cause; none is lost, and none that was done is moved again.
+//!
+//! `LONGHAUL_SEED=n` draws one seed, `LONGHAUL_FAULTS=n` so many faults.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::hub::{Hub, Member};
+use crate::kills::{Dice, number};
+use crate::mirrors::Line;
+use crate::node::Node;
+use crate::postgres::Postgres;
+use crate::tree::pattern;
+use crate::wait::skipped;
+use crate::wrappers::{Mount, mounted, with_mounts};
+
+/// Faults in an ordinary run of the tests, on each database.
+const FAULTS: u64 = 12;
+/// How long what was submitted may take once the faults are over: attempts have pauses.
+const CALM: Duration = Duration::from_secs(150);
+/// Makes a program believe in another time.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+
+/// What can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    HubKilled,
+    SourceKilled,
+    TargetKilled,
+    SourceFrozen,
+    TargetFrozen,
+    LineCut,
+    DiskFull,
+    ClockBack,
+    ClockForward,
+    DatabaseRestarted,
+}
+
+/// A file that was submitted.
+struct Submitted {
+    job: String,
+    name: String,
+    /// What it has; none where it is not at its source.
+    bytes: Option<Vec<u8>>,
+    /// What its target was when the hub first said that it is done: inode, time of change.
+    done: Option<(u64, i64, i64)>,
+}
+
+struct World {
+    hubs: Vec<Hub>,
+    key: String,
+    a: Node,
+    b: Node,
+    line: Line,
+    database: Option<Postgres>,
+    /// Where the state of the hub is, if its disk can be filled.
+    disk: Option<PathBuf>,
+    /// The file that says what time it is to the hub.
+    clock: Option<PathBuf>,
+    files: Vec<Submitted>,
+    dice: Dice,
+}
+
+impl World {
+    fn new(hubs: Vec<Hub>, seed: u64) -> World {
+        let (a, b) = (Node::closed(), Node::closed());
+        let line = Line::to(&b, Line::FREE);
+        let key = hubs[0].grant(&["--role", "admin", "--name", "root", "--community", ""]);
+        let admin = hubs[0].with_key(&key);
+        for (site, name, node, at) in [("alpha", "na", &a, a.at("")), ("beta", "nb", &b, line.at(""))] {
+            let secret = admin.write(&format!("{name}.key"), &node.grant(&["--export", "data", "--write"]));
+            admin.run(&["hub", "site", "add", site]).expect(0);
+            let endpoint =
+                ["hub", "endpoint", "add", name, "--site", site, "--url", &at, "--endpoint-key-file", &secret];
+            admin.run(&endpoint).expect(0);
+        }
+        admin.run(&["hub", "link", "add", "wan", "--capacity", "160Mbit/s", "--between", "alpha,beta"]).expect(0);
+        drop(admin);
+        let dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        World { hubs, key, a, b, line, database: None, disk: None, clock: None, files: Vec::new(), dice }
+    }
+
+    /// Somebody who speaks to a hub that is up.
+    fn admin(&self) -> Member<'_> {
+        self.hubs[0].with_key(&self.key)
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let mut all = vec![
+            Fault::HubKilled,
+            Fault::SourceKilled,
+            Fault::TargetKilled,
+            Fault::SourceFrozen,
+            Fault::TargetFrozen,
+            Fault::LineCut,
+        ];
+        all.extend(self.disk.as_ref().map(|_| Fault::DiskFull));
+        all.extend(self.clock.iter().flat_map(|_| [Fault::ClockBack, Fault::ClockForward]));
+        all.extend(self.database.as_ref().map(|_| Fault::DatabaseRestarted));
+        all
+    }
+
+    /// Submits a job of some files, of which one may not be there.
+    fn submit(&mut self) {
+        let (count, number) = (1 + self.dice.below(10), self.files.len());
+        let mut list = String::new();
+        let mut files = Vec::new();
+        for at in 0..count {
+            let name = format!("f{}", number as u64 + at);
+            let is_missing = self.dice.below(12) == 0;
+            let size = if self.dice.below(6) == 0 { 1 << 20 } else { 1 } * (1 + self.dice.below(4)) as usize;
+            let bytes = pattern(size);
+            if !is_missing {
+                fs::write(self.a.data(&name), &bytes).unwrap();
+            }
+            let (source, target) = (self.a.at(&format!("data/{name}")), self.line.at(&format!("data/in/{name}")));
+            list.push_str(&format!("{source} {target} {size}\n"));
+            files.push((name, (!is_missing).then_some(bytes)));
+        }
+        let id = model::id::Uuid::now_v7().to_string();
+        let admin = self.admin();
+        let list = admin.write("list", &list);
+        let submitted = admin.run(&["submit", "--id", &id, "--files-from", &list, "--overwrite"]);
+        if submitted.code != 0 {
+            // Whoever is told no has nothing there, now or later.
+            assert!(submitted.err.lines().count() <= 2, "{}", submitted.err);
+            println!("hub: not submitted: {}", submitted.err.trim_end());
+            let again = admin.run(&["submit", "--id", &id, "--files-from", &list, "--overwrite"]);
+            if again.code != 0 {
+                return;
+            }
+        }
+        let job = |(name, bytes): (String, Option<Vec<u8>>)| Submitted { job: id.clone(), name, bytes, done: None };
+        let files: Vec<Submitted> = files.into_iter().map(job).collect();
+        self.files.extend(files);
+    }
+
+    fn strike(&mut self, fault: Fault) {
+        let pause = Duration::from_millis(100 + self.dice.below(1500));
+        match fault {
+            Fault::HubKilled => {
+                // Of several hubs another one goes on meanwhile.
+                let which = self.dice.below(self.hubs.len() as u64) as usize;
+                self.hubs[which].kill();
+                sleep(pause / 4);
+                self.hubs[which].restart();
+            }
+            Fault::SourceKilled => self.a.restart(),
+            Fault::TargetKilled => self.b.restart(),
+            Fault::SourceFrozen | Fault::TargetFrozen => {
+                let node = if fault == Fault::SourceFrozen { &self.a } else { &self.b };
+                node.freeze();
+                sleep(pause);
+                node.thaw();
+            }
+            Fault::LineCut => {
+                self.line.cut();
+                sleep(pause);
+                self.line.mend();
+            }
+            Fault::DiskFull => {
+                let filler = self.disk.as_ref().unwrap().join("filler");
+                let mut block = 1 << 20;
+                let mut file = fs::File::create(&filler).unwrap();
+                while block > 0 {
+                    if std::io::Write::write_all(&mut file, &vec![1; block]).is_err() {
+                        block /= 2;
+                    }
+                }
+                self.submit();
+                sleep(pause);
+                fs::remove_file(filler).unwrap();
+            }
+            Fault::ClockBack | Fault::ClockForward => {
+                // Two hours each way of where everybody else is.
+                let step = if fault == Fault::ClockBack { "-7200\n" } else { "+7200\n" };
+                fs::write(self.clock.as_ref().unwrap(), step).unwrap();
+            }
+            Fault::DatabaseRestarted => self.database.as_mut().unwrap().restart(),
+        }
+    }
+
+    /// Takes note of the files that are done, and makes sure that what was done before is as it was.
+    fn look(&mut self) -> bool {
+        let mut told: HashMap<(String, String), Value> = HashMap::new();
+        let mut jobs: Vec<String> = self.files.iter().map(|file| file.job.clone()).collect();
+        jobs.dedup();
+        let admin = self.admin();
+        for job in &jobs {
+            for file in admin.files(job) {
+                let name = file["target"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+                told.insert((job.clone(), name), file);
+            }
+        }
+        drop(admin);
+        let mut is_over = true;
+        for file in &mut self.files {
+            let told = told.get(&(file.job.clone(), file.name.clone()));
+            let told = told.unwrap_or_else(|| panic!("job {} has lost {}", file.job, file.name));
+            let target = self.b.data(&format!("in/{}", file.name));
+            match (told["state"].as_str().unwrap(), &file.bytes) {
+                ("done", Some(bytes)) => check_done(&target, bytes, &mut file.done),
+                ("failed", _) => {
+                    let (error, fault) = (told["error"].as_str().unwrap_or(""), told["fault"].as_str().unwrap_or(""));
+                    assert!(!error.is_empty() && !fault.is_empty(), "{told}");
+                    assert_eq!(fault == "missing", file.bytes.is_none(), "{told}");
+                }
+                (state, Some(_)) => is_over &= state == "done",
+                (state, None) => {
+                    assert_ne!(state, "done", "{told}");
+                    is_over = false;
+                }
+            }
+        }
+        is_over
+    }
+}
+
+impl World {
+    /// What is said of the files that have not ended, and why.
+    fn unended(&self) -> Vec<Value> {
+        let admin = self.admin();
+        let mut jobs: Vec<&str> = self.files.iter().map(|file| file.job.as_str()).collect();
+        jobs.dedup();
+        let files = jobs.iter().flat_map(|job| admin.files(job));
+        let mut unended: Vec<Value> = files.filter(|file| file["ended"].is_null()).collect();
+        unended.extend(jobs.iter().flat_map(|job| admin.json(&["queue", "why", job])));
+        unended.extend(admin.json(&["queue", "show"]));
+        unended
+    }
+}
+
+/// A file that is done has its bytes, and is the one that it was when it was first said to be done.
+fn check_done(target: &Path, bytes: &[u8], done: &mut Option<(u64, i64, i64)>) {
+    let there = fs::metadata(target).unwrap_or_else(|error| panic!("{}: {error}", target.display()));
+    let now = (there.ino(), there.ctime(), there.ctime_nsec());
+    match done {
+        Some(before) => assert_eq!(*before, now, "{} was moved again after it was done", target.display()),
+        None => {
+            assert!(fs::read(target).unwrap() == bytes, "{} has other bytes", target.display());
+            *done = Some(now);
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
+fn run(mut world: World, faults: u64) {
+    for at in 0..faults {
+        world.submit();
+        sleep(Duration::from_millis(world.dice.below(700)));
+        let all = world.faults();
+        let fault = all[world.dice.below(all.len() as u64) as usize];
+        println!("hub: fault {at}: {fault:?}, {} files so far", world.files.len());
+        world.strike(fault);
+        if at % 8 == 7 {
+            world.look();
+        }
+    }
+    let begun = Instant::now();
+    while !world.look() {
+        assert!(begun.elapsed() < CALM, "not all files have ended: {:#?}", world.unended());
+        sleep(Duration::from_millis(500));
+    }
+    println!("hub: {faults} faults, {} files", world.files.len());
+}
+
+fn drawn() -> (u64, u64) {
+    (number("LONGHAUL_SEED").unwrap_or(1), number("LONGHAUL_FAULTS").map_or(FAULTS, |faults| faults.div_ceil(2)))
+}
+
+#[test]
+fn whatever_happens_no_file_is_lost_with_a_hub_on_a_file() {
+    const TEST: &str = "hub_faults::whatever_happens_no_file_is_lost_with_a_hub_on_a_file";
+    with_mounts(TEST, || {
+        let (seed, faults) = drawn();
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().join("disk");
+        // The write-ahead log alone may grow to 64 MiB.
+        let mount: Option<Mount> = mounted(&disk, "size=96m", TEST);
+        let clock = dir.path().join("clock");
+        fs::write(&clock, "+0\n").unwrap();
+        let is_faked = Path::new(FAKETIME).exists();
+        if !is_faked {
+            skipped(TEST, "the clock does not step: there is no libfaketime (apt-get install faketime)");
+        }
+        let environment = match is_faked {
+            true => vec![
+                ("LD_PRELOAD", FAKETIME.to_owned()),
+                ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
+                ("FAKETIME_NO_CACHE", "1".to_owned()),
+                ("DONT_FAKE_MONOTONIC", "1".to_owned()),
+                ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+            ],
+            false => Vec::new(),
+        };
+        let hub = Hub::start_in(if mount.is_some() { &disk } else { dir.path() }, &[], &environment);
+        let mut world = World::new(vec![hub], seed);
+        world.disk = mount.as_ref().map(|_| disk.clone());
+        world.clock = is_faked.then_some(clock);
+        run(world, faults);
+    });
+}
+
+#[test]
+fn whatever_happens_no_file_is_lost_with_two_hubs_on_postgresql() {
+    let Some(server) = Postgres::start() else { return };
+    let (seed, faults) = drawn();
+    let url = server.database("hub");
+    let args: [&'static str; 2] = ["--db", Box::leak(url.into_boxed_str())];
+    let hubs = vec![Hub::start(&args), Hub::start(&args)];
+    let mut world = World::new(hubs, seed.wrapping_add(1000));
+    world.database = Some(server);
+    run(world, faults);
+}
