@@ -182,6 +182,10 @@ fn rows(
     }
     let bytes =
         i64::try_from(file.bytes.unwrap_or(0)).map_err(|_| named("it has more bytes than there are".to_owned()))?;
+    if let Some(space) = topology.space_bytes(&target).filter(|space| bytes > *space) {
+        let (bytes, space) = (model::Bytes(bytes as u64), model::Bytes(space as u64));
+        return Err(named(format!("it has {bytes}, and {target} has {space} in all for what the hub brings")));
+    }
     let metadata = metadata(&format!("file {at}"), &file.metadata)?;
     for (place, source) in file.sources.iter().enumerate() {
         let queue = queue(endpoint(source)?, target.clone());

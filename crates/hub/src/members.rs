@@ -33,6 +33,11 @@ impl Members {
         self.living.len() == 1
     }
 
+    /// How many live.
+    pub fn count(&self) -> usize {
+        self.living.len()
+    }
+
     /// Whether a hub lives.
     pub fn is_living(&self, hub: &str) -> bool {
         self.living.iter().any(|living| living == hub)

@@ -264,7 +264,7 @@ fn begin(look: &Look<'_>, blocked: &[Option<Constraint>], rates: &[Option<Rate>]
         let Some(next) = next else { break };
         let queue = &look.queues[waiting[next].0];
         let key = &queue.key;
-        let full = full(look, key, &outgoing, &incoming);
+        let full = full(look, key, &outgoing, &incoming).or_else(|| no_space(look, queue));
         if full.is_some() || own.get(&queue.id).copied().unwrap_or(0) >= QUEUE_TRANSFERS_MAX {
             if let (Some(constraint), Some(decision)) = (full, snapshot.queues.get_mut(&queue.id)) {
                 decision.constraint = constraint;
@@ -282,6 +282,22 @@ fn begin(look: &Look<'_>, blocked: &[Option<Constraint>], rates: &[Option<Rate>]
         }
     }
     begin
+}
+
+/// Whether what is under way to the target has taken the space that the next files of a queue need, about.
+fn no_space(look: &Look<'_>, queue: &Queue) -> Option<Constraint> {
+    let name = &queue.key.target;
+    let space = look.topology.space_bytes(name)?;
+    let taken: i64 =
+        look.queues.iter().filter(|other| other.key.target == *name).map(|other| other.running_bytes).sum();
+    let file = queue.queued_bytes / queue.queued.max(1);
+    if taken == 0 || space - taken >= file {
+        return None;
+    }
+    let show = |bytes: i64| model::Bytes(bytes.max(0) as u64);
+    let text =
+        format!("{name} has space for {} of what the hub brings, and {} of it is reserved", show(space), show(taken));
+    Some(Constraint { kind: ConstraintKind::Space, name: name.clone(), text })
 }
 
 /// Which of the two endpoints has as many transfers as it may have.

@@ -76,6 +76,9 @@ pub enum HubError {
     /// The certificates.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// A task of it ended by itself.
+    #[error("{0} broke off: what the log says before this is why; the hub ends, so that it can be started again")]
+    BrokeOff(&'static str),
     /// What is described is not consistent.
     #[error("{0}")]
     Described(String),
@@ -150,7 +153,7 @@ async fn run_async(
 ) -> Result<(), HubError> {
     let clients = config.client_authorities;
     let tls = settings(&config.identity, config.certificate.as_ref(), clients.as_ref().map(|known| &*known.roots))?;
-    let (database, writer_end) = Database::open(&config.database).await?;
+    let (database, mut writer_end) = Database::open(&config.database).await?;
     let listener = listen(config.listen).await?;
     let address = listener.local_addr()?;
     // Hubs that stand for one another may have the same identity: what tells them apart is where they are.
@@ -172,16 +175,30 @@ async fn run_async(
     };
     let fts_address = fts_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
-    let scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
+    let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
     let fts = fts_listener
         .map(|listener| tokio::spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone())));
     ready(Running { address, fts_address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
-    serve(listener, transport, router(&hub), stopped).await;
+    // A hub that accepts jobs and does nothing with them is worse than one that ends, and is started again.
+    let serving = serve(listener, transport, router(&hub), stopped.clone());
+    tokio::pin!(serving);
+    tokio::select! {
+        () = &mut serving => {}
+        () = writer_end.wait() => return Err(HubError::BrokeOff("the task that writes to the database")),
+        _ = &mut scheduling => {
+            if !*stopped.borrow() {
+                return Err(HubError::BrokeOff("the scheduler"));
+            }
+            serving.await;
+        }
+    }
     if let Some(fts) = fts {
         let _ = fts.await;
     }
-    let _ = scheduling.await;
+    if !scheduling.is_finished() {
+        let _ = scheduling.await;
+    }
     drop(hub);
     writer_end.wait().await;
     Ok(())

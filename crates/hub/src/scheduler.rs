@@ -1,6 +1,7 @@
 //! The scheduler: looks once a second, or when something is new; what is decided is [`planner::plan`]'s, what is done is the carriers'.
 
 mod carrier;
+mod metadata_rate;
 mod outcomes;
 
 use std::collections::{HashMap, HashSet};
@@ -26,6 +27,7 @@ use crate::promises::{Promises, Standing};
 use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
+use metadata_rate::MetadataRates;
 use outcomes::{again, outcome};
 
 /// How often it looks.
@@ -68,6 +70,7 @@ struct Scheduler {
     demands: HashMap<i64, QueueDemand>,
     /// When files that had waited too long were ended last.
     expired: Option<Instant>,
+    metadata_rates: MetadataRates,
     members: Members,
     /// When this hub said last that it lives.
     beaten: Option<Instant>,
@@ -86,6 +89,7 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
         marks: HashMap::new(),
         breakers: HashMap::new(),
         demands: HashMap::new(),
+        metadata_rates: MetadataRates::default(),
         expired: None,
         beaten: None,
         told,
@@ -336,24 +340,44 @@ impl Scheduler {
         if self.is_broken(&queue.key.source) || self.is_broken(&queue.key.target) {
             return Ok(());
         }
+        let files = self.files_left(topology, queue);
+        if files == 0 {
+            return Ok(());
+        }
         let wanted = Wanted {
             queue: queue.id,
             hub: self.members.own.clone(),
             limits: EndpointLimits {
                 out_transfers: topology.transfers_max(&queue.key.source).0,
                 in_transfers: topology.transfers_max(&queue.key.target).1,
+                space_bytes: topology.space_bytes(&queue.key.target).unwrap_or(i64::MAX),
             },
             // A server is asked for one file at a time.
-            files: if carrier == THIRD_PARTY { 1 } else { TRANSFER_FILES_MAX },
+            files: files.min(if carrier == THIRD_PARTY { 1 } else { TRANSFER_FILES_MAX }),
             carrier,
             bytes: carrier::batch_bytes(limit),
             now: time::now(),
             together: go_together,
         };
         if let Some(claim) = self.hub.database.claim(wanted).await? {
+            for name in [&queue.key.source, &queue.key.target] {
+                self.metadata_rates.take(name, claim.files.len());
+            }
             self.carry(claim, queue, limit);
         }
         Ok(())
+    }
+
+    /// Files that may be opened now at both ends of a queue. Several hubs have equal parts.
+    fn files_left(&mut self, topology: &Topology, queue: &Queue) -> usize {
+        let (now, hubs) = (self.now(), self.members.count() as f64);
+        let mut left = usize::MAX;
+        for name in [&queue.key.source, &queue.key.target] {
+            if let Some(files_s) = topology.files_s(name) {
+                left = left.min(self.metadata_rates.left(name, files_s / hubs, now));
+            }
+        }
+        left
     }
 
     fn carry(&mut self, claim: Claim, queue: &Queue, limit: f64) {

@@ -204,6 +204,19 @@ impl Topology {
     }
 }
 
+impl Topology {
+    /// Bytes that may be on their way to an endpoint, if that is bounded.
+    pub fn space_bytes(&self, name: &str) -> Option<i64> {
+        let space = self.described_endpoint(name)?.limits.space_bytes?;
+        Some(i64::try_from(space).unwrap_or(i64::MAX))
+    }
+
+    /// Files that may be opened at an endpoint per second, if that is bounded.
+    pub fn files_s(&self, name: &str) -> Option<f64> {
+        self.described_endpoint(name)?.limits.files_s.map(f64::from)
+    }
+}
+
 fn resources(described: &Collaboration) -> Vec<Resource> {
     let bytes = |bits: u64| bits as f64 / 8.0;
     let mut resources = Vec::new();

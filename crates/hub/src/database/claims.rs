@@ -87,18 +87,20 @@ pub struct Wanted {
     pub together: fn(&ClaimedFile, &ClaimedFile) -> bool,
 }
 
-/// How many transfers each end of a queue may have at once. They are counted where they are claimed: several hubs together keep them too.
+/// What the ends of a queue may have at once. It is counted where files are claimed: several hubs together keep it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointLimits {
     /// Of the source, out of it.
     pub out_transfers: u32,
     /// Of the target, into it.
     pub in_transfers: u32,
+    /// Bytes on their way into the target: the space there that is reserved for them.
+    pub space_bytes: i64,
 }
 
 impl Default for EndpointLimits {
     fn default() -> EndpointLimits {
-        EndpointLimits { out_transfers: u32::MAX, in_transfers: u32::MAX }
+        EndpointLimits { out_transfers: u32::MAX, in_transfers: u32::MAX, space_bytes: i64::MAX }
     }
 }
 
@@ -198,10 +200,22 @@ async fn has_room(connection: &mut AnyConnection, wanted: &Wanted) -> Result<boo
     Ok(true)
 }
 
+/// Bytes for which the target of a queue has space that is not reserved.
+async fn space_left(connection: &mut AnyConnection, wanted: &Wanted) -> Result<i64> {
+    if wanted.limits.space_bytes == i64::MAX {
+        return Ok(i64::MAX);
+    }
+    let sql = "SELECT CAST(COALESCE(SUM(running_bytes), 0) AS BIGINT) FROM queues \
+               WHERE target = (SELECT target FROM queues WHERE id = $1) AND running > 0";
+    let row = sqlx::query(sql).bind(wanted.queue).fetch_one(&mut *connection).await?;
+    Ok(wanted.limits.space_bytes - row.try_get::<i64, _>(0)?)
+}
+
 async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<Claim>> {
     if !has_room(connection, &wanted).await? {
         return Ok(None);
     }
+    let space = space_left(connection, &wanted).await?;
     let query = sqlx::query(READY).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64).bind(PAUSE_MAX_MS);
     let rows = query.fetch_all(&mut *connection).await?;
     let mut files: Vec<ClaimedFile> = Vec::with_capacity(rows.len());
@@ -212,7 +226,7 @@ async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<
         bytes = bytes.saturating_add(file.bytes);
         let fits = files.first().is_none_or(|first| bytes <= wanted.bytes && (wanted.together)(first, &file));
         // A node tells of files by their sources.
-        if !fits || !sources.insert(file.source.clone()) {
+        if !fits || bytes > space || !sources.insert(file.source.clone()) {
             break;
         }
         files.push(ClaimedFile { attempt: file.attempt + 1, ..file });

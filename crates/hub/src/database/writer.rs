@@ -39,9 +39,9 @@ pub struct Writer {
 pub struct WriterEnd(JoinHandle<()>);
 
 impl WriterEnd {
-    /// Waits until everything has been written.
-    pub async fn wait(self) {
-        let _ = self.0.await;
+    /// Waits until everything has been written; and returns early only where the task broke off.
+    pub async fn wait(&mut self) {
+        let _ = (&mut self.0).await;
     }
 }
 

@@ -286,7 +286,7 @@ async fn what_was_claimed_is_found_again(hub: Hub) {
 }
 
 async fn an_endpoint_has_no_more_transfers_than_it_may(mut hub: Hub) {
-    hub.limits = EndpointLimits { out_transfers: 2, in_transfers: 3 };
+    hub.limits = EndpointLimits { out_transfers: 2, in_transfers: 3, ..EndpointLimits::default() };
     hub.submit(&order((0..5).map(|at| file(&at.to_string(), &["a"])).collect())).await;
     let first = hub.claim(1).await.unwrap();
     assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none(), "a gives two at once");
@@ -294,6 +294,16 @@ async fn an_endpoint_has_no_more_transfers_than_it_may(mut hub: Hub) {
     assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none(), "the target takes three");
     hub.end(&first, done).await;
     assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none());
+}
+
+async fn no_more_bytes_are_on_their_way_than_there_is_space_for(mut hub: Hub) {
+    hub.limits.space_bytes = 25;
+    hub.submit(&order((0..5).map(|at| file(&at.to_string(), &["a"])).collect())).await;
+    let first = hub.claim(10).await.unwrap();
+    assert_eq!(first.files.len(), 2, "of 10 bytes each");
+    assert!(hub.claim(10).await.is_none());
+    hub.end(&first, done).await;
+    assert_eq!(hub.claim(10).await.map(|claim| claim.files.len()), Some(2));
 }
 
 async fn what_an_ended_job_has_moving_is_to_be_stopped(hub: Hub) {
@@ -486,6 +496,7 @@ on_both!(
     what_waits_too_long_is_not_begun_any_more,
     what_was_claimed_is_found_again,
     an_endpoint_has_no_more_transfers_than_it_may,
+    no_more_bytes_are_on_their_way_than_there_is_space_for,
     what_an_ended_job_has_moving_is_to_be_stopped,
     after_a_transaction_that_broke_off_what_is_accepted_is_stored,
     a_hub_that_is_silent_is_forgotten_and_its_transfers_are_taken_over_once,

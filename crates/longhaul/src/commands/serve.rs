@@ -130,6 +130,8 @@ pub(super) fn log(printer: &Printer) {
     } else {
         tracing::Level::WARN
     });
+    // Where the log cannot be written, because its disk is full, the subscriber would say so on stderr, and panic if that is the log.
+    let builder = builder.log_internal_errors(false);
     match (printer.is_json(), supervisor::keeps_time()) {
         (true, _) => builder.json().flatten_event(true).init(),
         (false, true) => builder.with_ansi(false).without_time().init(),

@@ -1,0 +1,49 @@
+//! How many files may be opened at an endpoint now: what its limit of files per second has left.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// What is left at each endpoint that has such a limit: a bucket that holds what one second brings.
+#[derive(Debug, Default)]
+pub struct MetadataRates {
+    /// Files, and when that was.
+    left: HashMap<String, (f64, Duration)>,
+}
+
+impl MetadataRates {
+    /// Files that may be opened at an endpoint now, where `files_s` may be opened in a second.
+    pub fn left(&mut self, endpoint: &str, files_s: f64, now: Duration) -> usize {
+        let (left, at) = self.left.entry(endpoint.to_owned()).or_insert((files_s, now));
+        *left = (*left + files_s * now.saturating_sub(*at).as_secs_f64()).min(files_s.max(1.0));
+        *at = now;
+        *left as usize
+    }
+
+    /// So many are about to be opened.
+    pub fn take(&mut self, endpoint: &str, files: usize) {
+        if let Some((left, _)) = self.left.get_mut(endpoint) {
+            *left -= files as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_files_are_opened_than_the_limit_allows() {
+        let mut rates = MetadataRates::default();
+        let mut opened = 0;
+        for tenth in 0..100 {
+            let left = rates.left("e", 50.0, Duration::from_millis(tenth * 100));
+            rates.take("e", left);
+            opened += left;
+        }
+        // A bucket of one second, and ten seconds of what flows in.
+        assert!((540..=550).contains(&opened), "{opened}");
+        assert_eq!(rates.left("slow", 0.5, Duration::ZERO), 0);
+        assert_eq!(rates.left("slow", 0.5, Duration::from_secs(1)), 1);
+        assert_eq!(rates.left("slow", 0.5, Duration::from_secs(60)), 1, "what was not used is not saved up");
+    }
+}
