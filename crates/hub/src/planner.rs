@@ -1,7 +1,7 @@
 //! One look of the scheduler, as a pure function: from the queues, the transfers that run and the collaboration to rates, to what is to begin,
 //! and to the reason why each of the others waits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use model::v1::hub::{Constraint, ConstraintKind, ResourceLine};
@@ -81,9 +81,14 @@ pub struct Begin {
 pub fn plan(look: &Look<'_>) -> Plan {
     let blocked: Vec<Option<Constraint>> = look.queues.iter().map(|queue| blocked(look, queue)).collect();
     let aggregates: Vec<Aggregate> = look.queues.iter().map(|queue| aggregate(look, queue)).collect();
-    // What waits for other reasons than rates takes no part: its share is for the others. What runs keeps what it has.
-    let taking: Vec<usize> =
-        (0..look.queues.len()).filter(|at| blocked[*at].is_none() || look.queues[*at].running > 0).collect();
+    let is_paused = |queue: &Queue| look.topology.is_paused(&queue.key.source, &queue.key.target, &queue.key.community);
+    let paused: HashSet<i64> = look.queues.iter().filter(|queue| is_paused(queue)).map(|queue| queue.id).collect();
+    // What waits for other reasons than rates takes no part: its share is for the others. What runs keeps what it has, unless it is to pause.
+    let takes_part = |at: &usize| {
+        let queue = &look.queues[*at];
+        blocked[*at].is_none() || queue.running > 0 && !paused.contains(&queue.id)
+    };
+    let taking: Vec<usize> = (0..look.queues.len()).filter(takes_part).collect();
     let shared: Vec<Aggregate> = taking.iter().map(|at| aggregates[*at].clone()).collect();
     let mut rates: Vec<Option<Rate>> = vec![None; look.queues.len()];
     for (at, rate) in taking.iter().zip(share(look.usable, &shared)) {
@@ -92,7 +97,10 @@ pub fn plan(look: &Look<'_>) -> Plan {
     let mut plan = Plan { snapshot: snapshot(look, &blocked, &rates), ..Plan::default() };
     let begin = begin(look, &blocked, &rates, &mut plan.snapshot);
     let parts = parts(look, &rates, &begin);
-    let part = |queue: i64| parts.get(&queue).copied().unwrap_or(f64::INFINITY);
+    let part = |queue: i64| match paused.contains(&queue) {
+        true => 0.0,
+        false => parts.get(&queue).copied().unwrap_or(f64::INFINITY),
+    };
     plan.limits = look.running.iter().map(|transfer| (transfer.number, part(transfer.queue))).collect();
     plan.begin = begin.into_iter().map(|queue| Begin { queue, limit: part(queue) }).collect();
     plan
@@ -466,6 +474,21 @@ mod tests {
         let (first, second) = (&plan.snapshot.queues[&1].constraint, &plan.snapshot.queues[&2].constraint);
         assert_eq!((first.kind, first.text.as_str()), (ConstraintKind::Stopped, "site b is stopped: maintenance"));
         assert_eq!((second.kind, second.name.as_str()), (ConstraintKind::Broken, "c"));
+    }
+
+    #[test]
+    fn what_is_stopped_pauses_and_what_is_drained_ends() {
+        let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
+        let active = [running(7, 1, "b"), running(9, 2, "c")];
+        let limits = |drain: bool| {
+            let mut described: model::v1::hub::Collaboration = toml::from_str(TOML).unwrap();
+            let stopped = model::v1::hub::Stopped { drain, ..Default::default() };
+            described.sites.get_mut("b").unwrap().stopped = Some(stopped);
+            let plan = decide(&Topology::new(described).unwrap(), &queues, &active, &Known::default());
+            (plan.limits[&7], plan.limits[&9])
+        };
+        assert_eq!(limits(false), (0.0, 80.0), "its part is for the others");
+        assert_eq!(limits(true), (60.0, 20.0));
     }
 
     #[test]

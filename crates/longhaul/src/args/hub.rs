@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use model::units::BitRate;
+use model::units::{BitRate, Bytes};
 
 use super::Anonymous;
 use crate::copy_defaults::limit;
@@ -236,6 +236,12 @@ pub struct EndpointFacts {
     /// What may be written to it
     #[arg(long, value_name = "RATE", value_parser = limit)]
     pub in_limit: Option<BitRate>,
+    /// Files that may be opened there per second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub files_per_second: Option<u32>,
+    /// Space that is reserved at it for what the hub brings: so much is on its way there at once at the most
+    #[arg(long, value_name = "SIZE")]
+    pub space: Option<Bytes>,
 }
 
 /// Kinds of endpoints.

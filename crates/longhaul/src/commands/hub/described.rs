@@ -80,6 +80,8 @@ pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer
     limits.out_transfers = facts.out_transfers.or(limits.out_transfers);
     limits.in_transfers = facts.in_transfers.or(limits.in_transfers);
     limits.out_bit_s = facts.out_limit.map(|rate| rate.0).or(limits.out_bit_s);
+    limits.files_s = facts.files_per_second.or(limits.files_s);
+    limits.space_bytes = facts.space.map(|space| space.0).or(limits.space_bytes);
     limits.in_bit_s = facts.in_limit.map(|rate| rate.0).or(limits.in_bit_s);
     api.put(&name, &it).map(drop).map_err(failure)
 }
