@@ -65,6 +65,8 @@ struct World {
     /// The file that says what time it is to the hub.
     clock: Option<PathBuf>,
     files: Vec<Submitted>,
+    /// Names that were given out, to files of jobs that were refused as well.
+    named: u64,
     dice: Dice,
 }
 
@@ -84,7 +86,7 @@ impl World {
         admin.run(&["hub", "link", "add", "wan", "--capacity", "160Mbit/s", "--between", "alpha,beta"]).expect(0);
         drop(admin);
         let dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        World { hubs, key, a, b, line, database: None, disk: None, clock: None, files: Vec::new(), dice }
+        World { hubs, key, a, b, line, database: None, disk: None, clock: None, files: Vec::new(), named: 0, dice }
     }
 
     /// Somebody who speaks to a hub that is up.
@@ -109,11 +111,12 @@ impl World {
 
     /// Submits a job of some files, of which one may not be there.
     fn submit(&mut self) {
-        let (count, number) = (1 + self.dice.below(10), self.files.len());
+        let count = 1 + self.dice.below(10);
         let mut list = String::new();
         let mut files = Vec::new();
-        for at in 0..count {
-            let name = format!("f{}", number as u64 + at);
+        for _ in 0..count {
+            let name = format!("f{}", self.named);
+            self.named += 1;
             let is_missing = self.dice.below(12) == 0;
             let size = if self.dice.below(6) == 0 { 1 << 20 } else { 1 } * (1 + self.dice.below(4)) as usize;
             let bytes = pattern(size);
