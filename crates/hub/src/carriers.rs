@@ -38,6 +38,10 @@ const FILES_PAGE: usize = 1000;
 /// A limit that changes by less than this part is not worth a request.
 const LIMIT_CHANGE: f64 = 0.01;
 
+/// How often a node that did not answer is told to end a transfer that it may have, and for how many times.
+const ABANDON_EVERY: Duration = Duration::from_secs(2);
+const ABANDON_TRIES: u32 = 300;
+
 /// Stands for a carrier where two servers copy between themselves. No endpoint has this name.
 pub const THIRD_PARTY: &str = "(third-party copy)";
 
@@ -85,15 +89,27 @@ impl Carriers {
             Ok(order) => order,
             Err(reason) => return Finished::Failed { fault: "config".into(), reason },
         };
-        match ask(api, move |api| create(api, &order)).await {
+        // Of a transfer that is taken up again some files may have ended. It is not ordered anew: the places of the others would be wrong.
+        let (id, is_whole) = (claim.id, claim.is_whole());
+        let begun = ask(api, move |api| match is_whole {
+            true => create(api, &order),
+            false => api.transfer(id).map_err(forgotten),
+        });
+        match begun.await {
             Ok(transfer) if transfer.state.is_last() => {
                 self.hear_files(api, claim, &mut 0, told).await;
                 return finished(api, &transfer).await;
             }
             Ok(_) => {}
-            Err(error) => return refused(error),
+            Err(error) => {
+                if matches!(error, Error::Line(_)) {
+                    // The order may have arrived, and its answer not.
+                    abandon(api.clone(), id);
+                }
+                return refused(error);
+            }
         }
-        let (id, mut silent, mut heard) = (claim.id, Duration::ZERO, 0);
+        let (mut silent, mut heard) = (Duration::ZERO, 0);
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -124,6 +140,7 @@ impl Carriers {
                 Err(Error::Line(error)) => {
                     silent += LOOK_EVERY;
                     if silent > SILENT_MAX {
+                        abandon(api.clone(), id);
                         let reason =
                             format!("{} has not answered for {} s: {error}", claim.carrier, SILENT_MAX.as_secs());
                         return Finished::Unreachable { reason };
@@ -207,7 +224,7 @@ impl Carriers {
     /// Tells of the files that have ended since it was asked last. What cannot be asked now is asked again later, or follows from how the
     /// transfer ends.
     async fn hear_files(&self, api: &Api, claim: &Claim, heard: &mut u64, told: &mpsc::Sender<Told>) {
-        if claim.files.len() < 2 {
+        if claim.order.len() < 2 {
             return;
         }
         let id = claim.id;
@@ -215,10 +232,14 @@ impl Carriers {
             let after = *heard;
             let Ok(page) = ask(api, move |api| api.files(id, after, FILES_PAGE)).await else { return };
             *heard = page.next;
+            if page.next < after {
+                // A node that was started again tells from the beginning.
+                continue;
+            }
             let is_last = page.files.len() < FILES_PAGE;
             let file = |outcome: &FileResult| {
-                let file = claim.files.get(usize::try_from(outcome.index).ok()?)?;
-                Some((file.id, of_file(outcome)))
+                let file = claim.order.get(usize::try_from(outcome.index).ok()?)?;
+                Some((*file, of_file(outcome)))
             };
             let files: Vec<(i64, Finished)> = page.files.iter().filter_map(file).collect();
             if !files.is_empty() {
@@ -295,6 +316,18 @@ where
     asked.unwrap_or_else(|error| {
         Err(Error::Protocol { server: "node", why: format!("the question broke off: {error}") })
     })
+}
+
+/// Has a transfer ended of which nobody knows whether its node has it: its files are tried again under another id.
+fn abandon(api: Api, id: uuid::Uuid) {
+    tokio::spawn(async move {
+        for _ in 0..ABANDON_TRIES {
+            match ask(&api, move |api| api.cancel(id)).await {
+                Err(Error::Line(_)) => tokio::time::sleep(ABANDON_EVERY).await,
+                _ => return,
+            }
+        }
+    });
 }
 
 /// Orders a transfer. One that an earlier hub ordered with another limit is the same.

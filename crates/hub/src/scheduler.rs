@@ -447,7 +447,7 @@ impl Scheduler {
                         _ => breaker.succeeded(),
                     }
                 }
-                let is_one = carried.claim.files.len() == 1;
+                let is_one = carried.claim.order.len() == 1;
                 let of_file = |file: &ClaimedFile| match &finished {
                     // The bytes that the node tells are those of all files together.
                     Finished::Done { .. } if !is_one => Outcome::Done { bytes: file.bytes },

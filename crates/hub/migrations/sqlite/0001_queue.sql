@@ -123,7 +123,9 @@ CREATE TABLE transfers (
     ended INTEGER,
     -- The hub that has it carried, and its rate when that hub told last, bytes per second.
     hub TEXT NOT NULL,
-    rate INTEGER NOT NULL DEFAULT 0
+    rate INTEGER NOT NULL DEFAULT 0,
+    -- The numbers of its files in the sequence of its order, JSON: a node tells of files by their places there.
+    file_ids TEXT NOT NULL
 );
 CREATE INDEX transfers_running ON transfers (number) WHERE ended IS NULL;
 

@@ -62,8 +62,17 @@ pub struct Claim {
     pub carrier: String,
     /// When it was made, milliseconds since 1970.
     pub created: i64,
-    /// Its files.
+    /// Its files that have not ended.
     pub files: Vec<ClaimedFile>,
+    /// The numbers of the rows of all its files, in the sequence of its order.
+    pub order: Vec<i64>,
+}
+
+impl Claim {
+    /// Whether none of its files has ended.
+    pub fn is_whole(&self) -> bool {
+        self.files.len() == self.order.len()
+    }
 }
 
 /// What may be claimed.
@@ -126,7 +135,8 @@ impl Database {
     /// # Errors
     /// The database cannot be read.
     pub async fn unended(&self, number: i64) -> Result<Option<Claim>> {
-        let sql = "SELECT number, id, queue, carrier, created FROM transfers WHERE number = $1 AND ended IS NULL";
+        let sql =
+            "SELECT number, id, queue, carrier, created, file_ids FROM transfers WHERE number = $1 AND ended IS NULL";
         let Some(row) = sqlx::query(sql).bind(number).fetch_optional(&self.pool).await? else { return Ok(None) };
         Ok(Some(Claim {
             number,
@@ -135,6 +145,7 @@ impl Database {
             carrier: row.try_get(3)?,
             created: row.try_get(4)?,
             files: self.files_of(number).await?,
+            order: serde_json::from_str(&row.try_get::<String, _>(5)?).unwrap_or_default(),
         }))
     }
 
@@ -235,18 +246,20 @@ async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<
         return Ok(None);
     }
     let number = take_numbers(connection, "transfers", 1).await?;
-    let claim =
-        Claim { number, id: Uuid::now_v7(), queue: wanted.queue, carrier: wanted.carrier, created: wanted.now, files };
+    let order = files.iter().map(|file| file.id).collect();
+    let (id, created) = (Uuid::now_v7(), wanted.now);
+    let claim = Claim { number, id, queue: wanted.queue, carrier: wanted.carrier, created, files, order };
     store(connection, &claim, &wanted.hub).await?;
     Ok(Some(claim))
 }
 
 async fn store(connection: &mut AnyConnection, claim: &Claim, hub: &str) -> Result<()> {
     let bytes: i64 = claim.files.iter().map(|file| file.bytes).sum();
-    let sql = "INSERT INTO transfers (number, id, queue, carrier, files, bytes, created, hub) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let sql = "INSERT INTO transfers (number, id, queue, carrier, files, bytes, created, hub, file_ids) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let query = sqlx::query(sql).bind(claim.number).bind(claim.id.to_string()).bind(claim.queue);
     let query = query.bind(claim.carrier.as_str()).bind(claim.files.len() as i64).bind(bytes).bind(claim.created);
-    let query = query.bind(hub);
+    let query = query.bind(hub).bind(serde_json::to_string(&claim.order).unwrap_or_default());
     query.execute(&mut *connection).await?;
     for chunk in claim.files.chunks(rows_max(1)) {
         let state = FileState::Running.code();

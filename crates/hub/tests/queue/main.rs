@@ -282,7 +282,15 @@ async fn what_was_claimed_is_found_again(hub: Hub) {
     let claim = hub.claim(2).await.unwrap();
     let underway = hub.database.underway().await.unwrap();
     assert_eq!((underway.len(), underway[0].number, underway[0].hub.as_str()), (1, claim.number, "one"));
-    assert_eq!(hub.database.unended(claim.number).await.unwrap(), Some(claim));
+    assert_eq!(hub.database.unended(claim.number).await.unwrap(), Some(claim.clone()));
+    let first = vec![(claim.files[0].id, done(0))];
+    hub.database.end(Ended { transfer: claim.number, now: hub.now, files: first, is_over: false }).await.unwrap();
+    let rest = hub.database.unended(claim.number).await.unwrap().unwrap();
+    assert_eq!(
+        (rest.files.len(), rest.is_whole(), &rest.order),
+        (1, false, &claim.order),
+        "places stay what they were"
+    );
 }
 
 async fn an_endpoint_has_no_more_transfers_than_it_may(mut hub: Hub) {
