@@ -1,14 +1,15 @@
 //! Three sites in a lab, a node at each, and a hub at the first that shares the first one's link.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use lab::{Lab, Scenario};
+use lab::{Lab, Owner, Scenario};
 use serde_json::Value;
 
 use crate::data;
@@ -66,13 +67,15 @@ impl<'a> Collaboration<'a> {
     /// Something of it cannot be started.
     pub fn up(longhaul: &'a Path, dir: &'a Path, stop: &'a AtomicBool) -> Result<Collaboration<'a>> {
         let lab = Lab::up("bench-hub", &scenario()?, dir)?;
-        let link = lab.link("a", 0).context("the first site has an uplink")?;
+        let uplink = Owner::Uplink { site: 0, direction: 0 };
+        let link = lab.topology().link(uplink).context("the first site has an uplink")?;
         let mut all =
             Collaboration { lab, longhaul, dir, stop, link, key: String::new(), submitted: 0, processes: Vec::new() };
         let state = dir.join("hub");
-        let made = all.command("a", &["hub", "grant", "--role", "admin", "--name", "bench", "--community", ""], |it| {
-            it.arg("--state").arg(&state);
-        })?;
+        let made =
+            all.command("a", &["hub", "grant", "--role", "admin", "--name", "bench", "--community", ""], |it| {
+                it.arg("--state").arg(&state);
+            })?;
         all.key = made.lines().last().context("no key was made")?.to_owned();
         let words = ["hub", "serve", "--listen", "10.77.1.1:8446", "--state", &state.display().to_string()];
         let sites = AtSites { lab: &all.lab, longhaul, dir };
@@ -83,10 +86,18 @@ impl<'a> Collaboration<'a> {
         }
         data::fill(&dir.join("data-a/file"), FILE_BYTES, 7)?;
         let capacity = format!("{LINK_MBIT_S}Mbit/s");
-        all.hub(&["hub", "link", "add", "wan", "--capacity", &capacity, "--mark", &MARK.to_string(), "--between", "a,b"])?;
-        let routes = "[[route]]\nfrom = \"a\"\nto = \"*\"\nlinks = [\"wan\"]\n";
-        let _ = routes;
-        all.hub(&["hub", "link", "set", "wan", "--between", "a,c"])?;
+        all.hub(&[
+            "hub",
+            "link",
+            "add",
+            "wan",
+            "--capacity",
+            &capacity,
+            "--mark",
+            &MARK.to_string(),
+            "--between",
+            "a,*",
+        ])?;
         for (name, share) in [("one", "1"), ("two", "2"), ("four", "4")] {
             all.hub(&["hub", "community", "add", name, "--share", share])?;
         }
@@ -112,7 +123,7 @@ impl<'a> Collaboration<'a> {
         Ok(())
     }
 
-    fn command(&self, site: &str, words: &[&str], more: impl Fn(&mut std::process::Command)) -> Result<String> {
+    fn command(&self, site: &str, words: &[&str], more: impl Fn(&mut Command)) -> Result<String> {
         let mut command = self.lab.command(site, self.longhaul)?;
         command.args(words).env("LONGHAUL_STATE", self.dir.join("client")).env("LONGHAUL_HUB", HUB);
         command.env("LONGHAUL_KEY", &self.key).stdin(Stdio::null());
@@ -152,8 +163,8 @@ impl<'a> Collaboration<'a> {
     ///
     /// # Errors
     /// The hub does not answer.
-    pub fn used(&self) -> Result<std::collections::BTreeMap<String, f64>> {
-        let mut used = std::collections::BTreeMap::new();
+    pub fn used(&self) -> Result<BTreeMap<String, f64>> {
+        let mut used = BTreeMap::new();
         for line in self.hub(&["queue", "show", "--json"])?.lines() {
             let line: Value = serde_json::from_str(line)?;
             if let (Some(community), Some(bits)) = (line["community"].as_str(), line["used_bit_s"].as_f64()) {
@@ -240,19 +251,13 @@ impl<'a> Collaboration<'a> {
         Ok(self.lab.reading()?)
     }
 
-    /// The transfers that a node has received and not ended, as its access to the API tells.
+    /// The transfers that run, as the hub tells it.
     ///
     /// # Errors
-    /// The node does not answer.
-    pub fn transfers_to(&self, site: usize) -> Result<usize> {
-        let _ = site;
+    /// The hub does not answer.
+    pub fn running(&self) -> Result<u64> {
         let shown = self.hub(&["queue", "show", "--json"])?;
         let running = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()?["running"].as_u64());
-        Ok(running.sum::<u64>() as usize)
-    }
-
-    /// The directory of the run.
-    pub fn dir(&self) -> PathBuf {
-        self.dir.to_owned()
+        Ok(running.sum())
     }
 }
