@@ -4,6 +4,7 @@ mod collaboration;
 mod document;
 mod events;
 mod jobs;
+mod metrics;
 mod queues;
 mod table;
 

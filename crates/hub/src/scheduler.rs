@@ -101,9 +101,12 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
             Some(told) = heard.recv() => scheduler.hear(told).await,
             () = hub.wake.notified() => next = next.min(tokio::time::Instant::now() + LOOK_AFTER),
             () = tokio::time::sleep_until(next) => {
+                let begun = Instant::now();
                 if let Err(error) = scheduler.look().await {
+                    hub.meters.failed_looks.add(1);
                     tracing::error!(%error, "the scheduler could not look; it tries again");
                 }
+                hub.meters.looked(begun.elapsed());
                 next = tokio::time::Instant::now() + LOOK_EVERY;
             }
         }
@@ -464,6 +467,17 @@ impl Scheduler {
 
     /// Stores what became of a transfer, however long the database does not answer: it would be lost otherwise.
     async fn end(&self, ended: Ended) {
+        for (_, outcome) in &ended.files {
+            match outcome {
+                Outcome::Done { bytes } => {
+                    self.hub.meters.done_files.add(1);
+                    self.hub.meters.done_bytes.add(u64::try_from(*bytes).unwrap_or(0));
+                }
+                Outcome::Failed { .. } => self.hub.meters.failed_files.add(1),
+                Outcome::Again { .. } => self.hub.meters.failed_attempts.add(1),
+                Outcome::Cancelled | Outcome::Returned => {}
+            }
+        }
         let mut pause = Duration::from_millis(200);
         while let Err(error) = self.hub.database.end(ended.clone()).await {
             if matches!(error, DatabaseError::Stopping) {

@@ -16,6 +16,7 @@ use crate::database::jobs::StoredJob;
 use crate::database::submissions::{NewJob, Submitted};
 use crate::database::{Database, DatabaseError, Kind};
 use crate::limits;
+use crate::meters::Meters;
 use crate::promises::{Promises, Wanted};
 use crate::roles::{HubCredentials, Member};
 use crate::snapshot::Snapshot;
@@ -37,6 +38,8 @@ pub struct HubState {
     pub credentials: Arc<HubCredentials>,
     /// What the scheduler decided last.
     pub snapshot: ArcSwap<Snapshot>,
+    /// What is counted for monitoring.
+    pub meters: Meters,
     /// Wakes the scheduler: something is new.
     pub wake: Notify,
     /// Places for streams of events.
@@ -73,6 +76,7 @@ impl HubState {
             authenticator,
             credentials,
             snapshot: ArcSwap::default(),
+            meters: Meters::default(),
             wake: Notify::new(),
             event_streams: Semaphore::new(limits::EVENT_STREAMS_MAX),
             describing: Mutex::new(()),
@@ -85,6 +89,21 @@ impl HubState {
     /// # Errors
     /// The order cannot be carried out, its deadline cannot be promised, or the database does not answer: nothing is stored.
     pub async fn submit(
+        &self,
+        order: &JobOrder,
+        member: &Member,
+        complete: impl FnOnce(&mut NewJob),
+    ) -> Result<(String, Submitted), NotSubmitted> {
+        let submitted = self.admit_and_store(order, member, complete).await;
+        match &submitted {
+            Ok((_, Submitted::New)) => self.meters.submitted_jobs.add(1),
+            Ok((_, Submitted::Known)) => {}
+            Ok((_, Submitted::Conflict)) | Err(_) => self.meters.refused_jobs.add(1),
+        }
+        submitted
+    }
+
+    async fn admit_and_store(
         &self,
         order: &JobOrder,
         member: &Member,

@@ -26,8 +26,8 @@ use wire::frame::Totals;
 
 use self::live::Live;
 pub(crate) use self::live::Moving;
-pub(crate) use self::reading::{MEDIA_TYPE, Reading, label};
 use crate::flows::{Flows, User};
+pub(crate) use web::openmetrics::{MEDIA_TYPE, Reading, label};
 
 /// A number that grows.
 #[derive(Debug, Default)]

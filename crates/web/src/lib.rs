@@ -20,6 +20,7 @@ pub mod json;
 pub mod markup;
 pub mod method;
 pub mod openapi;
+pub mod openmetrics;
 pub mod parts;
 pub mod range;
 mod refused;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use web::routes::{Answer, Route};
 
 use super::document::document;
-use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, queues};
+use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, metrics, queues};
 
 /// What answers, for whom.
 macro_rules! handler {
@@ -48,6 +48,16 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::json(200, "it is", "Health")],
         handler: handler!(None, health),
+    },
+    Route {
+        method: "GET",
+        path: "/metrics",
+        name: "metrics",
+        summary: "Numbers for monitoring, as OpenMetrics text",
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "OpenMetrics text")],
+        handler: handler!(Some(Role::Operator), metrics::metrics),
     },
     Route {
         method: "GET",

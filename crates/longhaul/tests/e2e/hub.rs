@@ -524,3 +524,34 @@ fn a_deadline_is_promised_or_answered_by_one_that_could_be_and_is_kept() {
         admin.run(&["queue", "cancel", id]).expect(0);
     }
 }
+
+#[test]
+fn an_operator_reads_the_numbers_that_are_documented() {
+    let hub = Hub::start(&["--plain"]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    fs::write(a.data("f"), "12345").unwrap();
+    let id = admin.submit(&[&a.at("data/f"), &b.at("data/f")]);
+    admin.ended(&id);
+    let ask = |key: &str| {
+        let url = format!("{}/metrics", hub.url.replace("https:", "http:"));
+        let bearer = format!("Authorization: Bearer {key}");
+        Command::new("curl").args(["-s", "-S", "-i", "-H", &bearer, &url]).output().unwrap().stdout
+    };
+    let refused = String::from_utf8(ask(&hub.grant(&["--role", "user", "--name", "ann", "--community", "x"]))).unwrap();
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+    let text = String::from_utf8(ask(&hub.grant(&["--role", "operator", "--name", "eve", "--community", ""]))).unwrap();
+    assert!(
+        text.contains("openmetrics-text") && text.contains("longhaul_hub_attempts_total{outcome=\"done\"} 1"),
+        "{text}"
+    );
+    assert!(text.contains("longhaul_hub_done_bytes_total 5") && text.trim_end().ends_with("# EOF"), "{text}");
+    let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")).unwrap();
+    let told: std::collections::BTreeSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    for family in &told {
+        let is_there = document.contains(&format!("`{family}`")) || document.contains(&format!("`{family}_total`"));
+        assert!(is_there, "docs/metrics.md says nothing of {family}");
+    }
+    assert_eq!(told.len(), document.matches("| `longhaul_hub_").count());
+}

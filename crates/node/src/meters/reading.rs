@@ -1,140 +1,11 @@
-//! What the numbers are called, and how they are written: OpenMetrics text, as Prometheus reads it. docs/metrics.md has every
-//! name; a test holds both against each other.
+//! What the numbers are called. docs/metrics.md has every name; a test holds both against each other.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::time::UNIX_EPOCH;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use web::openmetrics::{Labels, Reading, and, label};
 
 use super::process::Process;
 use super::{By, Count, Ended, Meters, STATUSES, Sums, Why};
-
-/// What the text is, by RFC 9110's field.
-pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-type Labels = Vec<(&'static str, Cow<'static, str>)>;
-
-#[derive(Clone, Copy, Debug)]
-enum Value {
-    Whole(u64),
-    Real(f64),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    /// Only grows: its name ends in `_total`.
-    Counter,
-    Gauge,
-}
-
-#[derive(Debug)]
-struct Family {
-    name: &'static str,
-    unit: Option<Unit>,
-    kind: Kind,
-    help: &'static str,
-    rows: Vec<(Labels, Value)>,
-}
-
-/// All numbers at one moment.
-#[derive(Debug, Default)]
-pub(crate) struct Reading(Vec<Family>);
-
-impl Reading {
-    fn add(&mut self, kind: Kind, name: &'static str, help: &'static str, rows: Vec<(Labels, Value)>) {
-        // The unit is the end of the name, and written by the library.
-        let (name, unit) = match (name.strip_suffix("_bytes"), name.strip_suffix("_seconds")) {
-            (Some(name), _) => (name, Some(Unit::Bytes)),
-            (_, Some(name)) => (name, Some(Unit::Seconds)),
-            _ => (name, None),
-        };
-        self.0.push(Family { name, unit, kind, help, rows });
-    }
-
-    /// A number that only grows.
-    pub fn counter(&mut self, name: &'static str, help: &'static str, count: u64) {
-        self.counters(name, help, vec![(Labels::new(), count)]);
-    }
-
-    /// The same by labels.
-    pub fn counters(&mut self, name: &'static str, help: &'static str, rows: Vec<(Labels, u64)>) {
-        let rows = rows.into_iter().map(|(labels, count)| (labels, Value::Whole(count))).collect();
-        self.add(Kind::Counter, name, help, rows);
-    }
-
-    /// A number that goes up and down.
-    pub fn gauge(&mut self, name: &'static str, help: &'static str, now: u64) {
-        self.gauges(name, help, vec![(Labels::new(), now)]);
-    }
-
-    /// The same by labels.
-    pub fn gauges(&mut self, name: &'static str, help: &'static str, rows: Vec<(Labels, u64)>) {
-        let rows = rows.into_iter().map(|(labels, now)| (labels, Value::Whole(now))).collect();
-        self.add(Kind::Gauge, name, help, rows);
-    }
-
-    /// As text.
-    pub fn text(self) -> Result<String, fmt::Error> {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(self));
-        let mut out = String::new();
-        text::encode(&mut out, &registry)?;
-        Ok(out)
-    }
-}
-
-impl Collector for Reading {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for family in &self.0 {
-            let kind = match family.kind {
-                Kind::Counter => MetricType::Counter,
-                Kind::Gauge => MetricType::Gauge,
-            };
-            let mut metric = encoder.encode_descriptor(family.name, family.help, family.unit.as_ref(), kind)?;
-            for (labels, value) in &family.rows {
-                let labels: Vec<(&str, Cow<'_, str>)> =
-                    labels.iter().map(|(name, value)| (*name, escaped(value))).collect();
-                if labels.is_empty() {
-                    write(&mut metric, family.kind, *value)?;
-                } else {
-                    write(&mut metric.encode_family(&labels)?, family.kind, *value)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A label's value within its quotes: the library writes it as it is.
-fn escaped(value: &str) -> Cow<'_, str> {
-    match value.contains(['\\', '"', '\n']) {
-        true => value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into(),
-        false => value.into(),
-    }
-}
-
-fn write(metric: &mut MetricEncoder<'_>, kind: Kind, value: Value) -> Result<(), fmt::Error> {
-    match (kind, value) {
-        (Kind::Counter, Value::Whole(value)) => metric.encode_counter::<NoLabelSet, u64, f64>(&value, None),
-        (Kind::Counter, Value::Real(value)) => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None),
-        (Kind::Gauge, Value::Whole(value)) => metric.encode_gauge(&value),
-        (Kind::Gauge, Value::Real(value)) => metric.encode_gauge(&value),
-    }
-}
-
-/// A label with its value.
-pub(crate) fn label(name: &'static str, value: impl Into<Cow<'static, str>>) -> Labels {
-    vec![(name, value.into())]
-}
-
-fn and(mut labels: Labels, name: &'static str, value: &'static str) -> Labels {
-    labels.push((name, value.into()));
-    labels
-}
 
 impl Meters {
     /// All numbers that are known here, taken in to the last block.
@@ -220,10 +91,9 @@ impl Meters {
     fn read_process(&self, all: &mut Reading) {
         let process = Process::now();
         let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let real = |value| vec![(Labels::new(), Value::Real(value))];
-        all.add(Kind::Gauge, "process_start_time_seconds", "When the node started, since 1970.", real(began));
-        let cpu = real(process.cpu_seconds);
-        all.add(Kind::Counter, "process_cpu_seconds", "Time of the processors, in user and kernel mode.", cpu);
+        all.real_gauge("process_start_time_seconds", "When the node started, since 1970.", began);
+        let cpu = process.cpu_seconds;
+        all.real_counter("process_cpu_seconds", "Time of the processors, in user and kernel mode.", cpu);
         all.gauge("process_resident_memory_bytes", "Memory that is in RAM.", process.resident_bytes);
         all.gauge("process_open_fds", "Descriptors that are open.", process.descriptors);
         all.gauge("process_max_fds", "Descriptors that may be open.", process.descriptors_max);
@@ -249,13 +119,5 @@ mod tests {
             assert!(text.lines().any(|have| have == line), "{line} is missing in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn what_an_operator_names_stays_within_its_quotes() {
-        let mut all = Reading::default();
-        all.gauges("x", "X.", vec![(label("export", "a\"b\\c\nd".to_owned()), 1)]);
-        let text = all.text().unwrap();
-        assert!(text.contains(r#"x{export="a\"b\\c\nd"} 1"#), "{text}");
     }
 }

@@ -1,0 +1,53 @@
+//! What a hub counts since its start, for monitoring.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// So many more.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// What it is now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counts of a hub.
+#[derive(Debug, Default)]
+pub struct Meters {
+    /// Jobs that were accepted.
+    pub submitted_jobs: Count,
+    /// Orders that were refused.
+    pub refused_jobs: Count,
+    /// Files that are at their target.
+    pub done_files: Count,
+    /// Their bytes.
+    pub done_bytes: Count,
+    /// Files that failed for good.
+    pub failed_files: Count,
+    /// Attempts that failed, and are made again.
+    pub failed_attempts: Count,
+    /// Looks of the scheduler that failed.
+    pub failed_looks: Count,
+    /// How long the last look took, microseconds.
+    look_us: AtomicU64,
+}
+
+impl Meters {
+    /// A look of the scheduler took so long.
+    pub fn looked(&self, took: Duration) {
+        self.look_us.store(took.as_micros().min(u128::from(u64::MAX)) as u64, Ordering::Relaxed);
+    }
+
+    /// How long the last look took.
+    pub fn last_look(&self) -> Duration {
+        Duration::from_micros(self.look_us.load(Ordering::Relaxed))
+    }
+}
