@@ -10,6 +10,7 @@ pub mod events;
 pub mod fts;
 pub mod jobs;
 pub mod members;
+pub mod messages;
 mod numbers;
 pub mod outcomes;
 pub mod queues;
@@ -88,6 +89,9 @@ impl Database {
         let (kind, url) = normal(url)?;
         let name = web::target::redacted(&url);
         let open = |source| DatabaseError::Open { name: name.clone(), source };
+        if kind == Kind::Sqlite {
+            make_private(&url).map_err(|error| open(sqlx::Error::Io(error)))?;
+        }
         let options: AnyConnectOptions = url.parse().map_err(open)?;
         let options = options.disable_statement_logging();
         let pool = pool_options(kind).connect_with(options).await.map_err(open)?;
@@ -103,6 +107,15 @@ impl Database {
     pub fn kind(&self) -> Kind {
         self.kind
     }
+}
+
+/// Makes the file of a database that is yet to be: it holds keys, so its owner alone reads it. What SQLite puts beside it is as it is.
+fn make_private(url: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = url.strip_prefix("sqlite://").and_then(|rest| rest.split('?').next()).unwrap_or_default();
+    let path =
+        web::target::decode(path).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error))?;
+    std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
 }
 
 /// `sqlite:FILE` and `postgres://…`, as the driver reads them.

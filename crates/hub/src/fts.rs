@@ -6,7 +6,7 @@ mod archive;
 mod cancel;
 mod config;
 mod delegation;
-mod forms;
+pub(crate) mod forms;
 mod jobs;
 mod optimizer;
 mod storages;

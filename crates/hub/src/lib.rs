@@ -14,6 +14,7 @@ pub mod fts;
 pub mod keys;
 pub mod limits;
 pub mod members;
+pub mod messages;
 pub mod meters;
 pub mod planner;
 pub mod progress;

@@ -27,6 +27,12 @@ const _: () = assert!(TRANSFER_FILES_MAX <= JOB_FILES_MAX);
 const _: () = assert!(JOB_FILES_MAX * SOURCES_MAX < u32::MAX as usize);
 /// Bytes of a proxy that is delegated, with what is above it.
 pub const DELEGATION_BYTES_MAX: usize = 256 << 10;
+/// Changes of files that wait for a broker: some 100 MB of database. The oldest are given up for newer ones.
+pub const CHANGES_WAITING_MAX: i64 = 1_000_000;
+/// Changes that a broker is told of at once.
+pub const CHANGES_AT_ONCE: i64 = 100;
+/// Bytes of a frame that a broker sends.
+pub const FRAME_BYTES_MAX: usize = 64 << 10;
 /// Connections of clients that are open at once.
 pub const CONNECTIONS_OPEN_MAX: usize = 4096;
 /// Requests of one HTTP/2 connection at once.

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tower_service::Service;
 
 use crate::database::{Database, DatabaseError};
+use crate::messages::{self, Messages};
 use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
 use crate::state::HubState;
@@ -51,6 +52,8 @@ pub struct HubConfig {
     pub policy: Policy,
     /// Fetches the keys of token issuers.
     pub issuers: Issuers,
+    /// The brokers that hear of each file.
+    pub messages: Option<Messages>,
     /// Replaces what is described, if there is a file for it.
     pub collaboration: Option<Collaboration>,
 }
@@ -174,6 +177,8 @@ async fn run_async(
         None => None,
     };
     let fts_address = fts_listener.as_ref().map(TcpListener::local_addr).transpose()?;
+    let telling = messages::run(Arc::clone(&hub), config.messages, Arc::clone(&config.authorities), stopped.clone());
+    let telling = tokio::spawn(telling);
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
     let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
@@ -199,6 +204,7 @@ async fn run_async(
     if !scheduling.is_finished() {
         let _ = scheduling.await;
     }
+    let _ = telling.await;
     drop(hub);
     writer_end.wait().await;
     Ok(())

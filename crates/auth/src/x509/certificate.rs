@@ -65,11 +65,11 @@ impl<'a> Certificate<'a> {
 
     /// Whether it may sign, where it says what its key is for.
     pub fn may_sign(&self) -> bool {
-        let usages = self.parsed.extensions().iter().filter_map(|one| match one.parsed_extension() {
+        let mut usages = self.parsed.extensions().iter().filter_map(|one| match one.parsed_extension() {
             ParsedExtension::KeyUsage(usage) => Some(usage.digital_signature()),
             _ => None,
         });
-        usages.fold(true, |all, one| all && one)
+        usages.all(|may| may)
     }
 
     /// Verifies that the key of `signer` signed this.

@@ -58,9 +58,9 @@ pub struct Which {
     pub limit: i64,
 }
 
-const JOB: &str = "SELECT number, id, owner, community, activity, priority, kind, first_file, file_rows, files, queued, running, done, \
+pub(super) const JOB: &str = "SELECT number, id, owner, community, activity, priority, kind, first_file, file_rows, files, queued, running, done, \
                    failed, cancelled, bytes, moved, submitted, started, ended, deadline, options, metadata, fts FROM jobs";
-const FILE: &str = "SELECT f.id, f.at, f.state, f.attempt, f.not_before, f.bytes, x.source, x.target, x.checksum, x.metadata, x.reason, \
+pub(super) const FILE: &str = "SELECT f.id, f.at, f.state, f.attempt, f.not_before, f.bytes, x.source, x.target, x.checksum, x.metadata, x.reason, \
                     x.fault, x.started, x.ended, t.id, x.moved FROM files f JOIN file_facts x ON x.id = f.id \
                     LEFT JOIN transfers t ON t.number = f.transfer";
 
@@ -165,7 +165,7 @@ impl Database {
     }
 }
 
-fn read_job(row: &AnyRow) -> Result<StoredJob> {
+pub(super) fn read_job(row: &AnyRow) -> Result<StoredJob> {
     let count = |column: usize| -> Result<u64> { Ok(row.try_get::<i64, _>(column)?.max(0) as u64) };
     let at = |column: usize| -> Result<Option<String>> { Ok(row.try_get::<Option<i64>, _>(column)?.map(show)) };
     let kind = JobKind::of_code(row.try_get(6)?).unwrap_or(JobKind::Independent);
@@ -215,7 +215,7 @@ fn stage(job: &Job) -> Stage {
     }
 }
 
-fn read_file(row: &AnyRow) -> Result<File> {
+pub(super) fn read_file(row: &AnyRow) -> Result<File> {
     let at = |column: usize| -> Result<Option<String>> { Ok(row.try_get::<Option<i64>, _>(column)?.map(show)) };
     let state = FileState::of_code(row.try_get(2)?);
     let not_before: i64 = row.try_get(4)?;

@@ -486,10 +486,56 @@ async fn a_delegated_proxy_is_its_owners_until_it_ends(hub: Hub) {
     assert!(!format!("{:?}{second:?}", delegation(1)).contains("key"), "no log has a key");
 }
 
+async fn changes_of_files_wait_for_a_broker(hub: Hub) {
+    let database = &hub.database;
+    let submitted = || order(vec![file("1", &["a"])]);
+    hub.submit(&submitted()).await;
+    assert_eq!(database.changes(100).await.unwrap().last, None, "nobody is to be told");
+    while let Some(claim) = hub.claim(1).await {
+        hub.end(&claim, done).await;
+    }
+
+    database.write_changes_down(true).await.unwrap();
+    hub.submit(&submitted()).await;
+    let again = |_| Outcome::Again { not_before: 0, fault: "path".into(), reason: "it broke off".into() };
+    hub.end(&hub.claim(1).await.unwrap(), |_| Outcome::Returned).await;
+    hub.end(&hub.claim(1).await.unwrap(), again).await;
+    hub.end(&hub.claim(1).await.unwrap(), done).await;
+    let told = database.changes(100).await.unwrap();
+    let changes: Vec<(Option<FileState>, FileState, bool)> =
+        told.changes.iter().map(|change| (change.before, change.state, change.ends_attempt)).collect();
+    use FileState::{Done, Queued, Running};
+    let begun = (Some(Queued), Running, false);
+    assert_eq!(
+        changes,
+        [
+            (None, Queued, false),
+            begun,
+            (Some(Running), Queued, false),
+            begun,
+            (Some(Running), Queued, true),
+            begun,
+            (Some(Running), Done, true),
+        ]
+    );
+    assert!(told.changes.windows(2).all(|pair| pair[0].number < pair[1].number && pair[0].at <= pair[1].at));
+    assert!((told.changes[0].at - hub::time::now()).abs() < 600_000, "milliseconds since 1970");
+
+    let third = told.changes[2].number;
+    database.forget_changes(third).await.unwrap();
+    assert_eq!(database.changes(100).await.unwrap().changes, told.changes[3..]);
+    assert_eq!(database.bound_changes(1).await.unwrap(), 3);
+    assert_eq!(database.changes(100).await.unwrap().changes, told.changes[6..]);
+    database.write_changes_down(false).await.unwrap();
+    hub.submit(&submitted()).await;
+    assert_eq!(database.changes(100).await.unwrap().last, None);
+}
+
 on_both!(
     a_file_is_ended_by_itself_and_does_not_come_back,
     tokens_are_with_their_file_until_it_has_ended,
     bans_and_an_audit_are_kept,
+    changes_of_files_wait_for_a_broker,
     a_delegated_proxy_is_its_owners_until_it_ends,
     a_job_goes_from_queued_to_done,
     an_order_that_is_sent_twice_is_one_job,

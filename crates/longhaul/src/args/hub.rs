@@ -104,6 +104,9 @@ pub struct HubServe {
     /// Believe VOMS attributes of the servers in this directory: VO/HOST.lsc, as in /etc/grid-security/vomsdir
     #[arg(long, value_name = "DIR")]
     pub vomsdir: Option<PathBuf>,
+    /// Tell a broker of each file, as FTS does, in the way that this TOML file says
+    #[arg(long, value_name = "FILE")]
+    pub messages: Option<PathBuf>,
     /// Whose tokens count, and which addresses are served; default: access.toml in the state directory
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 mod described;
 mod grant;
+mod messages;
 mod serve;
 
 use model::Exit;

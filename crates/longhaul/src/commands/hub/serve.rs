@@ -15,6 +15,7 @@ use serde::Deserialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::messages;
 use crate::args::{Anonymous, HubServe};
 use crate::commands::serve;
 use crate::failure::Failure;
@@ -26,7 +27,7 @@ use crate::toml_file;
 const HUB_PORT: u16 = 8446;
 
 /// Keys of the file of `--config` that are options; what else is in it is the collaboration.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "listen",
     "fts-listen",
     "db",
@@ -36,6 +37,7 @@ const KEYS: [&str; 10] = [
     "certificate-key",
     "client-ca",
     "vomsdir",
+    "messages",
     "access",
 ];
 
@@ -52,6 +54,7 @@ struct FileOptions {
     certificate_key: Option<PathBuf>,
     client_ca: Option<PathBuf>,
     vomsdir: Option<PathBuf>,
+    messages: Option<PathBuf>,
     access: Option<PathBuf>,
 }
 
@@ -91,6 +94,7 @@ fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
         certificate_key: asked.certificate_key.clone().or(file.certificate_key),
         client_ca: asked.client_ca.clone().or(file.client_ca),
         vomsdir: asked.vomsdir.clone().or(file.vomsdir),
+        messages: asked.messages.clone().or(file.messages),
         access: asked.access.clone().or(file.access),
     }
 }
@@ -126,6 +130,7 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
         anonymous,
         policy: policy(&policy_file, options.access.is_some())?,
         issuers: Issuers::new(state.path(), Some(&settings.authorities())),
+        messages: options.messages.as_deref().map(messages::read).transpose()?,
         collaboration,
     };
     serve::log(printer);

@@ -1,0 +1,187 @@
+//! Messages to a broker: what FTS's consumers (Rucio's receiver, monitoring) hear of each file, over STOMP 1.2.
+//!
+//! Changes are written down by the database in the transaction that makes them ([`crate::database::messages`]), told of in their order, and
+//! forgotten when the broker has said that it has them: a broker that is away misses nothing, up to a bound, and one that was lost
+//! sight of may be told twice.
+
+mod forms;
+mod stomp;
+
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::RootCertStore;
+use tokio::sync::watch;
+
+use self::forms::{complete, state};
+use self::stomp::{Connection, Login, Message};
+use crate::database::messages::{Changes, FileChange};
+use crate::database::{Database, DatabaseError};
+use crate::limits;
+use crate::state::HubState;
+
+/// How often changes are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The pause before a broker is tried again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// How often the bound on what waits is looked after while no broker answers.
+const BOUND_EVERY: Duration = Duration::from_secs(60);
+
+/// Where messages go, and how they are named.
+#[derive(Clone)]
+pub struct Messages {
+    /// The brokers: one after the other is tried.
+    pub brokers: Vec<Broker>,
+    /// The name that the hub logs in with; none for a broker that asks nobody.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: String,
+    /// The broker's virtual host.
+    pub virtual_host: String,
+    /// What `complete` and `state` are put behind.
+    pub destination: String,
+    /// What the hub calls itself (`endpnt`).
+    pub endpoint: String,
+    /// Whether each change of a file is told, beside the end of each attempt.
+    pub states: bool,
+}
+
+/// A broker: `stomp://HOST:PORT`, or `stomps://HOST:PORT` over TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// It is spoken to over TLS.
+    pub is_secure: bool,
+}
+
+impl FromStr for Broker {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Broker, String> {
+        let wrong = || format!("{text:?} is no broker: stomp://HOST:PORT or stomps://HOST:PORT");
+        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let (is_secure, usual) = match scheme {
+            "stomp" => (false, 61613),
+            "stomps" => (true, 61614),
+            _ => return Err(wrong()),
+        };
+        let rest = rest.trim_end_matches('/');
+        let has_port = rest.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        let (host, port) = match has_port {
+            Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+            None => (rest, usual),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() || host.contains(['/', '@']) {
+            return Err(wrong());
+        }
+        Ok(Broker { host, port, is_secure })
+    }
+}
+
+/// Why messages do not go out.
+#[derive(Debug, thiserror::Error)]
+enum NotTold {
+    #[error("the broker: {0}")]
+    Broker(#[from] io::Error),
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
+/// Tells a broker of changes until told to stop. Without a configuration nothing is written down. Of several hubs on one database one tells.
+pub async fn run(hub: Arc<HubState>, to: Option<Messages>, roots: Arc<RootCertStore>, mut stop: watch::Receiver<bool>) {
+    let database = &hub.database;
+    if let Err(error) = database.write_changes_down(to.is_some()).await {
+        tracing::error!(%error, "changes for the broker cannot be written down");
+    }
+    let Some(to) = to else { return };
+    let mut pause = PAUSES.0;
+    loop {
+        for broker in &to.brokers {
+            let told = tokio::select! {
+                told = tell(&hub, &to, broker, &roots, &mut pause) => told,
+                _ = stop.changed() => return,
+            };
+            let Err(error) = told;
+            tracing::warn!(broker = %broker.host, port = broker.port, %error, "messages wait for the broker");
+        }
+        tokio::select! {
+            () = wait(database, pause) => {}
+            _ = stop.changed() => return,
+        }
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// Waits, and holds what waits to its bound.
+async fn wait(database: &Database, pause: Duration) {
+    match database.bound_changes(limits::CHANGES_WAITING_MAX).await {
+        Ok(0) => {}
+        Ok(lost) => tracing::error!(lost, "the broker has been away for too long: the oldest messages are given up"),
+        Err(error) => tracing::error!(%error, "messages cannot be counted"),
+    }
+    tokio::time::sleep(pause.min(BOUND_EVERY)).await;
+}
+
+/// Tells one broker, until that does not go on.
+async fn tell(
+    hub: &HubState,
+    to: &Messages,
+    broker: &Broker,
+    roots: &Arc<RootCertStore>,
+    pause: &mut Duration,
+) -> Result<std::convert::Infallible, NotTold> {
+    let login = Login { user: to.user.as_deref(), password: &to.password, virtual_host: &to.virtual_host };
+    let mut connection = Connection::open(broker, &login, roots).await?;
+    tracing::info!(broker = %broker.host, port = broker.port, "the broker answers: messages go to it");
+    let database = &hub.database;
+    loop {
+        let changes = match database.is_teller(&hub.name).await? {
+            true => database.changes(limits::CHANGES_AT_ONCE).await?,
+            false => Changes::default(),
+        };
+        let Some(last) = changes.last else {
+            connection.wait(LOOK_EVERY).await?;
+            continue;
+        };
+        let messages: Vec<Message> = changes.changes.iter().flat_map(|change| messages(to, change)).collect();
+        connection.send(&messages).await?;
+        database.forget_changes(last).await?;
+        *pause = PAUSES.0;
+    }
+}
+
+/// The messages of a change: the end of an attempt, and the change itself.
+fn messages(to: &Messages, change: &FileChange) -> Vec<Message> {
+    let message = |kind: &str, body: serde_json::Value| Message {
+        destination: format!("{}{kind}", to.destination),
+        vo: change.job.job.community.clone(),
+        // Consumers look for this byte behind the JSON.
+        body: format!("{body}\u{4}"),
+    };
+    let ended = change.ends_attempt.then(|| message("complete", complete(&to.endpoint, change)));
+    let changed = to.states.then(|| message("state", state(change)));
+    ended.into_iter().chain(changed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_is_a_url() {
+        let broker = |host: &str, port, is_secure| Ok(Broker { host: host.to_owned(), port, is_secure });
+        assert_eq!("stomp://mq.example:1".parse(), broker("mq.example", 1, false));
+        assert_eq!("stomps://mq.example".parse(), broker("mq.example", 61614, true));
+        assert_eq!("stomp://[::1]/".parse(), broker("::1", 61613, false));
+        assert_eq!("stomp://[::1]:5".parse(), broker("::1", 5, false));
+        for wrong in ["", "mq.example:1", "http://h", "stomp://", "stomp://h:x", "stomp://u:p@h:1", "stomp://h/q"] {
+            assert!(wrong.parse::<Broker>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! STOMP 1.2 (<https://stomp.github.io/stomp-specification-1.2.html>), as far as a sender speaks it: CONNECT, SEND with receipts.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::trust::provider;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::Broker;
+use crate::limits::FRAME_BYTES_MAX;
+
+/// How long a broker may take to let somebody in, and to say that it has what it was sent.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// What is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub destination: String,
+    /// A header: consumers select by it.
+    pub vo: String,
+    /// Text without a NUL.
+    pub body: String,
+}
+
+/// Who logs in.
+pub(super) struct Login<'a> {
+    pub user: Option<&'a str>,
+    pub password: &'a str,
+    pub virtual_host: &'a str,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A connection to a broker that has let the hub in.
+pub(super) struct Connection {
+    stream: Box<dyn Stream>,
+    /// What has come, and was not read as a frame yet.
+    unread: Vec<u8>,
+    /// Counts receipts.
+    sent: u64,
+}
+
+fn broken(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
+}
+
+async fn within<T>(what: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", WITHIN.as_secs()));
+    timeout(WITHIN, what).await.map_err(late)?
+}
+
+impl Connection {
+    /// Connects and logs in.
+    pub async fn open(broker: &Broker, login: &Login<'_>, roots: &Arc<RootCertStore>) -> io::Result<Connection> {
+        within(async {
+            let socket = TcpStream::connect((broker.host.as_str(), broker.port)).await?;
+            socket.set_nodelay(true)?;
+            let stream: Box<dyn Stream> =
+                if broker.is_secure { Box::new(secured(socket, &broker.host, roots).await?) } else { Box::new(socket) };
+            let mut connection = Connection { stream, unread: Vec::new(), sent: 0 };
+            connection.stream.write_all(connect(login).as_bytes()).await?;
+            connection.stream.flush().await?;
+            let answer = connection.frame().await?;
+            match answer.command.as_str() {
+                "CONNECTED" => Ok(connection),
+                _ => Err(broken(format!("it does not let the hub in: {}", answer.why()))),
+            }
+        })
+        .await
+    }
+
+    /// Sends messages in their order, and waits until the broker has said of each that it has it.
+    pub async fn send(&mut self, messages: &[Message]) -> io::Result<()> {
+        let mut text = String::new();
+        let mut awaited = HashSet::new();
+        for message in messages {
+            self.sent += 1;
+            text += &send(message, self.sent);
+            awaited.insert(self.sent.to_string());
+        }
+        within(async {
+            self.stream.write_all(text.as_bytes()).await?;
+            self.stream.flush().await?;
+            while !awaited.is_empty() {
+                let frame = self.frame().await?;
+                match (frame.command.as_str(), frame.header("receipt-id")) {
+                    ("RECEIPT", Some(id)) => drop(awaited.remove(id)),
+                    _ => return Err(broken(frame.why())),
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits with nothing to send; an error as soon as the broker ends the connection.
+    pub async fn wait(&mut self, pause: Duration) -> io::Result<()> {
+        match timeout(pause, self.frame()).await {
+            Err(_) => Ok(()),
+            Ok(Ok(frame)) => Err(broken(frame.why())),
+            Ok(Err(error)) => Err(error),
+        }
+    }
+
+    /// The next frame. What has come of it stays where waiting for it is given up.
+    async fn frame(&mut self) -> io::Result<Frame> {
+        loop {
+            if let Some((frame, bytes)) = Frame::read(&self.unread).map_err(broken)? {
+                self.unread.drain(..bytes);
+                return Ok(frame);
+            }
+            if self.stream.read_buf(&mut self.unread).await? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended the connection"));
+            }
+        }
+    }
+}
+
+async fn secured(
+    socket: TcpStream,
+    host: &str,
+    roots: &Arc<RootCertStore>,
+) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let config = builder.map_err(io::Error::other)?.with_root_certificates(Arc::clone(roots)).with_no_client_auth();
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    TlsConnector::from(Arc::new(config)).connect(name, socket).await
+}
+
+/// In CONNECT alone nothing is escaped (STOMP 1.2, "Value Encoding"): what would end a line is left out.
+fn connect(login: &Login<'_>) -> String {
+    let plain = |text: &str| text.replace(['\r', '\n', '\0'], "");
+    let mut text = format!("CONNECT\naccept-version:1.2\nheart-beat:0,0\nhost:{}\n", plain(login.virtual_host));
+    if let Some(user) = login.user {
+        text += &format!("login:{}\npasscode:{}\n", plain(user), plain(login.password));
+    }
+    text + "\n\0"
+}
+
+/// Without a length: ActiveMQ takes a body with one for bytes, and its consumers want text.
+fn send(message: &Message, receipt: u64) -> String {
+    format!(
+        "SEND\ndestination:{}\nvo:{}\npersistent:true\ncontent-type:application/json\nreceipt:{receipt}\n\n{}\0",
+        escaped(&message.destination),
+        escaped(&message.vo),
+        message.body.replace('\0', "")
+    )
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            ':' => out.push_str("\\c"),
+            '\0' => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A frame of the broker's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Frame {
+    command: String,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Frame {
+    /// Reads a frame from the beginning of what has come: it and its bytes, or none while some of it is missing.
+    fn read(bytes: &[u8]) -> Result<Option<(Frame, usize)>, String> {
+        let heartbeats = bytes.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+        let frame = &bytes[heartbeats..];
+        let too_long = || format!("a frame of more than {FRAME_BYTES_MAX} bytes");
+        let Some(head_bytes) = end_of_head(frame) else {
+            return if frame.len() > FRAME_BYTES_MAX { Err(too_long()) } else { Ok(None) };
+        };
+        let head = std::str::from_utf8(&frame[..head_bytes]).map_err(|_| "a frame that is no text")?;
+        let mut lines = head.lines();
+        let command = lines.next().unwrap_or_default().to_owned();
+        let headers =
+            lines.filter_map(|line| line.split_once(':')).map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let mut frame_read = Frame { command, headers: headers.collect(), body: String::new() };
+        let said = frame_read.header("content-length").map(str::parse::<usize>).transpose();
+        let length = match said.map_err(|_| "a length that is none")? {
+            Some(length) if length > FRAME_BYTES_MAX => return Err(too_long()),
+            Some(length) => length,
+            None => match frame[head_bytes..].iter().position(|byte| *byte == 0) {
+                Some(length) => length,
+                None if frame.len() > FRAME_BYTES_MAX => return Err(too_long()),
+                None => return Ok(None),
+            },
+        };
+        let end = head_bytes + length;
+        match frame.get(end) {
+            None => Ok(None),
+            Some(0) => {
+                frame_read.body = String::from_utf8_lossy(&frame[head_bytes..end]).into_owned();
+                Ok(Some((frame_read, heartbeats + end + 1)))
+            }
+            Some(_) => Err("a frame that does not end where it says".to_owned()),
+        }
+    }
+
+    /// The first value of a header (STOMP 1.2, "Repeated Header Entries").
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// What a frame that was not wanted says, cut short for a log.
+    fn why(&self) -> String {
+        let said = self.header("message").unwrap_or_default();
+        let body: String = self.body.chars().filter(|c| !c.is_control()).take(200).collect();
+        format!("{} {said} {body}", self.command)
+    }
+}
+
+/// Where the head of a frame ends, with its empty line.
+fn end_of_head(frame: &[u8]) -> Option<usize> {
+    let ends = |pattern: &[u8]| frame.windows(pattern.len()).position(|at| at == pattern).map(|at| at + pattern.len());
+    match (ends(b"\n\n"), ends(b"\n\r\n")) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn frames_are_read_as_they_come() {
+        let text =
+            b"\n\r\nRECEIPT\nreceipt-id:7\nreceipt-id:8\n\n\0\nERROR\r\nmessage:no\r\ncontent-length:3\r\n\r\na\0b\0";
+        for end in 0..text.len() {
+            assert!(Frame::read(&text[..end]).unwrap().is_none_or(|(_, bytes)| bytes <= end));
+        }
+        let (receipt, bytes) = Frame::read(text).unwrap().unwrap();
+        assert_eq!((receipt.command.as_str(), receipt.header("receipt-id")), ("RECEIPT", Some("7")));
+        let (error, rest) = Frame::read(&text[bytes..]).unwrap().unwrap();
+        assert_eq!((error.body.as_str(), error.why().as_str()), ("a\0b", "ERROR no ab"));
+        assert_eq!(bytes + rest, text.len());
+        assert!(
+            Frame::read(b"X\ncontent-length:99999999\n\n").is_err() && Frame::read(b"X\ncontent-length:x\n\n").is_err()
+        );
+        assert!(Frame::read(&vec![b'x'; FRAME_BYTES_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn what_is_sent_keeps_to_its_line() {
+        let message = Message { destination: "/topic/a".into(), vo: "a:b\nc\\".into(), body: "{}\u{4}".into() };
+        let text = send(&message, 3);
+        assert!(text.contains("\nvo:a\\cb\\nc\\\\\n") && text.ends_with("receipt:3\n\n{}\u{4}\0"), "{text}");
+        let login = Login { user: Some("u\nhost:x"), password: "p:q", virtual_host: "/" };
+        assert!(connect(&login).contains("\nlogin:uhost:x\npasscode:p:q\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(Some((_, read))) = Frame::read(&bytes) {
+                prop_assert!(read <= bytes.len() && read > 0);
+            }
+        }
+
+        #[test]
+        fn texts_like_frames(text in "(RECEIPT|ERROR)?\r?\n([a-z-]{0,6}:[0-9a-z]{0,3}\n|content-length:[0-9]{0,2}\n){0,3}\r?\n[a-z\0]{0,9}") {
+            let _ = Frame::read(text.as_bytes());
+        }
+    }
+}

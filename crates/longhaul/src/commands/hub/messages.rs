@@ -1,0 +1,68 @@
+//! The file of `--messages`: the brokers that hear of each file.
+
+use std::path::{Path, PathBuf};
+
+use hub::messages::{Broker, Messages};
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::toml_file;
+
+/// What FTS calls its topics, up to their last word.
+const DESTINATION: &str = "/topic/transfer.fts_monitoring_";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct MessagesFile {
+    brokers: Vec<String>,
+    user: Option<String>,
+    /// The password is the first line of this file.
+    password_file: Option<PathBuf>,
+    #[serde(default = "virtual_host")]
+    virtual_host: String,
+    #[serde(default = "destination")]
+    destination: String,
+    endpoint: Option<String>,
+    #[serde(default = "states")]
+    states: bool,
+}
+
+fn virtual_host() -> String {
+    "/".to_owned()
+}
+
+fn destination() -> String {
+    DESTINATION.to_owned()
+}
+
+fn states() -> bool {
+    true
+}
+
+/// Reads the file, and the password that it names.
+pub fn read(file: &Path) -> Result<Messages, Failure> {
+    let fail = |why: String| Failure::usage(format!("cannot use {} as --messages: {why}", file.display()));
+    let said: MessagesFile = toml_file::read(file)?;
+    let brokers: Result<Vec<Broker>, String> = said.brokers.iter().map(|broker| broker.parse()).collect();
+    let brokers = brokers.map_err(fail)?;
+    if brokers.is_empty() {
+        return Err(fail("brokers = [\"stomp://HOST:PORT\"] names none".to_owned()));
+    }
+    let password = match &said.password_file {
+        None => String::new(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| fail(format!("{}: {error}", path.display())))?;
+            text.lines().next().unwrap_or_default().to_owned()
+        }
+    };
+    let this_host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok(Messages {
+        brokers,
+        user: said.user,
+        password,
+        virtual_host: said.virtual_host,
+        destination: said.destination,
+        endpoint: said.endpoint.unwrap_or_else(this_host),
+        states: said.states,
+    })
+}
