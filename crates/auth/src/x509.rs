@@ -15,14 +15,16 @@ mod proxy;
 mod tests;
 mod voms;
 
+use std::time::Duration;
+
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use std::time::Duration;
 use webpki::{EndEntityCert, KeyUsage};
 
 use self::certificate::Certificate;
 use self::proxy::Proxies;
 use crate::limits::{CERTIFICATE_BYTES, CHAIN_CERTIFICATES};
+use crate::token::shown;
 use crate::trust::provider;
 
 pub use self::certificate::{PublicKey, public_key, subject};
@@ -105,12 +107,32 @@ fn vouched_for(
     roots: &RootCertStore,
     now: i64,
 ) -> Result<(), ChainError> {
-    let failed = |error: webpki::Error| ChainError::of_end_entity(&error, end_entity);
+    let failed = |error: webpki::Error| refused(&error, end_entity, now);
     let parsed = EndEntityCert::try_from(end_entity.der).map_err(failed)?;
     let algorithms = provider().signature_verification_algorithms;
     let usage = KeyUsage::client_auth();
     parsed.verify_for_usage(algorithms.all, &roots.roots, above, unix_time(now), usage, None, None).map_err(failed)?;
     Ok(())
+}
+
+/// What webpki says of an end-entity, as a sentence for whoever holds it.
+fn refused(error: &webpki::Error, end_entity: &Certificate<'_>, now: i64) -> ChainError {
+    let (kind, name) = ("certificate", end_entity.shown_name());
+    let validity = end_entity.parsed.validity();
+    let (begins, ends) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+    match error {
+        webpki::Error::CertExpired { .. } if ends < now => ChainError::Expired { kind, name, at: error::at(ends) },
+        webpki::Error::CertNotValidYet { .. } if begins > now => {
+            ChainError::NotYet { kind, name, at: error::at(begins) }
+        }
+        // With a signature that is wrong, the name of an authority that is trusted is all that it has of it.
+        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
+            let issuer = end_entity.issuer().map_or_else(|| "nobody".to_owned(), |name| shown(&name.to_string()));
+            ChainError::UnknownIssuer { name, issuer }
+        }
+        webpki::Error::CaUsedAsEndEntity => ChainError::EndEntity { name, why: "it is an authority's".to_owned() },
+        other => ChainError::EndEntity { name, why: format!("{other:?}") },
+    }
 }
 
 fn unix_time(now: i64) -> UnixTime {

@@ -86,11 +86,12 @@ impl Database {
     /// It cannot be opened or migrated.
     pub async fn open(url: &str) -> Result<(Database, WriterEnd)> {
         sqlx::any::install_default_drivers();
+        let file = file_of(url);
         let (kind, url) = normal(url)?;
         let name = web::target::redacted(&url);
         let open = |source| DatabaseError::Open { name: name.clone(), source };
         if kind == Kind::Sqlite {
-            make_private(&url).map_err(|error| open(sqlx::Error::Io(error)))?;
+            make_private(file).map_err(|error| open(sqlx::Error::Io(error)))?;
         }
         let options: AnyConnectOptions = url.parse().map_err(open)?;
         let options = options.disable_statement_logging();
@@ -110,18 +111,21 @@ impl Database {
 }
 
 /// Makes the file of a database that is yet to be: it holds keys, so its owner alone reads it. What SQLite puts beside it is as it is.
-fn make_private(url: &str) -> std::io::Result<()> {
+fn make_private(file: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
-    let path = url.strip_prefix("sqlite://").and_then(|rest| rest.split('?').next()).unwrap_or_default();
-    let path =
-        web::target::decode(path).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error))?;
-    std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
+    std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
+}
+
+/// The file of `sqlite:FILE`, which may begin with slashes as in a URL.
+fn file_of(url: &str) -> &str {
+    let file = url.strip_prefix("sqlite:").unwrap_or_default();
+    file.split('?').next().unwrap_or_default().trim_start_matches("//")
 }
 
 /// `sqlite:FILE` and `postgres://…`, as the driver reads them.
 fn normal(url: &str) -> Result<(Kind, String)> {
-    if let Some(file) = url.strip_prefix("sqlite:") {
-        let file = file.split('?').next().unwrap_or_default().trim_start_matches("//");
+    if url.starts_with("sqlite:") {
+        let file = file_of(url);
         if file.is_empty() {
             return Err(DatabaseError::Unknown(url.to_owned()));
         }
@@ -158,6 +162,16 @@ fn pool_options(kind: Kind) -> AnyPoolOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_is_new_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (_database, _) = Database::open(&format!("sqlite:{}/hub.db", dir.path().display())).await.unwrap();
+        for entry in std::fs::read_dir(dir.path()).unwrap().flatten() {
+            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", entry.path());
+        }
+    }
 
     #[test]
     fn a_database_is_a_file_or_a_server() {

@@ -25,6 +25,8 @@ pub const TRANSFER_FILES_MAX: usize = 10_000;
 
 const _: () = assert!(TRANSFER_FILES_MAX <= JOB_FILES_MAX);
 const _: () = assert!(JOB_FILES_MAX * SOURCES_MAX < u32::MAX as usize);
+/// Keys for delegations that are made at once: one of RSA takes a second of a processor.
+pub const KEYS_MADE_MAX: usize = 2;
 /// Bytes of a proxy that is delegated, with what is above it.
 pub const DELEGATION_BYTES_MAX: usize = 256 << 10;
 /// Changes of files that wait for a broker: some 100 MB of database. The oldest are given up for newer ones.

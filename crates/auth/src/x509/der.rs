@@ -6,7 +6,7 @@ pub(super) const INTEGER: u8 = 0x02;
 pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const OCTET_STRING: u8 = 0x04;
 pub(super) const OID: u8 = 0x06;
-pub(super) const BOOLEAN: u8 = 0x01;
+const BOOLEAN: u8 = 0x01;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 /// The constructed context tag 0.
@@ -58,6 +58,11 @@ impl<'a> Der<'a> {
             [0, bytes @ ..] => Some(bytes),
             _ => None,
         }
+    }
+
+    /// Whether an extension is critical: a flag that may be left out says so.
+    pub fn critical(&mut self) -> bool {
+        self.take(BOOLEAN).is_some_and(|flag| flag.0 != [0])
     }
 
     pub fn is_empty(self) -> bool {

@@ -2,9 +2,7 @@
 
 use model::fault::{Blame, Fault};
 
-use super::certificate::Certificate;
 use crate::limits::{CERTIFICATE_BYTES, CHAIN_CERTIFICATES, PROXIES};
-use crate::token::shown;
 
 /// Why a chain of certificates proves nobody. Each is a sentence for whoever showed it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,39 +101,6 @@ pub enum ChainError {
 impl Blame for ChainError {
     fn fault(&self) -> Fault {
         Fault::Auth
-    }
-}
-
-impl ChainError {
-    /// What webpki says of an end-entity.
-    pub(super) fn of_end_entity(error: &webpki::Error, certificate: &Certificate<'_>) -> ChainError {
-        let name = certificate.shown_name();
-        let validity = certificate.parsed.validity();
-        match error {
-            webpki::Error::CertExpired { .. } if validity.not_after.timestamp() < validity_time(error) => {
-                ChainError::Expired { kind: "certificate", name, at: at(validity.not_after.timestamp()) }
-            }
-            webpki::Error::CertNotValidYet { .. } if validity.not_before.timestamp() > validity_time(error) => {
-                ChainError::NotYet { kind: "certificate", name, at: at(validity.not_before.timestamp()) }
-            }
-            // With a signature that is wrong, the name of an authority that is trusted is all that it has of it.
-            webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
-                let issuer = certificate.issuer().map_or_else(|| "nobody".to_owned(), |name| shown(&name.to_string()));
-                ChainError::UnknownIssuer { name, issuer }
-            }
-            webpki::Error::CaUsedAsEndEntity => ChainError::EndEntity { name, why: "it is an authority's".to_owned() },
-            other => ChainError::EndEntity { name, why: format!("{other:?}") },
-        }
-    }
-}
-
-/// The time at which webpki judged.
-fn validity_time(error: &webpki::Error) -> i64 {
-    match error {
-        webpki::Error::CertExpired { time, .. } | webpki::Error::CertNotValidYet { time, .. } => {
-            i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
-        }
-        _ => 0,
     }
 }
 

@@ -4,7 +4,7 @@ use rustls::pki_types::CertificateDer;
 use x509_parser::extensions::ParsedExtension;
 
 use super::certificate::Certificate;
-use super::der::{BOOLEAN, Der, INTEGER, OID, SEQUENCE};
+use super::der::{Der, INTEGER, OID, SEQUENCE};
 use super::error::{ChainError, at};
 use super::voms::ATTRIBUTES;
 use crate::limits::{PROXIES, SKEW_SECONDS};
@@ -37,6 +37,13 @@ pub(super) struct Proxies<'a> {
 
 impl<'a> Proxies<'a> {
     pub fn split(shown: &'a [CertificateDer<'a>], now: i64) -> Result<Proxies<'a>, ChainError> {
+        // Before any signature is verified: that is what costs something.
+        let is_proxy = |der: &&CertificateDer<'_>| {
+            Certificate::parse(der).is_ok_and(|one| !matches!(one.extension(PROXY_CERT_INFO), Ok(None)))
+        };
+        if shown.iter().filter(is_proxy).count() > PROXIES {
+            return Err(ChainError::Proxies);
+        }
         let mut proxies: Vec<Certificate<'a>> = Vec::new();
         let (mut is_limited, mut expires) = (false, i64::MAX);
         for (place, der) in shown.iter().enumerate() {
@@ -56,9 +63,6 @@ impl<'a> Proxies<'a> {
             is_limited |= info.is_limited;
             expires = expires.min(certificate.ends());
             proxies.push(certificate);
-            if proxies.len() > PROXIES {
-                return Err(ChainError::Proxies);
-            }
         }
         Err(ChainError::Incomplete(proxies.last().map(Certificate::shown_name).unwrap_or_default()))
     }
@@ -208,9 +212,4 @@ fn is_common_name(mut part: Der<'_>) -> bool {
     let Some(mut attribute) = part.take(SEQUENCE) else { return false };
     let oid = attribute.optional(OID).map(|oid| oid.content);
     part.is_empty() && oid == Some(COMMON_NAME)
-}
-
-/// Whether an extension of something else is critical, as a flag that may be left out says.
-pub(super) fn critical(extension: &mut Der<'_>) -> bool {
-    extension.take(BOOLEAN).is_some_and(|flag| flag.0 != [0])
 }

@@ -124,12 +124,14 @@ impl Database {
         let file = read_file(&row)?;
         let job = sqlx::query("SELECT job FROM files WHERE id = $1").bind(number).fetch_one(&self.pool).await?;
         let job: i64 = job.try_get(0)?;
-        if !jobs.contains_key(&job) {
-            let sql = AssertSqlSafe(format!("{JOB} WHERE number = $1"));
-            let row = sqlx::query(sql).bind(job).fetch_one(&self.pool).await?;
-            jobs.insert(job, Arc::new(read_job(&row)?));
+        if let Some(known) = jobs.get(&job) {
+            return Ok(Some((Arc::clone(known), file)));
         }
-        Ok(jobs.get(&job).map(|job| (Arc::clone(job), file)))
+        let sql = AssertSqlSafe(format!("{JOB} WHERE number = $1"));
+        let row = sqlx::query(sql).bind(job).fetch_one(&self.pool).await?;
+        let stored = Arc::new(read_job(&row)?);
+        jobs.insert(job, Arc::clone(&stored));
+        Ok(Some((stored, file)))
     }
 
     /// Forgets changes up to a number: they were told of.

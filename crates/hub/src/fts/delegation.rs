@@ -11,6 +11,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_RSA_SHA2
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use web::Refused;
 
 use super::forms::{delegation_id, user_dn};
@@ -24,6 +25,9 @@ use crate::time;
 const REQUEST_MS: i64 = 60 * 60 * 1000;
 /// What must be left of a proxy when a job is submitted with it.
 const LEFT_MS: i64 = 60 * 60 * 1000;
+
+/// Turns at making keys: whoever asks often waits for others who do.
+static KEYS_MADE: Semaphore = Semaphore::const_new(limits::KEYS_MADE_MAX);
 
 /// `GET /whoami/certificate`.
 pub(super) fn certificate(request: &FtsRequest) -> Answered {
@@ -104,8 +108,9 @@ pub(super) async fn request(request: FtsRequest, id: &str) -> Answered {
         None => {
             let kind = kind_of_key(&request);
             let (name, failed) = (id.to_owned(), |why: String| Refused::new(500, format!("cannot make a key: {why}")));
-            // A key of RSA takes processor time.
+            let turn = KEYS_MADE.acquire().await.map_err(|error| failed(error.to_string()))?;
             let made = tokio::task::spawn_blocking(move || make(&name, kind)).await;
+            drop(turn);
             let (private_key, request) = made.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
             let made = DelegationRequest {
                 id: id.to_owned(),
@@ -133,7 +138,7 @@ fn make(id: &str, kind: PublicKey) -> Result<(String, String), String> {
         PublicKey::Rsa(bits) => {
             let size = match bits {
                 ..=2048 => RsaKeySize::_2048,
-                ..=3072 => RsaKeySize::_3072,
+                2049..=3072 => RsaKeySize::_3072,
                 _ => RsaKeySize::_4096,
             };
             KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, size)

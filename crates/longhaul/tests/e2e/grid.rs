@@ -1,6 +1,7 @@
 //! Certificates as the grid makes them: an authority, people and proxies by `openssl`, attributes by `voms-proxy-fake`.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -19,7 +20,7 @@ pub struct Grid(TempDir);
 pub fn is_here(test: &str, program: &str) -> bool {
     let is_here = Command::new(program).arg("-help").output().is_ok();
     if !is_here {
-        eprintln!("SKIPPED {test}: {program} is not here");
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {program} is not here");
     }
     is_here
 }

@@ -89,11 +89,6 @@ impl Hub {
         let _ = self.child.wait();
     }
 
-    /// What it has written down.
-    pub fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
-    }
-
     /// Kills it, and starts it again where it was.
     pub fn restart(&mut self) {
         self.kill();

@@ -127,6 +127,8 @@ fn a_job_by_certificate_takes_a_delegated_proxy() {
     assert!(others.0 == 403 && others.1.contains(&format!("the proxy is {BOB}'s")), "{}", others.1);
     let rubbish = ann.ask("PUT", &path("/credential"), Some(&job));
     assert_eq!(rubbish.0, 400, "{}", rubbish.1);
+    fs::write(grid.path("long"), vec![b'x'; (256 << 10) + 1]).unwrap();
+    assert_eq!(ann.ask("PUT", &path("/credential"), Some(&grid.path("long"))).0, 413);
     let over = delegate(&grid, &ann, 0);
     assert!(over.0 == 201 || over.0 == 400 && over.1.contains("expired at"), "{}", over.1);
     std::thread::sleep(Duration::from_secs(1));

@@ -108,6 +108,19 @@ fn an_owner_may_say_how_deep() {
 }
 
 #[test]
+fn a_chain_has_an_end() {
+    let authority = Made::authority();
+    let person = authority.person();
+    let long = vec![&person; crate::limits::CHAIN_CERTIFICATES + 1];
+    assert_eq!(shown(&authority, &long), Err(ChainError::TooLong));
+    let large = CertificateDer::from(vec![0x30; crate::limits::CERTIFICATE_BYTES + 1]);
+    assert_eq!(verify(&[large], &trusting(&authority), NOW), Err(ChainError::TooLong));
+    let proxy = person.proxy(|_| {});
+    let many = vec![&proxy; crate::limits::PROXIES + 1];
+    assert_eq!(shown(&authority, &many), Err(ChainError::Proxies));
+}
+
+#[test]
 fn names_gain_one_cn() {
     let other = |params: &mut CertificateParams, names: &[(DnType, &str)]| {
         params.distinguished_name = super::params(names).distinguished_name;

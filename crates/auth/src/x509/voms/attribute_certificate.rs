@@ -6,7 +6,6 @@ use x509_parser::time::ASN1Time;
 use crate::limits::{CHAIN_CERTIFICATES, FQAN_BYTES, FQANS};
 use crate::x509::certificate::{Certificate, Signed};
 use crate::x509::der::{BIT_STRING, CONTEXT_0, DIRECTORY_NAME, Der, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, URI};
-use crate::x509::proxy::critical;
 
 /// 1.3.6.1.4.1.8005.100.100.4: the attribute that holds FQANs.
 const FQAN: &[u8] = &[0x2b, 6, 1, 4, 1, 0xbe, 0x45, 100, 100, 4];
@@ -90,7 +89,7 @@ impl<'a> AttributeCertificate<'a> {
         while !extensions.is_empty() {
             let mut extension = extensions.take(SEQUENCE)?;
             let oid = extension.take(OID)?.0;
-            let is_critical = critical(&mut extension);
+            let is_critical = extension.critical();
             let value = extension.take(OCTET_STRING)?.0;
             match oid {
                 // There twice, it could be read in two ways.
