@@ -7,9 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use auth::x509::Identity;
 use auth::{AccessKey, Fingerprint, Grant, Policy, Rights};
 use authn::tower::{AuthenticateLayer, Connection};
-use authn::{Authenticator, Credentials, Issuers, Principal};
+use authn::{Authenticator, ClientCertificate, Credentials, Issuers, Principal};
 use model::{Fault, Refusal, RelPath};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -123,6 +124,36 @@ fn what_does_not_count_is_refused_with_a_challenge() {
         assert!(challenges[0].to_str().unwrap().starts_with("Bearer realm=\"longhaul\", error=\"invalid_token\""));
         assert_eq!(challenges.len(), 2, "and Basic");
     }
+}
+
+fn shown(client: ClientCertificate) -> Option<Connection> {
+    connection().map(|connection| Connection { client: Some(Arc::new(client)), ..connection })
+}
+
+#[test]
+fn a_certificate_that_does_not_count_is_refused_with_its_reason() {
+    let rejected = || shown(ClientCertificate::Rejected("the proxy certificate of ann expired yesterday".into()));
+    let answer = ask(None::<String>, rejected());
+    assert_eq!(
+        (answer.status().as_u16(), answer.body().trim_end()),
+        (401, "the proxy certificate of ann expired yesterday")
+    );
+    let answer = ask(Some(format!("Bearer {}", key().expose_text())), rejected());
+    assert_eq!(answer.status(), 200, "another credential decides");
+    // One that was good when the connection began, and is over by now.
+    let over = Identity {
+        name: "CN=ann".into(),
+        grid_name: "/CN=ann".into(),
+        proxies: 1,
+        is_limited: false,
+        expires: 1,
+        attributes: Vec::new(),
+        refused_attributes: Vec::new(),
+    };
+    let answer = ask(None::<String>, shown(ClientCertificate::Verified(over.clone())));
+    assert!(answer.status() == 401 && answer.body().contains("has expired meanwhile"), "{}", answer.body());
+    let good = ClientCertificate::Verified(Identity { expires: i64::MAX, ..over });
+    assert_eq!(ask(None::<String>, shown(good)).status(), 403, "no rule of this service is for it");
 }
 
 #[test]
