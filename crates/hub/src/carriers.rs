@@ -20,11 +20,11 @@ use web::{Dialer, HttpUrl};
 
 use crate::admission::options;
 use crate::database::claims::{Claim, ClaimedFile};
+use crate::delegated;
 use crate::progress::{Finished, Steer, Told};
 use crate::state::HubState;
 use crate::third_party::{self, End};
 use crate::topology::Topology;
-use crate::{delegated, time};
 
 /// How often a transfer is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -160,9 +160,15 @@ impl Carriers {
         let expected = file.expected();
         let from = self.end(&file.source, &file.tokens.source);
         let to = self.end(&file.target, &file.tokens.target);
-        let tls = match self.tls_for(file.job, [&from, &to]).await {
-            Ok(tls) => tls,
+        let has_keys = from.endpoint.key.is_some() && to.endpoint.key.is_some();
+        let proxy = match delegated::of_job(&self.hub.database, file.job, has_keys).await {
+            Ok(proxy) => proxy,
             Err(reason) => return Finished::Failed { fault: "auth".into(), reason },
+        };
+        let tls = match proxy.as_ref().map(|proxy| delegated::client_config(&self.authorities, Some(proxy))) {
+            None => Arc::clone(&self.tls),
+            Some(Ok(tls)) => Arc::new(tls),
+            Some(Err(reason)) => return Finished::Failed { fault: "auth".into(), reason },
         };
         let (told, transfer) = (told.clone(), claim.number);
         let copied = tokio::task::spawn_blocking(move || {
@@ -179,23 +185,6 @@ impl Carriers {
             third_party::copy(&from, &to, overwrite, expected, &tls, &progress)
         });
         copied.await.unwrap_or_else(|error| Finished::Unreachable { reason: format!("the copy broke off: {error}") })
-    }
-
-    /// TLS in the name of whoever submitted a job with a delegated proxy; otherwise in nobody's. Where an end has no key of its own, the
-    /// proxy is what opens it: without it nothing is tried.
-    async fn tls_for(&self, job: i64, ends: [&End; 2]) -> Result<Arc<ClientConfig>, String> {
-        let database = &self.hub.database;
-        let unread = |error: crate::database::DatabaseError| format!("the delegated proxy cannot be read: {error}");
-        let Some((id, owner)) = database.delegation_of_job(job).await.map_err(unread)? else {
-            return Ok(Arc::clone(&self.tls));
-        };
-        match database.delegation(&id, &owner, time::now()).await.map_err(unread)? {
-            Some(proxy) => delegated::client_config(&self.authorities, Some(&proxy)).map(Arc::new),
-            None if ends.iter().all(|end| end.endpoint.key.is_some()) => Ok(Arc::clone(&self.tls)),
-            None => Err(format!(
-                "the proxy that was delegated for this job as {id} has expired or was removed: delegate again, and submit again"
-            )),
-        }
     }
 
     /// One end of a copy between servers, with the token that came for it.

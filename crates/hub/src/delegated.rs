@@ -12,6 +12,8 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 
 use crate::database::delegations::Delegation;
+use crate::database::{Database, DatabaseError};
+use crate::time;
 
 /// Shows a proxy to whoever asks for a certificate, whichever authorities it names: those of a proxy are its owner's.
 #[derive(Debug)]
@@ -24,6 +26,22 @@ impl ResolvesClientCert for Proxy {
 
     fn has_certs(&self) -> bool {
         true
+    }
+}
+
+/// The proxy that was delegated for a job, where it was submitted with one. Ends that have keys of their own do without one that is over.
+///
+/// # Errors
+/// It is over or was removed, and is what would open an end; or the database cannot be read.
+pub async fn of_job(database: &Database, job: i64, has_keys: bool) -> Result<Option<Delegation>, String> {
+    let unread = |error: DatabaseError| format!("the delegated proxy cannot be read: {error}");
+    let Some((id, owner)) = database.delegation_of_job(job).await.map_err(unread)? else { return Ok(None) };
+    match database.delegation(&id, &owner, time::now()).await.map_err(unread)? {
+        Some(proxy) => Ok(Some(proxy)),
+        None if has_keys => Ok(None),
+        None => Err(format!(
+            "the proxy that was delegated for this job as {id} has expired or was removed: delegate again, and submit again"
+        )),
     }
 }
 
