@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use auth::{AccessKey, Claims, Denied, Held, Policy, TokenError};
 use model::{Fault, Refusal};
-use web::Refused;
+use web::{Method, Refused, Request};
 
 use crate::backoff::Backoff;
 use crate::credentials::Credentials;
@@ -136,6 +136,10 @@ impl Authenticator {
                 Err(Rejected::Invalid(
                     "the certificate of this connection has expired meanwhile: make a new one".to_owned(),
                 ))
+            }
+            // Browsers show certificates to whatever a page asks: a page of another site changes nothing by them.
+            (Checked::Nothing, Some(ClientCertificate::Verified(_))) if is_of_another_site(of.request) => {
+                Err(Rejected::Elsewhere("a page of another site does not act by a browser's certificate".to_owned()))
             }
             (checked, _) => Ok(checked),
         }
@@ -297,6 +301,15 @@ impl Authenticator {
             _ => refused.into(),
         }
     }
+}
+
+/// Whether a page of another site has a browser change something: `Origin` is sent with every such request.
+fn is_of_another_site(request: &Request) -> bool {
+    let only_reads = matches!(request.method, Method::Get | Method::Head | Method::Options);
+    let host = request.headers.get("host").unwrap_or_default();
+    let is_own =
+        |origin: &str| origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host));
+    !only_reads && request.headers.get("origin").is_some_and(|origin| !is_own(origin))
 }
 
 fn too_many_failures() -> Box<Refused> {

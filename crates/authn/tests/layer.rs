@@ -80,9 +80,6 @@ fn ask(
     authorization: Option<impl TryInto<http::HeaderValue, Error: std::fmt::Debug>>,
     connection: Option<Connection>,
 ) -> http::Response<String> {
-    let state = tempfile::tempdir().unwrap();
-    let authenticator = Authenticator::new(Arc::new(Roles), Issuers::new(state.path(), None));
-    let mut service = AuthenticateLayer::new(Arc::new(authenticator)).layer(WhoAmI);
     let mut request = http::Request::builder().uri("https://hub.example:8446/api/v1/queue?x=1");
     if let Some(value) = authorization {
         request = request.header("Authorization", value.try_into().unwrap());
@@ -91,6 +88,13 @@ fn ask(
     if let Some(connection) = connection {
         request.extensions_mut().insert(connection);
     }
+    answer_to(request)
+}
+
+fn answer_to(request: http::Request<()>) -> http::Response<String> {
+    let state = tempfile::tempdir().unwrap();
+    let authenticator = Authenticator::new(Arc::new(Roles), Issuers::new(state.path(), None));
+    let mut service = AuthenticateLayer::new(Arc::new(authenticator)).layer(WhoAmI);
     let answer: Answer = service.call(request);
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(answer).unwrap()
 }
@@ -154,6 +158,30 @@ fn a_certificate_that_does_not_count_is_refused_with_its_reason() {
     assert!(answer.status() == 401 && answer.body().contains("has expired meanwhile"), "{}", answer.body());
     let good = ClientCertificate::Verified(Identity { expires: i64::MAX, ..over });
     assert_eq!(ask(None::<String>, shown(good)).status(), 403, "no rule of this service is for it");
+}
+
+#[test]
+fn a_page_of_another_site_does_not_act_by_a_browsers_certificate() {
+    let identity = Identity {
+        name: "CN=ann".into(),
+        grid_name: "/CN=ann".into(),
+        proxies: 0,
+        is_limited: false,
+        expires: i64::MAX,
+        attributes: Vec::new(),
+        refused_attributes: Vec::new(),
+    };
+    let status = |method: &str, origin: &str| {
+        let request = http::Request::builder().method(method).uri("/x").header("Host", "hub.example:8446");
+        let mut request = request.header("Origin", origin).body(()).unwrap();
+        request.extensions_mut().insert(shown(ClientCertificate::Verified(identity.clone())).unwrap());
+        let answer = answer_to(request);
+        (answer.status().as_u16(), answer.body().contains("of another site"))
+    };
+    assert_eq!(status("POST", "https://evil.example"), (403, true));
+    assert_eq!(status("POST", "null"), (403, true));
+    assert_eq!(status("POST", "https://hub.example:8446"), (403, false));
+    assert_eq!(status("GET", "https://evil.example"), (403, false), "and a page does not read what it has no leave to");
 }
 
 #[test]

@@ -156,12 +156,26 @@ impl HubCredentials {
                 Ok(Member { role, ..Member::user("anonymous", "") })
             }
             Credential::Certificate { dn, identity } => {
+                let identity = identity.as_ref().map(|identity| lasting(identity, time::now() / 1000));
                 let community = community(&self.vos.load(), identity.as_deref());
-                Ok(Member { certificate: identity.clone(), ..Member::user(dn, &community) })
+                Ok(Member { certificate: identity, ..Member::user(dn, &community) })
             }
             Credential::Token { .. } | Credential::Macaroon { .. } => Ok(Member::user(&principal.access.who(), "")),
         }
     }
+}
+
+/// Somebody without attributes that have ended since the connection began.
+fn lasting(identity: &Arc<Identity>, now: i64) -> Arc<Identity> {
+    if identity.attributes.iter().all(|one| one.expires >= now) {
+        return Arc::clone(identity);
+    }
+    let mut identity = Identity::clone(identity);
+    identity.attributes.retain(|one| one.expires >= now);
+    identity
+        .refused_attributes
+        .push("VOMS attributes of this connection have expired meanwhile: make a new proxy".to_owned());
+    Arc::new(identity)
 }
 
 /// The community of a certificate: the first that claims one of its virtual organisations.
@@ -267,5 +281,8 @@ mod tests {
         assert_eq!(community(&vos, Some(&identity(&["one"]))), UNCLAIMED, "a name alone is nothing");
         assert_eq!(community(&vos, None), UNCLAIMED);
         assert_eq!(community(&Vos::new(), Some(&identity(&["cms"]))), "");
+        let ended = lasting(&Arc::new(identity(&["cms"])), 2);
+        assert_eq!((ended.attributes.len(), ended.refused_attributes.len()), (0, 1));
+        assert_eq!(lasting(&ended, 2), ended);
     }
 }

@@ -45,14 +45,15 @@ fn a_hub_knows_people_by_certificates_and_proxies() {
 
     // What does not count is said in a sentence, and is no way to be anonymous.
     std::thread::sleep(Duration::from_secs(1));
-    let Answer(status, text) = by("over.all").get("/whoami");
+    let said = |answer: Answer| (answer.0, answer.json()["message"].as_str().unwrap_or_default().to_owned());
+    let (status, text) = said(by("over.all").get("/whoami"));
     assert!(
         status == 401 && text.starts_with(&format!("the proxy certificate {ANN}/CN=1 expired at")),
         "{status} {text}"
     );
     let other = Grid::new();
-    let Answer(status, text) =
-        Asker { url: hub.url.clone(), certificate: Some(other.path("ann.all")), grid: &other }.get("/whoami");
+    let stranger = Asker { url: hub.url.clone(), certificate: Some(other.path("ann.all")), grid: &other };
+    let (status, text) = said(stranger.get("/whoami"));
     assert!(status == 401 && text.starts_with("no authority that is trusted here vouches"), "{status} {text}");
     assert_eq!(by("").get("/whoami").0, 403, "and whoever shows none is nobody, as ever");
 }
