@@ -93,13 +93,9 @@ enum NotTold {
     Database(#[from] DatabaseError),
 }
 
-/// Tells a broker of changes until told to stop. Without a configuration nothing is written down. Of several hubs on one database one tells.
-pub async fn run(hub: Arc<HubState>, to: Option<Messages>, roots: Arc<RootCertStore>, mut stop: watch::Receiver<bool>) {
+/// Tells a broker of changes until told to stop. Of several hubs on one database one tells.
+pub async fn run(hub: Arc<HubState>, to: Messages, roots: Arc<RootCertStore>, mut stop: watch::Receiver<bool>) {
     let database = &hub.database;
-    if let Err(error) = database.write_changes_down(to.is_some()).await {
-        tracing::error!(%error, "changes for the broker cannot be written down");
-    }
-    let Some(to) = to else { return };
     let mut pause = PAUSES.0;
     loop {
         for broker in &to.brokers {

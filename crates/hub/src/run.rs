@@ -177,8 +177,11 @@ async fn run_async(
         None => None,
     };
     let fts_address = fts_listener.as_ref().map(TcpListener::local_addr).transpose()?;
-    let telling = messages::run(Arc::clone(&hub), config.messages, Arc::clone(&config.authorities), stopped.clone());
-    let telling = tokio::spawn(telling);
+    // Before the first job comes, so that its files are told of.
+    hub.database.write_changes_down(config.messages.is_some()).await?;
+    let telling = config
+        .messages
+        .map(|to| tokio::spawn(messages::run(Arc::clone(&hub), to, Arc::clone(&config.authorities), stopped.clone())));
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
     let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
@@ -204,7 +207,9 @@ async fn run_async(
     if !scheduling.is_finished() {
         let _ = scheduling.await;
     }
-    let _ = telling.await;
+    if let Some(telling) = telling {
+        let _ = telling.await;
+    }
     drop(hub);
     writer_end.wait().await;
     Ok(())
