@@ -285,11 +285,8 @@ fn check(described: &Collaboration) -> Result<(), TopologyError> {
     }
     let mut vos = std::collections::BTreeSet::new();
     for (name, community) in &described.communities {
-        if let Some(twice) = community.vos.iter().find(|vo| !vos.insert(*vo)) {
-            return Err(wrong(
-                format!("community {name}"),
-                format!("the virtual organisation {twice} is another's already"),
-            ));
+        if let Some(vo) = community.vos.iter().find(|vo| !vos.insert(*vo)) {
+            return Err(wrong(format!("community {name}"), format!("the VO {vo} is another's already")));
         }
         let shares = community.share.iter().chain(community.activities.values().filter_map(|it| it.share.as_ref()));
         if shares.into_iter().any(|share| !(share.is_finite() && *share > 0.0)) {
