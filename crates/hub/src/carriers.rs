@@ -1,5 +1,7 @@
 //! What has transfers made: nodes are ordered to, by their API, and watched until the end.
 
+mod places;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +10,7 @@ use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
 use auth::{AccessKey, Fingerprint};
 use authn::Credentials as _;
 use model::Expected;
-use model::v1::hub::{Endpoint, EndpointKind};
+use model::v1::hub::Endpoint;
 use model::v1::node::{Credentials, FileResult, Options, Order, OrderFile, Problem};
 use model::v1::{Change, Stage, Transfer};
 use nodeapi::{Api, Error};
@@ -18,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
+use self::places::ends;
 use crate::admission::options;
 use crate::database::claims::{Claim, ClaimedFile};
 use crate::delegated;
@@ -379,29 +382,6 @@ fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String
     Ok(order)
 }
 
-/// Source and target of a file as the node that carries it writes them: one end is here. Where both are, the target is written as a place on
-/// another node would be.
-fn ends(topology: &Topology, carrier: &str, file: &ClaimedFile) -> (String, String) {
-    let (source, target) = (native(topology, &file.source), native(topology, &file.target));
-    match (place(topology, carrier, &source), place(topology, carrier, &target)) {
-        (Some(source), _) => (source, target),
-        (None, place) => (source, place.unwrap_or(target)),
-    }
-}
-
-/// The native URL of what a client names by another URL of a node: catalogues know storages as `davs://`, and nodes speak to one another in
-/// their own protocol.
-fn native(topology: &Topology, url: &str) -> String {
-    let native = || {
-        let name = topology.endpoint(url)?;
-        let endpoint = topology.described_endpoint(&name).filter(|it| it.kind == EndpointKind::Node)?;
-        let own = endpoint.urls.iter().find_map(|own| own.strip_prefix("lh://"))?;
-        let (_, rest) = url.split_once("://").filter(|(scheme, _)| !scheme.eq_ignore_ascii_case("lh"))?;
-        Some(format!("lh://{}{}", own.split('/').next()?, &rest[rest.find('/')?..]))
-    };
-    native().unwrap_or_else(|| url.to_owned())
-}
-
 /// Whether two files can be moved by one transfer: the same options, and sources and targets in one export or on one server.
 pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
     let is_alone = |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
@@ -431,15 +411,6 @@ fn of_file(outcome: &FileResult) -> Finished {
             reason: outcome.error.clone().unwrap_or_else(|| "the node does not say why".to_owned()),
         },
     }
-}
-
-/// A URL as a place of the node that carries, if it is one: `/EXPORT/PATH`.
-fn place(topology: &Topology, carrier: &str, url: &str) -> Option<String> {
-    let rest = url.strip_prefix("lh://")?;
-    if topology.endpoint(url).as_deref() != Some(carrier) {
-        return None;
-    }
-    Some(rest[rest.find('/')?..].to_owned())
 }
 
 /// A node's answer as what became of the transfer. Its receipt says what failed, and whose fault it was.
@@ -499,17 +470,6 @@ mod tests {
         assert_eq!(origin("lh://[::1]:99").as_deref(), Some("https://[::1]:99"));
         assert_eq!(origin("lh://[::1]").as_deref(), Some("https://[::1]:7411"));
         assert_eq!(origin("https://h"), None);
-    }
-
-    #[test]
-    fn a_node_is_spoken_to_in_its_own_words_whatever_url_names_it() {
-        let toml = "[endpoint.a]\nurls = [\"lh://a:99/\", \"davs://a/\"]\n[endpoint.dav]\nkind = \"webdav\"\nurls = [\"davs://d/\"]";
-        let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
-        assert_eq!(native(&topology, "davs://a/data/f"), "lh://a:99/data/f");
-        assert_eq!(native(&topology, "https://a:443/data/f"), "lh://a:99/data/f");
-        for same in ["lh://a:99/data/f", "davs://d/data/f", "davs://unknown/f", "s3://b/f"] {
-            assert_eq!(native(&topology, same), same);
-        }
     }
 
     #[test]

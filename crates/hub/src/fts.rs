@@ -8,6 +8,7 @@ mod config;
 mod delegation;
 pub(crate) mod forms;
 mod jobs;
+mod known;
 mod optimizer;
 mod storages;
 mod submission;

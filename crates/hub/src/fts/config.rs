@@ -9,13 +9,12 @@ use model::{Fault, Refusal};
 use serde_json::{Map, Value, json};
 use web::Refused;
 
+use super::known::{HOST, check_known};
 use super::{Answered, FtsRequest, json_answer, nothing, storages};
 use crate::database::fts::Audited;
 use crate::state::unavailable;
 use crate::time;
 
-/// The one host that a hub is, as `GET /status/hosts` names it.
-pub(super) const HOST: &str = "longhaul";
 /// Bytes of what the audit keeps of one request.
 const AUDIT_BYTES_MAX: usize = 4096;
 
@@ -67,29 +66,6 @@ async fn route(request: FtsRequest, method: &str, what: &[&str]) -> Answered {
         }
         _ => Err(Refused::new(404, format!("there is no /config/{} here", what.join("/")))),
     }
-}
-
-/// Those parts of an object that are not known here and say something: their names.
-fn unknown(object: &Map<String, Value>, known: &[&str]) -> Vec<String> {
-    let says_nothing = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        Value::Bool(true) => false,
-    };
-    let strange = object.iter().filter(|(name, value)| !known.contains(&name.as_str()) && !says_nothing(value));
-    strange.map(|(name, _)| name.clone()).collect()
-}
-
-/// Refuses parts of an object that nothing here is described by.
-pub(super) fn check_known(what: &str, object: &Map<String, Value>, known: &[&str]) -> Result<(), Refused> {
-    let strange = unknown(object, known);
-    if strange.is_empty() {
-        return Ok(());
-    }
-    Err(refuse(format!("{what}: {} is not described here; what is: {}", strange.join(", "), known.join(", "))))
 }
 
 /// What the audit keeps of a request.

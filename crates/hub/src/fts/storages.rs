@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use web::Refused;
 
 use super::cancel::end;
-use super::config::{HOST, check_known};
+use super::known::{HOST, check_known};
 use super::{Answered, FtsRequest, json_answer, nothing};
 use crate::state::unavailable;
 use crate::states::JobKind;

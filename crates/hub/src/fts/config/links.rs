@@ -6,7 +6,8 @@ use model::{Fault, Refusal};
 use serde_json::{Map, Value, json};
 use web::Refused;
 
-use super::{check_known, describe, refuse};
+use super::{describe, refuse};
+use crate::fts::known::check_known;
 use crate::fts::{Answered, FtsRequest, json_answer, nothing};
 
 /// The direction that a configuration is of.

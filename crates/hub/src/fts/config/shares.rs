@@ -6,7 +6,8 @@ use model::v1::hub::{Activity, Community};
 use serde_json::{Map, Value, json};
 use web::Refused;
 
-use super::{check_known, describe, refuse};
+use super::{describe, refuse};
+use crate::fts::known::check_known;
 use crate::fts::{Answered, FtsRequest, json_answer, nothing};
 
 /// `GET /config/shares`.

@@ -1,9 +1,8 @@
 //! What FTS refuses of the files of a submission.
 
 use model::Refusal;
-use serde_json::Value;
 
-use super::params::Params;
+use super::params::{Params, metadata};
 use super::{FtsFile, refuse};
 use crate::fts::forms::storage;
 
@@ -57,15 +56,6 @@ fn one(file: &FtsFile) -> Result<(), String> {
         metadata(name, value, most)?;
     }
     tokens(file)
-}
-
-/// Metadata has an end.
-pub(super) fn metadata(name: &str, value: &Value, most: usize) -> Result<(), String> {
-    let bytes = if value.is_null() { 0 } else { value.to_string().len() };
-    if bytes > most {
-        return Err(format!("{name} has {bytes} bytes, and {most} at the most are kept"));
-    }
-    Ok(())
 }
 
 /// Tokens come for all storages of a file, or for none.

@@ -6,7 +6,6 @@ use model::Refusal;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::checks::metadata;
 use super::refuse;
 use crate::fts::forms::{BASE_ID, vo};
 use crate::roles::Member;
@@ -119,4 +118,13 @@ impl Params<'_> {
         all.insert("auth_method".to_owned(), json!(auth_method));
         Ok(all)
     }
+}
+
+/// Metadata has an end.
+pub(super) fn metadata(name: &str, value: &Value, most: usize) -> Result<(), String> {
+    let bytes = if value.is_null() { 0 } else { value.to_string().len() };
+    if bytes > most {
+        return Err(format!("{name} has {bytes} bytes, and {most} at the most are kept"));
+    }
+    Ok(())
 }
