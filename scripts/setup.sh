@@ -131,7 +131,7 @@ environment() { # NAME PACKAGE...
     shift
     rm -rf "${tools:?}/$name"
     if /usr/bin/python3 -m venv "$tools/$name" &&
-        "$tools/$name/bin/pip" install --quiet --disable-pip-version-check "$@"; then
+        "$tools/$name/bin/pip" install --quiet --disable-pip-version-check --use-pep517 "$@"; then
         return 0
     fi
     rm -rf "${tools:?}/$name"

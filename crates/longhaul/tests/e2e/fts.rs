@@ -191,3 +191,29 @@ fn a_port_of_its_own_has_the_words_of_fts_at_its_root() {
     let _ = child.wait();
     assert_eq!(seen, ["200", "200", "404", "200"]);
 }
+
+/// What the hub does not go by is kept with the job, and shown in FTS's own words.
+#[test]
+fn what_only_fts_knows_is_shown_again() {
+    let hub = Hub::start(&["--plain"]);
+    let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
+    let file = |at: usize| {
+        json!({"sources": [format!("davs://a.example/{at}")], "destinations": [format!("davs://b.example/{at}")],
+            "selection_strategy": "orderly", "scitag": 66, "source_tokens": ["S3cret"], "destination_tokens": ["S3cret"]})
+    };
+    let shown = |params: Value| {
+        let job = json!({"files": [file(0), file(1)], "params": params});
+        let (status, answer) = ask(&hub, &key, "POST", "/jobs", Some(&job));
+        assert_eq!(status, 200, "{answer}");
+        let id = answer["job_id"].as_str().unwrap().to_owned();
+        let job = ask(&hub, &key, "GET", &format!("/jobs/{id}"), None).1;
+        let files = ask(&hub, &key, "GET", &format!("/jobs/{id}/files"), None).1;
+        assert!(!format!("{job}{files}").contains("S3cret"), "a token is told again");
+        (job, files)
+    };
+    let (job, files) = shown(json!({"reuse": true, "overwrite": true, "retry_delay": 7, "max_time_in_queue": 2}));
+    assert_eq!((&job["job_type"], &job["overwrite_flag"], &job["retry_delay"]), (&json!("Y"), &json!("Y"), &json!(7)));
+    assert_eq!(files[0]["selection_strategy"], "orderly");
+    let (job, _) = shown(json!({"reuse": false, "overwrite_on_retry": true, "unknown": {"x": 1}}));
+    assert_eq!((&job["job_type"], &job["overwrite_flag"]), (&json!("N"), &json!("R")));
+}
