@@ -14,6 +14,7 @@ mod storages;
 mod submission;
 mod users;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use authn::Principal;
@@ -25,6 +26,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, Uri, header};
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::{Value, json};
 use web::Refused;
@@ -134,7 +136,11 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let shown = parts.extensions.get::<ShownChain>().cloned();
     let request = FtsRequest { hub, member, method, shown, query, body };
     // Clients write `//jobs`: empty parts are none.
-    let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let segments = path.split('/').filter(|part| !part.is_empty());
+    let hidden = |_| Refused::new(400, "the path has escapes that are no text");
+    let segments = segments.map(|part| percent_decode_str(part).decode_utf8());
+    let segments: Vec<Cow<'_, str>> = segments.collect::<Result<_, _>>().map_err(hidden)?;
+    let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     route(request, parts.method.as_str(), &segments).await
 }
 

@@ -36,7 +36,8 @@ fn what_maps_is_described_and_what_does_not_is_refused() {
     let se = ask_admin("GET", "/config/se?se=davs://dav.example", None).1;
     assert_eq!(se["davs://dav.example"]["se_info"]["outbound_max_active"], 3);
     assert_eq!(ask_admin("GET", &format!("/config/links/{name}"), None).1["max_active"], 7);
-    assert_eq!(ask_admin("DELETE", &format!("/config/links/{name}"), None).0, 204);
+    assert_eq!(ask_admin("DELETE", &format!("/config/links/{}", name.replace(':', "%3A")), None).0, 204);
+    assert_eq!(ask_admin("GET", "/config/links/%ff", None).0, 400);
     assert_eq!(ask_admin("GET", &format!("/config/links/{name}"), None).0, 404);
     for (more, said) in [
         (json!({"destination": "davs://b.example"}), "a limit of one pair"),
