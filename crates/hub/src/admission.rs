@@ -189,7 +189,8 @@ fn rows(
     let metadata = metadata(&format!("file {at}"), &file.metadata)?;
     for (place, source) in file.sources.iter().enumerate() {
         let queue = queue(endpoint(source)?, target.clone());
-        if let Some((what, stopped)) = topology.refusing(&queue.source, &queue.target, &queue.community) {
+        let refusing = topology.stops(&queue.source, &queue.target, &queue.community).find(|(_, it)| it.refuse);
+        if let Some((what, stopped)) = refusing {
             let reason = format!("file {at}: nothing is taken on for {what}: {}", stopped.reason);
             return Err(Refusal::new(Fault::Auth, reason));
         }

@@ -162,17 +162,13 @@ impl Topology {
         self.stops(source, target, community).next()
     }
 
-    /// Why nothing is taken on between two endpoints for a community: of all that is stopped, what refuses as well.
-    pub fn refusing(&self, source: &str, target: &str, community: &str) -> Option<(String, &Stopped)> {
-        self.stops(source, target, community).find(|(_, stopped)| stopped.refuse)
-    }
-
     /// Whether what runs between two endpoints for a community is to pause: something is stopped, and not only closed to what is new.
     pub fn is_paused(&self, source: &str, target: &str, community: &str) -> bool {
         self.stops(source, target, community).any(|(_, stopped)| !stopped.drain && !stopped.refuse)
     }
 
-    fn stops(&self, source: &str, target: &str, community: &str) -> impl Iterator<Item = (String, &Stopped)> {
+    /// All that is stopped between two endpoints for a community.
+    pub fn stops(&self, source: &str, target: &str, community: &str) -> impl Iterator<Item = (String, &Stopped)> {
         let everything = self.described.stopped.as_ref().map(|stopped| ("everything".to_owned(), stopped));
         let endpoints = [source.to_owned(), target.to_owned()].into_iter().flat_map(|name| {
             let endpoint = self.described_endpoint(&name);
