@@ -3,6 +3,8 @@
 //!
 //! `LONGHAUL_SEED=n` draws one seed, `LONGHAUL_FAULTS=n` so many faults.
 
+#![allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
+
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -253,7 +255,6 @@ fn check_done(target: &Path, bytes: &[u8], done: &mut Option<(u64, i64, i64)>) {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
 fn run(mut world: World, faults: u64) {
     for at in 0..faults {
         world.submit();
