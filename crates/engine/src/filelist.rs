@@ -38,7 +38,7 @@ impl FileList {
     }
 
     /// Says what a file must be that has this path below the target.
-    pub fn expect(&mut self, to: RelPath, expected: Expected) {
+    pub fn set_expected(&mut self, to: RelPath, expected: Expected) {
         if expected != Expected::default() {
             self.bytes += to.as_bytes().len() + size_of::<(RelPath, Expected)>();
             self.expected.insert(to, expected);

@@ -190,8 +190,8 @@ impl Receiving {
     }
 
     /// What files must be, by their paths below the target.
-    pub fn expect(&self, expected: HashMap<RelPath, Expected>) {
-        self.state().machine.expect(expected);
+    pub fn set_expected(&self, expected: HashMap<RelPath, Expected>) {
+        self.state().machine.set_expected(expected);
     }
 
     /// The job by which its sender says where its sources lie.
@@ -217,7 +217,6 @@ impl Receiving {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
-
     /// Sleeps, unless the job is over: says whether it is.
     fn sleep(&self, span: Duration) -> bool {
         let (lock, bell) = &self.sleepers;

@@ -340,7 +340,7 @@ impl ScanSink for Sending {
                 state.doubted.push(id);
             }
         }
-        state.machine.expect(id, found.expected);
+        state.machine.set_expected(id, found.expected);
         drop(state);
         self.waker.wake();
         Some(id)

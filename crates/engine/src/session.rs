@@ -359,7 +359,7 @@ impl Session {
         let Some(receiving) = receiving(self.link.waker()) else { return Report::default() };
         receiving.expect_lineage(order.job);
         let mut files = files;
-        files.iter_mut().for_each(|files| receiving.expect(files.take_expected()));
+        files.iter_mut().for_each(|files| receiving.set_expected(files.take_expected()));
         let opened = self.link.send(&Frame::Open(order)).and_then(|()| self.send_list(files));
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| receiving.run_metadata_worker());

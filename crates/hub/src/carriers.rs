@@ -80,6 +80,25 @@ impl Carriers {
         let _ = told.send(Told::Ended { transfer: claim.number, finished }).await;
     }
 
+    /// Orders a transfer at the node that is to carry it.
+    async fn begin(&self, api: &Api, claim: &Claim, limit: f64) -> Result<Transfer, Finished> {
+        let order = order(&self.hub.topology.load(), claim, limit);
+        let order = order.map_err(|reason| Finished::Failed { fault: "config".into(), reason })?;
+        // Of a transfer that is taken up again some files may have ended. It is not ordered anew: the places of the others would be wrong.
+        let (id, is_whole) = (claim.id, claim.is_whole());
+        let begun = ask(api, move |api| match is_whole {
+            true => create(api, &order),
+            false => api.transfer(id).map_err(forgotten),
+        });
+        begun.await.map_err(|error| {
+            if matches!(error, Error::Line(_)) {
+                // The order may have arrived, and its answer not.
+                abandon(api.clone(), id);
+            }
+            refused(error)
+        })
+    }
+
     async fn order_and_watch(
         &self,
         api: &Api,
@@ -88,29 +107,14 @@ impl Carriers {
         told: &mpsc::Sender<Told>,
     ) -> Finished {
         let mut limited = steer.borrow_and_update().limit;
-        let order = match order(&self.hub.topology.load(), claim, limited) {
-            Ok(order) => order,
-            Err(reason) => return Finished::Failed { fault: "config".into(), reason },
-        };
-        // Of a transfer that is taken up again some files may have ended. It is not ordered anew: the places of the others would be wrong.
-        let (id, is_whole) = (claim.id, claim.is_whole());
-        let begun = ask(api, move |api| match is_whole {
-            true => create(api, &order),
-            false => api.transfer(id).map_err(forgotten),
-        });
-        match begun.await {
+        let id = claim.id;
+        match self.begin(api, claim, limited).await {
             Ok(transfer) if transfer.state.is_last() => {
                 self.hear_files(api, claim, &mut 0, told).await;
                 return finished(api, &transfer).await;
             }
             Ok(_) => {}
-            Err(error) => {
-                if matches!(error, Error::Line(_)) {
-                    // The order may have arrived, and its answer not.
-                    abandon(api.clone(), id);
-                }
-                return refused(error);
-            }
+            Err(ended) => return ended,
         }
         let (mut silent, mut heard) = (Duration::ZERO, 0);
         loop {

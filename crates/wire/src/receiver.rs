@@ -330,7 +330,7 @@ impl Receiver {
     }
 
     /// What files must be, by their paths below the target.
-    pub fn expect(&mut self, expected: HashMap<RelPath, Expected>) {
+    pub fn set_expected(&mut self, expected: HashMap<RelPath, Expected>) {
         self.expected = expected;
     }
 

@@ -248,7 +248,7 @@ impl Sender {
 
     /// What a file that was just offered must be. The job computes digests besides CRC-32C: a CRC-32C alone would travel with the last
     /// block, and the file be put in place before it was compared.
-    pub fn expect(&mut self, id: u64, expected: Expected) {
+    pub fn set_expected(&mut self, id: u64, expected: Expected) {
         if let Some(file) = self.items.get_mut(&id).and_then(|item| item.file.as_mut()) {
             file.expected = expected;
         }

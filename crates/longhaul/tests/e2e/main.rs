@@ -29,6 +29,7 @@ mod hostile_nodes;
 mod https;
 mod hub;
 mod hub_faults;
+mod hub_promises;
 mod hubs;
 mod kept;
 mod kills;

@@ -53,6 +53,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<hub::Queues>("hub-queues"),
     read::<hub::Shares>("hub-shares"),
     read::<hub::Offer>("hub-offer"),
+    read::<hub::NotPromised>("hub-not-promised"),
     read::<hub::Collaboration>("hub-collaboration"),
     read::<hub::Site>("hub-site"),
     read::<hub::Endpoint>("hub-endpoint"),

@@ -78,7 +78,7 @@ impl NamedFiles {
                     "{source} is named twice as a source: what became of each could not be told; order two transfers"
                 )));
             }
-            list.expect(target.clone(), expected);
+            list.set_expected(target.clone(), expected);
             list.add(source, target)?;
         }
         Ok(NamedFiles { list: list.sorted()?, index })

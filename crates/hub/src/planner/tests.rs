@@ -1,0 +1,172 @@
+//! Looks of the scheduler, decided: shares, promises, limits, and what is stopped or broken.
+
+use super::*;
+use crate::database::submissions::QueueKey;
+
+const TOML: &str = r#"
+    [site.a]
+    [site.b]
+    [site.c]
+    [endpoint.a]
+    site = "a"
+    urls = ["lh://a"]
+    [endpoint.b]
+    site = "b"
+    urls = ["lh://b"]
+    [endpoint.c]
+    site = "c"
+    urls = ["lh://c"]
+    limits = { in_transfers = 3 }
+    [link.wan]
+    capacity_bit_s = 800
+    mark = 0.8
+    [[route]]
+    from = "a"
+    to = "*"
+    links = ["wan"]
+    [community.astro]
+    share = 3.0
+"#;
+
+fn topology() -> Topology {
+    Topology::new(toml::from_str(TOML).unwrap()).unwrap()
+}
+
+fn queue(id: i64, target: &str, community: &str, queued: i64) -> Queue {
+    let key = QueueKey {
+        source: "a".into(),
+        target: target.into(),
+        community: community.into(),
+        activity: "default".into(),
+        owner: "ann".into(),
+        priority: 3,
+        deadline: 0,
+    };
+    Queue { id, key, queued, queued_bytes: 0, running: 0, running_bytes: 0 }
+}
+
+/// What is known beside the queues and the transfers.
+#[derive(Default)]
+struct Known {
+    caps: HashMap<i64, f64>,
+    promised: HashMap<i64, Standing>,
+    broken: HashMap<String, String>,
+}
+
+fn decide(topology: &Topology, queues: &[Queue], running: &[Running], known: &Known) -> Plan {
+    let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
+    let look = Look {
+        caps: &known.caps,
+        promised: &known.promised,
+        at: 1,
+        topology,
+        usable: &usable,
+        queues,
+        waited: &HashMap::new(),
+        running,
+        broken: &known.broken,
+    };
+    plan(&look)
+}
+
+fn running(number: i64, queue: i64, target: &str) -> Running {
+    Running { number, queue, source: "a".into(), target: target.into(), rate: 10.0, bytes: 100 }
+}
+
+#[test]
+fn communities_share_a_link_below_its_mark() {
+    let queues = [queue(1, "b", "astro", 1), queue(2, "c", "other", 0)];
+    let queues = queues.map(|queue| Queue { running: 1, ..queue });
+    let active = [running(7, 1, "b"), running(8, 1, "b"), running(9, 2, "c")];
+    let plan = decide(&topology(), &queues, &active, &Known::default());
+    // 800 bit/s at a mark of 0.8 are 80 bytes per second, 3 to 1; one more of the first queue begins.
+    assert_eq!((plan.limits[&7], plan.limits[&8], plan.limits[&9]), (20.0, 20.0, 20.0));
+    assert_eq!(plan.begin, [Begin { queue: 1, limit: 20.0 }]);
+    let decision = &plan.snapshot.queues[&2];
+    assert_eq!((decision.rate, decision.used, decision.constraint.kind), (20.0, 10.0, ConstraintKind::Link));
+    assert_eq!(decision.held_by, ["astro/default of ann: 0.0 Mbit/s"]);
+    let wan = plan.snapshot.resources.iter().find(|line| line.name == "link wan").unwrap();
+    assert_eq!((wan.usable_bit_s, wan.allocated_bit_s, wan.used_bit_s), (640, 640, 240));
+}
+
+#[test]
+fn what_a_queue_cannot_use_is_for_the_others() {
+    let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
+    let active = [running(7, 1, "b"), running(9, 2, "c")];
+    let known = Known { caps: HashMap::from([(1, 10.0)]), ..Known::default() };
+    let plan = decide(&topology(), &queues, &active, &known);
+    assert_eq!((plan.limits[&7], plan.limits[&9]), (10.0, 70.0));
+}
+
+#[test]
+fn a_promise_is_kept_before_anything_is_shared() {
+    let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
+    let active = [running(7, 1, "b"), running(9, 2, "c")];
+    // Of 80 bytes per second the first queue would have 60; the second is promised 50, and was never seen to use them.
+    let known = Known {
+        caps: HashMap::from([(2, 5.0)]),
+        promised: HashMap::from([(2, Standing { floor: 50.0, late_bytes: 0.0 })]),
+        ..Known::default()
+    };
+    let plan = decide(&topology(), &queues, &active, &known);
+    assert_eq!((plan.limits[&7], plan.limits[&9]), (30.0, 50.0));
+}
+
+#[test]
+fn what_is_due_begins_first() {
+    let queues = [queue(1, "c", "astro", 100), queue(2, "c", "other", 100)];
+    let queues = queues.map(|mut queue| {
+        queue.key.priority = if queue.id == 1 { 5 } else { 1 };
+        queue
+    });
+    let due = Standing { floor: 1.0, late_bytes: 0.0 };
+    let known = Known { promised: HashMap::from([(2, due)]), ..Known::default() };
+    let plan = decide(&topology(), &queues, &[], &known);
+    assert_eq!(plan.begin.first().map(|begin| begin.queue), Some(2));
+}
+
+#[test]
+fn an_endpoint_never_has_more_transfers_than_it_may() {
+    let queues = [queue(1, "c", "astro", 100), queue(2, "c", "other", 100), queue(3, "b", "other", 1)];
+    let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Known::default());
+    let of = |id| plan.begin.iter().filter(|begin| begin.queue == id).count();
+    assert_eq!((of(1), of(2), of(3)), (1, 1, 1), "{:?}", plan.begin);
+    assert_eq!(plan.snapshot.queues[&1].constraint.kind, ConstraintKind::Transfers);
+}
+
+#[test]
+fn what_is_stopped_or_broken_begins_nothing_and_says_so() {
+    let known = Known { broken: HashMap::from([("c".to_owned(), "noon".to_owned())]), ..Known::default() };
+    let mut described: model::v1::hub::Collaboration = toml::from_str(TOML).unwrap();
+    let reason = "maintenance".to_owned();
+    described.sites.get_mut("b").unwrap().stopped = Some(model::v1::hub::Stopped { reason, ..Default::default() });
+    let stopped = Topology::new(described).unwrap();
+    let plan = decide(&stopped, &[queue(1, "b", "astro", 5), queue(2, "c", "astro", 5)], &[], &known);
+    assert!(plan.begin.is_empty());
+    let (first, second) = (&plan.snapshot.queues[&1].constraint, &plan.snapshot.queues[&2].constraint);
+    assert_eq!((first.kind, first.text.as_str()), (ConstraintKind::Stopped, "site b is stopped: maintenance"));
+    assert_eq!((second.kind, second.name.as_str()), (ConstraintKind::Broken, "c"));
+}
+
+#[test]
+fn what_is_stopped_pauses_and_what_is_drained_ends() {
+    let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
+    let active = [running(7, 1, "b"), running(9, 2, "c")];
+    let limits = |drain: bool| {
+        let mut described: model::v1::hub::Collaboration = toml::from_str(TOML).unwrap();
+        let stopped = model::v1::hub::Stopped { drain, ..Default::default() };
+        described.sites.get_mut("b").unwrap().stopped = Some(stopped);
+        let plan = decide(&Topology::new(described).unwrap(), &queues, &active, &Known::default());
+        (plan.limits[&7], plan.limits[&9])
+    };
+    assert_eq!(limits(false), (0.0, 80.0), "its part is for the others");
+    assert_eq!(limits(true), (60.0, 20.0));
+}
+
+#[test]
+fn where_nothing_bounds_there_is_no_limit() {
+    let queues = [Queue { key: QueueKey { source: "b".into(), ..queue(1, "c", "x", 1).key }, ..queue(1, "c", "x", 1) }];
+    let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Known::default());
+    assert_eq!(plan.limits[&7], f64::INFINITY);
+    assert_eq!(plan.begin, [Begin { queue: 1, limit: f64::INFINITY }]);
+}
