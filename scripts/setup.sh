@@ -18,6 +18,7 @@
 #   xrootd-scitokens-plugins        the same, asking for tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
 #   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
+#   faketime                        libfaketime: a hub whose clock steps
 #   voms-clients                    voms-proxy-fake: proxies with the attributes of virtual organisations
 #   rabbitmq-server                 a broker with its STOMP plug-in, which hears of a hub's files
 #   openssl                         proxies, and the hashed names of authorities that grid clients look for
@@ -63,6 +64,7 @@ plugin() { # NAME PACKAGE...
     shift
     missing="$missing $*"
 }
+plugin faketime/libfaketimeMT faketime
 need xrootd xrootd-server xrootd-plugins xrootd-server-plugins
 plugin libXrdHttpTPC xrootd-server-plugins xrootd-plugins
 plugin libXrdAccSciTokens xrootd-scitokens-plugins

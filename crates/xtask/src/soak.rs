@@ -154,6 +154,8 @@ fn faults(count: u64) -> Result<Vec<String>> {
         ("engine", "faults", "whatever_happens_bytes_are_right_in_the_end", "real sockets:"),
         ("longhaul", "e2e", "kills::whoever_is_killed_the_same_command_goes_on", "killed "),
         ("longhaul", "e2e", "movers::whoever_dies_or_hangs_the_copy_is_whole", "movers: "),
+        ("longhaul", "e2e", "hub_faults::whatever_happens_no_file_is_lost_with_a_hub_on_a_file", "test result"),
+        ("longhaul", "e2e", "hub_faults::whatever_happens_no_file_is_lost_with_two_hubs_on_postgresql", "hub: "),
     ];
     let mut said = vec![properties()?];
     for (package, suite, test, begins) in suites {

@@ -136,7 +136,7 @@ impl World {
         if submitted.code != 0 {
             // Whoever is told no has nothing there, now or later.
             assert!(submitted.err.lines().count() <= 2, "{}", submitted.err);
-            println!("hub: not submitted: {}", submitted.err.trim_end());
+            println!("not submitted: {}", submitted.err.trim_end());
             let again = admin.run(&["submit", "--id", &id, "--files-from", &list, "--overwrite"]);
             if again.code != 0 {
                 return;
@@ -261,7 +261,7 @@ fn run(mut world: World, faults: u64) {
         sleep(Duration::from_millis(world.dice.below(700)));
         let all = world.faults();
         let fault = all[world.dice.below(all.len() as u64) as usize];
-        println!("hub: fault {at}: {fault:?}, {} files so far", world.files.len());
+        println!("fault {at}: {fault:?}, {} files so far", world.files.len());
         world.strike(fault);
         if at % 8 == 7 {
             world.look();
