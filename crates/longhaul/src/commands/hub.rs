@@ -9,6 +9,8 @@ use model::Exit;
 use model::v1::hub::{Collaboration, Stopped};
 
 #[cfg(test)]
+pub use messages::settings as messages_settings;
+#[cfg(test)]
 pub use serve::settings;
 
 use self::described::{community, endpoint, link, site};

@@ -39,6 +39,12 @@ fn states() -> bool {
     true
 }
 
+/// Whether a text is a file of `--messages`.
+#[cfg(test)]
+pub fn settings(text: &str) -> Result<(), toml::de::Error> {
+    toml::from_str::<MessagesFile>(text).map(drop)
+}
+
 /// Reads the file, and the password that it names.
 pub fn read(file: &Path) -> Result<Messages, Failure> {
     let fail = |why: String| Failure::usage(format!("cannot use {} as --messages: {why}", file.display()));

@@ -269,11 +269,12 @@ fn settings_in_documents_read() {
             let scenario = ::lab::Scenario::read(&block).map(drop).map_err(|e| e.to_string());
             let client = client_config(&block).map_err(|e| format!("{e:?}"));
             let hub = hub::settings(&block).map_err(|e| format!("{e:?}"));
-            let reads = [&node, &policy, &scenario, &client, &hub].iter().any(|read| read.is_ok());
+            let messages = hub::messages_settings(&block).map_err(|e| format!("{e:?}"));
+            let reads = [&node, &policy, &scenario, &client, &hub, &messages].iter().any(|read| read.is_ok());
             assert!(
                 reads,
                 "{}:{line} is neither a node's settings ({node:?}) nor a client's ({client:?}) nor a policy ({policy:?}) nor a \
-                 scenario ({scenario:?}) nor a hub's settings ({hub:?})",
+                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?})",
                 document.path
             );
         }
