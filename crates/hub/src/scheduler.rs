@@ -46,9 +46,26 @@ struct Carried {
     target: String,
     rate: f64,
     /// Bytes that have arrived, and those of them that are of files that have ended.
-    arrived: u64,
-    ended: u64,
+    arrived_bytes: u64,
+    ended_bytes: u64,
     steer: watch::Sender<Steer>,
+}
+
+impl Carried {
+    /// Takes the files that have ended out of the claim. A node may tell of a file twice: the first time counts.
+    fn ended(&mut self, told: &HashMap<i64, Finished>) -> Vec<(i64, Outcome)> {
+        let mut outcomes = Vec::new();
+        let ended_bytes = &mut self.ended_bytes;
+        self.claim.files.retain(|file| {
+            let Some(finished) = told.get(&file.id) else { return true };
+            if let Finished::Done { bytes } = finished {
+                *ended_bytes += bytes;
+            }
+            outcomes.push((file.id, outcome(file, finished)));
+            false
+        });
+        outcomes
+    }
 }
 
 /// What is known of what a queue can use.
@@ -214,11 +231,10 @@ impl Scheduler {
                 carried.steer.send_if_modified(|steer| std::mem::replace(&mut steer.limit, limit) != limit);
             }
         }
-        for Begin { queue, limit } in
-            begin.into_iter().filter(|begin| self.members.owns(begin.queue)).collect::<Vec<_>>()
-        {
-            let Some(queue) = by_id.get(&queue) else { continue };
-            self.begin(&topology, queue, limit).await?;
+        for Begin { queue, limit } in begin {
+            if let Some(queue) = by_id.get(&queue).filter(|queue| self.members.owns(queue.id)) {
+                self.begin(&topology, queue, limit).await?;
+            }
         }
         Ok(())
     }
@@ -302,7 +318,8 @@ impl Scheduler {
     fn promised(&self, topology: &Topology, usable: &[f64], queues: &[Queue]) -> HashMap<i64, Standing> {
         let mut moved: HashMap<i64, f64> = HashMap::new();
         for carried in self.carried.values() {
-            *moved.entry(carried.claim.queue).or_default() += carried.arrived.saturating_sub(carried.ended) as f64;
+            *moved.entry(carried.claim.queue).or_default() +=
+                carried.arrived_bytes.saturating_sub(carried.ended_bytes) as f64;
         }
         let promises = Promises::new(topology, usable, queues, &moved, 0, time::now());
         queues.iter().filter_map(|queue| Some((queue.id, promises.standing(queue.id)?))).collect()
@@ -392,7 +409,8 @@ impl Scheduler {
         for name in [&source, &target] {
             self.breakers.entry(name.clone()).or_default().began();
         }
-        self.carried.insert(number, Carried { claim, source, target, rate: 0.0, arrived: 0, ended: 0, steer });
+        self.carried
+            .insert(number, Carried { claim, source, target, rate: 0.0, arrived_bytes: 0, ended_bytes: 0, steer });
     }
 
     /// Nobody can carry what is first in this queue: neither end is a node, and there is no gateway.
@@ -422,21 +440,15 @@ impl Scheduler {
         match told {
             Told::Moving { transfer, rate, bytes } => {
                 if let Some(carried) = self.carried.get_mut(&transfer) {
-                    (carried.rate, carried.arrived) = (rate, bytes);
+                    (carried.rate, carried.arrived_bytes) = (rate, bytes);
                 }
             }
             Told::Files { transfer, files } => {
                 let Some(carried) = self.carried.get_mut(&transfer) else { return };
-                let done = |(_, finished): &(i64, Finished)| match finished {
-                    Finished::Done { bytes } => *bytes,
-                    _ => 0,
-                };
-                carried.ended += files.iter().map(done).sum::<u64>();
-                let by_id: HashMap<i64, &ClaimedFile> =
-                    carried.claim.files.iter().map(|file| (file.id, file)).collect();
-                let outcome = |(id, finished): &(i64, Finished)| Some((*id, outcome(by_id.get(id)?, finished)));
-                let files = files.iter().filter_map(outcome).collect();
-                self.end(Ended { transfer, now: time::now(), files, is_over: false }).await;
+                let files = carried.ended(&files.into_iter().collect());
+                if !files.is_empty() {
+                    self.end(Ended { transfer, now: time::now(), files, is_over: false }).await;
+                }
             }
             Told::Ended { transfer, finished } => {
                 let Some(carried) = self.carried.remove(&transfer) else { return };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Result, ensure};
 use jiff::Timestamp;
 
-use super::collaboration::{Collaboration, FILE_BYTES, LINK_MBIT_S, MARK, Sample};
+use super::collaboration::{Collaboration, LINK_MBIT_S, MARK, Sample};
 
 /// What a measurement came to.
 #[derive(Clone, Debug)]
@@ -210,9 +210,6 @@ pub fn many_users(lab: &mut Collaboration<'_>) -> Result<Vec<Outcome>> {
         is_met: most == 10,
     }])
 }
-
-/// Bytes of one job's file, for documents.
-pub const FILE: u64 = FILE_BYTES;
 
 #[cfg(test)]
 mod tests {

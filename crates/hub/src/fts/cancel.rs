@@ -1,11 +1,11 @@
 //! Jobs and files are ended, in FTS's words.
 
 use model::v1::hub::{JobChange, Role};
-use serde_json::{Value, json};
+use serde_json::json;
 use web::Refused;
 
 use super::forms::job as job_form;
-use super::jobs::{find, one, respond, unknown};
+use super::jobs::{Answers, one};
 use super::{Answered, FtsRequest, json_answer};
 use crate::database::jobs::{StoredJob, Which};
 use crate::state::unavailable;
@@ -18,14 +18,9 @@ const FILES_MAX: usize = 10_000;
 
 /// `DELETE /jobs/ID[,ID…]`.
 pub(super) async fn jobs(request: FtsRequest, ids: &str) -> Answered {
-    let mut answers = Vec::new();
-    let mut is_any_unknown = false;
+    let mut answers = Answers::default();
     for id in ids.split(',') {
-        let Some(job) = find(&request, id).await? else {
-            is_any_unknown = true;
-            answers.push(unknown(id));
-            continue;
-        };
+        let Some(job) = answers.job(&request, id).await? else { continue };
         let changed = end(&request, job).await?;
         let mut form = job_form(&one(&request, id).await?);
         match changed {
@@ -33,9 +28,9 @@ pub(super) async fn jobs(request: FtsRequest, ids: &str) -> Answered {
             true => drop(form.insert("job_state".to_owned(), json!("CANCELED"))),
             false => drop(form.insert("http_status".to_owned(), json!("304 Not Modified"))),
         }
-        answers.push(Value::Object(form));
+        answers.add(form);
     }
-    respond(ids, answers, is_any_unknown)
+    answers.respond(ids)
 }
 
 /// Ends a job; false where it has ended.

@@ -65,38 +65,57 @@ async fn files_of(request: &FtsRequest, job: &StoredJob) -> Result<Vec<File>, Re
 }
 
 /// What is said of an id that nobody knows, among others.
-pub(super) fn unknown(id: &str) -> Value {
+fn unknown(id: &str) -> Value {
     json!({"job_id": id, "http_status": "404 Not Found", "http_message": format!("No job with the id \"{id}\" has been found")})
+}
+
+/// The answers for the jobs that a path names.
+#[derive(Default)]
+pub(super) struct Answers {
+    all: Vec<Value>,
+    is_any_unknown: bool,
+}
+
+impl Answers {
+    /// The job with an id; where there is none, that is its answer.
+    pub async fn job(&mut self, request: &FtsRequest, id: &str) -> Result<Option<StoredJob>, Refused> {
+        let job = find(request, id).await?;
+        if job.is_none() {
+            self.is_any_unknown = true;
+            self.all.push(unknown(id));
+        }
+        Ok(job)
+    }
+
+    /// Adds the answer for a job that is known.
+    pub fn add(&mut self, form: Map<String, Value>) {
+        self.all.push(Value::Object(form));
+    }
+
+    /// One id is answered by an object, several by a list: 207 where one of them is not known.
+    pub fn respond(mut self, ids: &str) -> Answered {
+        if ids.contains(',') {
+            return json_answer(if self.is_any_unknown { 207 } else { 200 }, &self.all);
+        }
+        json_answer(if self.is_any_unknown { 404 } else { 200 }, &self.all.pop())
+    }
 }
 
 /// `GET /jobs/ID[,ID…][?files=FIELD,…]`.
 pub(super) async fn show(request: FtsRequest, ids: &str) -> Answered {
     let fields = request.list("files");
-    let mut answers = Vec::new();
-    let mut is_any_unknown = false;
+    let mut answers = Answers::default();
     for id in ids.split(',') {
-        let Some(job) = find(&request, id).await? else {
-            is_any_unknown = true;
-            answers.push(unknown(id));
-            continue;
-        };
+        let Some(job) = answers.job(&request, id).await? else { continue };
         let mut form = job_form(&job);
         if !fields.is_empty() {
             let files = files_of(&request, &job).await?;
             let files: Vec<Value> = files.iter().map(|file| projected(file_form(&job, file), &fields)).collect();
             form.insert("files".to_owned(), Value::Array(files));
         }
-        answers.push(Value::Object(form));
+        answers.add(form);
     }
-    respond(ids, answers, is_any_unknown)
-}
-
-/// One id is answered by an object, several by a list: 207 where one of them is not known.
-pub(super) fn respond(ids: &str, mut answers: Vec<Value>, is_any_unknown: bool) -> Answered {
-    if ids.contains(',') {
-        return json_answer(if is_any_unknown { 207 } else { 200 }, &answers);
-    }
-    json_answer(if is_any_unknown { 404 } else { 200 }, &answers.pop())
+    answers.respond(ids)
 }
 
 /// `GET /jobs/ID/files`.
@@ -138,20 +157,14 @@ pub(super) async fn modify(request: FtsRequest, ids: &str) -> Answered {
     let asked: Value = web::json::read(&request.body, "the modification")?;
     let priority = asked.pointer("/params/priority").and_then(Value::as_i64);
     let priority = priority.ok_or_else(|| Refused::new(400, "params.priority is what can be modified"))?;
-    let mut answers = Vec::new();
-    let mut is_any_unknown = false;
+    let mut answers = Answers::default();
     for id in ids.split(',') {
-        let Some(job) = find(&request, id).await? else {
-            is_any_unknown = true;
-            answers.push(unknown(id));
-            continue;
-        };
+        let Some(job) = answers.job(&request, id).await? else { continue };
         let change = JobChange { priority: Some(priority.clamp(1, 5) as u8), ..JobChange::default() };
-        let by = request.member.owner.clone();
-        request.hub.change_job(job, change, by).await?;
-        answers.push(Value::Object(job_form(&one(&request, id).await?)));
+        request.hub.change_job(job, change, request.member.owner.clone()).await?;
+        answers.add(job_form(&one(&request, id).await?));
     }
-    respond(ids, answers, is_any_unknown)
+    answers.respond(ids)
 }
 
 /// `GET /jobs`: those that have not ended, unless states are named.

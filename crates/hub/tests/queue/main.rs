@@ -1,8 +1,11 @@
 //! The queue on real databases, SQLite and PostgreSQL: what is submitted, claimed and ended, and what follows from it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod databases;
 mod fts_words;
 mod kept;
+#[path = "../servers/postgres.rs"]
+#[allow(dead_code, reason = "the tests of the program need more of it")]
 mod postgres;
 
 use hub::admission::admit;
@@ -380,7 +383,7 @@ macro_rules! on_both {
         mod on_postgres {
             $(#[tokio::test]
             async fn $name() {
-                if let Some(url) = super::postgres::database().await {
+                if let Some(url) = super::databases::new() {
                     super::$name(super::Hub::open(&url).await).await;
                 }
             })*
@@ -416,7 +419,7 @@ on_both!(
 /// Two hubs on one database never claim the same file, and never give one number twice.
 #[tokio::test]
 async fn two_hubs_share_one_database() {
-    let Some(url) = postgres::database().await else { return };
+    let Some(url) = databases::new() else { return };
     let (a, b) = (Hub::open(&url).await, Hub::open(&url).await);
     let order = |at: usize| order((0..10).map(|file_at| file(&format!("{at}-{file_at}"), &["a"])).collect());
     for at in 0..10 {

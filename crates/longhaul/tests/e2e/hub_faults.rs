@@ -18,7 +18,7 @@ use crate::hub::{Hub, Member};
 use crate::kills::{Dice, number};
 use crate::mirrors::Line;
 use crate::node::Node;
-use crate::postgres::Postgres;
+use crate::postgres::{MISSING, Postgres};
 use crate::tree::pattern;
 use crate::wait::skipped;
 use crate::wrappers::{Mount, mounted, with_mounts};
@@ -314,7 +314,9 @@ fn whatever_happens_no_file_is_lost_with_a_hub_on_a_file() {
 
 #[test]
 fn whatever_happens_no_file_is_lost_with_two_hubs_on_postgresql() {
-    let Some(server) = Postgres::start() else { return };
+    let Some(server) = Postgres::start() else {
+        return skipped("hub_faults::whatever_happens_no_file_is_lost_with_two_hubs_on_postgresql", MISSING);
+    };
     let (seed, faults) = drawn();
     let url = server.database("hub");
     let args: [&'static str; 2] = ["--db", Box::leak(url.into_boxed_str())];

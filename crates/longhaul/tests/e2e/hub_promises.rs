@@ -102,8 +102,12 @@ fn an_operator_reads_the_numbers_that_are_documented() {
     let hub = Hub::start(&["--plain"]);
     let admin = hub.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
-    fs::write(a.data("f"), "12345").unwrap();
-    let id = admin.submit(&[&a.at("data/f"), &b.at("data/f")]);
+    let line = |name: &str| {
+        fs::write(a.data(name), "12345").unwrap();
+        format!("{} {}\n", a.at(&format!("data/{name}")), b.at(&format!("data/{name}")))
+    };
+    let list = admin.write("list", &["f", "g", "h"].map(line).concat());
+    let id = admin.submit(&["--files-from", &list]);
     admin.ended(&id);
     let ask = |key: &str| {
         let url = format!("{}/metrics", hub.url.replace("https:", "http:"));
@@ -114,10 +118,10 @@ fn an_operator_reads_the_numbers_that_are_documented() {
     assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
     let text = String::from_utf8(ask(&hub.grant(&["--role", "operator", "--name", "eve", "--community", ""]))).unwrap();
     assert!(
-        text.contains("openmetrics-text") && text.contains("longhaul_hub_attempts_total{outcome=\"done\"} 1"),
+        text.contains("openmetrics-text") && text.contains("longhaul_hub_attempts_total{outcome=\"done\"} 3"),
         "{text}"
     );
-    assert!(text.contains("longhaul_hub_done_bytes_total 5") && text.trim_end().ends_with("# EOF"), "{text}");
+    assert!(text.contains("longhaul_hub_done_bytes_total 15") && text.trim_end().ends_with("# EOF"), "{text}");
     let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")).unwrap();
     let told: std::collections::BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();

@@ -3,9 +3,9 @@
 use std::fs;
 
 use crate::hub::{Hub, Member, Pair, pair};
-use crate::postgres::Postgres;
+use crate::postgres::{MISSING, Postgres};
 use crate::tree::pattern;
-use crate::wait::{LONG, until};
+use crate::wait::{LONG, skipped, until};
 
 /// Two hubs on one database, and somebody who may do everything at either.
 fn two(server: &Postgres) -> (Hub, Hub) {
@@ -20,7 +20,9 @@ fn done(member: &Member<'_>, id: &str) -> bool {
 
 #[test]
 fn what_a_dead_hub_had_begun_another_one_ends() {
-    let Some(server) = Postgres::start() else { return };
+    let Some(server) = Postgres::start() else {
+        return skipped("hubs::what_a_dead_hub_had_begun_another_one_ends", MISSING);
+    };
     let (mut first, second) = two(&server);
     let admin = first.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
@@ -52,7 +54,9 @@ fn what_a_dead_hub_had_begun_another_one_ends() {
 
 #[test]
 fn both_hubs_begin_transfers_and_each_queue_is_ones() {
-    let Some(server) = Postgres::start() else { return };
+    let Some(server) = Postgres::start() else {
+        return skipped("hubs::both_hubs_begin_transfers_and_each_queue_is_ones", MISSING);
+    };
     let (first, second) = two(&server);
     let admin = first.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);

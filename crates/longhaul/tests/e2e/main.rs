@@ -47,6 +47,7 @@ mod oneway;
 mod options;
 mod package;
 mod pages;
+#[path = "../../../hub/tests/servers/postgres.rs"]
 mod postgres;
 mod probe;
 mod proxies;

@@ -3,6 +3,8 @@
 
 mod bindings;
 mod commands;
+#[path = "../../../hub/tests/servers/postgres.rs"]
+#[allow(dead_code, reason = "the end-to-end tests need more of it")]
 mod postgres;
 mod rucio;
 mod stage;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::RUCIO;
-use super::postgres;
+use super::postgres::{MISSING, Postgres};
 use super::stage::{Stage, environment};
 use crate::case::Case;
 use crate::scene::Scene;
@@ -46,11 +46,15 @@ fn postgresql(scene: &Scene) {
     environment("fts3");
     let stage = Stage::set(scene, 3, &[]);
     stage.fts_by_certificate("delegate", &["-f"]).well();
-    let server = postgres::Server::start(scene);
+    let server = Postgres::start().unwrap_or_else(|| skip(MISSING));
+    server.database("rucio");
+    server.rows("rucio", "CREATE SCHEMA rucio");
+    // As SQLAlchemy writes it.
+    let database = format!("postgresql+psycopg://longhaul@/rucio?host={}", server.socket_dir().display());
     let robot = &scene.world.pki.robot;
     let both = [&robot.certificate, &robot.key].map(|file| std::fs::read(file).unwrap()).concat();
     let certificate = scene.write("robot.pem", &both);
-    let settings = json!({"database": server.url("rucio"), "hub": stage.endpoint(), "usercert": certificate});
+    let settings = json!({"database": database, "hub": stage.endpoint(), "usercert": certificate});
     conveyor(scene, &stage, &python, &settings);
 }
 
