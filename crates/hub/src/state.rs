@@ -22,7 +22,7 @@ use crate::roles::{HubCredentials, Member};
 use crate::snapshot::Snapshot;
 use crate::states::FileState;
 use crate::time;
-use crate::topology::Topology;
+use crate::topology::{Resource, Topology};
 
 /// A running hub.
 pub struct HubState {
@@ -134,7 +134,7 @@ impl HubState {
         }
         let queues = self.database.queues().await.map_err(unavailable)?;
         let topology = self.topology.load();
-        let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
+        let usable: Vec<f64> = topology.resources.iter().map(Resource::below_mark).collect();
         let mut promises = Promises::new(&topology, &usable, &queues, &HashMap::new(), deadline, time::now());
         let mut wanted: BTreeMap<(&str, &str), i64> = BTreeMap::new();
         for file in job.files.iter().filter(|file| file.state == FileState::Queued) {
@@ -199,10 +199,15 @@ impl HubState {
         let topology =
             Topology::new(described.clone()).map_err(|error| Refusal::new(Fault::Config, error.to_string()))?;
         self.database.describe(described).await.map_err(unavailable)?;
+        self.put_in_force(topology);
+        Ok(())
+    }
+
+    /// Jobs, shares and members are judged by this description from here on.
+    fn put_in_force(&self, topology: Topology) {
         self.credentials.describe(&topology.described);
         self.topology.store(Arc::new(topology));
         self.wake.notify_one();
-        Ok(())
     }
 
     /// Reads the description again if another hub has changed it.
@@ -216,11 +221,14 @@ impl HubState {
 
     async fn read_description(&self) -> Result<(), DatabaseError> {
         let version = self.database.description_version().await?;
-        if self.description.swap(version, Ordering::Relaxed) == version {
+        if self.description.load(Ordering::Relaxed) == version {
             return Ok(());
         }
-        match Topology::new(self.database.collaboration().await?) {
-            Ok(topology) => self.topology.store(Arc::new(topology)),
+        let described = self.database.collaboration().await?;
+        // One that could not be read is read again.
+        self.description.store(version, Ordering::Relaxed);
+        match Topology::new(described) {
+            Ok(topology) => self.put_in_force(topology),
             Err(error) => {
                 tracing::error!(%error, "what another hub describes is not consistent: what was described before counts on")
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use model::v1::hub::{Collaboration, Endpoint, EndpointKind, Link, Route, Stopped};
+use sched::high_water_mark::below_mark;
 
 /// Transfers that an endpoint has at once, in either direction, where nothing else is said.
 pub const TRANSFERS_DEFAULT: u32 = 20;
@@ -18,6 +19,13 @@ pub struct Resource {
     pub mark: f64,
     /// Traffic of others, bytes per second.
     pub others: f64,
+}
+
+impl Resource {
+    /// What may be used of it in the long run, bytes per second.
+    pub fn below_mark(&self) -> f64 {
+        below_mark(self.capacity, self.mark, self.others)
+    }
 }
 
 /// What a resource is of.

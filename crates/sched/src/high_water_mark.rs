@@ -22,12 +22,12 @@ pub struct HighWaterMark {
 impl HighWaterMark {
     /// Of a link with this much capacity, of which the collaboration may use `mark` (0 to 1).
     pub fn new(now: Duration, capacity: f64, mark: f64) -> HighWaterMark {
-        HighWaterMark { usable: target(capacity, mark, 0.0), at: now }
+        HighWaterMark { usable: below_mark(capacity, mark, 0.0), at: now }
     }
 
     /// Takes what is known now of the link, and the traffic of others on it, and returns what may be used.
     pub fn step(&mut self, now: Duration, capacity: f64, mark: f64, others: f64) -> f64 {
-        let target = target(capacity, mark, others);
+        let target = below_mark(capacity, mark, others);
         let passed = now.saturating_sub(self.at).as_secs_f64() / RELAX_EVERY.as_secs_f64();
         let relaxed = self.usable.max(target * RELAX_FROM) * (1.0 + RELAX).powf(passed);
         self.usable = target.min(relaxed);
@@ -41,7 +41,8 @@ impl HighWaterMark {
     }
 }
 
-fn target(capacity: f64, mark: f64, others: f64) -> f64 {
+/// What may be used of a link in the long run: what is below its mark, and what others leave.
+pub fn below_mark(capacity: f64, mark: f64, others: f64) -> f64 {
     (capacity * mark.clamp(0.0, 1.0)).min(capacity - others.max(0.0)).max(0.0)
 }
 
