@@ -8,7 +8,7 @@ use super::RUCIO;
 use super::postgres::{MISSING, Postgres};
 use super::stage::{Stage, environment};
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::{Scene, skip};
 
 /// What one file, several sources, hops and a thousand files take together, and much more.
 const PATIENCE: Duration = Duration::from_secs(400);
