@@ -17,6 +17,8 @@ use crate::topology::Topology;
 const PROMISED_PART: f64 = 0.9;
 /// The part of the time before a deadline in which nothing is promised: files have ends and beginnings.
 const SPARE_PART: f64 = 0.05;
+/// And the least of it, milliseconds: a transfer has its rate after some seconds.
+const SPARE_LEAST_MS: f64 = 5000.0;
 /// The shortest slot, seconds.
 const SLOT_LEAST_S: f64 = 5.0;
 /// Slots before the last deadline.
@@ -149,7 +151,8 @@ impl<'a> Promises<'a> {
 
     fn request(&self, [source, target, community]: [&String; 3], bytes: f64, deadline: i64) -> Request {
         let span = (deadline - self.now).max(0) as f64;
-        let slots = (span * (1.0 - SPARE_PART) / self.slot_ms).floor() as Slot;
+        let spare = (span * SPARE_PART).max(SPARE_LEAST_MS);
+        let slots = ((span - spare).max(0.0) / self.slot_ms).floor() as Slot;
         Request {
             path: self.topology.path(source, target, community),
             bytes,
@@ -162,7 +165,8 @@ impl<'a> Promises<'a> {
 
     /// The deadline that is to be asked for so that something ends by a slot.
     fn asked_for(&self, slot: Slot) -> i64 {
-        let span = (slot as f64 * self.slot_ms / (1.0 - SPARE_PART)).ceil();
+        let placed = slot as f64 * self.slot_ms;
+        let span = (placed / (1.0 - SPARE_PART)).max(placed + SPARE_LEAST_MS).ceil();
         // Whole seconds, as people write them.
         ((self.now as f64 + span) / 1000.0).ceil() as i64 * 1000
     }

@@ -257,7 +257,7 @@ impl Scheduler {
         let usable = |resource: &Resource| {
             let new = || HighWaterMark::new(now, resource.capacity, resource.mark);
             let mark = marks.entry(resource.of.clone()).or_insert_with(new);
-            mark.step(now, resource.capacity, resource.mark, resource.others)
+            mark.step(now, resource.capacity, resource.mark, resource.others) * resource.payload_part()
         };
         topology.resources.iter().map(usable).collect()
     }
