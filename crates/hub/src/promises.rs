@@ -71,6 +71,8 @@ pub struct Promises<'a> {
     calendar: Calendar,
     now: i64,
     slot_ms: f64,
+    /// The slot of now. Slots are of the clock, and not of the look: what is placed in one stays there until it has passed.
+    slot: Slot,
     standings: HashMap<i64, Standing>,
 }
 
@@ -89,15 +91,35 @@ impl<'a> Promises<'a> {
         promised.sort_by_key(|queue| (queue.key.deadline, queue.id));
         let last = promised.last().map_or(latest, |queue| queue.key.deadline.max(latest));
         let slot_s = ((last - now).max(0) as f64 / 1000.0 / SLOTS).max(SLOT_LEAST_S);
-        let capacities = usable.iter().map(|usable| usable * PROMISED_PART).collect();
-        let calendar = Calendar::new(slot_s, capacities, HORIZON);
-        let mut all = Promises { topology, calendar, now, slot_ms: slot_s * 1000.0, standings: HashMap::new() };
+        let capacities: Vec<f64> = usable.iter().map(|usable| usable * PROMISED_PART).collect();
+        let calendar = Calendar::new(slot_s, capacities.clone(), HORIZON);
+        let slot_ms = slot_s * 1000.0;
+        let slot = (now.max(0) as f64 / slot_ms) as Slot;
+        let mut all = Promises { topology, calendar, now, slot_ms, slot, standings: HashMap::new() };
+        all.take_passed(&capacities);
         for queue in promised {
             let moved = moved.get(&queue.id).copied().unwrap_or(0.0);
             let left = ((queue.queued_bytes + queue.running_bytes) as f64 - moved).max(0.0);
             all.place(queue, left);
         }
         all
+    }
+
+    /// What of the slot of now has passed is no room any more.
+    fn take_passed(&mut self, capacities: &[f64]) {
+        let passed_s = (self.slot_ms / 1000.0 - self.left_of_slot_s()).max(0.0);
+        for (resource, capacity) in capacities.iter().enumerate().filter(|(_, capacity)| capacity.is_finite()) {
+            let path = vec![resource as u32];
+            let (release, deadline) = (self.slot, self.slot + 1);
+            let passed = Request { path, bytes: capacity * passed_s, release, deadline, rate_most: f64::INFINITY };
+            let _ = self.calendar.accept(&passed);
+        }
+    }
+
+    /// Seconds until the slot of now has passed; a rate is given for one at the least.
+    fn left_of_slot_s(&self) -> f64 {
+        let end = (self.slot + 1) as f64 * self.slot_ms;
+        ((end - self.now as f64) / 1000.0).max(1.0)
     }
 
     /// How the promise of a queue stands; none where it has no deadline.
@@ -133,39 +155,40 @@ impl<'a> Promises<'a> {
         let QueueKey { source, target, community, deadline, .. } = &queue.key;
         let request = self.request([source, target, community], left, *deadline);
         let standing = match self.calendar.accept(&request) {
-            Ok(id) => Standing { floor: self.floor(id, left), late_bytes: 0.0 },
+            Ok(id) => Standing { floor: self.floor(id), late_bytes: 0.0 },
             Err(offer) => {
                 let fits = Request { bytes: offer.bytes.max(0.0) * (1.0 - 1e-9), ..request };
                 let _ = self.calendar.accept(&fits);
-                let seconds = ((deadline - self.now) as f64 / 1000.0).max(SLOT_LEAST_S);
+                // A second before the deadline: a rate is given for one.
+                let seconds = ((deadline - self.now) as f64 / 1000.0 - 1.0).max(1.0);
                 Standing { floor: left / seconds, late_bytes: left - offer.bytes }
             }
         };
         self.standings.insert(queue.id, standing);
     }
 
-    fn floor(&self, id: PromiseId, left: f64) -> f64 {
-        // What is placed in this slot; and at the end nothing waits for the next one.
-        self.calendar.rate(id, 0).min(left.max(1.0) / (self.slot_ms / 1000.0))
+    /// What is placed in the slot of now, in what is left of it.
+    fn floor(&self, id: PromiseId) -> f64 {
+        self.calendar.rate(id, self.slot) * self.slot_ms / 1000.0 / self.left_of_slot_s()
     }
 
     fn request(&self, [source, target, community]: [&String; 3], bytes: f64, deadline: i64) -> Request {
         let span = (deadline - self.now).max(0) as f64;
         let spare = (span * SPARE_PART).max(SPARE_LEAST_MS);
-        let slots = ((span - spare).max(0.0) / self.slot_ms).floor() as Slot;
+        let end = ((self.now as f64 + span - spare).max(0.0) / self.slot_ms) as Slot;
         Request {
             path: self.topology.path(source, target, community),
             bytes,
-            release: 0,
+            release: self.slot,
             // Whatever is left at the very end is for now.
-            deadline: slots.max(1),
+            deadline: end.max(self.slot + 1),
             rate_most: f64::INFINITY,
         }
     }
 
     /// The deadline that is to be asked for so that something ends by a slot.
     fn asked_for(&self, slot: Slot) -> i64 {
-        let placed = slot as f64 * self.slot_ms;
+        let placed = slot as f64 * self.slot_ms - self.now as f64;
         let span = (placed / (1.0 - SPARE_PART)).max(placed + SPARE_LEAST_MS).ceil();
         // Whole seconds, as people write them.
         ((self.now as f64 + span) / 1000.0).ceil() as i64 * 1000
@@ -292,6 +315,34 @@ mod tests {
         assert!(promises(&topology, &[]).accept(&parts).is_err());
         let unbounded = promises(&topology, &[]).accept(&[wanted("c", 100, 1)]).unwrap_err();
         assert!(unbounded.text(1).contains("from a to c"), "{unbounded:?}");
+    }
+
+    /// Steps the promise of one queue second by second, which has its floor and no more; when it has ended, seconds.
+    fn ends_after(bytes: f64, deadline_s: i64, start_s: i64) -> i64 {
+        let topology = topology();
+        let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity).collect();
+        let (mut left, mut second) = (bytes, 0);
+        while left > 1.0 {
+            let queues = [queue(1, start_s + deadline_s, left as i64)];
+            let now = (start_s + second) * 1000;
+            let promises = Promises::new(&topology, &usable, &queues, &HashMap::new(), 0, now);
+            left -= promises.standing(1).unwrap().floor.min(9_500.0);
+            second += 1;
+            assert!(second < 2 * deadline_s, "{left} bytes of {bytes} are left");
+        }
+        second
+    }
+
+    #[test]
+    fn whoever_has_its_floor_and_no_more_is_in_time() {
+        for start in 1000..1010 {
+            for (bytes, deadline) in
+                [(90_000.0, 30), (200_000.0, 30), (5_000.0, 30), (800_000.0, 100), (2_000_000.0, 3600)]
+            {
+                let ended = ends_after(bytes, deadline, start);
+                assert!(ended <= deadline, "{bytes} bytes by {deadline} s ended after {ended} s, from {start} on");
+            }
+        }
     }
 
     #[test]
