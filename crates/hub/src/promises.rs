@@ -154,22 +154,22 @@ impl<'a> Promises<'a> {
     fn place(&mut self, queue: &Queue, left: f64) {
         let QueueKey { source, target, community, deadline, .. } = &queue.key;
         let request = self.request([source, target, community], left, *deadline);
+        // A second before the deadline: a rate is given for one.
+        let seconds = ((deadline - self.now) as f64 / 1000.0 - 1.0).max(1.0);
         let standing = match self.calendar.accept(&request) {
-            Ok(id) => Standing { floor: self.floor(id), late_bytes: 0.0 },
+            Ok(id) => Standing { floor: self.placed_now(id) / self.left_of_slot_s().min(seconds), late_bytes: 0.0 },
             Err(offer) => {
                 let fits = Request { bytes: offer.bytes.max(0.0) * (1.0 - 1e-9), ..request };
                 let _ = self.calendar.accept(&fits);
-                // A second before the deadline: a rate is given for one.
-                let seconds = ((deadline - self.now) as f64 / 1000.0 - 1.0).max(1.0);
                 Standing { floor: left / seconds, late_bytes: left - offer.bytes }
             }
         };
         self.standings.insert(queue.id, standing);
     }
 
-    /// What is placed in the slot of now, in what is left of it.
-    fn floor(&self, id: PromiseId) -> f64 {
-        self.calendar.rate(id, self.slot) * self.slot_ms / 1000.0 / self.left_of_slot_s()
+    /// Bytes of a promise that are placed in the slot of now.
+    fn placed_now(&self, id: PromiseId) -> f64 {
+        self.calendar.rate(id, self.slot) * self.slot_ms / 1000.0
     }
 
     fn request(&self, [source, target, community]: [&String; 3], bytes: f64, deadline: i64) -> Request {
