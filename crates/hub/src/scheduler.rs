@@ -1,5 +1,6 @@
 //! The scheduler: looks once a second, or when something is new; what is decided is [`planner::plan`]'s, what is done is the carriers'.
 
+mod carried;
 mod carrier;
 mod metadata_rate;
 mod outcomes;
@@ -14,7 +15,7 @@ use sched::retry::Breaker;
 use tokio::sync::{mpsc, watch};
 
 use crate::carriers::{Carriers, THIRD_PARTY, go_together};
-use crate::database::claims::{Claim, ClaimedFile, EndpointLimits, Wanted};
+use crate::database::claims::{Claim, EndpointLimits, Wanted};
 use crate::database::members::Underway;
 use crate::database::outcomes::{Ended, Outcome};
 use crate::database::queues::Queue;
@@ -27,8 +28,8 @@ use crate::promises::{Promises, Standing};
 use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
+use carried::Carried;
 use metadata_rate::MetadataRates;
-use outcomes::{again, outcome};
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -38,35 +39,6 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 /// How long a transfer takes to get going: what it uses until then says nothing.
 const STARTUP: Duration = Duration::from_secs(5);
-
-/// A transfer that is carried.
-struct Carried {
-    claim: Claim,
-    source: String,
-    target: String,
-    rate: f64,
-    /// Bytes that have arrived, and those of them that are of files that have ended.
-    arrived_bytes: u64,
-    ended_bytes: u64,
-    steer: watch::Sender<Steer>,
-}
-
-impl Carried {
-    /// Takes the files that have ended out of the claim. A node may tell of a file twice: the first time counts.
-    fn ended(&mut self, told: &HashMap<i64, Finished>) -> Vec<(i64, Outcome)> {
-        let mut outcomes = Vec::new();
-        let ended_bytes = &mut self.ended_bytes;
-        self.claim.files.retain(|file| {
-            let Some(finished) = told.get(&file.id) else { return true };
-            if let Finished::Done { bytes } = finished {
-                *ended_bytes += bytes;
-            }
-            outcomes.push((file.id, outcome(file, finished)));
-            false
-        });
-        outcomes
-    }
-}
 
 /// What is known of what a queue can use.
 struct QueueDemand {
@@ -409,8 +381,7 @@ impl Scheduler {
         for name in [&source, &target] {
             self.breakers.entry(name.clone()).or_default().began();
         }
-        self.carried
-            .insert(number, Carried { claim, source, target, rate: 0.0, arrived_bytes: 0, ended_bytes: 0, steer });
+        self.carried.insert(number, Carried::new(claim, source, target, steer));
     }
 
     /// Nobody can carry what is first in this queue: neither end is a node, and there is no gateway.
@@ -462,15 +433,7 @@ impl Scheduler {
                         _ => breaker.succeeded(),
                     }
                 }
-                let is_one = carried.claim.order.len() == 1;
-                let of_file = |file: &ClaimedFile| match &finished {
-                    // The bytes that the node tells are those of all files together.
-                    Finished::Done { .. } if !is_one => Outcome::Done { bytes: file.bytes },
-                    // What made it end may be another file's: this one was not told of, and is tried again.
-                    Finished::Failed { fault, reason } if !is_one => again(file, fault, reason),
-                    finished => outcome(file, finished),
-                };
-                let files = carried.claim.files.iter().map(|file| (file.id, of_file(file))).collect();
+                let files = carried.all_ended(&finished);
                 self.end(Ended { transfer, now: time::now(), files, is_over: true }).await;
                 self.hub.wake.notify_one();
             }

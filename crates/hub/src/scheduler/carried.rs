@@ -1,0 +1,114 @@
+//! A transfer that is carried, and what becomes of its files.
+
+use std::collections::HashMap;
+
+use tokio::sync::watch;
+
+use super::outcomes::{again, outcome};
+use crate::database::claims::{Claim, ClaimedFile};
+use crate::database::outcomes::Outcome;
+use crate::progress::{Finished, Steer};
+
+/// A transfer that is carried.
+pub(super) struct Carried {
+    pub claim: Claim,
+    pub source: String,
+    pub target: String,
+    /// Bytes per second.
+    pub rate: f64,
+    /// Bytes that have arrived, and those of them that are of files that have ended.
+    pub arrived_bytes: u64,
+    pub ended_bytes: u64,
+    pub steer: watch::Sender<Steer>,
+}
+
+impl Carried {
+    /// One that has just begun.
+    pub fn new(claim: Claim, source: String, target: String, steer: watch::Sender<Steer>) -> Carried {
+        Carried { claim, source, target, rate: 0.0, arrived_bytes: 0, ended_bytes: 0, steer }
+    }
+
+    /// Takes the files that have ended out of the claim. A node may tell of a file twice: the first time counts.
+    pub fn ended(&mut self, told: &HashMap<i64, Finished>) -> Vec<(i64, Outcome)> {
+        let mut outcomes = Vec::new();
+        let ended_bytes = &mut self.ended_bytes;
+        self.claim.files.retain(|file| {
+            let Some(finished) = told.get(&file.id) else { return true };
+            if let Finished::Done { bytes } = finished {
+                *ended_bytes += bytes;
+            }
+            outcomes.push((file.id, outcome(file, finished)));
+            false
+        });
+        outcomes
+    }
+
+    /// What becomes of the files of which nothing was told, by how the transfer finished.
+    pub fn all_ended(&self, finished: &Finished) -> Vec<(i64, Outcome)> {
+        let is_one = self.claim.order.len() == 1;
+        let of_file = |file: &ClaimedFile| match finished {
+            // The bytes that the node tells are those of all files together.
+            Finished::Done { .. } if !is_one => Outcome::Done { bytes: file.bytes },
+            // What made it end may be another file's: this one was not told of, and is tried again.
+            Finished::Failed { fault, reason } if !is_one => again(file, fault, reason),
+            finished => outcome(file, finished),
+        };
+        self.claim.files.iter().map(|file| (file.id, of_file(file))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::states::JobKind;
+
+    fn carried(files: i64) -> Carried {
+        let file = |id| ClaimedFile {
+            id,
+            job: 1,
+            at: id,
+            bytes: 10,
+            attempt: 1,
+            source: format!("lh://a/{id}"),
+            target: format!("lh://b/{id}"),
+            checksum: None,
+            tokens: Default::default(),
+            kind: JobKind::Independent,
+            options: String::new(),
+        };
+        let claim = Claim {
+            number: 1,
+            id: uuid::Uuid::nil(),
+            queue: 1,
+            carrier: "a".into(),
+            created: 0,
+            files: (0..files).map(file).collect(),
+            order: (0..files).collect(),
+        };
+        let (steer, _) = watch::channel(Steer { limit: 0.0, is_cancelled: false });
+        Carried::new(claim, "a".into(), "b".into(), steer)
+    }
+
+    #[test]
+    fn a_file_that_is_told_of_twice_ends_once() {
+        let mut carried = carried(3);
+        let told = HashMap::from([(0, Finished::Done { bytes: 10 }), (7, Finished::Done { bytes: 9 })]);
+        assert_eq!(carried.ended(&told), [(0, Outcome::Done { bytes: 10 })]);
+        assert_eq!((carried.ended(&told), carried.ended_bytes), (Vec::new(), 10));
+        let rest: Vec<i64> = carried.all_ended(&Finished::Done { bytes: 30 }).into_iter().map(|(id, _)| id).collect();
+        assert_eq!(rest, [1, 2]);
+    }
+
+    #[test]
+    fn the_last_file_of_several_has_its_own_bytes_and_not_those_of_all() {
+        let mut several = carried(2);
+        several.ended(&HashMap::from([(0, Finished::Done { bytes: 10 })]));
+        assert_eq!(several.all_ended(&Finished::Done { bytes: 20 }), [(1, Outcome::Done { bytes: 10 })]);
+        let failed = Finished::Failed { fault: "missing".into(), reason: "it is not there".into() };
+        assert!(
+            matches!(several.all_ended(&failed)[..], [(1, Outcome::Again { .. })]),
+            "it may be another file's fault"
+        );
+        assert!(matches!(carried(1).all_ended(&failed)[..], [(0, Outcome::Failed { .. })]));
+    }
+}
