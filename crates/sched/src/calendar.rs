@@ -191,30 +191,6 @@ impl Calendar {
             self.take(&promise.path, slot, -bytes);
         }
     }
-
-    /// Bytes of a promise that were placed before this slot and did not move are placed anew, as early as they fit: a slot that passed is
-    /// no longer a promise.
-    ///
-    /// # Errors
-    /// So many bytes no longer fit before the deadline: the promise cannot be kept in full.
-    pub fn carry_over(&mut self, id: PromiseId, now: Slot, moved: f64, deadline: Slot) -> Result<(), f64> {
-        let Some(promise) = self.promises.get(&id).cloned() else { return Ok(()) };
-        let bytes = promise.placed.values().sum::<f64>() - moved;
-        self.remove(id);
-        let request =
-            Request { path: promise.path.clone(), bytes, release: now, deadline, rate_most: promise.rate_most };
-        let (placed, left) = self.place(&request, deadline);
-        for (slot, bytes) in &placed {
-            self.take(&promise.path, *slot, *bytes);
-        }
-        self.promises.insert(id, Promise { placed, ..promise });
-        if left > NOTHING { Err(left) } else { Ok(()) }
-    }
-
-    /// Forgets slots that have passed.
-    pub fn forget_before(&mut self, now: Slot) {
-        self.taken.iter_mut().for_each(|slots| *slots = slots.split_off(&now));
-    }
 }
 
 #[cfg(test)]
@@ -265,14 +241,6 @@ mod tests {
         assert!(calendar.accept(&request(1.0, 0, 10)).is_err());
         calendar.remove(id);
         assert!(calendar.accept(&request(10_000.0, 0, 10)).is_ok());
-    }
-
-    #[test]
-    fn what_did_not_move_is_placed_anew_or_named() {
-        let mut calendar = calendar();
-        let id = calendar.accept(&request(9_000.0, 0, 10)).unwrap();
-        assert_eq!(calendar.carry_over(id, 2, 1_000.0, 10), Ok(()));
-        assert_eq!(calendar.carry_over(id, 4, 0.0, 10), Err(2_000.0));
     }
 
     proptest! {
