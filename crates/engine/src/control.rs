@@ -56,6 +56,8 @@ struct Inner {
     /// Bytes and files of this attempt that `moved` has.
     counted: (u64, u64),
     steer: Steer,
+    /// Until when the limit holds; for ever where none is said.
+    limit_until: Option<Instant>,
     /// Counts changes made here, which the other end must hear of.
     version: u64,
     /// The limit in force was set at the other end.
@@ -118,6 +120,7 @@ impl Control {
             moved: Moved::default(),
             counted: (0, 0),
             steer,
+            limit_until: None,
             version: 0,
             limit_is_theirs: false,
             progress: Progress::default(),
@@ -169,7 +172,12 @@ impl Control {
 
     /// What the job is to keep, and how often that was changed here.
     pub fn steer(&self) -> (Steer, u64) {
-        let inner = self.inner();
+        let mut inner = self.inner();
+        if inner.limit_until.is_some_and(|until| until <= Instant::now()) {
+            // Whoever set it has not said it again in time.
+            (inner.steer.limit_bit_s, inner.limit_until) = (0, None);
+            inner.version += 1;
+        }
         (inner.steer, inner.version)
     }
 
@@ -183,7 +191,11 @@ impl Control {
             paused: change.paused.unwrap_or(steer.paused),
         };
         inner.version += u64::from(inner.steer != steer);
-        inner.limit_is_theirs &= change.limit_bit_s.is_none();
+        if change.limit_bit_s.is_some() {
+            inner.limit_until =
+                change.limit_for_s.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+            inner.limit_is_theirs = false;
+        }
         inner.is_ended_by_order |= change.cancel;
         if let Some(waker) = &inner.waker {
             waker.wake();
@@ -197,7 +209,9 @@ impl Control {
     /// Takes over what the other end says.
     pub fn adopt(&self, steer: Steer) {
         let mut inner = self.inner();
-        inner.limit_is_theirs |= steer.limit_bit_s != inner.steer.limit_bit_s;
+        if steer.limit_bit_s != inner.steer.limit_bit_s {
+            (inner.limit_is_theirs, inner.limit_until) = (true, None);
+        }
         inner.steer = steer;
     }
 
@@ -351,6 +365,20 @@ mod tests {
         assert_eq!((control.steer().1, control.show().state), (1, v1::Stage::Paused));
         control.change(&v1::Change { paused: Some(false), cancel: true, ..v1::Change::default() });
         assert!(control.is_cancelled() && control.show().state == v1::Stage::Running);
+    }
+
+    #[test]
+    fn a_limit_that_is_not_said_again_lapses() {
+        let control = control();
+        let limit =
+            |limit, seconds| v1::Change { limit_bit_s: Some(limit), limit_for_s: seconds, ..v1::Change::default() };
+        control.change(&limit(7, Some(3600)));
+        assert_eq!((control.steer().0.limit_bit_s, control.steer().1), (7, 1));
+        control.change(&limit(7, Some(0)));
+        assert_eq!((control.steer().0.limit_bit_s, control.steer().1), (0, 2), "the other end is to hear of it");
+        control.change(&limit(9, Some(0)));
+        control.change(&limit(8, None));
+        assert_eq!(control.steer().0.limit_bit_s, 8);
     }
 
     #[test]

@@ -83,6 +83,9 @@ fn kind(order: &JobOrder) -> Result<JobKind, Refusal> {
         let most = limits::JOB_FILES_MAX;
         return Err(refuse(format!("a job has at most {most} files, and this one has {count}: submit several jobs")));
     }
+    if order.options.overwrite_hops && !order.options.multihop {
+        return Err(refuse("overwrite_hops goes with multihop".to_owned()));
+    }
     let several = order.files.iter().any(|file| file.sources.len() > 1);
     match (order.options.multihop, several) {
         (true, true) => Err(refuse("a hop has one source: multihop and several sources do not go together".to_owned())),
@@ -304,6 +307,7 @@ mod tests {
             (format!(r#"{{"files": [{{{file}, "checksum": "adler32"}}]}}"#), "a checksum is ALGORITHM:VALUE"),
             (format!(r#"{{"files": [{{{file}, "checksum": "crc7:00"}}]}}"#), "\"crc7\" is not a checksum"),
             (format!(r#"{{"files": [{{{file}}}], "priority": 9}}"#), "priority is 1 to 5"),
+            (format!(r#"{{"files": [{{{file}}}], "options": {{"overwrite_hops": true}}}}"#), "goes with multihop"),
             (format!(r#"{{"files": [{{{file}}}], "community": "other"}}"#), "ann submits for the community astro"),
             (format!(r#"{{"files": [{{{file}}}], "activity": "a\nb"}}"#), "is no name"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "tomorrow"}}"#), "is no time"),

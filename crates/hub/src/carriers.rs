@@ -38,6 +38,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 /// Files that are told of in one answer.
 const FILES_PAGE: usize = 1000;
+/// How long a node keeps a limit that the hub does not say again, and how often it does: a hub that is lost does not slow a transfer for ever.
+const LIMIT_HOLDS_S: u64 = 300;
+const LIMIT_AGAIN: Duration = Duration::from_secs(60);
 /// A limit that changes by less than this part is not worth a request.
 const LIMIT_CHANGE: f64 = 0.01;
 
@@ -116,7 +119,7 @@ impl Carriers {
             Ok(_) => {}
             Err(ended) => return ended,
         }
-        let (mut silent, mut heard) = (Duration::ZERO, 0);
+        let (mut silent, mut heard, mut limited_at) = (Duration::ZERO, 0, Instant::now());
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -127,10 +130,11 @@ impl Carriers {
                 // What comes of it is seen below, now or with the next look.
                 let _ = ask(api, move |api| api.cancel(id)).await;
             }
-            if differs(limited, wanted) {
-                let change = Change { limit_bit_s: Some(bits(wanted)), ..Change::default() };
+            if differs(limited, wanted) || wanted.is_finite() && limited_at.elapsed() >= LIMIT_AGAIN {
+                let (limit_bit_s, limit_for_s) = (Some(bits(wanted)), Some(LIMIT_HOLDS_S));
+                let change = Change { limit_bit_s, limit_for_s, ..Change::default() };
                 if ask(api, move |api| api.change(id, &change)).await.is_ok() {
-                    limited = wanted;
+                    (limited, limited_at) = (wanted, Instant::now());
                 }
             }
             match ask(api, move |api| api.transfer(id)).await {
@@ -163,8 +167,8 @@ impl Carriers {
     /// Has two servers copy a file between them. No rate can be set there: only how many copies run at once.
     async fn third_party(&self, claim: &Claim, steer: watch::Receiver<Steer>, told: &mpsc::Sender<Told>) -> Finished {
         let Some(file) = claim.files.first().cloned() else { return Finished::Cancelled };
-        let overwrite = options(&file.options).overwrite;
-        let expected = file.expected();
+        let (replace, expected, scitag) = (file.overwrites(), file.expected(), options(&file.options).scitag);
+        let wanted = third_party::Wanted { replace, expected, scitag };
         let from = self.end(&file.source, &file.tokens.source);
         let to = self.end(&file.target, &file.tokens.target);
         let has_keys = from.endpoint.key.is_some() && to.endpoint.key.is_some();
@@ -189,7 +193,7 @@ impl Carriers {
                 // Whoever steers is gone where the hub is stopping.
                 steer.has_changed().is_ok() && !steer.borrow().is_cancelled
             };
-            third_party::copy(&from, &to, overwrite, expected, &tls, &progress)
+            third_party::copy(&from, &to, &wanted, &tls, &progress)
         });
         copied.await.unwrap_or_else(|error| Finished::Unreachable { reason: format!("the copy broke off: {error}") })
     }
@@ -368,11 +372,11 @@ fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String
         recursive: said.recursive,
         // Of files with a checksum the node says by which digest what is there counts.
         sync: file.checksum.is_none().then(|| "mtime".to_owned()),
-        no_overwrite: !said.overwrite,
+        no_overwrite: !file.overwrites(),
         durable: said.durable,
         ..Options::default()
     };
-    order.limit_bit_s = bits(limit);
+    (order.limit_bit_s, order.limit_for_s) = (bits(limit), Some(LIMIT_HOLDS_S));
     order.retry_for_s = Some(120);
     let far = if is_read_here { &file.target } else { &file.source };
     let token = if is_read_here { &file.tokens.target } else { &file.tokens.source };
@@ -391,6 +395,7 @@ pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
     let is_alone = |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
     first.options == other.options
         && first.tokens == other.tokens
+        && first.overwrites() == other.overwrites()
         && !options(&first.options).recursive
         && !is_alone(first)
         && !is_alone(other)

@@ -148,7 +148,7 @@ fn pool_options(kind: Kind) -> AnyPoolOptions {
         .test_before_acquire(kind == Kind::Postgres);
     // What was answered with "accepted" is on disk: FULL, and not NORMAL, which a power cut may take back.
     const SQLITE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 30000; \
-                          PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864";
+                          PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864";
     // Notices are of tables that are there already.
     const POSTGRES: &str = "SET client_min_messages = warning";
     options.after_connect(move |connection, _| {

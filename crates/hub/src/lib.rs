@@ -24,6 +24,7 @@ pub mod run;
 pub mod scheduler;
 pub mod server;
 pub mod snapshot;
+pub mod sources;
 pub mod state;
 pub mod states;
 pub mod third_party;

@@ -2,14 +2,16 @@
 
 mod carried;
 mod carrier;
+mod demands;
 mod metadata_rate;
 mod outcomes;
+mod pairs;
+mod waits;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sched::demand::DemandEstimate;
 use sched::high_water_mark::HighWaterMark;
 use sched::retry::Breaker;
 use tokio::sync::{mpsc, watch};
@@ -29,7 +31,11 @@ use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
 use carried::Carried;
+use demands::Demands;
 use metadata_rate::MetadataRates;
+use outcomes::is_worth_another_try;
+use pairs::Pairs;
+use waits::Waits;
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,18 +43,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// How often files that have waited too long are ended.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
-/// How long a transfer takes to get going: what it uses until then says nothing.
-const STARTUP: Duration = Duration::from_secs(5);
-
-/// What is known of what a queue can use.
-struct QueueDemand {
-    /// Since when transfers of it run.
-    since: Duration,
-    /// What it was given last, bytes per second.
-    given: f64,
-    demand: DemandEstimate,
-}
-
 struct Scheduler {
     hub: Arc<HubState>,
     carriers: Arc<Carriers>,
@@ -56,7 +50,9 @@ struct Scheduler {
     carried: HashMap<i64, Carried>,
     marks: HashMap<ResourceOf, HighWaterMark>,
     breakers: HashMap<String, Breaker>,
-    demands: HashMap<i64, QueueDemand>,
+    demands: Demands,
+    pairs: Pairs,
+    waits: Waits,
     /// When files that had waited too long were ended last.
     expired: Option<Instant>,
     metadata_rates: MetadataRates,
@@ -77,7 +73,9 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
         carried: HashMap::new(),
         marks: HashMap::new(),
         breakers: HashMap::new(),
-        demands: HashMap::new(),
+        demands: Demands::default(),
+        pairs: Pairs::default(),
+        waits: Waits::default(),
         metadata_rates: MetadataRates::default(),
         expired: None,
         beaten: None,
@@ -177,8 +175,11 @@ impl Scheduler {
         let usable = self.usable(&topology);
         let running = self.running(&others, &by_id);
         self.tell_rates().await?;
-        let (waited, broken) = (self.waited(&queues).await?, self.broken());
-        let caps = self.caps(&running);
+        let now = self.now();
+        let (waited, broken) = (self.waits.look(&self.hub.database, &queues, now).await?, self.broken());
+        let caps = self.demands.caps(now, &running);
+        self.pairs.look(now, &topology, &queues, &self.hub.snapshot.load());
+        let copies = self.pairs.copies();
         let promised = self.promised(&topology, &usable, &queues);
         let look = Look {
             at: time::now(),
@@ -190,13 +191,11 @@ impl Scheduler {
             caps: &caps,
             promised: &promised,
             broken: &broken,
+            copies: &copies,
         };
-        let Plan { limits, begin, snapshot } = planner::plan(&look);
-        for (queue, decision) in &snapshot.queues {
-            if let Some(demand) = self.demands.get_mut(queue) {
-                demand.given = decision.rate;
-            }
-        }
+        let Plan { limits, begin, mut snapshot } = planner::plan(&look);
+        snapshot.pairs = self.pairs.seen();
+        self.demands.given(&snapshot);
         self.hub.snapshot.store(Arc::new(snapshot));
         for (number, limit) in limits {
             if let Some(carried) = self.carried.get(&number) {
@@ -239,8 +238,8 @@ impl Scheduler {
         let own = self.carried.iter().map(|(number, carried)| Running {
             number: *number,
             queue: carried.claim.queue,
-            source: carried.source.clone(),
-            target: carried.target.clone(),
+            source: carried.pair.0.clone(),
+            target: carried.pair.1.clone(),
             rate: carried.rate,
             bytes: carried.claim.files.iter().map(|file| file.bytes).sum(),
         });
@@ -267,25 +266,6 @@ impl Scheduler {
         self.hub.database.tell_rates(rates).await
     }
 
-    /// The most that each queue is known to use: told by its transfers, once they have run for a while.
-    fn caps(&mut self, running: &[Running]) -> HashMap<i64, f64> {
-        let now = self.now();
-        let mut used: HashMap<i64, f64> = HashMap::new();
-        for transfer in running {
-            *used.entry(transfer.queue).or_default() += transfer.rate;
-        }
-        self.demands.retain(|queue, _| used.contains_key(queue));
-        let mut caps = HashMap::new();
-        for (queue, used) in used {
-            let new = || QueueDemand { since: now, given: f64::INFINITY, demand: DemandEstimate::default() };
-            let QueueDemand { since, given, demand } = self.demands.entry(queue).or_insert_with(new);
-            if given.is_finite() && now.saturating_sub(*since) >= STARTUP {
-                caps.insert(queue, demand.step(now, used, *given));
-            }
-        }
-        caps
-    }
-
     /// How the promises of queues with a deadline stand.
     fn promised(&self, topology: &Topology, usable: &[f64], queues: &[Queue]) -> HashMap<i64, Standing> {
         let mut moved: HashMap<i64, f64> = HashMap::new();
@@ -295,17 +275,6 @@ impl Scheduler {
         }
         let promises = Promises::new(topology, usable, queues, &moved, 0, time::now());
         queues.iter().filter_map(|queue| Some((queue.id, promises.standing(queue.id)?))).collect()
-    }
-
-    async fn waited(&self, queues: &[Queue]) -> Result<HashMap<i64, Duration>> {
-        let mut waited = HashMap::new();
-        for queue in queues.iter().filter(|queue| queue.queued > 0) {
-            if let Some(oldest) = self.hub.database.oldest(queue.id).await? {
-                let since = time::now().saturating_sub(oldest.submitted).max(0) as u64;
-                waited.insert(queue.id, Duration::from_millis(since));
-            }
-        }
-        Ok(waited)
     }
 
     /// Endpoints that are left in peace, and until when.
@@ -377,11 +346,11 @@ impl Scheduler {
         let carriers = Arc::clone(&self.carriers);
         let (number, told, carried) = (claim.number, self.told.clone(), claim.clone());
         tokio::spawn(async move { carriers.carry(carried, steered, told).await });
-        let (source, target) = (queue.key.source.clone(), queue.key.target.clone());
-        for name in [&source, &target] {
+        let pair = (queue.key.source.clone(), queue.key.target.clone());
+        for name in [&pair.0, &pair.1] {
             self.breakers.entry(name.clone()).or_default().began();
         }
-        self.carried.insert(number, Carried::new(claim, source, target, steer));
+        self.carried.insert(number, Carried::new(claim, pair, steer));
     }
 
     /// Nobody can carry what is first in this queue: neither end is a node, and there is no gateway.
@@ -411,6 +380,7 @@ impl Scheduler {
         match told {
             Told::Moving { transfer, rate, bytes } => {
                 if let Some(carried) = self.carried.get_mut(&transfer) {
+                    self.pairs.moved(&carried.pair, bytes.saturating_sub(carried.arrived_bytes));
                     (carried.rate, carried.arrived_bytes) = (rate, bytes);
                 }
             }
@@ -424,7 +394,11 @@ impl Scheduler {
             Told::Ended { transfer, finished } => {
                 let Some(carried) = self.carried.remove(&transfer) else { return };
                 let now = self.now();
-                for name in [&carried.source, &carried.target] {
+                if let Finished::Done { bytes } = finished {
+                    self.pairs.moved(&carried.pair, bytes.saturating_sub(carried.arrived_bytes));
+                }
+                self.pairs.ended(&carried.pair, is_worth_another_try(&finished));
+                for name in [&carried.pair.0, &carried.pair.1] {
                     let breaker = self.breakers.entry(name.clone()).or_default();
                     match finished {
                         // The other end may be well: only who was asked is known to be unreachable.

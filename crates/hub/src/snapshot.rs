@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use model::v1::hub::{Constraint, ResourceLine};
 
+use crate::planner::Pair;
 use crate::promises::Standing;
 
 /// A look of the scheduler.
@@ -15,6 +16,8 @@ pub struct Snapshot {
     pub queues: HashMap<i64, Decision>,
     /// The shared resources.
     pub resources: Vec<ResourceLine>,
+    /// What is known of pairs of endpoints on which something moves, or did within a day.
+    pub pairs: HashMap<Pair, SeenPair>,
 }
 
 /// What was decided for a queue.
@@ -24,10 +27,21 @@ pub struct Decision {
     pub rate: f64,
     /// What it uses, bytes per second.
     pub used: f64,
+    /// A shared resource keeps it from more, and not what it was seen to use.
+    pub is_bound: bool,
     /// What keeps it from more.
     pub constraint: Constraint,
     /// Who has what it waits for.
     pub held_by: Vec<String>,
     /// How its promise stands, where it has a deadline.
     pub promised: Option<Standing>,
+}
+
+/// What is known of a pair of endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SeenPair {
+    /// How fast it was when something moved there last, bytes per second.
+    pub rate: Option<f64>,
+    /// Bytes that wait for it.
+    pub queued_bytes: f64,
 }

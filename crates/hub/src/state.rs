@@ -20,7 +20,8 @@ use crate::meters::Meters;
 use crate::promises::{Promises, Wanted};
 use crate::roles::{HubCredentials, Member};
 use crate::snapshot::Snapshot;
-use crate::states::FileState;
+use crate::sources;
+use crate::states::{FileState, JobKind};
 use crate::time;
 use crate::topology::{Resource, Topology};
 
@@ -115,6 +116,9 @@ impl HubState {
         }
         let mut job = admit(order, member, &self.topology.load(), time::now())?;
         complete(&mut job);
+        if job.kind == JobKind::MultiSource && !order.options.in_order {
+            sources::order(&mut job, &self.topology.load(), &self.snapshot.load());
+        }
         // One deadline is promised at a time, and stored before the next one is looked at.
         let _promising = match job.deadline {
             Some(deadline) => Some(self.promise(&job, deadline).await?),

@@ -55,12 +55,22 @@ impl End {
     }
 }
 
+/// What is wanted of a copy.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What is there may be replaced.
+    pub replace: bool,
+    /// What the file must be.
+    pub expected: Expected,
+    /// What its packets are to tell of.
+    pub scitag: Option<u16>,
+}
+
 /// Has a file copied. `progress` hears of bytes that have arrived; its `false` ends the copy. Blocks until the end.
 pub fn copy(
     from: &End,
     to: &End,
-    overwrite: bool,
-    expected: Expected,
+    wanted: &Wanted,
     tls: &Arc<ClientConfig>,
     progress: &dyn Fn(u64) -> bool,
 ) -> Finished {
@@ -69,8 +79,9 @@ pub fn copy(
         (Ok(from), Ok(to)) => (from, to),
         (Err(reason), _) | (_, Err(reason)) => return config(reason),
     };
-    let between =
-        Between { from: (&source, &source_path), to: (&target, &target_path), replace: overwrite, expected, progress };
+    let Wanted { replace, expected, scitag } = wanted.clone();
+    let (from, to) = ((&source, &source_path), (&target, &target_path));
+    let between = Between { from, to, replace, expected, scitag, progress };
     match between.run() {
         Ok(bytes) => Finished::Done { bytes },
         Err(NotCopied::Cancelled) => Finished::Cancelled,

@@ -430,7 +430,13 @@ impl Transfers {
 fn control(order: &Order, changes: &Change) -> Control {
     let (source, target) = order::ends(order);
     let label = Label { id: order.id, role: ROLE, source: order::first_sources(&source), target };
-    Control::new(label, order::steer(order, changes), Arc::default())
+    let control = Control::new(label, order::steer(order, changes), Arc::default());
+    if let Some(seconds) = order.limit_for_s {
+        let limit = Change { limit_bit_s: Some(order.limit_bit_s), limit_for_s: Some(seconds), ..Change::default() };
+        // What is said later counts; what was said before it began is said again when it begins.
+        control.change(&limit.then(changes));
+    }
+    control
 }
 
 fn write_to_log(access: &Access, order: &Order, receipt: &v1::Receipt) {

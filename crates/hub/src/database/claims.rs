@@ -7,8 +7,9 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use uuid::Uuid;
 
 use super::numbers::take_numbers;
-use super::rows::{list, rows_max};
+use super::rows::numbers;
 use super::{Database, Result};
+use crate::admission::options;
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
 
@@ -35,6 +36,8 @@ pub struct ClaimedFile {
     pub kind: JobKind,
     /// The options of its job, JSON.
     pub options: String,
+    /// It is a hop, and another one follows.
+    pub is_hop_between: bool,
     /// Tokens for its storages.
     pub tokens: FileTokens,
 }
@@ -46,6 +49,12 @@ impl ClaimedFile {
             bytes: u64::try_from(self.bytes).ok().filter(|bytes| *bytes > 0),
             digest: self.checksum.as_deref().and_then(|text| text.parse().ok()),
         }
+    }
+
+    /// Whether what is at its target already is replaced.
+    pub fn overwrites(&self) -> bool {
+        let said = options(&self.options);
+        said.overwrite || said.overwrite_hops && self.is_hop_between
     }
 }
 
@@ -115,11 +124,12 @@ impl Default for EndpointLimits {
 
 /// A pause after an attempt is never so long: where the clock says so, it was set back since.
 const PAUSE_MAX_MS: i64 = 900_000;
+/// Files that one statement marks.
+const FILES_AT_ONCE: usize = 1000;
 
-const READY: &str = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options, \
-                     t.source, t.target FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
-                     LEFT JOIN file_tokens t ON t.file = f.id WHERE f.queue = $1 AND f.state = 0 \
-                     AND (f.not_before <= $2 OR f.not_before > $2 + $4) ORDER BY f.id LIMIT $3";
+const FILE: &str = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options, \
+                    t.source, t.target, j.file_rows FROM files f JOIN file_facts x ON x.id = f.id \
+                    JOIN jobs j ON j.number = f.job LEFT JOIN file_tokens t ON t.file = f.id";
 
 impl Database {
     /// Claims the oldest files of a queue that are ready; none where there are none.
@@ -167,24 +177,25 @@ impl Database {
     }
 
     async fn files_of(&self, transfer: i64) -> Result<Vec<ClaimedFile>> {
-        let sql = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options, \
-                   t.source, t.target FROM files f JOIN file_facts x ON x.id = f.id JOIN jobs j ON j.number = f.job \
-                   LEFT JOIN file_tokens t ON t.file = f.id WHERE f.transfer = $1 AND f.state = 1 ORDER BY f.id";
-        sqlx::query(sql).bind(transfer).fetch_all(&self.pool).await?.iter().map(read).collect()
+        let sql = format!("{FILE} WHERE f.transfer = $1 AND f.state = 1 ORDER BY f.id");
+        sqlx::query(AssertSqlSafe(sql)).bind(transfer).fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 }
 
 fn read(row: &sqlx::any::AnyRow) -> Result<ClaimedFile> {
+    let (at, rows): (i64, i64) = (row.try_get(2)?, row.try_get(12)?);
+    let kind = JobKind::of_code(row.try_get(8)?).unwrap_or(JobKind::Independent);
     Ok(ClaimedFile {
         id: row.try_get(0)?,
         job: row.try_get(1)?,
-        at: row.try_get(2)?,
+        at,
         bytes: row.try_get(3)?,
         attempt: row.try_get(4)?,
         source: row.try_get(5)?,
         target: row.try_get(6)?,
         checksum: row.try_get(7)?,
-        kind: JobKind::of_code(row.try_get(8)?).unwrap_or(JobKind::Independent),
+        kind,
+        is_hop_between: kind == JobKind::MultiHop && at + 1 < rows,
         options: row.try_get(9)?,
         tokens: FileTokens {
             source: row.try_get::<Option<String>, _>(10)?.unwrap_or_default(),
@@ -227,7 +238,9 @@ async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<
         return Ok(None);
     }
     let space = space_left(connection, &wanted).await?;
-    let query = sqlx::query(READY).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64).bind(PAUSE_MAX_MS);
+    let ready = "f.queue = $1 AND f.state = 0 AND (f.not_before <= $2 OR f.not_before > $2 + $4)";
+    let sql = AssertSqlSafe(format!("{FILE} WHERE {ready} ORDER BY f.id LIMIT $3"));
+    let query = sqlx::query(sql).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64).bind(PAUSE_MAX_MS);
     let rows = query.fetch_all(&mut *connection).await?;
     let mut files: Vec<ClaimedFile> = Vec::with_capacity(rows.len());
     let mut bytes = 0i64;
@@ -261,20 +274,14 @@ async fn store(connection: &mut AnyConnection, claim: &Claim, hub: &str) -> Resu
     let query = query.bind(claim.carrier.as_str()).bind(claim.files.len() as i64).bind(bytes).bind(claim.created);
     let query = query.bind(hub).bind(serde_json::to_string(&claim.order).unwrap_or_default());
     query.execute(&mut *connection).await?;
-    for chunk in claim.files.chunks(rows_max(1)) {
-        let state = FileState::Running.code();
-        let sql = format!(
-            "UPDATE files SET state = {state}, attempt = attempt + 1, transfer = {} WHERE id IN {}",
-            claim.number,
-            list(chunk.len())
-        );
-        let query =
-            chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)).persistent(false), |query, file| query.bind(file.id));
-        query.execute(&mut *connection).await?;
-        let sql = format!("UPDATE file_facts SET started = {} WHERE id IN {}", claim.created, list(chunk.len()));
-        let query =
-            chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)).persistent(false), |query, file| query.bind(file.id));
-        query.execute(&mut *connection).await?;
+    for some in claim.files.chunks(FILES_AT_ONCE) {
+        let (state, ids) = (FileState::Running.code(), numbers(some.iter().map(|file| file.id)));
+        let number = claim.number;
+        let sql =
+            format!("UPDATE files SET state = {state}, attempt = attempt + 1, transfer = {number} WHERE id IN {ids}");
+        sqlx::query(AssertSqlSafe(sql)).persistent(false).execute(&mut *connection).await?;
+        let sql = format!("UPDATE file_facts SET started = {} WHERE id IN {ids}", claim.created);
+        sqlx::query(AssertSqlSafe(sql)).persistent(false).execute(&mut *connection).await?;
     }
     let sql = "UPDATE queues SET queued = queued - $1, queued_bytes = queued_bytes - $2, running = running + $1, \
                running_bytes = running_bytes + $2 WHERE id = $3";

@@ -1,10 +1,10 @@
 //! What happens to jobs, in order: appended only. Streams of events are read from it, and whoever asks what happened at night.
 
-use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, Row};
+use sqlx::{AnyConnection, AnyPool, Row};
 
 use super::Result;
 use super::numbers::take_numbers;
-use super::rows::{rows_max, values};
+use super::rows::insert;
 
 /// Something that happened to a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,23 +34,16 @@ pub(super) struct NewEvent {
 
 /// Appends events.
 pub(super) async fn append(connection: &mut AnyConnection, events: &[NewEvent]) -> Result<()> {
-    const COLUMNS: usize = 6;
     if events.is_empty() {
         return Ok(());
     }
-    let mut number = take_numbers(connection, "events", events.len()).await?;
-    for chunk in events.chunks(rows_max(COLUMNS)) {
-        let sql =
-            format!("INSERT INTO events (number, at, job, owner, kind, body) VALUES {}", values(chunk.len(), COLUMNS));
-        let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == 1);
-        for event in chunk {
-            query = query.bind(number).bind(event.at).bind(event.job.as_str()).bind(event.owner.as_str());
-            query = query.bind(event.kind).bind(event.body.as_str());
-            number += 1;
-        }
-        query.execute(&mut *connection).await?;
-    }
-    Ok(())
+    let first = take_numbers(connection, "events", events.len()).await?;
+    let events: Vec<(i64, &NewEvent)> = (first..).zip(events).collect();
+    insert(connection, "events (number, at, job, owner, kind, body)", 6, &events, |query, (number, event)| {
+        let query = query.bind(*number).bind(event.at).bind(event.job.as_str()).bind(event.owner.as_str());
+        query.bind(event.kind).bind(event.body.as_str())
+    })
+    .await
 }
 
 /// Events behind a number, oldest first, of one job or of all.

@@ -4,7 +4,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::numbers::take_numbers;
 use super::outcomes::{Changes, count, set};
-use super::rows::{rows_max, values};
+use super::rows::insert;
 use super::{Database, Result};
 use crate::states::FileState;
 use crate::tokens::FileTokens;
@@ -206,14 +206,8 @@ async fn cancel_files(connection: &mut AnyConnection, files: Vec<i64>, now: i64)
 
 /// Keeps the tokens of new files, by the numbers of their rows.
 pub(super) async fn insert_tokens(connection: &mut AnyConnection, tokens: &[(i64, &FileTokens)]) -> Result<()> {
-    const COLUMNS: usize = 3;
-    for chunk in tokens.chunks(rows_max(COLUMNS)) {
-        let sql = format!("INSERT INTO file_tokens (file, source, target) VALUES {}", values(chunk.len(), COLUMNS));
-        let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(false);
-        for (file, tokens) in chunk {
-            query = query.bind(*file).bind(tokens.source.as_str()).bind(tokens.target.as_str());
-        }
-        query.execute(&mut *connection).await?;
-    }
-    Ok(())
+    insert(connection, "file_tokens (file, source, target)", 3, tokens, |query, (file, tokens)| {
+        query.bind(*file).bind(tokens.source.as_str()).bind(tokens.target.as_str())
+    })
+    .await
 }

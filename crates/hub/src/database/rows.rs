@@ -1,32 +1,87 @@
-//! Statements of many rows: how many fit, and their placeholders.
+//! Statements of many rows.
 
 use std::fmt::Write;
 
-/// Parameters of a statement: SQLite takes 32,766, PostgreSQL 65,535; more rows than some hundred win nothing.
-const PARAMETERS_MAX: usize = 4000;
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe};
 
-/// Rows of a statement whose rows have so many columns.
-pub(super) fn rows_max(columns: usize) -> usize {
-    PARAMETERS_MAX / columns
+use super::Result;
+
+/// A statement that waits for its values.
+pub(super) type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
+
+/// Rows of one statement.
+const ROWS_MAX: usize = 256;
+
+/// Inserts rows into `into`, a table and its columns; `bind` binds the values of one.
+pub(super) async fn insert<T>(
+    connection: &mut AnyConnection,
+    into: &str,
+    columns: usize,
+    rows: &[T],
+    bind: impl for<'q> Fn(Query<'q>, &'q T) -> Query<'q>,
+) -> Result<()> {
+    for some in statements(rows) {
+        let sql = format!("INSERT INTO {into} VALUES {}", values(is_sqlite(connection), some.len(), columns));
+        let query = some.iter().fold(sqlx::query(AssertSqlSafe(sql)), &bind);
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
 }
 
-/// `(…), (…)` with numbered placeholders.
-pub(super) fn values(rows: usize, columns: usize) -> String {
+/// Selects rows whose text is one of those of `items`; `select` ends with `IN`.
+pub(super) async fn texts<T>(
+    connection: &mut AnyConnection,
+    select: &str,
+    items: &[T],
+    text: impl Fn(&T) -> &str,
+) -> Result<Vec<AnyRow>> {
+    let mut rows = Vec::new();
+    for some in statements(items) {
+        let sql = format!("{select} {}", values(is_sqlite(connection), 1, some.len()));
+        let query = some.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, item| query.bind(text(item)));
+        rows.extend(query.fetch_all(&mut *connection).await?);
+    }
+    Ok(rows)
+}
+
+fn is_sqlite(connection: &AnyConnection) -> bool {
+    connection.backend_name() == "SQLite"
+}
+
+/// Divides rows into statements whose lengths are powers of two: there are few lengths, so that each connection prepares each of them once.
+fn statements<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
+    let mut left = rows;
+    std::iter::from_fn(move || {
+        let length = 1 << left.len().min(ROWS_MAX).checked_ilog2()?;
+        let (some, rest) = left.split_at(length);
+        left = rest;
+        Some(some)
+    })
+}
+
+/// `(…), (…)` with placeholders. SQLite looks a numbered one up among all before it, and again to bind it; it has ones without numbers, which
+/// PostgreSQL has not.
+fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
     let mut text = String::with_capacity(rows * columns * 6);
     for row in 0..rows {
         text.push_str(if row == 0 { "(" } else { ", (" });
         for column in 0..columns {
-            let comma = if column == 0 { "" } else { ", " };
-            let _ = write!(text, "{comma}${}", row * columns + column + 1);
+            text.push_str(if column == 0 { "" } else { ", " });
+            let _ = match is_sqlite {
+                true => text.write_char('?'),
+                false => write!(text, "${}", row * columns + column + 1),
+            };
         }
         text.push(')');
     }
     text
 }
 
-/// `($1, $2, …)`.
-pub(super) fn list(count: usize) -> String {
-    values(1, count)
+/// `(1, 2, …)`: numbers of rows, as they are.
+pub(super) fn numbers(rows: impl Iterator<Item = i64>) -> String {
+    let rows: Vec<String> = rows.map(|row| row.to_string()).collect();
+    format!("({})", rows.join(", "))
 }
 
 #[cfg(test)]
@@ -34,9 +89,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_numbered_through() {
-        assert_eq!(values(2, 3), "($1, $2, $3), ($4, $5, $6)");
-        assert_eq!(list(2), "($1, $2)");
-        assert_eq!(rows_max(10), 400);
+    fn placeholders_are_as_each_database_has_them() {
+        assert_eq!(values(false, 2, 3), "($1, $2, $3), ($4, $5, $6)");
+        assert_eq!(values(true, 2, 3), "(?, ?, ?), (?, ?, ?)");
+        assert_eq!(numbers([3, 4].into_iter()), "(3, 4)");
+    }
+
+    #[test]
+    fn rows_are_divided_into_few_lengths() {
+        let lengths = |rows: usize| statements(&vec![0u8; rows]).map(<[u8]>::len).collect::<Vec<_>>();
+        assert_eq!(lengths(1000), [256, 256, 256, 128, 64, 32, 8]);
+        assert_eq!(lengths(1), [1]);
+        assert!(lengths(0).is_empty());
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use serde_json::json;
-use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use sqlx::{AnyConnection, Row};
 
 use super::Result;
 use super::events::{NewEvent, append};
 use super::fts::insert_tokens;
 use super::numbers::take_numbers;
-use super::rows::{list, rows_max, values};
+use super::rows::{Query, insert, texts};
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
 
@@ -130,12 +130,11 @@ pub(super) async fn submit(
     let first_file = take_numbers(connection, "files", files).await?;
     name_queues(connection, &new, queue_ids).await?;
     insert_jobs(connection, &new, first_job, first_file).await?;
-    insert_files(connection, &new, first_job, first_file, queue_ids).await?;
-    insert_facts(connection, &new, first_file).await?;
-    let files = numbered(&new, first_job, first_file).into_iter();
-    let tokens: Vec<_> = files.filter_map(|(id, _, file)| Some((id, file.tokens.as_ref()?))).collect();
+    let files = numbered(&new, first_job, first_file, queue_ids);
+    insert_files(connection, &files).await?;
+    let tokens: Vec<_> = files.iter().filter_map(|file| Some((file.id, file.file.tokens.as_ref()?))).collect();
     insert_tokens(connection, &tokens).await?;
-    count(connection, &new, queue_ids).await?;
+    count(connection, &files).await?;
     append(connection, &new.iter().map(submitted).collect::<Vec<_>>()).await?;
     Ok(results)
 }
@@ -143,12 +142,8 @@ pub(super) async fn submit(
 /// The digests of jobs that are there already, by id.
 async fn digests(connection: &mut AnyConnection, jobs: &[NewJob]) -> Result<HashMap<String, String>> {
     let mut known = HashMap::new();
-    for chunk in jobs.chunks(rows_max(1)) {
-        let sql = format!("SELECT id, digest FROM jobs WHERE id IN {}", list(chunk.len()));
-        let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, job| query.bind(job.id.as_str()));
-        for row in query.fetch_all(&mut *connection).await? {
-            known.insert(row.try_get(0)?, row.try_get(1)?);
-        }
+    for row in texts(connection, "SELECT id, digest FROM jobs WHERE id IN", jobs, |job| job.id.as_str()).await? {
+        known.insert(row.try_get(0)?, row.try_get(1)?);
     }
     Ok(known)
 }
@@ -181,8 +176,6 @@ pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> 
     Ok(bind_key(FIND, key).fetch_one(&mut *connection).await?.try_get(0)?)
 }
 
-type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
-
 fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
     let QueueKey { source, target, community, activity, owner, priority, deadline } = key;
     let query = sqlx::query(sql).bind(source.as_str()).bind(target.as_str()).bind(community.as_str());
@@ -190,91 +183,67 @@ fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
 }
 
 async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64, first_file: i64) -> Result<()> {
-    const COLUMNS: usize = 18;
-    let (mut number, mut file) = (first, first_file);
-    for chunk in jobs.chunks(rows_max(COLUMNS)) {
-        let sql = format!(
-            "INSERT INTO jobs (number, id, digest, owner, community, activity, priority, kind, first_file, file_rows, files, \
-             queued, bytes, submitted, deadline, options, metadata, fts) VALUES {}",
-            values(chunk.len(), COLUMNS)
-        );
-        let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == 1);
-        for job in chunk {
-            // Of the rows of a file one is queued, at the beginning.
-            let queued = job.files.iter().filter(|file| file.state == FileState::Queued);
-            let (files, bytes) =
-                queued.fold((0i64, 0i64), |(files, bytes), file| (files + 1, bytes.saturating_add(file.bytes)));
-            query = query.bind(number).bind(job.id.as_str()).bind(job.digest.as_str()).bind(job.owner.as_str());
-            query = query.bind(job.community.as_str()).bind(job.activity.as_str()).bind(job.priority);
-            query = query.bind(job.kind.code()).bind(file).bind(job.files.len() as i64).bind(files);
-            query = query.bind(files).bind(bytes).bind(job.submitted).bind(job.deadline);
-            query = query.bind(job.options.as_str()).bind(job.metadata.as_str()).bind(job.fts.as_deref());
-            number += 1;
-            file += job.files.len() as i64;
-        }
-        query.execute(&mut *connection).await?;
+    const INTO: &str = "jobs (number, id, digest, owner, community, activity, priority, kind, first_file, file_rows, files, \
+                        queued, bytes, submitted, deadline, options, metadata, fts)";
+    let mut file = first_file;
+    let mut placed = Vec::with_capacity(jobs.len());
+    for (number, job) in (first..).zip(jobs) {
+        placed.push((number, file, job));
+        file += job.files.len() as i64;
     }
-    Ok(())
+    insert(connection, INTO, 18, &placed, |query, (number, first_file, job)| {
+        // Of the rows of a file one is queued, at the beginning.
+        let queued = job.files.iter().filter(|file| file.state == FileState::Queued);
+        let (files, bytes) =
+            queued.fold((0i64, 0i64), |(files, bytes), file| (files + 1, bytes.saturating_add(file.bytes)));
+        let query = query.bind(*number).bind(job.id.as_str()).bind(job.digest.as_str()).bind(job.owner.as_str());
+        let query = query.bind(job.community.as_str()).bind(job.activity.as_str()).bind(job.priority);
+        let query = query.bind(job.kind.code()).bind(*first_file).bind(job.files.len() as i64).bind(files);
+        let query = query.bind(files).bind(bytes).bind(job.submitted).bind(job.deadline);
+        query.bind(job.options.as_str()).bind(job.metadata.as_str()).bind(job.fts.as_deref())
+    })
+    .await
 }
 
-/// The files of all jobs in one row, each with the number of its job.
-fn numbered(jobs: &[NewJob], first_job: i64, first_file: i64) -> Vec<(i64, i64, &NewFile)> {
-    let of_job = |(at, job): (usize, &'_ NewJob)| (first_job + at as i64, job.files.len());
-    let numbers = jobs.iter().enumerate().map(of_job).flat_map(|(job, files)| std::iter::repeat_n(job, files));
-    let files = jobs.iter().flat_map(|job| &job.files);
-    numbers.zip(files).enumerate().map(|(at, (job, file))| (first_file + at as i64, job, file)).collect()
+/// A file with its number, and that of its job.
+struct Numbered<'a> {
+    id: i64,
+    job: i64,
+    queue: i64,
+    expires: Option<i64>,
+    file: &'a NewFile,
 }
 
-async fn insert_files(
-    connection: &mut AnyConnection,
-    jobs: &[NewJob],
-    first_job: i64,
-    first_file: i64,
-    queue_ids: &QueueIds,
-) -> Result<()> {
-    const COLUMNS: usize = 7;
-    for chunk in numbered(jobs, first_job, first_file).chunks(rows_max(COLUMNS)) {
-        let sql = format!(
-            "INSERT INTO files (id, job, at, queue, state, bytes, expires) VALUES {}",
-            values(chunk.len(), COLUMNS)
-        );
-        let mut query =
-            sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == rows_max(COLUMNS) || chunk.len() == 1);
-        for (id, job, file) in chunk {
-            let expires = jobs.get((job - first_job) as usize).and_then(|job| job.expires);
-            let queue = queue_ids.get(&file.queue).copied().unwrap_or_default();
-            query = query.bind(*id).bind(*job).bind(file.at).bind(queue).bind(file.state.code()).bind(file.bytes);
-            query = query.bind(expires);
-        }
-        query.execute(&mut *connection).await?;
-    }
-    Ok(())
+/// The files of all jobs in one row.
+fn numbered<'a>(jobs: &'a [NewJob], first_job: i64, first_file: i64, queue_ids: &QueueIds) -> Vec<Numbered<'a>> {
+    let files = (first_job..).zip(jobs).flat_map(|(number, job)| job.files.iter().map(move |file| (number, job, file)));
+    let number = |(id, (job, of, file)): (i64, (i64, &'a NewJob, &'a NewFile))| {
+        let queue = queue_ids.get(&file.queue).copied().unwrap_or_default();
+        Numbered { id, job, queue, expires: of.expires, file }
+    };
+    (first_file..).zip(files).map(number).collect()
 }
 
-async fn insert_facts(connection: &mut AnyConnection, jobs: &[NewJob], first_file: i64) -> Result<()> {
-    const COLUMNS: usize = 5;
-    for chunk in numbered(jobs, 0, first_file).chunks(rows_max(COLUMNS)) {
-        let sql = format!(
-            "INSERT INTO file_facts (id, source, target, checksum, metadata) VALUES {}",
-            values(chunk.len(), COLUMNS)
-        );
-        let mut query =
-            sqlx::query(AssertSqlSafe(sql)).persistent(chunk.len() == rows_max(COLUMNS) || chunk.len() == 1);
-        for (id, _, file) in chunk {
-            query = query.bind(*id).bind(file.source.as_str()).bind(file.target.as_str());
-            query = query.bind(file.checksum.as_deref()).bind(file.metadata.as_deref());
-        }
-        query.execute(&mut *connection).await?;
-    }
-    Ok(())
+async fn insert_files(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result<()> {
+    insert(connection, "files (id, job, at, queue, state, bytes, expires)", 7, files, |query, numbered| {
+        let Numbered { id, job, queue, expires, file } = numbered;
+        let query = query.bind(*id).bind(*job).bind(file.at).bind(*queue).bind(file.state.code());
+        query.bind(file.bytes).bind(*expires)
+    })
+    .await?;
+    insert(connection, "file_facts (id, source, target, checksum, metadata)", 5, files, |query, numbered| {
+        let Numbered { id, file, .. } = numbered;
+        let query = query.bind(*id).bind(file.source.as_str()).bind(file.target.as_str());
+        query.bind(file.checksum.as_deref()).bind(file.metadata.as_deref())
+    })
+    .await
 }
 
 /// Adds what is queued to the counters of the queues.
-async fn count(connection: &mut AnyConnection, jobs: &[NewJob], queue_ids: &QueueIds) -> Result<()> {
+async fn count(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result<()> {
     let mut added: HashMap<i64, (i64, i64)> = HashMap::new();
-    for file in jobs.iter().flat_map(|job| &job.files).filter(|file| file.state == FileState::Queued) {
-        let queue = queue_ids.get(&file.queue).copied().unwrap_or_default();
-        let (files, bytes) = added.entry(queue).or_default();
+    for Numbered { queue, file, .. } in files.iter().filter(|numbered| numbered.file.state == FileState::Queued) {
+        let (files, bytes) = added.entry(*queue).or_default();
         *files += 1;
         *bytes += file.bytes;
     }

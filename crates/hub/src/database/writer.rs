@@ -6,7 +6,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use sqlx::{AnyConnection, AnyPool, Connection};
+use sqlx::pool::PoolConnection;
+use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -22,6 +23,9 @@ type Statement = Box<dyn for<'c> FnOnce(&'c mut AnyConnection) -> Boxed<'c, (Ans
 
 /// Waits for the lock that all hubs on a PostgreSQL take for a transaction that writes. Its number is this program's own.
 const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock(7411)";
+
+/// Pages that the writer keeps, 32 MB: a row goes into seven tables and indexes.
+const WRITER_CACHE: &str = "PRAGMA cache_size = -32000";
 
 enum Write {
     Submit(Vec<NewJob>, oneshot::Sender<Result<Vec<Submitted>>>),
@@ -93,16 +97,41 @@ impl Writer {
 
 async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
     let mut queue_ids = QueueIds::default();
+    let mut connections = Connections { pool, kind, kept: None };
     while let Some(first) = waiting.recv().await {
         let group = gather(first, &mut waiting);
         let mut answers = Vec::with_capacity(group.len());
-        let committed = commit(&pool, kind, group, &mut queue_ids, &mut answers).await.map_err(|error| {
+        let committed = commit(&mut connections, group, &mut queue_ids, &mut answers).await.map_err(|error| {
             // Queues that were made in a transaction that never was have no id.
             queue_ids = QueueIds::default();
             tracing::error!(%error, "a transaction broke off: nothing of it is stored, and who asked is told");
             error.to_string()
         });
         answers.into_iter().for_each(|answer| answer(committed.clone()));
+    }
+}
+
+/// Where the writer has its connection from. It keeps the one that it has: SQLite forgets the pages that a connection has read as soon as another
+/// one writes.
+struct Connections {
+    pool: AnyPool,
+    kind: Kind,
+    kept: Option<PoolConnection<Any>>,
+}
+
+impl Connections {
+    /// The one that was kept, if its server still answers; else a new one.
+    async fn take(&mut self) -> Result<PoolConnection<Any>> {
+        if let Some(mut kept) = self.kept.take()
+            && (self.kind == Kind::Sqlite || kept.ping().await.is_ok())
+        {
+            return Ok(kept);
+        }
+        let mut connection = self.pool.acquire().await?;
+        if self.kind == Kind::Sqlite {
+            connection.execute(WRITER_CACHE).await?;
+        }
+        Ok(connection)
     }
 }
 
@@ -129,17 +158,17 @@ fn broke_off() -> DatabaseError {
 
 /// Writes a group as one transaction.
 async fn commit(
-    pool: &AnyPool,
-    kind: Kind,
+    connections: &mut Connections,
     group: Vec<Write>,
     queue_ids: &mut QueueIds,
     answers: &mut Vec<Answer>,
 ) -> Result<()> {
-    let mut connection = pool.acquire().await?;
-    let written = write(&mut connection, kind, group, queue_ids, answers).await;
-    if written.is_err() {
+    let mut connection = connections.take().await?;
+    let written = write(&mut connection, connections.kind, group, queue_ids, answers).await;
+    match written {
+        Ok(()) => connections.kept = Some(connection),
         // Whether its transaction is over nobody knows: what the next one wrote within it would never be committed.
-        let _ = connection.close().await;
+        Err(_) => drop(connection.close().await),
     }
     written
 }

@@ -120,9 +120,11 @@ impl Submission {
             deadline: None,
             options: JobOptions {
                 overwrite: params.is_set("overwrite") || params.is_set("overwrite_on_retry"),
+                overwrite_hops: params.is_set("overwrite_hop"),
                 retries: params.retries(),
                 queue_for_s: params.queue_for_s()?,
                 multihop: params.is_set("multihop"),
+                in_order: first.and_then(|file| file.selection_strategy.as_deref()) == Some("orderly"),
                 scitag: first.and_then(|file| file.scitag).and_then(|tag| u16::try_from(tag).ok()),
                 ..JobOptions::default()
             },

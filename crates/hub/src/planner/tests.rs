@@ -51,6 +51,7 @@ struct Known {
     caps: HashMap<i64, f64>,
     promised: HashMap<i64, Standing>,
     broken: HashMap<String, String>,
+    copies: HashMap<Pair, u32>,
 }
 
 fn decide(topology: &Topology, queues: &[Queue], running: &[Running], known: &Known) -> Plan {
@@ -65,6 +66,7 @@ fn decide(topology: &Topology, queues: &[Queue], running: &[Running], known: &Kn
         waited: &HashMap::new(),
         running,
         broken: &known.broken,
+        copies: &known.copies,
     };
     plan(&look)
 }
@@ -132,6 +134,17 @@ fn an_endpoint_never_has_more_transfers_than_it_may() {
     let of = |id| plan.begin.iter().filter(|begin| begin.queue == id).count();
     assert_eq!((of(1), of(2), of(3)), (1, 1, 1), "{:?}", plan.begin);
     assert_eq!(plan.snapshot.queues[&1].constraint.kind, ConstraintKind::Transfers);
+}
+
+#[test]
+fn servers_are_asked_for_as_many_copies_as_their_pair_has() {
+    let queues = [queue(1, "b", "astro", 100), queue(2, "b", "other", 100), queue(3, "c", "other", 9)];
+    let known = Known { copies: HashMap::from([(("a".to_owned(), "b".to_owned()), 7)]), ..Known::default() };
+    let plan = decide(&topology(), &queues, &[running(7, 1, "b")], &known);
+    let of = |id| plan.begin.iter().filter(|begin| begin.queue == id).count();
+    assert_eq!((of(1), of(2)), (3, 3), "seven of both queues together, with the one that runs");
+    let waits = &plan.snapshot.queues[&1].constraint;
+    assert!(waits.kind == ConstraintKind::Transfers && waits.text.contains("7 files at once"), "{waits:?}");
 }
 
 #[test]

@@ -7,13 +7,13 @@ use tokio::sync::watch;
 use super::outcomes::{again, outcome};
 use crate::database::claims::{Claim, ClaimedFile};
 use crate::database::outcomes::Outcome;
+use crate::planner::Pair;
 use crate::progress::{Finished, Steer};
 
 /// A transfer that is carried.
 pub(super) struct Carried {
     pub claim: Claim,
-    pub source: String,
-    pub target: String,
+    pub pair: Pair,
     /// Bytes per second.
     pub rate: f64,
     /// Bytes that have arrived, and those of them that are of files that have ended.
@@ -24,8 +24,8 @@ pub(super) struct Carried {
 
 impl Carried {
     /// One that has just begun.
-    pub fn new(claim: Claim, source: String, target: String, steer: watch::Sender<Steer>) -> Carried {
-        Carried { claim, source, target, rate: 0.0, arrived_bytes: 0, ended_bytes: 0, steer }
+    pub fn new(claim: Claim, pair: Pair, steer: watch::Sender<Steer>) -> Carried {
+        Carried { claim, pair, rate: 0.0, arrived_bytes: 0, ended_bytes: 0, steer }
     }
 
     /// Takes the files that have ended out of the claim. A node may tell of a file twice: the first time counts.
@@ -72,6 +72,7 @@ mod tests {
             source: format!("lh://a/{id}"),
             target: format!("lh://b/{id}"),
             checksum: None,
+            is_hop_between: false,
             tokens: Default::default(),
             kind: JobKind::Independent,
             options: String::new(),
@@ -86,7 +87,7 @@ mod tests {
             order: (0..files).collect(),
         };
         let (steer, _) = watch::channel(Steer { limit: 0.0, is_cancelled: false });
-        Carried::new(claim, "a".into(), "b".into(), steer)
+        Carried::new(claim, ("a".into(), "b".into()), steer)
     }
 
     #[test]

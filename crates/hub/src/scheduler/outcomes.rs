@@ -20,16 +20,21 @@ pub(super) fn outcome(file: &ClaimedFile, finished: &Finished) -> Outcome {
         Finished::Done { bytes } => Outcome::Done { bytes: i64::try_from(*bytes).unwrap_or(i64::MAX) },
         Finished::Cancelled => Outcome::Cancelled,
         Finished::Unreachable { reason } => again(file, "path", reason),
-        Finished::Failed { fault, reason } if is_taken(reason) => {
-            Outcome::Failed { fault: fault.clone(), reason: reason.clone() }
-        }
-        Finished::Failed { fault, reason } => {
+        Finished::Failed { fault, reason } if is_worth_another_try(finished) => again(file, fault, reason),
+        Finished::Failed { fault, reason } => Outcome::Failed { fault: fault.clone(), reason: reason.clone() },
+    }
+}
+
+/// Whether what it failed for passes: the path, a busy server, a full disk. That says something of load, too.
+pub(super) fn is_worth_another_try(finished: &Finished) -> bool {
+    match finished {
+        Finished::Unreachable { .. } => true,
+        Finished::Failed { reason, .. } if is_taken(reason) => false,
+        Finished::Failed { fault, .. } => {
             let known = model::Fault::of_word(fault).unwrap_or(model::Fault::Peer);
-            match remedy(known, false) {
-                Remedy::Later | Remedy::QueueWaits => again(file, fault, reason),
-                Remedy::OtherSource | Remedy::Never => Outcome::Failed { fault: fault.clone(), reason: reason.clone() },
-            }
+            matches!(remedy(known, false), Remedy::Later | Remedy::QueueWaits)
         }
+        Finished::Done { .. } | Finished::Cancelled => false,
     }
 }
 
@@ -58,6 +63,7 @@ mod tests {
             source: String::new(),
             target: String::new(),
             checksum: None,
+            is_hop_between: false,
             kind: JobKind::Independent,
             options: r#"{"retries": 2}"#.into(),
             tokens: crate::tokens::FileTokens::default(),

@@ -313,6 +313,7 @@ impl Servers<'_> {
                 to: (self.to, &task.to),
                 replace: !self.options.no_overwrite,
                 expected: Expected::default(),
+                scitag: None,
                 progress: &progress,
             };
             let copied = between.run();

@@ -405,7 +405,7 @@ fn a_transfer_is_paused_changed_and_ended() {
     until("bytes move", LONG, || pair.api.transfer(order.id).unwrap().bytes > 1 << 20);
     pair.api.change(order.id, &Change { paused: Some(true), ..Change::default() }).unwrap();
     state(Stage::Paused);
-    let change = Change { limit_bit_s: Some(0), streams: Some(2), paused: Some(false), cancel: false };
+    let change = Change { limit_bit_s: Some(0), streams: Some(2), paused: Some(false), ..Change::default() };
     assert_eq!(pair.api.change(order.id, &change).unwrap().limit_bit_s, 0);
     assert_eq!(ended(&pair.api, order.id).state, Stage::Done);
     assert_eq!(problem(pair.api.change(order.id, &change)).status, 409);

@@ -80,12 +80,16 @@ pub struct JobOptions {
     pub recursive: bool,
     /// An existing target that differs is replaced; otherwise the file fails.
     pub overwrite: bool,
+    /// Of hops: what is there already where one ends is replaced, but for the last.
+    pub overwrite_hops: bool,
     /// Attempts of a file after the first that may fail for reasons that pass; 3 unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
     /// Files that have waited for so long, in seconds, are not begun any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_for_s: Option<u64>,
+    /// Sources of a file are tried in the order in which they are named; otherwise the one by which it is expected first is tried first.
+    pub in_order: bool,
     /// Data reaches stable storage before a file counts as done.
     pub durable: bool,
     /// Its files are hops: each is read where the one before it was written.

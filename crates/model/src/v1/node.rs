@@ -44,6 +44,10 @@ pub struct Order {
     /// The most payload to send, bit/s; 0 for no limit.
     #[serde(default)]
     pub limit_bit_s: u64,
+    /// How long the limit holds, seconds, unless a change says one again; for ever unless said. Afterwards there is none: so whoever
+    /// steers from afar can be lost without the transfer crawling for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_for_s: Option<u64>,
     /// How many streams; 0 leaves it to the node.
     #[serde(default)]
     pub streams: u32,
@@ -77,6 +81,7 @@ impl Order {
             files: Vec::new(),
             options: Options::default(),
             limit_bit_s: 0,
+            limit_for_s: None,
             streams: 0,
             paused: false,
             congestion: None,

@@ -155,6 +155,9 @@ pub struct Change {
     /// The new limit; 0 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bit_s: Option<u64>,
+    /// How long the limit holds, seconds, unless it is said again; for ever unless said. Afterwards there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_for_s: Option<u64>,
     /// The new number of streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
@@ -172,6 +175,7 @@ impl Change {
     pub fn then(self, next: &Change) -> Change {
         Change {
             limit_bit_s: next.limit_bit_s.or(self.limit_bit_s),
+            limit_for_s: if next.limit_bit_s.is_some() { next.limit_for_s } else { self.limit_for_s },
             streams: next.streams.or(self.streams),
             paused: next.paused.or(self.paused),
             cancel: next.cancel || self.cancel,
@@ -197,5 +201,8 @@ mod tests {
         let both = paused.then(&Change { limit_bit_s: Some(7), ..Change::default() });
         assert_eq!((both.limit_bit_s, both.paused, both.streams, both.cancel), (Some(7), Some(true), None, true));
         assert_eq!(both.then(&Change { paused: Some(false), ..Change::default() }).paused, Some(false));
+        let for_a_while = both.then(&Change { limit_bit_s: Some(8), limit_for_s: Some(60), ..Change::default() });
+        assert_eq!(for_a_while.then(&paused).limit_for_s, Some(60));
+        assert_eq!(for_a_while.then(&both).limit_for_s, None, "a limit comes with its time");
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn order(errand: &Errand) -> Order {
         target: target.to_string(),
         options: options(&said.options),
         limit_bit_s: said.steer.limit_bit_s,
+        limit_for_s: None,
         streams: said.steer.streams,
         paused: said.steer.paused,
         congestion: said.congestion.clone(),

@@ -41,6 +41,8 @@ pub struct Between<'a> {
     pub replace: bool,
     /// What the file must be.
     pub expected: Expected,
+    /// The experiment and activity that its packets are to tell of, as whoever copies is told (SciTags).
+    pub scitag: Option<u16>,
     /// Hears of bytes that have arrived so far; `false` ends the copy.
     pub progress: &'a dyn Fn(u64) -> bool,
 }
@@ -106,6 +108,9 @@ impl Between<'_> {
             .with("Credential", "none")
             // Compared here, afterwards: some servers know another digest than the one they ask for.
             .with("RequireChecksumVerification", "false");
+        if let Some(tag) = self.scitag {
+            headers.add("SciTag", tag.to_string());
+        }
         // The other server is shown what it would be shown by us; never in clear, on neither line.
         if let Some(token) = dav.0.server.token(other)?.filter(|_| url.is_secure()) {
             headers.add("TransferHeaderAuthorization", format!("Bearer {token}"));

@@ -218,7 +218,7 @@ fn change(r: &mut Reader) -> Result<v1::Change> {
         2 => Some(true),
         _ => return Err(WireError::Invalid("a pause")),
     };
-    Ok(v1::Change { limit_bit_s, streams, paused, cancel: r.bool("a cancellation")? })
+    Ok(v1::Change { limit_bit_s, limit_for_s: None, streams, paused, cancel: r.bool("a cancellation")? })
 }
 
 fn request_id(r: &mut Reader) -> Result<u32> {

@@ -185,7 +185,8 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         plain: true,
         retry_for_s: 900,
     };
-    let change = v1::Change { limit_bit_s: Some(0), streams: Some(3), paused: Some(true), cancel: true };
+    let change =
+        v1::Change { limit_bit_s: Some(0), limit_for_s: None, streams: Some(3), paused: Some(true), cancel: true };
     let more = [
         Request::KeyFor { job: *b"fedcba9876543210", place: at(b"there"), delete: true },
         Request::Carry(Box::new(errand)),

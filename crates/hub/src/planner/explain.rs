@@ -1,0 +1,99 @@
+//! What was decided, for whoever asks: the share of each queue, what keeps it from more, who else has a part of that, and how much of each
+//! resource is used.
+
+use std::cmp::Reverse;
+
+use model::v1::hub::{Constraint, ConstraintKind, ResourceLine};
+use sched::allocation::{Binding, Rate};
+
+use super::Shared;
+use crate::database::queues::Queue;
+use crate::snapshot::{Decision, Snapshot};
+use crate::topology::ResourceOf;
+
+/// Others of a resource that are named.
+const NAMED_MAX: usize = 10;
+
+pub(super) fn snapshot(shared: &Shared<'_>) -> Snapshot {
+    let look = shared.look;
+    let mut snapshot = Snapshot { at: look.at, ..Snapshot::default() };
+    let users = users(shared);
+    for (at, queue) in look.queues.iter().enumerate() {
+        let (rate, used) = (shared.rates[at], shared.used[at]);
+        let mut decision = Decision { rate: rate.map_or(0.0, |rate| rate.rate), used, ..Decision::default() };
+        match (&shared.blocked[at], rate) {
+            (Some(constraint), _) => decision.constraint = constraint.clone(),
+            (None, Some(Rate { binding: Binding::Resource(resource), .. })) => {
+                decision.is_bound = true;
+                (decision.constraint, decision.held_by) = bound(shared, at, resource, &users[resource as usize]);
+            }
+            (None, _) => {}
+        }
+        decision.promised = look.promised.get(&queue.id).copied();
+        snapshot.queues.insert(queue.id, decision);
+    }
+    let bits = |bytes: f64| (bytes * 8.0).round() as u64;
+    for ((resource, usable), users) in look.topology.resources.iter().zip(look.usable).zip(&users) {
+        snapshot.resources.push(ResourceLine {
+            name: resource.of.name(),
+            usable_bit_s: bits(*usable),
+            allocated_bit_s: bits(users.allocated),
+            used_bit_s: bits(users.used),
+        });
+    }
+    snapshot
+}
+
+/// The queues that cross a resource.
+#[derive(Clone, Default)]
+struct Users {
+    /// Bytes per second of all of them: their shares, and what they use.
+    allocated: f64,
+    used: f64,
+    /// Their places, the largest shares first; no more than are named.
+    largest: Vec<usize>,
+}
+
+fn users(shared: &Shared<'_>) -> Vec<Users> {
+    let mut users = vec![Users::default(); shared.look.topology.resources.len()];
+    for (at, path) in shared.paths.iter().enumerate() {
+        for resource in path {
+            let users = &mut users[*resource as usize];
+            users.used += shared.used[at];
+            if let Some(Rate { rate, .. }) = shared.rates[at] {
+                users.allocated += rate;
+                users.largest.push(at);
+            }
+        }
+    }
+    let rate = |at: &usize| shared.rates[*at].map_or(0.0, |rate| rate.rate);
+    for users in &mut users {
+        // Whoever asks is not told of itself: one more than are named.
+        users.largest.sort_by_key(|at| Reverse(rate(at).to_bits()));
+        users.largest.truncate(NAMED_MAX + 1);
+    }
+    users
+}
+
+/// The resource that keeps a queue from more, and who else has a part of it.
+fn bound(shared: &Shared<'_>, at: usize, resource: u32, users: &Users) -> (Constraint, Vec<String>) {
+    let rate = |at: usize| shared.rates[at].map_or(0.0, |rate| rate.rate);
+    let described = &shared.look.topology.resources[resource as usize];
+    let kind = match described.of {
+        ResourceOf::Link { .. } => ConstraintKind::Link,
+        ResourceOf::EndpointOut(_) | ResourceOf::EndpointIn(_) => ConstraintKind::Endpoint,
+        ResourceOf::Community(_) => ConstraintKind::Community,
+    };
+    let (name, usable) = (described.of.name(), shared.look.usable[resource as usize]);
+    let text = format!("{name} gives {} to all, {} of it to this queue", megabits(usable), megabits(rate(at)));
+    let line = |other: usize| {
+        let Queue { key, .. } = &shared.look.queues[other];
+        format!("{}/{} of {}: {}", key.community, key.activity, key.owner, megabits(rate(other)))
+    };
+    let others = users.largest.iter().copied().filter(|other| *other != at).take(NAMED_MAX);
+    (Constraint { kind, name, text }, others.map(line).collect())
+}
+
+fn megabits(bytes: f64) -> String {
+    format!("{:.1} Mbit/s", bytes * 8.0 / 1e6)
+}

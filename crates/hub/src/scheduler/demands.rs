@@ -1,0 +1,54 @@
+//! What queues can use, told by what their transfers use.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sched::demand::DemandEstimate;
+
+use crate::planner::Running;
+use crate::snapshot::Snapshot;
+
+/// How long a transfer takes to get going: what it uses until then says nothing.
+const STARTUP: Duration = Duration::from_secs(5);
+
+/// What is known of what a queue can use.
+struct QueueDemand {
+    /// Since when transfers of it run.
+    since: Duration,
+    /// What it was given last, bytes per second.
+    given: f64,
+    demand: DemandEstimate,
+}
+
+/// What is known of all queues that move.
+#[derive(Default)]
+pub(super) struct Demands(HashMap<i64, QueueDemand>);
+
+impl Demands {
+    /// The most that each queue is known to use, bytes per second, once its transfers have run for a while.
+    pub fn caps(&mut self, now: Duration, running: &[Running]) -> HashMap<i64, f64> {
+        let mut used: HashMap<i64, f64> = HashMap::new();
+        for transfer in running {
+            *used.entry(transfer.queue).or_default() += transfer.rate;
+        }
+        self.0.retain(|queue, _| used.contains_key(queue));
+        let mut caps = HashMap::new();
+        for (queue, used) in used {
+            let new = || QueueDemand { since: now, given: f64::INFINITY, demand: DemandEstimate::default() };
+            let QueueDemand { since, given, demand } = self.0.entry(queue).or_insert_with(new);
+            if given.is_finite() && now.saturating_sub(*since) >= STARTUP {
+                caps.insert(queue, demand.step(now, used, *given));
+            }
+        }
+        caps
+    }
+
+    /// Takes what each queue is given from here on.
+    pub fn given(&mut self, snapshot: &Snapshot) {
+        for (queue, decision) in &snapshot.queues {
+            if let Some(demand) = self.0.get_mut(queue) {
+                demand.given = decision.rate;
+            }
+        }
+    }
+}
