@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use authn::Authenticator;
-use model::v1::hub::{Collaboration, JobChange, JobOrder, Offer};
+use model::v1::hub::{Collaboration, Job, JobChange, JobOrder, Offer};
 use model::{Fault, Refusal};
 use tokio::sync::{Mutex, MutexGuard, Notify, Semaphore};
 use web::Refused;
@@ -85,7 +85,8 @@ impl HubState {
         })
     }
 
-    /// Stores an order as a job, for whoever submits it; `complete` adds what an order does not say. Its id, and what became of it.
+    /// Stores an order as a job, for whoever submits it; `complete` adds what an order does not say. The job as it would be if it is new, and
+    /// what became of it.
     ///
     /// # Errors
     /// The order cannot be carried out, its deadline cannot be promised, or the database does not answer: nothing is stored.
@@ -94,7 +95,7 @@ impl HubState {
         order: &JobOrder,
         member: &Member,
         complete: impl FnOnce(&mut NewJob),
-    ) -> Result<(String, Submitted), NotSubmitted> {
+    ) -> Result<(Job, Submitted), NotSubmitted> {
         let submitted = self.admit_and_store(order, member, complete).await;
         match &submitted {
             Ok((_, Submitted::New)) => self.meters.submitted_jobs.add(1),
@@ -109,7 +110,7 @@ impl HubState {
         order: &JobOrder,
         member: &Member,
         complete: impl FnOnce(&mut NewJob),
-    ) -> Result<(String, Submitted), NotSubmitted> {
+    ) -> Result<(Job, Submitted), NotSubmitted> {
         if self.database.kind() == Kind::Postgres {
             // What was described a moment ago, at whichever hub, counts.
             self.refresh_description().await.map_err(unavailable)?;
@@ -124,10 +125,10 @@ impl HubState {
             Some(deadline) => Some(self.promise(&job, deadline).await?),
             None => None,
         };
-        let id = job.id.clone();
+        let told = job.told();
         let submitted = self.database.writer.submit(vec![job]).await.map_err(unavailable)?;
         self.wake.notify_one();
-        Ok((id, submitted.into_iter().next().unwrap_or(Submitted::Conflict)))
+        Ok((told, submitted.into_iter().next().unwrap_or(Submitted::Conflict)))
     }
 
     /// Makes sure that a job fits before its deadline beside what is promised already. What is returned is to be held until it is stored.

@@ -24,17 +24,16 @@ pub(super) async fn whoami(request: ApiRequest) -> Answered {
 pub(super) async fn submit(request: ApiRequest) -> Answered {
     let order: JobOrder = request.read("a job")?;
     let hub = &request.hub;
-    let (id, submitted) = match hub.submit(&order, &request.member, |_| ()).await {
+    let (job, submitted) = match hub.submit(&order, &request.member, |_| ()).await {
         Ok(stored) => stored,
         Err(NotSubmitted::NotPromised { text, offer: Some(offer) }) => return Ok(not_promised(&text, offer)),
         Err(why) => return Err(why.into()),
     };
-    let status = match submitted {
-        Submitted::New => 201,
-        Submitted::Known => 200,
-        Submitted::Conflict => return Err(Refused::new(409, format!("{id} is the id of another job"))),
-    };
-    json(status, &find(&request, &id).await?.job)
+    match submitted {
+        Submitted::New => json(201, &job),
+        Submitted::Known => json(200, &find(&request, &job.id.to_string()).await?.job),
+        Submitted::Conflict => Err(Refused::new(409, format!("{} is the id of another job", job.id))),
+    }
 }
 
 /// The job that is named, if whoever asks may know of it.

@@ -38,6 +38,11 @@ pub(super) async fn append(connection: &mut AnyConnection, events: &[NewEvent]) 
         return Ok(());
     }
     let first = take_numbers(connection, "events", events.len()).await?;
+    append_from(connection, first, events).await
+}
+
+/// Appends events whose numbers were taken before.
+pub(super) async fn append_from(connection: &mut AnyConnection, first: i64, events: &[NewEvent]) -> Result<()> {
     let events: Vec<(i64, &NewEvent)> = (first..).zip(events).collect();
     insert(connection, "events (number, at, job, owner, kind, body)", 6, &events, |query, (number, event)| {
         let query = query.bind(*number).bind(event.at).bind(event.job.as_str()).bind(event.owner.as_str());

@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::events::{NewEvent, append};
-use super::submissions::{QueueKey, queue_id};
+use super::submissions::{NewJob, QueueKey, queue_id};
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
 use crate::time::show;
@@ -200,6 +200,29 @@ pub(super) fn read_job(row: &AnyRow) -> Result<StoredJob> {
         fts: row.try_get(23)?,
         job,
     })
+}
+
+impl NewJob {
+    /// The job as it is told of when it is new: nobody needs to read it back for that.
+    pub fn told(&self) -> Job {
+        let (files, bytes) = self.queued();
+        let (files, bytes) = (files.max(0) as u64, bytes.max(0) as u64);
+        Job {
+            id: self.id.parse().unwrap_or_default(),
+            state: Stage::Queued,
+            owner: self.owner.clone(),
+            community: self.community.clone(),
+            activity: self.activity.clone(),
+            priority: self.priority as u8,
+            submitted: show(self.submitted),
+            deadline: self.deadline.map(show),
+            files,
+            queued: files,
+            bytes,
+            metadata: serde_json::from_str(&self.metadata).unwrap_or_default(),
+            ..Job::default()
+        }
+    }
 }
 
 /// What a job does, by what its files do.

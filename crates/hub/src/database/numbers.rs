@@ -1,8 +1,33 @@
 //! Numbers of rows. They are taken in blocks, so that several hubs on one database never give out the same.
 
-use sqlx::{AnyConnection, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::Result;
+use super::rows::{Query, is_sqlite, values};
+
+/// Takes numbers under several names at once; the first of each.
+pub(super) async fn take_all<const N: usize>(
+    connection: &mut AnyConnection,
+    wanted: [(&'static str, usize); N],
+) -> Result<[i64; N]> {
+    // `excluded` is what would be there if nothing had been taken before.
+    let (rows, columns) = (N, 2);
+    let sql = format!(
+        "INSERT INTO counters (name, next) VALUES {} \
+         ON CONFLICT (name) DO UPDATE SET next = counters.next + excluded.next - 1 RETURNING name, next",
+        values(is_sqlite(connection), rows, columns)
+    );
+    let bind = |query: Query<'static>, (name, count): &(&'static str, usize)| query.bind(*name).bind(*count as i64 + 1);
+    let taken = wanted.iter().fold(sqlx::query(AssertSqlSafe(sql)), bind).fetch_all(&mut *connection).await?;
+    let mut first = [0; N];
+    for row in &taken {
+        let name: String = row.try_get(0)?;
+        if let Some(at) = wanted.iter().position(|(wanted, _)| *wanted == name) {
+            first[at] = row.try_get::<i64, _>(1)? - wanted[at].1 as i64;
+        }
+    }
+    Ok(first)
+}
 
 /// Takes so many numbers that nobody else has; the first of them.
 pub(super) async fn take_numbers(connection: &mut AnyConnection, name: &'static str, count: usize) -> Result<i64> {

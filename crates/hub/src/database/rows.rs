@@ -45,7 +45,7 @@ pub(super) async fn texts<T>(
     Ok(rows)
 }
 
-fn is_sqlite(connection: &AnyConnection) -> bool {
+pub(super) fn is_sqlite(connection: &AnyConnection) -> bool {
     connection.backend_name() == "SQLite"
 }
 
@@ -62,7 +62,7 @@ fn statements<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
 
 /// `(…), (…)` with placeholders. SQLite looks a numbered one up among all before it, and again to bind it; it has ones without numbers, which
 /// PostgreSQL has not.
-fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
+pub(super) fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
     let mut text = String::with_capacity(rows * columns * 6);
     for row in 0..rows {
         text.push_str(if row == 0 { "(" } else { ", (" });

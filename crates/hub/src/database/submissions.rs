@@ -6,9 +6,9 @@ use serde_json::json;
 use sqlx::{AnyConnection, Row};
 
 use super::Result;
-use super::events::{NewEvent, append};
+use super::events::{NewEvent, append_from};
 use super::fts::insert_tokens;
-use super::numbers::take_numbers;
+use super::numbers::{take_all, take_numbers};
 use super::rows::{Query, insert, texts};
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
@@ -63,6 +63,14 @@ pub struct NewJob {
     pub fts: Option<String>,
     /// Its files; not empty.
     pub files: Vec<NewFile>,
+}
+
+impl NewJob {
+    /// How many files are queued at its beginning, and their bytes: of the rows of a file one is.
+    pub(super) fn queued(&self) -> (i64, i64) {
+        let queued = self.files.iter().filter(|file| file.state == FileState::Queued);
+        queued.fold((0, 0), |(files, bytes), file| (files + 1, bytes.saturating_add(file.bytes)))
+    }
 }
 
 /// A file of a [`NewJob`]: one row for each source.
@@ -126,8 +134,8 @@ pub(super) async fn submit(
         return Ok(results);
     }
     let files: usize = new.iter().map(|job| job.files.len()).sum();
-    let first_job = take_numbers(connection, "jobs", new.len()).await?;
-    let first_file = take_numbers(connection, "files", files).await?;
+    let wanted = [("jobs", new.len()), ("files", files), ("events", new.len())];
+    let [first_job, first_file, first_event] = take_all(connection, wanted).await?;
     name_queues(connection, &new, queue_ids).await?;
     insert_jobs(connection, &new, first_job, first_file).await?;
     let files = numbered(&new, first_job, first_file, queue_ids);
@@ -135,7 +143,7 @@ pub(super) async fn submit(
     let tokens: Vec<_> = files.iter().filter_map(|file| Some((file.id, file.file.tokens.as_ref()?))).collect();
     insert_tokens(connection, &tokens).await?;
     count(connection, &files).await?;
-    append(connection, &new.iter().map(submitted).collect::<Vec<_>>()).await?;
+    append_from(connection, first_event, &new.iter().map(submitted).collect::<Vec<_>>()).await?;
     Ok(results)
 }
 
@@ -192,10 +200,7 @@ async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64
         file += job.files.len() as i64;
     }
     insert(connection, INTO, 18, &placed, |query, (number, first_file, job)| {
-        // Of the rows of a file one is queued, at the beginning.
-        let queued = job.files.iter().filter(|file| file.state == FileState::Queued);
-        let (files, bytes) =
-            queued.fold((0i64, 0i64), |(files, bytes), file| (files + 1, bytes.saturating_add(file.bytes)));
+        let (files, bytes) = job.queued();
         let query = query.bind(*number).bind(job.id.as_str()).bind(job.digest.as_str()).bind(job.owner.as_str());
         let query = query.bind(job.community.as_str()).bind(job.activity.as_str()).bind(job.priority);
         let query = query.bind(job.kind.code()).bind(*first_file).bind(job.files.len() as i64).bind(files);

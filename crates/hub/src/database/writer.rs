@@ -1,6 +1,6 @@
 //! The one task that writes: it takes what waits, up to a bound, and commits it as one transaction.
 //!
-//! Each write has a savepoint of its own: one that fails takes nothing else with it. Whoever asked is answered after the commit, so an answer
+//! Each change has a savepoint of its own, and all submissions together: what fails takes nothing else with it. Whoever asked is answered after the commit, so an answer
 //! is never taken back.
 
 use std::future::Future;
@@ -197,15 +197,20 @@ async fn write(
             }
         }
     }
+    if answers.is_empty() {
+        // With nothing before them, what fails takes nothing with it.
+        let is_good = submit_all(&mut transaction, submissions, queue_ids, answers).await;
+        if is_good {
+            transaction.commit().await?
+        } else {
+            transaction.rollback().await?
+        }
+        return Ok(());
+    }
     if !submissions.is_empty() {
         let mut savepoint = transaction.begin().await?;
         let is_good = submit_all(&mut savepoint, submissions, queue_ids, answers).await;
-        if is_good {
-            savepoint.commit().await?;
-        } else {
-            savepoint.rollback().await?;
-            *queue_ids = QueueIds::default();
-        }
+        if is_good { savepoint.commit().await? } else { savepoint.rollback().await? }
     }
     transaction.commit().await?;
     Ok(())
@@ -227,6 +232,10 @@ async fn submit_all(
     }
     let result = submissions::submit(connection, jobs, queue_ids).await;
     let is_good = result.is_ok();
+    if !is_good {
+        // Queues that were made for them are not there.
+        *queue_ids = QueueIds::default();
+    }
     let mut submitted = result.map(Vec::into_iter).map_err(|error| error.to_string());
     for (count, asker) in askers {
         let mine = match &mut submitted {

@@ -33,12 +33,13 @@ pub(super) async fn submit(request: FtsRequest) -> Answered {
         job.fts = facts;
         give_tokens(job, tokens);
     };
-    let (id, stored) = hub.submit(&submitted.order, &request.member, complete).await?;
+    let (job, stored) = hub.submit(&submitted.order, &request.member, complete).await?;
     // An id that the client did not make is new always.
     if stored != Submitted::New {
+        let id = job.id;
         return Err(Refused::new(409, format!("The job {id} already exists: the sid was used before")));
     }
-    json_answer(200, &json!({"job_id": id}))
+    json_answer(200, &json!({"job_id": job.id}))
 }
 
 /// Gives each row of a job the tokens of its file: a row is one source, in the order in which they were named.

@@ -13,7 +13,7 @@ use hub::database::Database;
 use hub::database::claims::{Claim, EndpointLimits, Wanted};
 use hub::database::jobs::Which;
 use hub::database::outcomes::{Ended, Outcome};
-use hub::database::submissions::Submitted;
+use hub::database::submissions::{NewJob, Submitted};
 use hub::roles::Member;
 use hub::topology::Topology;
 use model::v1::Stage;
@@ -38,9 +38,12 @@ impl Hub {
         Hub { database, limits: EndpointLimits::default(), now: 1_000_000 }
     }
 
+    fn admitted(&self, order: &JobOrder) -> NewJob {
+        admit(order, &Member::user("ann", "astro"), &Topology::default(), self.now).unwrap()
+    }
+
     async fn submit(&self, order: &JobOrder) -> Submitted {
-        let job = admit(order, &Member::user("ann", "astro"), &Topology::default(), self.now).unwrap();
-        self.database.writer.submit(vec![job]).await.unwrap().remove(0)
+        self.database.writer.submit(vec![self.admitted(order)]).await.unwrap().remove(0)
     }
 
     async fn job(&self, id: Uuid) -> Job {
@@ -108,6 +111,7 @@ async fn a_job_goes_from_queued_to_done(hub: Hub) {
     assert_eq!(hub.submit(&order).await, Submitted::New);
     let job = hub.job(id).await;
     assert_eq!((job.state, job.files, job.bytes, counts(&job)), (Stage::Queued, 3, 30, [3, 0, 0, 0, 0]));
+    assert_eq!(hub.admitted(&order).told(), job, "whoever submits is told what is read back");
 
     let claim = hub.claim(2).await.unwrap();
     assert_eq!((claim.files.len(), claim.files[0].attempt), (2, 1));
