@@ -64,6 +64,10 @@ bench-api: build ## what 10,000 transfers cost to list, by the node's API over l
 bench-hub: build ## a hub over loopback: jobs taken, lists while many wait, allocation, small files through it; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub -- $(BENCH)
 
+.PHONY: bench-hub-deep
+bench-hub-deep: build ## a hub with ten million files that wait, a million small ones, a data set beside cp: minutes, and 12 GB; BENCH="--help"
+	cargo run --release --quiet --package bench --bin hub-deep -- $(BENCH)
+
 .PHONY: bench-hub-lab
 bench-hub-lab: build ## a hub and three sites behind one emulated link: marks, shares, deadlines; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub-lab -- $(BENCH)

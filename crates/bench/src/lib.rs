@@ -17,6 +17,7 @@ pub mod contestant;
 pub mod data;
 pub mod door;
 pub mod eta;
+pub mod hub;
 pub mod hub_lab;
 pub mod job;
 pub mod machine;

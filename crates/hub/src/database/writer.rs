@@ -8,6 +8,7 @@ use std::pin::Pin;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -52,7 +53,9 @@ impl WriterEnd {
 impl Writer {
     pub(super) fn start(pool: AnyPool, kind: Kind) -> (Writer, WriterEnd) {
         let (writes, waiting) = mpsc::channel(limits::WRITES_WAITING_MAX);
-        (Writer { writes }, WriterEnd(tokio::spawn(run(pool, kind, waiting))))
+        // A thread of its own: between two statements a task is woken by the poller of connections, a thread by whoever has the answer.
+        let run = move || Handle::current().block_on(run(pool, kind, waiting));
+        (Writer { writes }, WriterEnd(tokio::task::spawn_blocking(run)))
     }
 
     /// Submits jobs; what became of each, in their order.

@@ -340,6 +340,18 @@ fn credentials_do_not_come_back() {
 }
 
 #[test]
+fn a_limit_lapses_where_nobody_says_it_again() {
+    let pair = pair();
+    // A third of it in the first second, and the rest in a minute: but for the limit, which holds for two.
+    let order = Order { limit_bit_s: 1_000_000, limit_for_s: Some(2), ..pair.slow() };
+    pair.api.create(&order).unwrap();
+    until("it has its limit", LONG, || pair.api.transfer(order.id).is_ok_and(|told| told.limit_bit_s == 1_000_000));
+    let told = ended(&pair.api, order.id);
+    assert_eq!((told.state, told.limit_bit_s), (Stage::Done, 0), "{told:?}");
+    assert!(told.seconds > 1.5 && told.seconds < 20.0, "{told:?}");
+}
+
+#[test]
 fn a_node_that_is_killed_goes_on() {
     let mut pair = pair();
     let order = pair.slow();

@@ -243,6 +243,22 @@ fn a_link_is_not_used_above_its_mark_and_the_queue_says_so() {
 }
 
 #[test]
+fn a_link_that_a_person_describes_anew_is_followed_at_once() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let Pair { a, b } = pair(&admin);
+    admin.run(&["hub", "link", "add", "wan", "--capacity", "8Mbit/s", "--between", "alpha,beta"]).expect(0);
+    fs::write(a.data("f"), pattern(40 << 20)).unwrap();
+    let id = admin.submit(&[&a.at("data/f"), &b.at("data/f")]);
+    until("it moves", LONG, || admin.job(&id)["state"] == "running");
+    admin.run(&["hub", "link", "set", "wan", "--capacity", "8Gbit/s"]).expect(0);
+    let changed = Instant::now();
+    assert_eq!(admin.ended(&id)["state"], "done");
+    // At 8 Mbit/s it would have taken 44 s.
+    assert!(changed.elapsed() < Duration::from_secs(20), "{:?}", changed.elapsed());
+}
+
+#[test]
 fn a_hub_that_is_killed_goes_on_where_it_was() {
     let mut hub = Hub::start(&[]);
     let admin_key = hub.grant(&["--role", "admin", "--name", "root"]);
@@ -416,26 +432,4 @@ fn a_job_that_is_cancelled_ends_at_the_node() {
         a.log().contains("outcome=\"interrupted\"") || a.log().contains("outcome=\"cancelled\"")
     });
     assert!(!b.data("large").exists());
-}
-
-#[test]
-fn two_servers_copy_between_themselves() {
-    let dir = tempfile::tempdir().unwrap();
-    let authority = dir.path().join("ca.pem");
-    fs::write(&authority, crate::https::authority()).unwrap();
-    let hub = Hub::start(&["--cacert", Box::leak(authority.display().to_string().into_boxed_str())]);
-    let admin = hub.member("admin", "root", "");
-    let policy = "[third_party]\nlocal = true\nguests = true\n";
-    let server = || crate::https::setup(policy).arg("--anonymous").arg("rw").start();
-    let (a, b) = (server(), server());
-    let url = |node: &Node, path: &str| format!("davs://127.0.0.1:{}/{path}", node.port);
-    for (name, node) in [("da", &a), ("db", &b)] {
-        admin.run(&["hub", "endpoint", "add", name, "--kind", "webdav", "--url", &url(node, "")]).expect(0);
-    }
-    fs::write(a.data("f"), pattern(1 << 20)).unwrap();
-    admin.run(&["submit", &url(&a, "data/f"), &url(&b, "data/in/f"), "--wait"]).expect(0);
-    assert_eq!(fs::read(b.data("in/f")).unwrap(), pattern(1 << 20));
-    let missing = admin.run(&["submit", &url(&a, "data/none"), &url(&b, "data/none"), "--wait"]);
-    assert_eq!(missing.code, 1, "{}", missing.err);
-    crate::hub_promises::only_what_was_submitted(&admin, (&a, &url(&a, "data")), (&b, &url(&b, "data")));
 }

@@ -28,6 +28,7 @@ mod hostile_clients;
 mod hostile_nodes;
 mod https;
 mod hub;
+mod hub_copies;
 mod hub_faults;
 mod hub_promises;
 mod hubs;
