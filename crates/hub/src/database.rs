@@ -1,6 +1,6 @@
 //! The state of a hub, in SQLite or PostgreSQL by the same SQL.
 //!
-//! One task writes ([`writer`]): it commits what has come together as one transaction, so that the cost of reaching the disk is shared.
+//! One thread writes ([`writer`]): it commits what has come together as one transaction, so that the cost of reaching the disk is shared.
 //! Readers have connections of their own and wait for nobody.
 
 pub mod claims;
@@ -100,7 +100,7 @@ impl Database {
             Kind::Sqlite => sqlx::migrate!("migrations/sqlite").run(&pool).await?,
             Kind::Postgres => sqlx::migrate!("migrations/postgres").run(&pool).await?,
         }
-        let (writer, end) = Writer::start(pool.clone(), kind);
+        let (writer, end) = Writer::start(pool.clone(), kind).map_err(|error| open(sqlx::Error::Io(error)))?;
         Ok((Database { pool, writer, kind }, end))
     }
 

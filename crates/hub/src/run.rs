@@ -193,7 +193,7 @@ async fn run_async(
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => {}
-        () = writer_end.wait() => return Err(HubError::BrokeOff("the task that writes to the database")),
+        () = writer_end.wait() => return Err(HubError::BrokeOff("the thread that writes to the database")),
         _ = &mut scheduling => {
             if !*stopped.borrow() {
                 return Err(HubError::BrokeOff("the scheduler"));

@@ -1,4 +1,4 @@
-//! The one task that writes: it takes what waits, up to a bound, and commits it as one transaction.
+//! The one thread that writes: it takes what waits, up to a bound, and commits it as one transaction.
 //!
 //! Each change has a savepoint of its own, and all submissions together: what fails takes nothing else with it. Whoever asked is answered after the commit, so an answer
 //! is never taken back.
@@ -10,7 +10,6 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 
 use super::submissions::{self, NewJob, QueueIds, Submitted};
 use super::{DatabaseError, Kind, Result};
@@ -33,29 +32,35 @@ enum Write {
     Other(Statement),
 }
 
-/// Sends writes to the task.
+/// Sends writes to the thread.
 #[derive(Clone, Debug)]
 pub struct Writer {
     writes: mpsc::Sender<Write>,
 }
 
-/// The end of the task: it writes what it has been sent, and ends when all its [`Writer`]s are gone.
+/// The end of the thread: it writes what it has been sent, and ends when all its [`Writer`]s are gone.
 #[derive(Debug)]
-pub struct WriterEnd(JoinHandle<()>);
+pub struct WriterEnd(oneshot::Receiver<()>);
 
 impl WriterEnd {
-    /// Waits until everything has been written; and returns early only where the task broke off.
+    /// Waits until everything has been written; and returns early only where the thread broke off.
     pub async fn wait(&mut self) {
         let _ = (&mut self.0).await;
     }
 }
 
 impl Writer {
-    pub(super) fn start(pool: AnyPool, kind: Kind) -> (Writer, WriterEnd) {
+    pub(super) fn start(pool: AnyPool, kind: Kind) -> std::io::Result<(Writer, WriterEnd)> {
         let (writes, waiting) = mpsc::channel(limits::WRITES_WAITING_MAX);
+        let (ended, end) = oneshot::channel();
+        let runtime = Handle::current();
         // A thread of its own: between two statements a task is woken by the poller of connections, a thread by whoever has the answer.
-        let run = move || Handle::current().block_on(run(pool, kind, waiting));
-        (Writer { writes }, WriterEnd(tokio::task::spawn_blocking(run)))
+        let thread = std::thread::Builder::new().name("database".into());
+        thread.spawn(move || {
+            runtime.block_on(run(pool, kind, waiting));
+            drop(ended);
+        })?;
+        Ok((Writer { writes }, WriterEnd(end)))
     }
 
     /// Submits jobs; what became of each, in their order.

@@ -14,7 +14,7 @@ use crate::node::LONGHAUL;
 use crate::wait::{LONG, until_some};
 
 /// Asks, and gives status and answer.
-pub fn ask(hub: &Hub, key: &str, method: &str, path: &str, body: Option<&Value>) -> (u64, Value) {
+fn ask(hub: &Hub, key: &str, method: &str, path: &str, body: Option<&Value>) -> (u64, Value) {
     let url = format!("{}/fts3{path}", hub.url.replace("https://", "http://"));
     let mut curl = Command::new("curl");
     curl.args(["-s", "-X", method, "-w", "\n%{http_code}", "--oauth2-bearer", key, &url]);

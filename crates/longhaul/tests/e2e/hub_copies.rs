@@ -1,13 +1,10 @@
 //! Copies between two servers, neither of them a node to the hub: only how many there are at once can be set.
 
 use std::fs;
-use std::net::UdpSocket;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fts::ask;
 use crate::hub::{Hub, Member};
 use crate::node::Node;
 use crate::tree::pattern;
@@ -21,11 +18,10 @@ fn hub(dir: &Path) -> Hub {
 }
 
 /// Two servers for anybody, described to a hub as WebDAV alone.
-fn servers(admin: &Member<'_>, words: &[&str]) -> (Node, Node) {
+fn servers(admin: &Member<'_>) -> (Node, Node) {
     let server = || {
         let policy = "[third_party]\nlocal = true\nguests = true\n";
-        let setup = crate::https::setup(policy).arg("--anonymous").arg("rw");
-        words.iter().fold(setup, |setup, word| setup.arg(word)).start()
+        crate::https::setup(policy).arg("--anonymous").arg("rw").start()
     };
     let (a, b) = (server(), server());
     for (name, node) in [("da", &a), ("db", &b)] {
@@ -43,7 +39,7 @@ fn two_servers_copy_between_themselves() {
     let dir = tempfile::tempdir().unwrap();
     let hub = hub(dir.path());
     let admin = hub.member("admin", "root", "");
-    let (a, b) = servers(&admin, &[]);
+    let (a, b) = servers(&admin);
     fs::write(a.data("f"), pattern(1 << 20)).unwrap();
     admin.run(&["submit", &url(&a, "data/f"), &url(&b, "data/in/f"), "--wait"]).expect(0);
     assert_eq!(fs::read(b.data("in/f")).unwrap(), pattern(1 << 20));
@@ -57,7 +53,7 @@ fn few_copies_are_asked_for_at_first_and_those_who_wait_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let hub = hub(dir.path());
     let admin = hub.member("admin", "root", "");
-    let (a, b) = servers(&admin, &[]);
+    let (a, b) = servers(&admin);
     let list: Vec<String> = (0..40)
         .map(|at| {
             fs::write(a.data(&format!("f{at}")), pattern(1 << 20)).unwrap();
@@ -73,31 +69,4 @@ fn few_copies_are_asked_for_at_first_and_those_who_wait_are_told() {
     assert!(text.contains("2 files at once") && text.contains("no rate"), "{text}");
     let job = admin.ended(&id);
     assert_eq!((&job["state"], &job["done"]), (&json!("done"), &json!(40)));
-}
-
-#[test]
-fn a_copy_is_told_what_its_packets_are_to_say() {
-    let dir = tempfile::tempdir().unwrap();
-    let hub = hub(dir.path());
-    let admin = hub.member("admin", "root", "");
-    let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
-    collector.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let (a, b) = servers(&admin, &["--fireflies", &collector.local_addr().unwrap().to_string()]);
-    fs::write(a.data("f"), pattern(1 << 20)).unwrap();
-    let file = json!({"sources": [url(&a, "data/f")], "destinations": [url(&b, "data/g")], "scitag": 333});
-    let (status, answer) = ask(
-        &hub,
-        &hub.grant(&["--role", "admin", "--name", "root2"]),
-        "POST",
-        "/jobs",
-        Some(&json!({"files": [file]})),
-    );
-    assert_eq!(status, 200, "{answer}");
-    let mut datagram = [0; 4096];
-    let length = collector.recv(&mut datagram).expect("a firefly");
-    let told = String::from_utf8_lossy(&datagram[..length]).into_owned();
-    // 333 is 5 × 64 + 13: the experiment and the activity.
-    assert!(told.contains(r#""experiment-id":5"#) && told.contains(r#""activity-id":13"#), "{told}");
-    assert_eq!(admin.ended(answer["job_id"].as_str().unwrap())["state"], "done");
-    assert_eq!(fs::read(b.data("g")).unwrap(), pattern(1 << 20));
 }

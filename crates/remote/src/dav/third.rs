@@ -102,15 +102,7 @@ impl Between<'_> {
     }
 
     fn ask(&self, dav: &Dav, url: &HttpUrl, field: &str, other: &HttpUrl) -> Result<Asking, Failed> {
-        let mut headers = Headers::new()
-            .with(field, other.as_str())
-            .with("Overwrite", if self.replace { "T" } else { "F" })
-            .with("Credential", "none")
-            // Compared here, afterwards: some servers know another digest than the one they ask for.
-            .with("RequireChecksumVerification", "false");
-        if let Some(tag) = self.scitag {
-            headers.add("SciTag", tag.to_string());
-        }
+        let mut headers = headers(field, other, self.replace, self.scitag);
         // The other server is shown what it would be shown by us; never in clear, on neither line.
         if let Some(token) = dav.0.server.token(other)?.filter(|_| url.is_secure()) {
             headers.add("TransferHeaderAuthorization", format!("Bearer {token}"));
@@ -204,4 +196,35 @@ impl Between<'_> {
 
 fn damaged(refusal: Refusal) -> Failed {
     Failed { fault: refusal.fault, ..Failed::peer(refusal.reason) }
+}
+
+/// What whoever is to copy is asked with.
+fn headers(field: &str, other: &HttpUrl, replace: bool, scitag: Option<u16>) -> Headers {
+    let mut headers = Headers::new()
+        .with(field, other.as_str())
+        .with("Overwrite", if replace { "T" } else { "F" })
+        .with("Credential", "none")
+        // Compared here, afterwards: some servers know another digest than the one they ask for.
+        .with("RequireChecksumVerification", "false");
+    if let Some(tag) = scitag {
+        headers.add("SciTag", tag.to_string());
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_copies_is_told_what_its_packets_are_to_say() {
+        let other = HttpUrl::parse("https://h/f").unwrap();
+        let told = |scitag| {
+            let headers = headers("Source", &other, false, scitag);
+            ["source", "overwrite", "scitag"].map(|name| headers.get(name).map(str::to_owned))
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(told(Some(333)), [text("https://h/f"), text("F"), text("333")]);
+        assert_eq!(told(None)[2], None);
+    }
 }
