@@ -7,6 +7,7 @@
 pub mod access;
 pub mod actions;
 mod address_prefix;
+pub mod client_certificate;
 pub mod fuzzing;
 pub mod grant;
 pub mod grants;

@@ -9,7 +9,7 @@ use model::name::{Name, NameError, RelPath};
 use remote::mirrored::Place;
 use remote::s3::Bucket;
 use remote::{Dav, Means, Redirects, S3, TokenSource};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use store::Store;
 use web::client::Guard;
 use web::target::TargetError;
@@ -110,17 +110,6 @@ impl Blame for Error {
             _ => Fault::Config,
         }
     }
-}
-
-/// TLS settings for servers with certificates of these authorities.
-///
-/// # Errors
-/// The cryptography provider supports no version of TLS.
-pub fn tls(roots: Arc<RootCertStore>) -> Result<Arc<ClientConfig>, rustls::Error> {
-    let builder = ClientConfig::builder_with_provider(engine::identity::provider());
-    let mut tls = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth();
-    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(tls))
 }
 
 /// A dialer with these TLS settings, to addresses that the guard allows.

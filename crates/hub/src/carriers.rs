@@ -1,17 +1,17 @@
 //! What has transfers made: nodes are ordered to, by their API, and watched until the end.
 
+mod order;
 mod places;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use auth::client_certificate::http_client_config;
 use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
-use auth::{AccessKey, Fingerprint};
 use authn::Credentials as _;
-use model::Expected;
 use model::v1::hub::Endpoint;
-use model::v1::node::{Credentials, FileResult, Options, Order, OrderFile, Problem};
+use model::v1::node::{FileResult, Order, Problem};
 use model::v1::{Change, Stage, Transfer};
 use nodeapi::{Api, Error};
 use parking_lot::Mutex;
@@ -20,17 +20,20 @@ use tokio::sync::{mpsc, watch};
 use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
+pub use self::order::go_together;
+use self::order::{LIMIT_HOLDS_S, bits, fingerprint, given, order};
 use self::places::ends;
 use crate::admission::options;
-use crate::database::claims::{Claim, ClaimedFile};
+use crate::database::claims::Claim;
+use crate::database::delegations::Delegation;
 use crate::delegated;
 use crate::progress::{Finished, Steer, Told};
 use crate::state::HubState;
 use crate::third_party::{self, End};
-use crate::topology::Topology;
 
-/// How often a transfer is looked at.
+/// How often a transfer is looked at, and how often one that is about to end.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_AT_THE_END: Duration = Duration::from_millis(100);
 /// How long a node that does not answer is asked again: it goes on by itself meanwhile.
 const SILENT_MAX: Duration = Duration::from_secs(600);
 /// How long a connection may take, and an answer.
@@ -38,8 +41,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 /// Files that are told of in one answer.
 const FILES_PAGE: usize = 1000;
-/// How long a node keeps a limit that the hub does not say again, and how often it does: a hub that is lost does not slow a transfer for ever.
-const LIMIT_HOLDS_S: u64 = 300;
+/// How often a limit is said again that has not changed: a node keeps it for [`LIMIT_HOLDS_S`].
 const LIMIT_AGAIN: Duration = Duration::from_secs(60);
 /// A limit that changes by less than this part is not worth a request.
 const LIMIT_CHANGE: f64 = 0.01;
@@ -65,8 +67,8 @@ impl Carriers {
     /// # Errors
     /// TLS cannot be spoken with them.
     pub fn new(hub: Arc<HubState>, authorities: Arc<RootCertStore>) -> Result<Carriers, rustls::Error> {
-        let tls = delegated::client_config(&authorities, None).map_err(rustls::Error::General)?;
-        Ok(Carriers { hub, authorities, tls: Arc::new(tls) })
+        let tls = http_client_config(Arc::clone(&authorities), None)?;
+        Ok(Carriers { hub, authorities, tls })
     }
 
     /// Has a transfer made, and tells of it until it has ended.
@@ -86,7 +88,8 @@ impl Carriers {
     /// Orders a transfer at the node that is to carry it.
     async fn begin(&self, api: &Api, claim: &Claim, limit: f64) -> Result<Transfer, Finished> {
         let order = order(&self.hub.topology.load(), claim, limit);
-        let order = order.map_err(|reason| Finished::Failed { fault: "config".into(), reason })?;
+        let mut order = order.map_err(|reason| Finished::Failed { fault: "config".into(), reason })?;
+        self.lend_proxy(claim, &mut order).await?;
         // Of a transfer that is taken up again some files may have ended. It is not ordered anew: the places of the others would be wrong.
         let (id, is_whole) = (claim.id, claim.is_whole());
         let begun = ask(api, move |api| match is_whole {
@@ -120,9 +123,10 @@ impl Carriers {
             Err(ended) => return ended,
         }
         let (mut silent, mut heard, mut limited_at) = (Duration::ZERO, 0, Instant::now());
+        let mut look_after = LOOK_EVERY;
         loop {
             tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(look_after) => {}
                 changed = steer.changed() => if changed.is_err() { return Finished::Unreachable { reason: "the hub is stopping".into() } },
             }
             let Steer { limit: wanted, is_cancelled } = *steer.borrow_and_update();
@@ -145,10 +149,12 @@ impl Carriers {
                 Ok(transfer) => {
                     self.hear_files(api, claim, &mut heard, told).await;
                     silent = Duration::ZERO;
+                    look_after = until_its_end(&transfer);
                     let rate = transfer.rate_bit_s as f64 / 8.0;
                     let _ = told.send(Told::Moving { transfer: claim.number, rate, bytes: transfer.bytes }).await;
                 }
                 Err(Error::Line(error)) => {
+                    look_after = LOOK_EVERY;
                     silent += LOOK_EVERY;
                     if silent > SILENT_MAX {
                         abandon(api.clone(), id);
@@ -176,9 +182,9 @@ impl Carriers {
             Ok(proxy) => proxy,
             Err(reason) => return Finished::Failed { fault: "auth".into(), reason },
         };
-        let tls = match proxy.as_ref().map(|proxy| delegated::client_config(&self.authorities, Some(proxy))) {
+        let tls = match proxy.as_ref().map(|proxy| self.tls_with(proxy)) {
             None => Arc::clone(&self.tls),
-            Some(Ok(tls)) => Arc::new(tls),
+            Some(Ok(tls)) => tls,
             Some(Err(reason)) => return Finished::Failed { fault: "auth".into(), reason },
         };
         let (told, transfer) = (told.clone(), claim.number);
@@ -196,6 +202,31 @@ impl Carriers {
             third_party::copy(&from, &to, &wanted, &tls, &progress)
         });
         copied.await.unwrap_or_else(|error| Finished::Unreachable { reason: format!("the copy broke off: {error}") })
+    }
+
+    /// TLS in the name of the owner of a proxy.
+    fn tls_with(&self, proxy: &Delegation) -> Result<Arc<ClientConfig>, String> {
+        let certificate = delegated::certificate(proxy)?;
+        http_client_config(Arc::clone(&self.authorities), Some(certificate)).map_err(|error| error.to_string())
+    }
+
+    /// Lends the node that carries a claim the proxy that was delegated for it, where the other end is a server that may ask for one. Only a
+    /// node that an admin has described is trusted with it.
+    async fn lend_proxy(&self, claim: &Claim, order: &mut Order) -> Result<(), Finished> {
+        let topology = self.hub.topology.load_full();
+        let Some(file) = claim.files.first() else { return Ok(()) };
+        let (source, target) = ends(&topology, &claim.carrier, file);
+        let is_dav = |url: &String| ["https://", "davs://"].iter().any(|scheme| url.starts_with(scheme));
+        if ![&source, &target].into_iter().any(is_dav) || topology.described_endpoint(&claim.carrier).is_none() {
+            return Ok(());
+        }
+        let has_key = order.credentials.is_some();
+        let proxy = delegated::of_job(&self.hub.database, file.job, has_key).await;
+        let proxy = proxy.map_err(|reason| Finished::Failed { fault: "auth".into(), reason })?;
+        if let Some(proxy) = proxy {
+            order.credentials.get_or_insert_default().certificate = Some(delegated::pem(&proxy));
+        }
+        Ok(())
     }
 
     /// One end of a copy between servers, with the token that came for it.
@@ -283,20 +314,6 @@ impl Carriers {
     }
 }
 
-/// A token that is there.
-fn given(token: &str) -> Option<String> {
-    (!token.is_empty()).then(|| token.to_owned())
-}
-
-/// Which node an endpoint is: what is said, or what its key says.
-fn fingerprint(endpoint: &Endpoint) -> Result<Option<Fingerprint>, String> {
-    if let Some(said) = &endpoint.node {
-        return said.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());
-    }
-    let Some(key) = &endpoint.key else { return Ok(None) };
-    Ok(key.parse::<AccessKey>().ok().map(|key| key.node))
-}
-
 /// `https://HOST:PORT` of `lh://HOST[:PORT]/…`.
 fn origin(url: &str) -> Option<String> {
     let rest = url.strip_prefix("lh://")?;
@@ -338,77 +355,12 @@ fn create(api: &Api, order: &Order) -> Result<Transfer, Error> {
     }
 }
 
-fn bits(rate: f64) -> u64 {
-    // 0 is no limit: whoever may have nothing now has a trickle, so that the connection lives.
-    if rate.is_finite() { ((rate * 8.0) as u64).max(8_000) } else { 0 }
-}
-
 fn differs(now: f64, wanted: f64) -> bool {
     match (now.is_finite(), wanted.is_finite()) {
         (true, true) => (now - wanted).abs() > LIMIT_CHANGE * now,
         (false, false) => false,
         _ => true,
     }
-}
-
-/// The order of a claim for the node that carries it.
-fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String> {
-    let file = claim.files.first().ok_or("a transfer without files")?;
-    let (source, target) = ends(topology, &claim.carrier, file);
-    let is_read_here = source.starts_with('/');
-    let mut order = Order::new(claim.id, source, target);
-    let said = options(&file.options);
-    let is_described = |file: &ClaimedFile| file.expected() != Expected::default();
-    // What a file must be is said of files that are named one by one; the size of a tree is a guess.
-    if !said.recursive && (claim.files.len() > 1 || is_described(file)) {
-        let one = |file: &ClaimedFile| {
-            let (source, target) = ends(topology, &claim.carrier, file);
-            OrderFile { source, target, bytes: file.expected().bytes, checksum: file.checksum.clone() }
-        };
-        order.files = claim.files.iter().map(one).collect();
-        (order.source, order.target) = (Vec::new(), String::new());
-    }
-    order.options = Options {
-        recursive: said.recursive,
-        // Of files with a checksum the node says by which digest what is there counts.
-        sync: file.checksum.is_none().then(|| "mtime".to_owned()),
-        no_overwrite: !file.overwrites(),
-        durable: said.durable,
-        ..Options::default()
-    };
-    (order.limit_bit_s, order.limit_for_s) = (bits(limit), Some(LIMIT_HOLDS_S));
-    order.retry_for_s = Some(120);
-    let far = if is_read_here { &file.target } else { &file.source };
-    let token = if is_read_here { &file.tokens.target } else { &file.tokens.source };
-    let described =
-        topology.endpoint(far).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
-    order.node = fingerprint(&described)?.map(|node| node.to_string());
-    order.credentials = given(token).or(described.key).map(|key| match key.parse::<AccessKey>() {
-        Ok(_) => Credentials { key: Some(key), ..Credentials::default() },
-        Err(_) => Credentials { token: Some(key), ..Credentials::default() },
-    });
-    Ok(order)
-}
-
-/// Whether two files can be moved by one transfer: the same options, and sources and targets in one export or on one server.
-pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
-    let is_alone = |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
-    first.options == other.options
-        && first.tokens == other.tokens
-        && first.overwrites() == other.overwrites()
-        && !options(&first.options).recursive
-        && !is_alone(first)
-        && !is_alone(other)
-        && first.checksum.is_some() == other.checksum.is_some()
-        && root(&first.source) == root(&other.source)
-        && root(&first.target) == root(&other.target)
-}
-
-/// `SCHEME://HOST/FIRST`: an export of a node, the first directory of a server, a bucket.
-fn root(url: &str) -> &str {
-    let path = url.find("://").map_or(0, |at| at + 3);
-    let slash = |from: usize| url[from..].find('/').map(|at| from + at + 1);
-    slash(path).and_then(slash).map_or(url, |end| &url[..end])
 }
 
 /// What a node tells of a file.
@@ -420,6 +372,12 @@ fn of_file(outcome: &FileResult) -> Finished {
             reason: outcome.error.clone().unwrap_or_else(|| "the node does not say why".to_owned()),
         },
     }
+}
+
+/// After how long a transfer is looked at again: at its end, where it tells when that will be.
+fn until_its_end(transfer: &Transfer) -> Duration {
+    let told = transfer.eta_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    told.unwrap_or(LOOK_EVERY).clamp(LOOK_AT_THE_END, LOOK_EVERY)
 }
 
 /// A node's answer as what became of the transfer. Its receipt says what failed, and whose fault it was.
@@ -486,6 +444,13 @@ mod tests {
         let problem = Problem { title: String::new(), status: 404, fault: "missing".into(), reason: "x".into() };
         let finished = refused(forgotten(Error::Refused { server: "node", problem }));
         assert!(matches!(finished, Finished::Failed { fault, .. } if fault == "peer"));
+    }
+
+    #[test]
+    fn a_transfer_is_looked_at_when_it_is_about_to_end() {
+        let of = |eta_s| until_its_end(&Transfer { eta_s, ..Transfer::default() });
+        assert_eq!((of(None), of(Some(1e300)), of(Some(-1.0))), (LOOK_EVERY, LOOK_EVERY, LOOK_EVERY));
+        assert_eq!((of(Some(0.0)), of(Some(0.25))), (LOOK_AT_THE_END, Duration::from_millis(250)));
     }
 
     #[test]

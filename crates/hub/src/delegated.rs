@@ -1,33 +1,10 @@
-//! A delegated proxy as the client certificate of a connection.
+//! Proxies that users have delegated, as storages are shown them.
 
-use std::sync::Arc;
-
-use auth::trust::provider;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rustls::client::ResolvesClientCert;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use auth::client_certificate::ClientCertificate;
 
 use crate::database::delegations::Delegation;
 use crate::database::{Database, DatabaseError};
 use crate::time;
-
-/// Shows a proxy to whoever asks for a certificate, whichever authorities it names: those of a proxy are its owner's.
-#[derive(Debug)]
-struct Proxy(Arc<CertifiedKey>);
-
-impl ResolvesClientCert for Proxy {
-    fn resolve(&self, _hints: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.0.key.choose_scheme(schemes).map(|_| Arc::clone(&self.0))
-    }
-
-    fn has_certs(&self) -> bool {
-        true
-    }
-}
 
 /// The proxy that was delegated for a job, where it was submitted with one. Ends that have keys of their own do without one that is over.
 ///
@@ -45,28 +22,23 @@ pub async fn of_job(database: &Database, job: i64, has_keys: bool) -> Result<Opt
     }
 }
 
-/// TLS towards servers that these authorities vouch for, in the name of the owner of a proxy, where there is one.
+/// A proxy as whoever shows it reads it.
 ///
 /// # Errors
-/// The proxy or its key is damaged, or TLS cannot be spoken.
-pub fn client_config(roots: &Arc<RootCertStore>, proxy: Option<&Delegation>) -> Result<ClientConfig, String> {
-    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| error.to_string())?.with_root_certificates(Arc::clone(roots));
-    let mut config = match proxy {
-        None => builder.with_no_client_auth(),
-        Some(delegation) => builder.with_client_cert_resolver(Arc::new(Proxy(certified(delegation)?))),
-    };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+/// It is damaged.
+pub fn certificate(delegation: &Delegation) -> Result<ClientCertificate, String> {
+    ClientCertificate::from_pem(&pem(delegation))
+        .map_err(|_| format!("the proxy that was delegated as {} is damaged", delegation.id))
 }
 
-/// The chain and the key of a proxy. The library's own constructor parses certificates, and takes no proxies.
-fn certified(delegation: &Delegation) -> Result<Arc<CertifiedKey>, String> {
-    let damaged = || format!("the proxy that was delegated as {} is damaged", delegation.id);
-    let chain: Result<Vec<CertificateDer<'static>>, _> =
-        CertificateDer::pem_slice_iter(delegation.chain.as_bytes()).collect();
-    let der = STANDARD.decode(&delegation.private_key).map_err(|_| damaged())?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(der));
-    let key = provider().key_provider.load_private_key(key).map_err(|_| damaged())?;
-    Ok(Arc::new(CertifiedKey::new(chain.map_err(|_| damaged())?, key)))
+/// A proxy with its key as one text: what a node is lent.
+pub fn pem(delegation: &Delegation) -> String {
+    let mut text = delegation.chain.clone();
+    text.push_str("\n-----BEGIN PRIVATE KEY-----\n");
+    for line in delegation.private_key.as_bytes().chunks(64) {
+        text.push_str(&String::from_utf8_lossy(line));
+        text.push('\n');
+    }
+    text.push_str("-----END PRIVATE KEY-----\n");
+    text
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::client_certificate::http_client_config;
 use client::remote_store::{self, PATIENCE, Reach, RemoteStore};
 use engine::scan::SourceRoot;
 use model::Locator;
@@ -24,7 +25,7 @@ use crate::settings::Settings;
 
 /// Whoever types an address may go there, and wherever its server sends him.
 fn typed(roots: Arc<RootCertStore>, patience: Duration) -> Result<Reach, Failure> {
-    let tls = remote_store::tls(roots).map_err(|e| Failure::local(format!("no TLS: {e}")))?;
+    let tls = http_client_config(roots, None).map_err(|e| Failure::local(format!("no TLS: {e}")))?;
     let dialer = remote_store::dialer(tls, Arc::new(|_| Ok(())));
     Ok(Reach { dialer, redirects: Redirects::Anywhere, patience })
 }

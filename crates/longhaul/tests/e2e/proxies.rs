@@ -189,12 +189,45 @@ fn servers_copy_for_the_owner_of_a_delegated_proxy() {
 
     let ann = asker(&grid, &hub, "proxy.all");
     assert_eq!(delegate(&grid, &ann, 1).0, 201);
-    let accepted = ann.ask("POST", "/jobs", Some(&submission(&grid, &url(&a, "data/f"), &url(&b, "data/g"))));
+    finished(&grid, &ann, &url(&a, "data/f"), &url(&b, "data/g"));
+    assert_eq!(fs::read(b.data("g")).unwrap(), pattern(1 << 20));
+}
+
+/// Submits a copy, which must come to a good end.
+fn finished(grid: &Grid, ann: &Asker<'_>, from: &str, to: &str) {
+    let accepted = ann.ask("POST", "/jobs", Some(&submission(grid, from, to)));
     let id = accepted.json()["job_id"].as_str().unwrap().to_owned();
     let job = until_some("the job has ended", LONG, || {
         let job = ann.get(&format!("/jobs/{id}?files=file_state,reason")).json();
         Some(job).filter(|job| !job["job_finished"].is_null())
     });
     assert_eq!((&job["job_state"], &job["files"][0]["reason"]), (&json!("FINISHED"), &Value::Null), "{job}");
-    assert_eq!(fs::read(b.data("g")).unwrap(), pattern(1 << 20));
+}
+
+#[test]
+fn a_node_that_an_admin_described_is_lent_a_delegated_proxy() {
+    if !is_here("a_node_that_an_admin_described_is_lent_a_delegated_proxy", "openssl") {
+        return;
+    }
+    let grid = Grid::new();
+    grid.proxy("proxy", "ann", ANN, 1);
+    let hub = hub(&grid);
+    let (node, server) = (storage(&grid), storage(&grid));
+    let admin = hub.member("admin", "root", "");
+    let key = admin.write("node.key", &node.grant(&["--export", "data", "--write"]));
+    admin.run(&["hub", "endpoint", "add", "node", "--url", &node.at(""), "--endpoint-key-file", &key]).expect(0);
+    let target = |name: &str| format!("davs://127.0.0.1:{}/data/{name}", server.port);
+    admin.run(&["hub", "endpoint", "add", "dav", "--kind", "webdav", "--url", &target("")]).expect(0);
+    fs::write(node.data("f"), pattern(1 << 20)).unwrap();
+    let anonymous = admin.run(&["submit", &node.at("data/f"), &target("g"), "--wait"]);
+    assert_ne!(anonymous.code, 0, "{}", anonymous.err);
+
+    let ann = asker(&grid, &hub, "proxy.all");
+    assert_eq!(delegate(&grid, &ann, 1).0, 201);
+    finished(&grid, &ann, &node.at("data/f"), &target("g"));
+    assert_eq!(fs::read(server.data("g")).unwrap(), pattern(1 << 20));
+    // What it was lent it does not keep.
+    let kept =
+        std::process::Command::new("grep").args(["-rl", "PRIVATE KEY"]).arg(node.state().join("transfers")).output();
+    assert!(kept.unwrap().stdout.is_empty());
 }

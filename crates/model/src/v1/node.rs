@@ -203,6 +203,10 @@ pub struct Credentials {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(write_only)]
     pub token: Option<String>,
+    /// A certificate that a WebDAV server is shown where it asks for one, and its key: PEM, as proxies of the grid are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(write_only)]
+    pub certificate: Option<String>,
     /// A key to an S3 server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3>,
@@ -212,7 +216,7 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has = |there: bool| if there { "…" } else { "none" };
         write!(f, "Credentials {{ key: {}, token: {}, ", has(self.key.is_some()), has(self.token.is_some()))?;
-        write!(f, "s3: {} }}", has(self.s3.is_some()))
+        write!(f, "certificate: {}, s3: {} }}", has(self.certificate.is_some()), has(self.s3.is_some()))
     }
 }
 
@@ -343,7 +347,8 @@ mod tests {
 
     fn secrets() -> Credentials {
         let s3 = S3 { secret_access_key: Some("s3cret".into()), ..S3::default() };
-        Credentials { key: Some("k3y".into()), token: Some("t0ken".into()), s3: Some(s3) }
+        let certificate = Some("c3rtificate".into());
+        Credentials { key: Some("k3y".into()), token: Some("t0ken".into()), certificate, s3: Some(s3) }
     }
 
     #[test]
@@ -351,7 +356,7 @@ mod tests {
         let mut order = Order::new(Uuid::nil(), "/data/a", "lh://h/data/");
         order.credentials = Some(secrets());
         let text = format!("{order:?} {:?}", secrets().s3);
-        assert!(!["s3cret", "k3y", "t0ken"].iter().any(|secret| text.contains(secret)), "{text}");
+        assert!(!["s3cret", "k3y", "t0ken", "c3rtificate"].iter().any(|secret| text.contains(secret)), "{text}");
         assert_eq!(order.without_credentials().credentials, None);
     }
 }

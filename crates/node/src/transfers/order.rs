@@ -16,6 +16,7 @@ use model::v1::node::{Options, Order, OrderFile};
 use model::{Algorithm, Expected, HostPort, Locator, Refusal};
 
 use super::file_list::{self, NamedFiles};
+use super::remote_end;
 use wire::limits::{FILTERS_MAX, TEXT_BYTES_MAX};
 
 /// Sources of one transfer.
@@ -196,6 +197,7 @@ pub(crate) fn ends(order: &Order) -> (Vec<String>, String) {
 
 /// What an order means.
 pub(crate) fn read(order: &Order) -> Result<Plan, Refusal> {
+    remote_end::certificate(order.credentials.as_ref())?;
     if !order.files.is_empty() {
         return read_files(order);
     }

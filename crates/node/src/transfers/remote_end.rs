@@ -1,13 +1,14 @@
 //! The other end of a transfer on somebody else's server: WebDAV and S3, with the credentials of the order, dialled as every
 //! server is that a guest sends this node to.
 
-use model::Refusal;
 use std::sync::Arc;
 
+use auth::client_certificate::ClientCertificate;
 use client::remote_store::{self, PATIENCE, Reach, RemoteStore};
 use engine::Error;
 use engine::scan::SourceRoot;
 use model::v1::node::Credentials;
+use model::{Fault, Refusal};
 use remote::s3::Bucket;
 use remote::{Redirects, TokenSource, s3};
 
@@ -49,9 +50,18 @@ pub(super) fn refused(refusal: Refusal) -> Error {
     Error::Refused { peer: "this node".into(), refusal }
 }
 
+/// The certificate that came with an order, a delegated proxy for example.
+pub(super) fn certificate(credentials: Option<&Credentials>) -> Result<Option<ClientCertificate>, Refusal> {
+    let given = credentials.and_then(|credentials| credentials.certificate.as_deref());
+    let read = given.map(ClientCertificate::from_pem).transpose();
+    read.map_err(|error| Refusal::new(Fault::Config, format!("the order's credentials.certificate: {error}")))
+}
+
 /// The place that an address names. Nothing is asked of the server yet.
 pub(super) fn place(url: &str, credentials: Option<&Credentials>, dialling: &Dialling) -> Result<RemoteStore, Refusal> {
-    let dialer = remote_store::dialer(Arc::clone(&dialling.tls), Arc::clone(&dialling.guard));
+    let certificate = certificate(credentials)?;
+    let tls = dialling.tls_with(certificate).map_err(|error| Refusal::new(Fault::Local, error.to_string()))?;
+    let dialer = remote_store::dialer(tls, Arc::clone(&dialling.guard));
     // Wherever a server sends us, the dialer looks at the address as it did at the first one.
     let reach = Reach { dialer, redirects: Redirects::Anywhere, patience: PATIENCE };
     remote_store::open(url, reach, &Ordered(credentials)).map_err(|error| refuse(&error))

@@ -73,7 +73,7 @@ pub(super) fn footprint(order: &Order) -> usize {
     let given = order
         .credentials
         .as_ref()
-        .map_or(0, |given| given.key.as_ref().map_or(0, String::len) + given.token.as_ref().map_or(0, String::len));
+        .map_or(0, |given| [&given.key, &given.token, &given.certificate].into_iter().flatten().map(String::len).sum());
     ENTRY_BYTES + given + texts.chain(patterns).map(|bytes| bytes + TEXT_BYTES).sum::<usize>()
 }
 

@@ -1,0 +1,94 @@
+//! What a node is ordered to do for a claim.
+
+use auth::{AccessKey, Fingerprint};
+use model::Expected;
+use model::v1::hub::Endpoint;
+use model::v1::node::{Credentials, Options, Order, OrderFile};
+
+use super::places::ends;
+use crate::admission::options;
+use crate::database::claims::{Claim, ClaimedFile};
+use crate::topology::Topology;
+
+/// How long a node keeps a limit that the hub does not say again: a hub that is lost does not slow a transfer for ever.
+pub(super) const LIMIT_HOLDS_S: u64 = 300;
+
+/// The order of a claim for the node that carries it.
+pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String> {
+    let file = claim.files.first().ok_or("a transfer without files")?;
+    let (source, target) = ends(topology, &claim.carrier, file);
+    let is_read_here = source.starts_with('/');
+    let mut order = Order::new(claim.id, source, target);
+    let said = options(&file.options);
+    let is_described = |file: &ClaimedFile| file.expected() != Expected::default();
+    // What a file must be is said of files that are named one by one; the size of a tree is a guess.
+    if !said.recursive && (claim.files.len() > 1 || is_described(file)) {
+        let one = |file: &ClaimedFile| {
+            let (source, target) = ends(topology, &claim.carrier, file);
+            OrderFile { source, target, bytes: file.expected().bytes, checksum: file.checksum.clone() }
+        };
+        order.files = claim.files.iter().map(one).collect();
+        (order.source, order.target) = (Vec::new(), String::new());
+    }
+    order.options = Options {
+        recursive: said.recursive,
+        // Of files with a checksum the node says by which digest what is there counts.
+        sync: file.checksum.is_none().then(|| "mtime".to_owned()),
+        no_overwrite: !file.overwrites(),
+        durable: said.durable,
+        ..Options::default()
+    };
+    (order.limit_bit_s, order.limit_for_s) = (bits(limit), Some(LIMIT_HOLDS_S));
+    order.retry_for_s = Some(120);
+    let far = if is_read_here { &file.target } else { &file.source };
+    let token = if is_read_here { &file.tokens.target } else { &file.tokens.source };
+    let described =
+        topology.endpoint(far).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
+    order.node = fingerprint(&described)?.map(|node| node.to_string());
+    order.credentials = given(token).or(described.key).map(|key| match key.parse::<AccessKey>() {
+        Ok(_) => Credentials { key: Some(key), ..Credentials::default() },
+        Err(_) => Credentials { token: Some(key), ..Credentials::default() },
+    });
+    Ok(order)
+}
+
+/// Whether two files can be moved by one transfer: the same options, and sources and targets in one export or on one server.
+pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
+    let is_alone = |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
+    first.options == other.options
+        && first.tokens == other.tokens
+        && first.overwrites() == other.overwrites()
+        && !options(&first.options).recursive
+        && !is_alone(first)
+        && !is_alone(other)
+        && first.checksum.is_some() == other.checksum.is_some()
+        && root(&first.source) == root(&other.source)
+        && root(&first.target) == root(&other.target)
+}
+
+/// `SCHEME://HOST/FIRST`: an export of a node, the first directory of a server, a bucket.
+fn root(url: &str) -> &str {
+    let path = url.find("://").map_or(0, |at| at + 3);
+    let slash = |from: usize| url[from..].find('/').map(|at| from + at + 1);
+    slash(path).and_then(slash).map_or(url, |end| &url[..end])
+}
+
+/// A token that is there.
+pub(super) fn given(token: &str) -> Option<String> {
+    (!token.is_empty()).then(|| token.to_owned())
+}
+
+/// Which node an endpoint is: what is said, or what its key says.
+pub(super) fn fingerprint(endpoint: &Endpoint) -> Result<Option<Fingerprint>, String> {
+    if let Some(said) = &endpoint.node {
+        return said.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());
+    }
+    let Some(key) = &endpoint.key else { return Ok(None) };
+    Ok(key.parse::<AccessKey>().ok().map(|key| key.node))
+}
+
+/// A rate as a limit.
+pub(super) fn bits(rate: f64) -> u64 {
+    // 0 is no limit: whoever may have nothing now has a trickle, so that the connection lives.
+    if rate.is_finite() { ((rate * 8.0) as u64).max(8_000) } else { 0 }
+}
