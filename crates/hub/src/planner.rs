@@ -14,11 +14,8 @@ use sched::shares::{Aggregate, Class, Group, share};
 
 use crate::database::queues::Queue;
 use crate::promises::Standing;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Pair, Snapshot};
 use crate::topology::Topology;
-
-/// A source endpoint and a target endpoint.
-pub type Pair = (String, String);
 
 /// A transfer that runs.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use model::v1::hub::{Constraint, ResourceLine};
 
-use crate::planner::Pair;
 use crate::promises::Standing;
+
+/// A source endpoint and a target endpoint.
+pub type Pair = (String, String);
 
 /// A look of the scheduler.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,7 @@ use std::time::Duration;
 use sched::sources::Source;
 
 use crate::database::submissions::{NewFile, NewJob, QueueKey};
-use crate::planner::Pair;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Pair, Snapshot};
 use crate::states::FileState;
 use crate::topology::Topology;
 

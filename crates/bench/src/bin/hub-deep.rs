@@ -85,15 +85,24 @@ fn waiting(args: &Args, longhaul: &Path, dir: &Path) -> Result<Waiting> {
         let began = Instant::now();
         hub = hub.restart()?;
         hub.api()?.start("all")?;
-        while !hub.api()?.queues()?.queues.iter().any(|queue| queue.running > 0) {
-            ensure!(began.elapsed() < CLAIM_MAX, "nothing is claimed");
-            sleep(Duration::from_millis(20));
-        }
+        until(&hub, |running| running > 0)?;
         claims.push(began.elapsed().as_secs_f64());
         hub.api()?.stop("all", &stopped)?;
+        // What was claimed goes to nobody, and comes back: the next claim is a new one.
+        until(&hub, |running| running == 0)?;
     }
     let database_gb = fs::metadata(dir.join("hub/hub.db"))?.len() as f64 / 1e9;
     Ok(Waiting { queued, status, list, megabytes, megabytes_after: hub.memory()? as f64 / 1e6, database_gb, claims })
+}
+
+/// Waits until as many files run as are wanted.
+fn until(hub: &Hub, is_wanted: impl Fn(u64) -> bool) -> Result<()> {
+    let began = Instant::now();
+    while !is_wanted(hub.api()?.queues()?.queues.iter().map(|queue| queue.running).sum()) {
+        ensure!(began.elapsed() < CLAIM_MAX, "the number of files that run does not change");
+        sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 /// Files of 1 kB from node to node, in jobs of as many as a job may have; files per second.

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use super::outcomes::{again, outcome};
 use crate::database::claims::{Claim, ClaimedFile};
 use crate::database::outcomes::Outcome;
-use crate::planner::Pair;
 use crate::progress::{Finished, Steer};
+use crate::snapshot::Pair;
 
 /// A transfer that is carried.
 pub(super) struct Carried {

@@ -9,8 +9,7 @@ use sched::concurrency::{Bounds, Concurrency};
 use super::carrier::carrier;
 use crate::carriers::THIRD_PARTY;
 use crate::database::queues::Queue;
-use crate::planner::Pair;
-use crate::snapshot::{SeenPair, Snapshot};
+use crate::snapshot::{Pair, SeenPair, Snapshot};
 use crate::topology::Topology;
 
 /// Time constants of the rate of a pair, and of one copy.
