@@ -1,7 +1,7 @@
 //! From an order to a job that can be stored: whatever is wrong with it is said before anything is kept.
 
 use model::checksum::Digest;
-use model::v1::hub::{FileOrder, JobOptions, JobOrder};
+use model::v1::hub::{FileOrder, JobOrder};
 use model::{Fault, Refusal};
 use sched::priority::Priority;
 use serde_json::Value;
@@ -221,11 +221,6 @@ fn shown(url: &str) -> String {
     const CHARS: usize = 200;
     let text = web::target::redacted(url);
     if text.chars().count() <= CHARS { text } else { text.chars().take(CHARS).chain(['…']).collect() }
-}
-
-/// The options of a job, as they were stored.
-pub fn options(text: &str) -> JobOptions {
-    serde_json::from_str(text).unwrap_or_default()
 }
 
 #[cfg(test)]

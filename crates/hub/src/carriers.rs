@@ -23,7 +23,6 @@ use web::{Dialer, HttpUrl};
 pub use self::order::go_together;
 use self::order::{LIMIT_HOLDS_S, bits, fingerprint, given, order};
 use self::places::ends;
-use crate::admission::options;
 use crate::database::claims::Claim;
 use crate::database::delegations::Delegation;
 use crate::delegated;
@@ -173,7 +172,7 @@ impl Carriers {
     /// Has two servers copy a file between them. No rate can be set there: only how many copies run at once.
     async fn third_party(&self, claim: &Claim, steer: watch::Receiver<Steer>, told: &mpsc::Sender<Told>) -> Finished {
         let Some(file) = claim.files.first().cloned() else { return Finished::Cancelled };
-        let (replace, expected, scitag) = (file.overwrites(), file.expected(), options(&file.options).scitag);
+        let (replace, expected, scitag) = (file.overwrites(), file.expected(), file.options().scitag);
         let wanted = third_party::Wanted { replace, expected, scitag };
         let from = self.end(&file.source, &file.tokens.source);
         let to = self.end(&file.target, &file.tokens.target);

@@ -6,6 +6,7 @@ mod demands;
 mod metadata_rate;
 mod outcomes;
 mod pairs;
+mod stragglers;
 mod waits;
 
 use std::collections::{HashMap, HashSet};
@@ -35,6 +36,7 @@ use demands::Demands;
 use metadata_rate::MetadataRates;
 use outcomes::is_worth_another_try;
 use pairs::Pairs;
+use stragglers::Budgets;
 use waits::Waits;
 
 /// How often it looks.
@@ -53,6 +55,7 @@ struct Scheduler {
     demands: Demands,
     pairs: Pairs,
     waits: Waits,
+    budgets: Budgets,
     /// When files that had waited too long were ended last.
     expired: Option<Instant>,
     metadata_rates: MetadataRates,
@@ -76,6 +79,7 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
         demands: Demands::default(),
         pairs: Pairs::default(),
         waits: Waits::default(),
+        budgets: Budgets::default(),
         metadata_rates: MetadataRates::default(),
         expired: None,
         beaten: None,
@@ -202,6 +206,7 @@ impl Scheduler {
                 carried.steer.send_if_modified(|steer| std::mem::replace(&mut steer.limit, limit) != limit);
             }
         }
+        self.give_up_stragglers(&topology).await?;
         for Begin { queue, limit } in begin {
             if let Some(queue) = by_id.get(&queue).filter(|queue| self.members.owns(queue.id)) {
                 self.begin(&topology, queue, limit).await?;
@@ -350,7 +355,7 @@ impl Scheduler {
         for name in [&pair.0, &pair.1] {
             self.breakers.entry(name.clone()).or_default().began();
         }
-        self.carried.insert(number, Carried::new(claim, pair, steer));
+        self.carried.insert(number, Carried::new(claim, pair, steer, self.now()));
     }
 
     /// Nobody can carry what is first in this queue: neither end is a node, and there is no gateway.
@@ -424,7 +429,7 @@ impl Scheduler {
                 }
                 Outcome::Failed { .. } => self.hub.meters.failed_files.add(1),
                 Outcome::Again { .. } => self.hub.meters.failed_attempts.add(1),
-                Outcome::Cancelled | Outcome::Returned => {}
+                Outcome::Stopped | Outcome::Returned => {}
             }
         }
         let mut pause = Duration::from_millis(200);

@@ -6,7 +6,6 @@ use model::v1::hub::Endpoint;
 use model::v1::node::{Credentials, Options, Order, OrderFile};
 
 use super::places::ends;
-use crate::admission::options;
 use crate::database::claims::{Claim, ClaimedFile};
 use crate::topology::Topology;
 
@@ -19,7 +18,7 @@ pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Or
     let (source, target) = ends(topology, &claim.carrier, file);
     let is_read_here = source.starts_with('/');
     let mut order = Order::new(claim.id, source, target);
-    let said = options(&file.options);
+    let said = file.options();
     let is_described = |file: &ClaimedFile| file.expected() != Expected::default();
     // What a file must be is said of files that are named one by one; the size of a tree is a guess.
     if !said.recursive && (claim.files.len() > 1 || is_described(file)) {
@@ -58,7 +57,7 @@ pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
     first.options == other.options
         && first.tokens == other.tokens
         && first.overwrites() == other.overwrites()
-        && !options(&first.options).recursive
+        && !first.options().recursive
         && !is_alone(first)
         && !is_alone(other)
         && first.checksum.is_some() == other.checksum.is_some()

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use model::Expected;
+use model::v1::hub::JobOptions;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use uuid::Uuid;
 
 use super::numbers::take_numbers;
 use super::rows::numbers;
 use super::{Database, Result};
-use crate::admission::options;
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
 
@@ -51,9 +51,14 @@ impl ClaimedFile {
         }
     }
 
+    /// How its job wants it transferred.
+    pub fn options(&self) -> JobOptions {
+        serde_json::from_str(&self.options).unwrap_or_default()
+    }
+
     /// Whether what is at its target already is replaced.
     pub fn overwrites(&self) -> bool {
-        let said = options(&self.options);
+        let said = self.options();
         said.overwrite || said.overwrite_hops && self.is_hop_between
     }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
+use super::claims::ClaimedFile;
 use super::events::{NewEvent, append};
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
@@ -34,8 +35,8 @@ pub enum Outcome {
         /// One sentence.
         reason: String,
     },
-    /// Somebody ended it.
-    Cancelled,
+    /// Its transfer was ended before the file was there: because somebody ended the file, by somebody at its node, or by the hub because it was slow.
+    Stopped,
     /// It was not begun: it goes back to where it was, and the attempt does not count.
     Returned,
 }
@@ -52,6 +53,12 @@ pub struct Ended {
     /// Whether the transfer is over: all of its files are named, now or before.
     pub is_over: bool,
 }
+
+/// Why an attempt of a file ended that nobody wanted to end.
+const STOPPED: &str = "its transfer was ended before the file was there: by somebody at its node, or by the hub, because another source was \
+                       expected to be much faster";
+/// How long such a file waits where it has no other source.
+const STOPPED_PAUSE_MS: i64 = 10_000;
 
 /// A change of a job's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -86,7 +93,30 @@ pub(super) struct Changes {
     pub queues: BTreeMap<i64, QueueChange>,
 }
 
+/// The source of a file that is next, and how large the job is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NextSource {
+    /// The endpoints that it is between, source and target.
+    pub pair: (String, String),
+    /// Bytes of the whole job.
+    pub job_bytes: i64,
+}
+
 impl Database {
+    /// Where a file would be read if the source that is read now failed; none where there is nothing else.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn next_source(&self, file: &ClaimedFile) -> Result<Option<NextSource>> {
+        let sql = "SELECT q.source, q.target, j.bytes FROM jobs j JOIN files f ON f.id >= j.first_file \
+                   AND f.id < j.first_file + j.file_rows JOIN queues q ON q.id = f.queue \
+                   WHERE j.number = $1 AND j.kind = $2 AND f.at = $3 AND f.state = $4 ORDER BY f.id LIMIT 1";
+        let query = sqlx::query(sql).bind(file.job).bind(JobKind::MultiSource.code()).bind(file.at);
+        let row = query.bind(FileState::Standby.code()).fetch_optional(&self.pool).await?;
+        row.map(|row| Ok(NextSource { pair: (row.try_get(0)?, row.try_get(1)?), job_bytes: row.try_get(2)? }))
+            .transpose()
+    }
+
     /// Stores what became of files.
     ///
     /// # Errors
@@ -175,7 +205,7 @@ async fn apply(
     changes.jobs.entry(file.job).or_default().running -= 1;
     match outcome {
         // A job that was ended does not come back by what would have been tried again.
-        Outcome::Again { .. } | Outcome::Returned if file.is_ending => {
+        Outcome::Again { .. } | Outcome::Returned | Outcome::Stopped if file.is_ending => {
             set(connection, file.id, FileState::Cancelled, now, None).await?;
             changes.jobs.entry(file.job).or_default().cancelled += 1;
         }
@@ -201,9 +231,14 @@ async fn apply(
                 changes.jobs.entry(file.job).or_default().failed += 1;
             }
         }
-        Outcome::Cancelled => {
-            set(connection, file.id, FileState::Cancelled, now, None).await?;
-            changes.jobs.entry(file.job).or_default().cancelled += 1;
+        Outcome::Stopped => {
+            let (fault, reason) = ("peer".to_owned(), STOPPED.to_owned());
+            attempt(connection, file, now, &fault, &reason).await?;
+            if file.kind == JobKind::MultiSource && promote(connection, file, changes).await? {
+                set(connection, file.id, FileState::Failed, now, Some((&fault, &reason))).await?;
+            } else {
+                requeue(connection, file, now + STOPPED_PAUSE_MS, 0, changes).await?;
+            }
         }
     }
     Ok(())

@@ -1,14 +1,15 @@
 //! A transfer that is carried, and what becomes of its files.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::outcomes::{again, outcome};
 use crate::database::claims::{Claim, ClaimedFile};
-use crate::database::outcomes::Outcome;
+use crate::database::outcomes::{NextSource, Outcome};
 use crate::progress::{Finished, Steer};
-use crate::snapshot::Pair;
+use crate::snapshot::{Decision, Pair};
 
 /// A transfer that is carried.
 pub(super) struct Carried {
@@ -20,12 +21,40 @@ pub(super) struct Carried {
     pub arrived_bytes: u64,
     pub ended_bytes: u64,
     pub steer: watch::Sender<Steer>,
+    /// Where its first file would be read otherwise, once that was asked.
+    pub next: Option<Option<NextSource>>,
+    /// Since when that would be much faster.
+    pub slow_since: Option<Duration>,
+    begun: Duration,
 }
 
 impl Carried {
     /// One that has just begun.
-    pub fn new(claim: Claim, pair: Pair, steer: watch::Sender<Steer>) -> Carried {
-        Carried { claim, pair, rate: 0.0, arrived_bytes: 0, ended_bytes: 0, steer }
+    pub fn new(claim: Claim, pair: Pair, steer: watch::Sender<Steer>, begun: Duration) -> Carried {
+        let (rate, arrived_bytes, ended_bytes) = (0.0, 0, 0);
+        Carried { claim, pair, rate, arrived_bytes, ended_bytes, steer, next: None, slow_since: None, begun }
+    }
+
+    /// How long it has run.
+    pub fn elapsed(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.begun)
+    }
+
+    /// Bytes that have arrived of files that have not ended: they would be moved again.
+    pub fn partial_bytes(&self) -> f64 {
+        self.arrived_bytes.saturating_sub(self.ended_bytes) as f64
+    }
+
+    /// Bytes that are still to come.
+    pub fn rest_bytes(&self) -> f64 {
+        let unended: i64 = self.claim.files.iter().map(|file| file.bytes).sum();
+        (unended as f64 - self.partial_bytes()).max(0.0)
+    }
+
+    /// Whether its limit is what holds it: it is paused, or a shared resource gives it no more.
+    pub fn is_held(&self, decision: Option<&Decision>) -> bool {
+        let limit = self.steer.borrow().limit;
+        limit == 0.0 || decision.is_some_and(|decision| decision.is_bound) && self.rate >= limit * 0.5
     }
 
     /// Takes the files that have ended out of the claim. A node may tell of a file twice: the first time counts.
@@ -87,7 +116,7 @@ mod tests {
             order: (0..files).collect(),
         };
         let (steer, _) = watch::channel(Steer { limit: 0.0, is_cancelled: false });
-        Carried::new(claim, ("a".into(), "b".into()), steer)
+        Carried::new(claim, ("a".into(), "b".into()), steer, Duration::ZERO)
     }
 
     #[test]

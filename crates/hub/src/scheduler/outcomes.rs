@@ -18,7 +18,7 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(10), longest: Dura
 pub(super) fn outcome(file: &ClaimedFile, finished: &Finished) -> Outcome {
     match finished {
         Finished::Done { bytes } => Outcome::Done { bytes: i64::try_from(*bytes).unwrap_or(i64::MAX) },
-        Finished::Cancelled => Outcome::Cancelled,
+        Finished::Cancelled => Outcome::Stopped,
         Finished::Unreachable { reason } => again(file, "path", reason),
         Finished::Failed { fault, reason } if is_worth_another_try(finished) => again(file, fault, reason),
         Finished::Failed { fault, reason } => Outcome::Failed { fault: fault.clone(), reason: reason.clone() },
@@ -39,7 +39,7 @@ pub(super) fn is_worth_another_try(finished: &Finished) -> bool {
 }
 
 pub(super) fn again(file: &ClaimedFile, fault: &str, reason: &str) -> Outcome {
-    let retries = crate::admission::options(&file.options).retries.map_or(RETRIES, i64::from);
+    let retries = file.options().retries.map_or(RETRIES, i64::from);
     let (fault, reason) = (fault.to_owned(), reason.to_owned());
     if file.attempt > retries {
         return Outcome::Failed { fault, reason };

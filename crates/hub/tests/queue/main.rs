@@ -226,6 +226,24 @@ async fn what_was_told_twice_counts_once(hub: Hub) {
     assert_eq!((job.state, counts(&job)), (Stage::Done, [0, 0, 1, 0, 0]));
 }
 
+async fn what_is_stopped_goes_on_at_its_next_source_or_waits(hub: Hub) {
+    let order = order(vec![file("1", &["a", "b"]), file("2", &["a"])]);
+    let id = order.id.unwrap();
+    hub.submit(&order).await;
+    let claim = hub.claim(2).await.unwrap();
+    let next = |at: usize| hub.database.next_source(&claim.files[at]);
+    let first = next(0).await.unwrap().unwrap();
+    assert_eq!((first.pair.0.as_str(), first.job_bytes, next(1).await.unwrap()), ("lh://b", 20, None));
+    hub.end(&claim, |_| Outcome::Stopped).await;
+    assert_eq!(hub.states(id).await, ["failed", "queued", "queued"]);
+    let claim = hub.claim(2).await.unwrap();
+    assert_eq!(claim.files[0].source, "lh://b/d/1", "the other one waits for a while");
+    hub.end(&claim, done).await;
+    assert!(hub.claim(1).await.is_none());
+    let job = hub.job(id).await;
+    assert_eq!(counts(&job), [1, 0, 1, 0, 0]);
+}
+
 async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a"])).collect());
     let id = order.id.unwrap();
@@ -237,7 +255,7 @@ async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended(hub: Hub) {
     let job = hub.job(id).await;
     assert_eq!((job.state, counts(&job)), (Stage::Running, [0, 1, 0, 0, 2]));
     assert_eq!(hub.database.transfers_of(&stored).await.unwrap(), [claim.id.to_string()]);
-    hub.end(&claim, |_| Outcome::Cancelled).await;
+    hub.end(&claim, |_| Outcome::Stopped).await;
     let job = hub.job(id).await;
     assert_eq!((job.state, counts(&job)), (Stage::Cancelled, [0, 0, 0, 0, 3]));
     assert!(!hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap(), "it has ended");
@@ -336,7 +354,7 @@ async fn what_an_ended_job_has_moving_is_to_be_stopped(hub: Hub) {
     hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap();
     assert_eq!(hub.database.cancelled("one").await.unwrap(), [claim.number]);
     assert!(hub.database.cancelled("another").await.unwrap().is_empty());
-    hub.end(&claim, |_| Outcome::Cancelled).await;
+    hub.end(&claim, |_| Outcome::Stopped).await;
     assert!(hub.database.cancelled("one").await.unwrap().is_empty());
 }
 
@@ -408,6 +426,7 @@ on_both!(
     a_hop_begins_when_the_one_before_it_is_done,
     an_attempt_that_failed_waits_and_one_that_never_was_does_not_count,
     what_was_told_twice_counts_once,
+    what_is_stopped_goes_on_at_its_next_source_or_waits,
     a_job_that_is_cancelled_ends_when_what_runs_has_ended,
     a_job_that_was_cancelled_does_not_come_back,
     a_new_priority_moves_what_waits_to_another_queue,

@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::hub::{Hub, pair};
-use crate::node::LONGHAUL;
-use crate::wait::{LONG, until_some};
+use crate::node::{LONGHAUL, Node};
+use crate::tree::pattern;
+use crate::wait::{LONG, until, until_some};
 
 /// Asks, and gives status and answer.
 fn ask(hub: &Hub, key: &str, method: &str, path: &str, body: Option<&Value>) -> (u64, Value) {
@@ -106,6 +107,44 @@ fn several_sources_hops_and_bans_in_the_words_of_fts() {
     assert!(status == 401 || status == 403, "{status} {refused}");
     let (status, refused) = ask(&hub, &admin, "POST", "/jobs", Some(&json!({"files": 7})));
     assert_eq!((status, refused["status"].as_str()), (400, Some("400 Bad Request")));
+}
+
+#[test]
+fn a_transfer_that_stands_still_is_given_up_for_another_source() {
+    let hub = Hub::start(&["--plain"]);
+    let admin = hub.member("admin", "root", "");
+    let nodes = pair(&admin);
+    let other = Node::closed();
+    let key = admin.write("other.key", &other.grant(&["--export", "data", "--write"]));
+    admin.run(&["hub", "endpoint", "add", "nc", "--url", &other.at(""), "--endpoint-key-file", &key]).expect(0);
+    admin.run(&["hub", "link", "add", "wan", "--capacity", "8Mbit/s", "--between", "alpha,beta"]).expect(0);
+    let bytes = pattern(8 << 20);
+    fs::write(nodes.a.data("f"), &bytes).unwrap();
+    fs::write(other.data("f"), &bytes).unwrap();
+    fs::write(other.data("rest"), pattern(64 << 20)).unwrap();
+    // In the order in which they are named, or nobody would read the one behind the narrow link.
+    let file = |sources: &[String], target: &str, size: usize| json!({"sources": sources, "destinations": [nodes.b.at(target)], "filesize": size, "selection_strategy": "orderly"});
+    let (narrow, wide) = (nodes.a.at("data/f"), other.at("data/f"));
+    let files =
+        [file(&[narrow.clone(), wide], "data/g", 8 << 20), file(&[other.at("data/rest")], "data/rest", 64 << 20)];
+    let key = hub.grant(&["--role", "admin", "--name", "root2"]);
+    let (status, answer) = ask(&hub, &key, "POST", "/jobs", Some(&json!({"files": files})));
+    assert_eq!(status, 200, "{answer}");
+    let id = answer["job_id"].as_str().unwrap();
+    let transfer = until_some("it moves", LONG, || {
+        let files = admin.files(id);
+        let file = files.iter().find(|file| file["source"] == narrow.as_str())?;
+        file["transfer"].as_str().map(str::to_owned)
+    });
+    let pause =
+        || Command::new(LONGHAUL).args(["job", "pause", &transfer]).env("LONGHAUL_STATE", nodes.a.state()).status();
+    until("its node pauses it", LONG, || pause().is_ok_and(|status| status.success()));
+    let job = admin.ended(id);
+    assert_eq!((&job["state"], &job["done"]), (&json!("done"), &json!(2)), "{job} {:?}", admin.files(id));
+    assert_eq!(fs::read(nodes.b.data("g")).unwrap(), bytes);
+    let told = admin.files(id);
+    let given_up = told.iter().find(|file| file["source"] == narrow.as_str()).unwrap();
+    assert!(given_up["error"].as_str().is_some_and(|why| why.contains("another source")), "{given_up}");
 }
 
 /// Of a job that waits at a storage that is held, each file by itself can be ended.
