@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,9 +10,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 use hubapi::Api;
 use model::id::Uuid;
 use model::v1::hub::{Endpoint, FileOrder, JobOrder};
-use web::{Client, Dialer, Headers, HttpUrl, Method};
+use web::{Client, Headers, HttpUrl, Method};
 
-use crate::node::{Node, grant};
+use crate::node::{Node, dialer, grant};
 use crate::statistics::median;
 
 /// Those who submit at once.
@@ -85,14 +84,6 @@ fn serve(longhaul: &Path, dir: &Path) -> Result<Node> {
     command.args(["hub", "serve", "--plain", "--quiet", "--listen", "127.0.0.1:0", "--state"]).arg(dir.join("hub"));
     command.stderr(fs::File::create(dir.join("hub.log"))?);
     Node::start(&mut command)
-}
-
-fn dialer() -> Result<Dialer> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let tls = Arc::new(tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
-    let within = Duration::from_secs(60);
-    Ok(Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: within, silence: within })
 }
 
 /// A job of so many files between two hosts that nobody reaches.

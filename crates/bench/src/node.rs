@@ -4,12 +4,14 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use lab::Lab;
+use web::Dialer;
 
 use crate::process::Held;
 
@@ -57,6 +59,18 @@ pub fn grant(longhaul: &Path, state: &Path, words: &[&str]) -> Result<String> {
     let key = String::from_utf8(output.stdout)?.lines().last().unwrap_or_default().to_owned();
     ensure!(key.starts_with("lhk1_"), "longhaul grant gave no key");
     Ok(key)
+}
+
+/// How a node or a hub is dialled that speaks HTTP in clear.
+///
+/// # Errors
+/// TLS cannot be spoken here.
+pub fn dialer() -> Result<Dialer> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let tls = Arc::new(tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
+    let within = Duration::from_secs(60);
+    Ok(Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: within, silence: within })
 }
 
 /// The binary at sites of a lab, with its output in files, and a state directory for each site.

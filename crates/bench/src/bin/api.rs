@@ -4,13 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::machine;
-use bench::node::{Node, grant};
+use bench::node::{Node, dialer, grant};
 use bench::program::{self, Binary, Results};
 use bench::statistics::median;
 use clap::Parser;
@@ -18,7 +17,7 @@ use model::id::Uuid;
 use model::v1::Stage;
 use model::v1::node::{Credentials, Order};
 use nodeapi::{Api, Which};
-use web::{Client, Dialer, Headers, HttpUrl, Method};
+use web::{Client, Headers, HttpUrl, Method};
 
 /// What the whole list may take.
 const TARGET: Duration = Duration::from_millis(50);
@@ -66,14 +65,6 @@ impl Keyed {
     fn origin(&self) -> Result<HttpUrl> {
         HttpUrl::parse(&format!("http://127.0.0.1:{}/", self.node.port)).map_err(|e| anyhow!("{e}"))
     }
-}
-
-fn dialer() -> Result<Dialer> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let tls = Arc::new(tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
-    let within = Duration::from_secs(60);
-    Ok(Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: within, silence: within })
 }
 
 /// Orders so many transfers of nothing, from the node to itself, and waits for their end. How long that took.

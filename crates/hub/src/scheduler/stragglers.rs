@@ -28,6 +28,7 @@ impl Scheduler {
         let several: Vec<i64> = carried
             .iter()
             .filter(|(_, it)| it.claim.files.first().is_some_and(|file| file.kind == JobKind::MultiSource))
+            .filter(|(_, it)| !it.steer.borrow().is_cancelled)
             .map(|(number, _)| *number)
             .collect();
         for number in several {
