@@ -179,17 +179,19 @@ async fn a_hop_begins_when_the_one_before_it_is_done(hub: Hub) {
         ..FileOrder::default()
     };
     let mut order = order(vec![hop("a", "b"), hop("b", "c"), hop("c", "d")]);
-    order.options.multihop = true;
+    (order.options.multihop, order.options.overwrite_hops) = (true, true);
     let id = order.id.unwrap();
     hub.submit(&order).await;
     assert_eq!(hub.states(id).await, ["queued", "standby", "standby"]);
     for _ in 0..2 {
         let claim = hub.claim(1).await.unwrap();
+        assert!(claim.files[0].overwrites(), "another hop follows");
         hub.end(&claim, done).await;
     }
     assert_eq!(hub.states(id).await, ["done", "done", "queued"]);
     assert_eq!(hub.job(id).await.state, Stage::Queued);
     let claim = hub.claim(1).await.unwrap();
+    assert!(!claim.files[0].overwrites(), "it is the last");
     hub.end(&claim, failed).await;
     let job = hub.job(id).await;
     assert_eq!((job.state, job.files, counts(&job)), (Stage::Failed, 1, [0, 0, 0, 1, 0]));
