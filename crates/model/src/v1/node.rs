@@ -4,6 +4,7 @@
 //! misspelt one is found by whoever wrote it; what is said may have more fields in a later version.
 
 mod probes;
+mod schedules;
 
 use std::fmt;
 
@@ -12,6 +13,10 @@ use utoipa::ToSchema;
 
 use crate::id::Uuid;
 
+pub use schedules::{
+    Delays, Found, Measurement, Measurements, PortLoss, Repeat, Schedule, ScheduleStatus, ScheduledTest, Schedules,
+    StreamReport, StreamTest,
+};
 pub use probes::{
     LatencyProbe, LimitsProbe, PathProbe, Probe, ProbeKey, ProbeOrder, ProbeStage, ProbeTest, Probes, TcpProbe,
     UdpProbe,

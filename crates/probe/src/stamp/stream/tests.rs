@@ -1,0 +1,299 @@
+//! A stream against a reflector in virtual time: what was lost, copied and delayed is what it reports.
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::v1::node::{StreamReport, StreamTest};
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: i64 = 1_000_000;
+const SECOND: i64 = 1_000 * MS;
+
+fn at(ns: i64) -> Reading {
+    Reading { mono_ns: ns, real_ns: ns + 1_000_000 * SECOND, apart_ns: 0 }
+}
+
+/// What the path does with one packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fate {
+    lost_forward: bool,
+    lost_reverse: bool,
+    copied: bool,
+    forward_ns: i64,
+    reverse_ns: i64,
+}
+
+/// A path and a reflector behind it, in virtual time.
+struct World {
+    stream: Stream,
+    /// The reflector's next number, by port.
+    counts: HashMap<u64, u32>,
+    is_stateful: bool,
+    /// The reflector's clock minus ours.
+    far_offset_ns: i64,
+    /// Answers on their way.
+    coming: BTreeMap<(i64, u64), (u64, Reply)>,
+    /// Questions on their way.
+    going: BTreeMap<(i64, u64), (Outgoing, Fate)>,
+    order: u64,
+    /// Packets that left.
+    sent: u64,
+    now_ns: i64,
+    events: Vec<Event>,
+}
+
+impl World {
+    fn new(test: StreamTest, is_stateful: bool) -> World {
+        let settings = Settings::new(test, true).unwrap();
+        World {
+            stream: Stream::new(settings, &at(0), 7),
+            counts: HashMap::new(),
+            is_stateful,
+            far_offset_ns: 0,
+            coming: BTreeMap::new(),
+            going: BTreeMap::new(),
+            order: 0,
+            sent: 0,
+            now_ns: 0,
+            events: Vec::new(),
+        }
+    }
+
+    /// Goes on for so long; `fate` of each packet.
+    fn run(&mut self, seconds: f64, mut fate: impl FnMut(u64) -> Fate) {
+        let end_ns = self.now_ns + (seconds * 1e9) as i64;
+        while self.now_ns < end_ns {
+            let next = [self.stream.due_ns(), first(&self.going), first(&self.coming), end_ns];
+            self.now_ns = next.into_iter().min().unwrap().max(self.now_ns);
+            while let Some(((_, _), (outgoing, fate))) = pop(&mut self.going, self.now_ns) {
+                self.reflect(&outgoing, &fate);
+            }
+            while let Some((_, (port, reply))) = pop(&mut self.coming, self.now_ns) {
+                self.stream.handle(port, &reply, &at(self.now_ns), Some(Duration::from_micros(10)));
+            }
+            if let Some(outgoing) = self.stream.poll(&at(self.now_ns)) {
+                let fate = fate(self.sent);
+                self.sent += 1;
+                self.order += 1;
+                if !fate.lost_forward {
+                    self.going.insert((self.now_ns + fate.forward_ns, self.order), (outgoing, fate));
+                }
+            }
+            while let Some(event) = self.stream.event() {
+                self.events.push(event);
+            }
+        }
+    }
+
+    fn reflect(&mut self, outgoing: &Outgoing, fate: &Fate) {
+        let count = self.counts.entry(outgoing.port).or_default();
+        let number = if self.is_stateful { *count } else { outgoing.sequence };
+        *count += 1;
+        if fate.lost_reverse {
+            return;
+        }
+        let there = at(self.now_ns).real_ns + self.far_offset_ns;
+        let error = Some(ErrorEstimate::of(true, Duration::from_micros(20)));
+        let reply = Reply {
+            asked: outgoing.sequence,
+            number: Some(number),
+            there: Some((there, there + MS)),
+            error,
+            ttl_there: Some(250),
+            ttl_here: Some(60),
+        };
+        for copy in 0..=u64::from(fate.copied) {
+            self.order += 1;
+            self.coming.insert((self.now_ns + MS + fate.reverse_ns + copy as i64, self.order), (outgoing.port, reply));
+        }
+    }
+
+    fn reports(&self) -> Vec<&StreamReport> {
+        let report = |event| match event {
+            &Event::Report { ref report, .. } => Some(&**report),
+            _ => None,
+        };
+        self.events.iter().filter_map(report).collect()
+    }
+
+    fn sum(&self, of: fn(&StreamReport) -> u64) -> u64 {
+        self.reports().into_iter().map(of).sum()
+    }
+}
+
+fn first<T>(queue: &BTreeMap<(i64, u64), T>) -> i64 {
+    queue.keys().next().map_or(i64::MAX, |(at, _)| *at)
+}
+
+fn pop<T>(queue: &mut BTreeMap<(i64, u64), T>, now_ns: i64) -> Option<((i64, u64), T)> {
+    let entry = queue.first_entry()?;
+    (entry.key().0 <= now_ns).then(|| entry.remove_entry())
+}
+
+fn clean() -> Fate {
+    Fate { forward_ns: 20 * MS, reverse_ns: 30 * MS, ..Fate::default() }
+}
+
+#[test]
+fn a_quiet_path_loses_nothing_and_its_delays_are_told() {
+    let mut world = World::new(StreamTest::default(), true);
+    world.far_offset_ns = 5 * MS;
+    world.run(310.0, |_| clean());
+    let reports = world.reports();
+    assert!(reports.len() >= 4, "{}", reports.len());
+    for report in &reports {
+        assert_eq!((report.lost(), report.duplicates, report.received), (0, 0, report.sent));
+        let delays = report.round_trip.unwrap();
+        assert_eq!((delays.min_us, delays.median_us, delays.p95_us), (50_000, 50_000, 50_000), "held for 1 ms");
+        assert_eq!((report.forward.unwrap().min_us, report.reverse.unwrap().min_us), (25_000, 25_000), "by two clocks");
+        assert_eq!((report.clock_error_us, report.hops_forward, report.hops_reverse), (Some(30), Some(5), Some(4)));
+        assert!(!report.host_limited && report.clock_step_us.is_none());
+    }
+    // The virtual clock begins 40 s after a full minute.
+    let starts: Vec<i64> = world.events.iter().filter_map(|event| match event {
+        Event::Report { at_ns, .. } => Some(at_ns.rem_euclid(60 * SECOND)),
+        _ => None,
+    }).collect();
+    assert!(starts[1..].iter().all(|start| *start < SECOND), "at multiples of a minute: {starts:?}");
+    assert!((550..650).contains(&reports[1].sent), "{}", reports[1].sent);
+}
+
+#[test]
+fn one_port_after_the_other_is_renewed() {
+    let mut world = World::new(StreamTest { ports: 4, ..StreamTest::default() }, true);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..12 {
+        world.run(60.0, |_| clean());
+        seen.extend(world.stream.ports());
+        assert!(world.stream.ports().count() <= 5);
+    }
+    assert!(seen.len() >= 14, "{seen:?}");
+    assert_eq!(world.sum(StreamReport::lost), 0, "renewing loses nothing");
+}
+
+#[test]
+fn loss_on_one_port_is_told_by_port() {
+    let mut world = World::new(StreamTest { ports: 2, ..StreamTest::default() }, true);
+    world.stream.bound(0, 1_000);
+    world.stream.bound(1, 1_001);
+    world.run(20.0, |_| clean());
+    let lossy = |order: u64| Fate { lost_forward: order.is_multiple_of(10), ..clean() };
+    world.run(100.0, lossy);
+    let report = world.reports()[1];
+    assert!(report.lost_forward > 10 && report.lost_reverse == 0, "{report:?}");
+    assert_eq!(u64::from(report.lossy_ports.iter().map(|port| port.lost).sum::<u32>()), report.lost());
+}
+
+#[test]
+fn a_reflector_that_copies_numbers_tells_no_direction() {
+    let mut world = World::new(StreamTest::default(), false);
+    world.run(200.0, |order| Fate { lost_reverse: order % 50 == 3, ..clean() });
+    let (lost, unplaced) = (world.sum(StreamReport::lost), world.sum(|report| report.lost_unplaced));
+    assert!(lost > 20 && lost == unplaced, "{lost} {unplaced}");
+}
+
+#[test]
+fn a_reflector_that_begins_anew_costs_no_false_loss() {
+    let mut world = World::new(StreamTest::default(), true);
+    world.run(130.0, |_| clean());
+    world.counts.clear();
+    world.run(120.0, |_| clean());
+    assert_eq!((world.sum(StreamReport::lost), world.sum(|report| report.reordered_forward)), (0, 0));
+}
+
+#[test]
+fn silence_is_told_within_seconds_and_its_end_too() {
+    let mut world = World::new(StreamTest::default(), true);
+    world.run(30.0, |_| clean());
+    world.run(100.0, |_| Fate { lost_forward: true, ..clean() });
+    let silent = world.events.iter().find_map(|event| match event {
+        Event::Silent { at_ns } => Some(*at_ns - 1_000_000 * SECOND),
+        _ => None,
+    });
+    let after = silent.unwrap() - 30 * SECOND;
+    assert!((4 * SECOND..7 * SECOND).contains(&after), "{after} ns");
+    let before = world.sent;
+    world.run(30.0, |_| Fate { lost_forward: true, ..clean() });
+    assert!(world.sent - before <= 60, "a host that never answers is not flooded: {}", world.sent - before);
+    world.run(70.0, |_| clean());
+    assert_eq!(world.events.iter().filter(|event| matches!(event, Event::Answers { .. })).count(), 1);
+    let lost = world.sum(StreamReport::lost);
+    assert!(lost > 300, "{lost}");
+}
+
+#[test]
+fn a_clock_that_is_set_is_told_and_delays_stay() {
+    let mut world = World::new(StreamTest { report_s: 10.0, ..StreamTest::default() }, true);
+    world.run(20.0, |_| clean());
+    // The far clock jumps: forward grows, reverse shrinks, round trips stay.
+    world.far_offset_ns = 40 * MS;
+    world.run(30.0, |_| clean());
+    let last = world.reports().last().copied().unwrap();
+    assert_eq!((last.forward.unwrap().min_us, last.reverse.unwrap().min_us), (60_000, -10_000));
+    assert_eq!(last.round_trip.unwrap().median_us, 50_000);
+}
+
+#[test]
+fn orders_out_of_bounds_are_refused() {
+    let good = StreamTest::default();
+    let bad = [
+        StreamTest { rate_packets_s: f64::NAN, ..good },
+        StreamTest { rate_packets_s: 101.0, ..good },
+        StreamTest { packet_bytes: 43, ..good },
+        StreamTest { dscp: 64, ..good },
+        StreamTest { timeout_s: 31.0, ..good },
+        StreamTest { report_s: 0.5, ..good },
+        StreamTest { ports: 0, ..good },
+        StreamTest { ports: 33, ..good },
+    ];
+    assert!(bad.iter().all(|test| Settings::new(*test, true).is_err()));
+    assert_eq!(Settings::new(good, false).unwrap().test().ports, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Loss of either direction is placed exactly, whatever is lost and copied, as long as an answer follows.
+    #[test]
+    fn loss_is_placed(seed in any::<u64>(), forward in 0.0..0.3f64, reverse in 0.0..0.3f64, copies in 0.0..0.1f64) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut world = World::new(StreamTest { report_s: 30.0, ports: 3, ..StreamTest::default() }, true);
+        let (mut lost_forward, mut lost_reverse, mut copied) = (0, 0, 0);
+        world.run(300.0, |_| {
+            let there = random.f64() < forward;
+            let back = !there && random.f64() < reverse;
+            let copy = !there && !back && random.f64() < copies;
+            lost_forward += u64::from(there);
+            lost_reverse += u64::from(back);
+            copied += u64::from(copy);
+            Fate { lost_forward: there, lost_reverse: back, copied: copy, ..clean() }
+        });
+        // What is still open, and what the ports that were renewed lost last, is not placed.
+        world.run(90.0, |_| clean());
+        let unplaced = world.sum(|report| report.lost_unplaced);
+        prop_assert_eq!(world.sum(StreamReport::lost), lost_forward + lost_reverse);
+        prop_assert!(unplaced <= 30, "{} unplaced", unplaced);
+        prop_assert!(world.sum(|report| report.lost_forward) <= lost_forward);
+        prop_assert!(world.sum(|report| report.lost_reverse) <= lost_reverse);
+        // A port that is renewed does not wait for copies of its last answer.
+        let duplicates = world.sum(|report| report.duplicates);
+        prop_assert!(duplicates <= copied && duplicates + 13 >= copied, "{} of {}", duplicates, copied);
+        prop_assert_eq!(world.sum(|report| report.reordered_forward + report.reordered_reverse), 0);
+    }
+
+    /// Packets that overtake each other are neither lost nor copied.
+    #[test]
+    fn order_is_told(seed in any::<u64>(), forward in any::<bool>()) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut world = World::new(StreamTest { ports: 1, rate_packets_s: 100.0, ..StreamTest::default() }, true);
+        world.run(200.0, |_| {
+            let late = if random.f64() < 0.05 { 40 * MS } else { 0 };
+            let (there, back) = if forward { (late, 0) } else { (0, late) };
+            Fate { forward_ns: 20 * MS + there, reverse_ns: 30 * MS + back, ..Fate::default() }
+        });
+        let (there, back) = (world.sum(|r| r.reordered_forward), world.sum(|r| r.reordered_reverse));
+        prop_assert_eq!(world.sum(StreamReport::lost), 0);
+        prop_assert!(if forward { there > 100 && back == 0 } else { back > 100 && there == 0 }, "{} {}", there, back);
+    }
+}
