@@ -9,7 +9,7 @@ use engine::session::Session;
 use model::Fault;
 use model::v1::probe::host::Hosts;
 use model::v1::probe::tcp::{Line, Order};
-use model::v1::probe::{self as v1, Ask, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
+use model::v1::probe::{self as v1, Ask, Claim, ClaimLine, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
 use model::v1::tune;
 use probe::tcp::Peer;
 use probe::{Stop, task};
@@ -94,6 +94,18 @@ impl FarNode {
         let mut limits = None;
         self.listen(0, Test::Limits, &mut |line| limits = Some(line))?;
         limits.ok_or_else(|| self.mute())
+    }
+
+    /// Claims the node for a test, or ends a claim. A node of a version that knows no claims grants each.
+    ///
+    /// # Errors
+    /// The session breaks, or the node does not answer.
+    pub fn claim(&mut self, claim: Claim) -> probe::Result<ClaimLine> {
+        let mut answer = None;
+        match self.listen(0, Test::Claim(claim), &mut |line| answer = Some(line)) {
+            Err(probe::Error::Far { fault: Fault::Config, .. }) => Ok(ClaimLine::Granted),
+            told => told.and_then(|()| answer.ok_or_else(|| self.mute())),
+        }
     }
 
     /// Audits the settings of the node's host: one line for the host, then one for each finding.

@@ -11,6 +11,7 @@ pub mod node;
 pub mod probe;
 mod transfer;
 pub mod tune;
+pub mod watch;
 
 use std::borrow::Cow;
 

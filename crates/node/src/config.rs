@@ -40,6 +40,8 @@ pub struct NodeConfig {
     pub timeouts: Timeouts,
     /// Tests that are answered without a key.
     pub responders: Responders,
+    /// Where TWAMP-Control is answered.
+    pub twamp_listen: Option<SocketAddr>,
     /// Who may read `/metrics` without a key, also in clear.
     pub metrics: Networks,
     /// How the host's settings stand, for those who have a key; none where nobody is told.
@@ -66,6 +68,7 @@ impl NodeConfig {
             state,
             timeouts: Timeouts::default(),
             responders: Responders::default(),
+            twamp_listen: None,
             metrics: Networks::default(),
             audit: None,
             web: WebConfig::default(),

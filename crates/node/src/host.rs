@@ -81,7 +81,13 @@ impl Host for Services {
             Request::Probe(ask) => {
                 let access = asker.access;
                 let directory = |place: &str| self.access.testing_ground(access, place);
-                self.tests.answer(asker, ask, (&directory, self.access.audit()), emit)
+                self.tests.answer(
+                    asker,
+                    ask,
+                    (&directory, self.access.audit()),
+                    (&self.claims, self.jobs.under_way()),
+                    emit,
+                )
             }
             other => questions::answer(self, &asker, other, emit),
         }

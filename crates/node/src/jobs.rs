@@ -172,6 +172,11 @@ impl Jobs {
         Ok(())
     }
 
+    /// Jobs that have not ended.
+    pub fn under_way(&self) -> u64 {
+        self.table().entries.values().filter(|entry| !entry.control.has_ended()).count() as u64
+    }
+
     /// Ends all of them.
     pub fn cancel_all(&self) {
         self.table().entries.values().for_each(|entry| entry.control.cancel());

@@ -6,6 +6,7 @@
 
 mod access;
 mod audit;
+mod claims;
 mod clock;
 mod config;
 mod dialling;
@@ -17,6 +18,7 @@ mod host;
 mod http;
 mod jobs;
 mod locks;
+mod measurements;
 mod meters;
 mod movers;
 pub mod networks;
@@ -30,12 +32,14 @@ mod questions;
 mod registry;
 mod remembered;
 pub mod responders;
+mod schedules;
 mod secrets;
 mod services;
 mod shutdown;
 mod test_orders;
 mod test_service;
 mod transfers;
+mod twamp;
 mod warm;
 
 pub use config::{NodeConfig, WebConfig};

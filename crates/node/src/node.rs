@@ -75,16 +75,16 @@ impl Node {
         let address = listener.local_addr()?;
         let asked_for = config.listen;
         let (web, state) = (config.web.clone(), config.state.path().to_owned());
-        let (timeouts, responders) = (config.timeouts, config.responders.clone());
+        let (timeouts, responders, twamp) = (config.timeouts, config.responders.clone(), config.twamp_listen);
         // Port 0 was somebody's choice, and is nobody's address.
         let config = NodeConfig { listen: address, ..config };
         let access = Arc::new(AccessControl::new(live, &config));
         let services = Arc::new(Services::new(access, &config));
         let web = Web::new(Arc::clone(&services), &web, &state, address.ip().is_loopback())?;
         let responders =
-            TestResponders::open(responders, address, services.tests.flows.clone(), services.tests.stop.clone());
+            TestResponders::open(responders, address, twamp, services.tests.flows.clone(), services.tests.stop.clone());
         let responders = responders.map_err(|source| {
-            let source = io::Error::new(source.kind(), format!("for datagrams: {source}"));
+            let source = io::Error::new(source.kind(), format!("for tests without a key: {source}"));
             NodeError::Listen { address: asked_for, source }
         })?;
         let port = Port { services, web, responders, sessions: Sessions::default(), timeouts };
@@ -158,7 +158,12 @@ impl Node {
         std::thread::scope(|scope| {
             // It hears the same wake-up, which stays set.
             scope.spawn(|| self.port().responders.take_datagrams(stop.waker()));
-            self.server.run()
+            scope.spawn(|| self.port().responders.serve_twamp(stop.waker()));
+            scope.spawn(|| self.port().services.schedules.run());
+            let served = self.server.run();
+            // What repeats itself ends with whoever serves, also where nobody else has said so yet.
+            self.port().services.shutdown().begin();
+            served
         })?;
         Ok(())
     }

@@ -16,12 +16,14 @@ use sys::waker::Waker;
 
 use crate::networks::network;
 use crate::test_service::{LIMITS, TestService};
+use crate::twamp::{TwampPort, TwampSenders};
 
 /// Which protocols are answered, and whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Responders {
     iperf3: Whom,
     stamp: Whom,
+    twamp: Whom,
 }
 
 /// Nobody, or these networks; an empty list means everybody.
@@ -44,9 +46,10 @@ impl Responders {
             let whom = match protocol {
                 "iperf3" => &mut responders.iperf3,
                 "stamp" => &mut responders.stamp,
+                "twamp" => &mut responders.twamp,
                 _ => {
                     return Err(format!(
-                        "--responders {word}: no responder is called {protocol}; there are: iperf3, stamp"
+                        "--responders {word}: no responder is called {protocol}; there are: iperf3, stamp, twamp"
                     ));
                 }
             };
@@ -69,6 +72,11 @@ impl Responders {
         answers(&self.iperf3, from)
     }
 
+    /// Whether somebody may begin sessions of TWAMP.
+    fn answers_twamp(&self, from: IpAddr) -> bool {
+        answers(&self.twamp, from)
+    }
+
     /// What somebody's STAMP may have. An address without a session may be forged: never more than it sent.
     fn trusts(&self, from: SocketAddr) -> Trust {
         if answers(&self.stamp, from.ip()) { Trust::Symmetric } else { Trust::None }
@@ -84,11 +92,19 @@ pub(crate) struct TestResponders {
     /// Datagrams that belong to no flow yet; none where somebody else has the number.
     datagrams: Option<UdpSocket>,
     flows: Flows,
+    twamp_senders: TwampSenders,
+    twamp_port: Option<TwampPort>,
 }
 
 impl TestResponders {
-    /// For a node that listens here: datagrams come to the same number, those of tests that `flows` knows among them.
-    pub fn open(who: Responders, at: SocketAddr, flows: Flows, stop: Stop) -> io::Result<TestResponders> {
+    /// For a node that listens here: datagrams come to the same number, those of tests that `flows` knows among them. TWAMP-Control has a port of its own, where there is one.
+    pub fn open(
+        who: Responders,
+        at: SocketAddr,
+        twamp: Option<SocketAddr>,
+        flows: Flows,
+        stop: Stop,
+    ) -> io::Result<TestResponders> {
         let datagrams = match probe::flow::shared(at) {
             Ok(socket) => Some(socket),
             // A node that copies is worth more than none.
@@ -105,7 +121,14 @@ impl TestResponders {
             datagram_bit_s_max: LIMITS.anonymous_udp_bit_s,
             ..Bounds::default()
         };
-        Ok(TestResponders { who: ArcSwap::from_pointee(who), iperf3: Server::new(bounds), stop, datagrams, flows })
+        let twamp_senders = TwampSenders::default();
+        let open = |at| TwampPort::open(at, twamp_senders.clone(), stop.clone());
+        let twamp_port = twamp.map(open).transpose()?;
+        if let Some(port) = &twamp_port {
+            tracing::info!(at = %port.address()?, "TWAMP-Control is answered");
+        }
+        let who = ArcSwap::from_pointee(who);
+        Ok(TestResponders { who, iperf3: Server::new(bounds), stop, datagrams, flows, twamp_senders, twamp_port })
     }
 
     /// Whether these could be answered: not where the UDP port is somebody else's.
@@ -151,10 +174,22 @@ impl TestResponders {
         }
     }
 
+    /// Serves TWAMP-Control, where it has a port, until the node stops.
+    pub fn serve_twamp(&self, over: &Waker) {
+        let port = self.datagrams.as_ref().and_then(|socket| socket.local_addr().ok()).map(|at| at.port());
+        if let (Some(twamp), Some(port)) = (&self.twamp_port, port) {
+            twamp.run(port, &|peer| self.who.load().answers_twamp(peer.ip()), over);
+        }
+    }
+
+    fn trusts(&self, from: SocketAddr) -> Trust {
+        if self.twamp_senders.contain(from) { Trust::Twamp } else { self.who.load().trusts(from) }
+    }
+
     /// Takes the datagrams that belong to no flow yet, until the node stops.
     pub fn take_datagrams(&self, over: &Waker) {
         let Some(socket) = &self.datagrams else { return };
-        let (mut reflector, trust) = (Reflector::default(), |from| self.who.load().trusts(from));
+        let (mut reflector, trust) = (Reflector::default(), |from| self.trusts(from));
         let stamp = Responder::new(socket, &HostClock, &mut reflector, &trust);
         let mut stamp = match stamp {
             Ok(stamp) => stamp,
@@ -207,7 +242,7 @@ mod tests {
         let some = ["iperf3@192.0.2.0/24", "iperf3@2001:db8::7"];
         assert!(answers(&some, "192.0.2.200") && answers(&some, "::ffff:192.0.2.200") && answers(&some, "2001:db8::7"));
         assert!(!answers(&some, "192.0.3.1") && !answers(&some, "2001:db8::8"));
-        assert!(Responders::parse(&["owamp"]).unwrap_err().contains("there are: iperf3, stamp"));
+        assert!(Responders::parse(&["owamp"]).unwrap_err().contains("there are: iperf3, stamp, twamp"));
         assert!(Responders::parse(&["iperf3@everybody"]).unwrap_err().contains("192.0.2.0/24"));
     }
 }

@@ -12,12 +12,14 @@ use model::Refusal;
 pub(crate) use self::numbers::user;
 use crate::access::AccessControl;
 use crate::audit::AuditLog;
+use crate::claims::TestClaims;
 use crate::config::NodeConfig;
 use crate::digests::Digests;
 use crate::jobs::Jobs;
 use crate::meters::Meters;
 use crate::nics::Nics;
 use crate::registry::Registry;
+use crate::schedules::{self, Schedules};
 use crate::shutdown::Shutdown;
 use crate::test_orders::TestOrders;
 use crate::test_service::TestService;
@@ -36,8 +38,12 @@ pub(crate) struct Services {
     pub transfers: Arc<Transfers>,
     /// Tests that this node makes for its guests.
     pub test_orders: Arc<TestOrders>,
+    /// Tests that this node repeats for its guests.
+    pub schedules: Arc<Schedules>,
     /// Tests that its guests make with it.
-    pub tests: TestService,
+    pub tests: Arc<TestService>,
+    /// Which test has the node to itself.
+    pub claims: Arc<TestClaims>,
     /// What is kept in memory for those who ask, until they are answered.
     pub memory: Budget,
     /// Where decisions are written down.
@@ -57,7 +63,18 @@ impl Services {
         let (jobs, shutdown) = (Jobs::default(), Shutdown::default());
         let transfers = Transfers::new(Arc::clone(&access), jobs.clone(), shutdown.clone(), config);
         let transfers = Arc::new(transfers);
-        let test_orders = Arc::new(TestOrders::new(Arc::clone(&access), Arc::clone(&transfers), shutdown.clone()));
+        let (tests, claims) = (Arc::<TestService>::default(), Arc::<TestClaims>::default());
+        let test_orders =
+            TestOrders::new(Arc::clone(&access), Arc::clone(&transfers), Arc::clone(&claims), shutdown.clone());
+        let means = schedules::Means {
+            access: Arc::clone(&access),
+            transfers: Arc::clone(&transfers),
+            tests: Arc::clone(&tests),
+            claims: Arc::clone(&claims),
+            jobs: jobs.clone(),
+            shutdown: shutdown.clone(),
+        };
+        let schedules = Arc::new(Schedules::new(means, config));
         Services {
             access,
             registry: Registry::default(),
@@ -65,8 +82,10 @@ impl Services {
             digests: Digests::new(state),
             nics: Nics::default(),
             transfers,
-            test_orders,
-            tests: TestService::default(),
+            test_orders: Arc::new(test_orders),
+            schedules,
+            tests,
+            claims,
             memory: Budget::new(MEMORY_BYTES.0, MEMORY_BYTES.1),
             // What its operator does with a node of his own is nobody's business to look up.
             audit_log: if is_lasting { AuditLog::new(state) } else { AuditLog::none() },
@@ -81,6 +100,11 @@ impl Services {
         self.jobs.cancel_all();
         self.transfers.stop();
         self.test_orders.stop();
+    }
+
+    /// Told to whatever works for the node when it stops.
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
     }
 
     /// Whether the node stops.

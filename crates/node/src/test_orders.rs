@@ -15,13 +15,15 @@ use auth::Access;
 use model::fault::Fault;
 use model::id::Uuid;
 use model::v1::node::{Probe, ProbeOrder, ProbeStage};
+use model::v1::probe::Claim;
 use parking_lot::{Mutex, MutexGuard};
 
-pub(crate) use self::order::SECONDS_MAX;
-use self::run::{Failed, Run};
+pub(crate) use self::order::{SECONDS_MAX, path_order, tcp_order};
+pub(crate) use self::run::{Failed, Run};
 use self::table::Table;
 pub(crate) use self::table::UNENDED_MAX;
 use crate::access::AccessControl;
+use crate::claims::TestClaims;
 use crate::clock::now_text;
 use crate::order_table::Asked;
 use crate::shutdown::Shutdown;
@@ -31,8 +33,14 @@ use crate::transfers::{Transfers, Unaccepted};
 pub(crate) struct TestOrders {
     access: Arc<AccessControl>,
     transfers: Arc<Transfers>,
+    claims: Arc<TestClaims>,
     shutdown: Shutdown,
     table: Mutex<Table>,
+}
+
+/// Whether a test can be meant: what an order of it would be refused for.
+pub(crate) fn check(order: &ProbeOrder) -> Result<(), Refusal> {
+    order::read(order).map(drop)
 }
 
 fn stopping() -> Refusal {
@@ -41,8 +49,13 @@ fn stopping() -> Refusal {
 
 impl TestOrders {
     /// Of a node where this counts; other nodes are dialled as for its transfers.
-    pub fn new(access: Arc<AccessControl>, transfers: Arc<Transfers>, shutdown: Shutdown) -> TestOrders {
-        TestOrders { access, transfers, shutdown, table: Mutex::default() }
+    pub fn new(
+        access: Arc<AccessControl>,
+        transfers: Arc<Transfers>,
+        claims: Arc<TestClaims>,
+        shutdown: Shutdown,
+    ) -> TestOrders {
+        TestOrders { access, transfers, claims, shutdown, table: Mutex::default() }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -89,7 +102,11 @@ impl TestOrders {
             let Some((id, run)) = self.table().next_turn(now_text()) else { return };
             let orders = Arc::clone(self);
             let work = move || {
+                // A test of a schedule that has this node ends first.
+                let claim = Claim { token: *id.as_bytes(), seconds: SECONDS_MAX, is_shy_of_transfers: false };
+                orders.claims.wait(&claim, &orders.shutdown);
                 let found = run.run(&orders.access, &orders.transfers);
+                orders.claims.claim(&Claim { seconds: 0.0, ..claim }, None);
                 write_to_log(&run, &found);
                 orders.table().end(&id, found, now_text());
                 orders.start_next();
@@ -98,7 +115,7 @@ impl TestOrders {
                 Ok(_) => return,
                 Err(error) => {
                     let why = format!("the node has no thread for it: {error}");
-                    self.table().end(&id, Err(Failed { fault: Fault::Local, why }), now_text());
+                    self.table().end(&id, Err(Failed::new(Fault::Local, why)), now_text());
                 }
             }
         }

@@ -14,6 +14,8 @@ use model::v1::probe::udp::{UdpOrder, UdpPace};
 use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
 use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
+
+use crate::claims::TestClaims;
 use probe::Stop;
 use probe::disk::Ground;
 use probe::tcp::Bounds;
@@ -77,6 +79,7 @@ fn kind(test: &Test) -> &'static str {
         Test::Disk(_) => "disk",
         Test::Audit(_) => "audit",
         Test::Limits => "limits",
+        Test::Claim(_) => "claim",
     }
 }
 
@@ -84,6 +87,8 @@ fn kind(test: &Test) -> &'static str {
 #[derive(Debug, Default)]
 struct Running {
     tests: u32,
+    /// Of these, those that fill a path or a disk.
+    heavy: u32,
     /// Of all its datagrams, payload.
     udp_bit_s: f64,
 }
@@ -93,6 +98,7 @@ struct Seat<'a> {
     probes: &'a TestService,
     holder: String,
     udp_bit_s: f64,
+    is_heavy: bool,
 }
 
 impl Drop for Seat<'_> {
@@ -100,11 +106,32 @@ impl Drop for Seat<'_> {
         let mut running = lock(&self.probes.running);
         if let Some(of_holder) = running.get_mut(&self.holder) {
             of_holder.tests -= 1;
+            of_holder.heavy -= u32::from(self.is_heavy);
             of_holder.udp_bit_s -= self.udp_bit_s;
             if of_holder.tests == 0 {
                 running.remove(&self.holder);
             }
         }
+    }
+}
+
+impl Seat<'_> {
+    /// Its test fills a path or a disk, or not.
+    fn filling(mut self, is_heavy: bool) -> Self {
+        if let Some(of_holder) = lock(&self.probes.running).get_mut(&self.holder) {
+            of_holder.heavy += u32::from(is_heavy);
+            self.is_heavy = is_heavy;
+        }
+        self
+    }
+}
+
+/// Whether a test fills a path or a disk: what others measure meanwhile is not what they would measure alone.
+fn is_heavy(test: &Test) -> bool {
+    match test {
+        Test::Tcp(_) | Test::Disk(_) => true,
+        Test::Flows(flows) => matches!(flows.task, Task::Receive { .. } | Task::Send { .. }),
+        Test::Limits | Test::Audit(_) | Test::Claim(_) => false,
     }
 }
 
@@ -136,6 +163,7 @@ pub(crate) fn describe(ask: &str) -> String {
         Ok(Test::Disk(ask)) => format!("probe disk {}", ask.place),
         Ok(Test::Limits) => "probe limits".into(),
         Ok(Test::Audit(_)) => "audit of the settings".into(),
+        Ok(Test::Claim(claim)) => format!("probe claim, {} s", claim.seconds),
         Err(_) => "probe of an unknown kind".into(),
     }
 }
@@ -181,7 +209,17 @@ impl TestService {
         }
         of_holder.tests += 1;
         of_holder.udp_bit_s += udp_bit_s;
-        Ok(Seat { probes: self, holder: holder.to_owned(), udp_bit_s })
+        Ok(Seat { probes: self, holder: holder.to_owned(), udp_bit_s, is_heavy: false })
+    }
+
+    /// What runs here that a test with a claim would disturb: tests of guests, and so many transfers.
+    pub fn in_the_way(&self, transfers: u64) -> Option<String> {
+        let heavy: u32 = lock(&self.running).values().map(|of_holder| of_holder.heavy).sum();
+        match (heavy, transfers) {
+            (0, 0) => None,
+            (0, transfers) => Some(format!("{transfers} transfers are under way")),
+            (tests, _) => Some(format!("{tests} tests of others are under way")),
+        }
     }
 
     /// Tests of guests under way.
@@ -217,6 +255,7 @@ impl TestService {
         asker: Asker<'_>,
         ask: &str,
         (directory, audit): (Directory<'_>, Option<Audit>),
+        claims: (&TestClaims, u64),
         emit: &mut dyn FnMut(Said) -> bool,
     ) -> Result<(), Refusal> {
         let unknown =
@@ -227,6 +266,12 @@ impl TestService {
         if matches!(ask.test, Test::Limits) {
             let limits = Limits { bytes_left: left, clock: probe::host::clock(), ..LIMITS };
             emit(Said::Text(serde_json::to_string(&limits).unwrap_or_default()));
+            return Ok(());
+        }
+        if let Test::Claim(claim) = &ask.test {
+            let transfers = if claim.is_shy_of_transfers { claims.1 } else { 0 };
+            let answer = claims.0.claim(claim, self.in_the_way(transfers));
+            emit(Said::Text(serde_json::to_string(&answer).unwrap_or_default()));
             return Ok(());
         }
         if left == 0 {
@@ -243,7 +288,7 @@ impl TestService {
             Test::Flows(flows) if is_guest => datagrams_bit_s(&flows.task),
             _ => 0.0,
         };
-        let _seat = self.seat(&holder, udp_bit_s, bound)?;
+        let _seat = self.seat(&holder, udp_bit_s, bound)?.filling(is_heavy(&ask.test));
         self.tally.begins(kind(&ask.test));
         match &ask.test {
             Test::Tcp(order) => self.tcp(asker, order, ask.first_stream, emit),
@@ -255,7 +300,7 @@ impl TestService {
                 let _ = lines.into_iter().all(|line| emit(Said::Text(line)));
                 Ok(())
             }
-            Test::Limits => Ok(()),
+            Test::Limits | Test::Claim(_) => Ok(()),
         }
     }
 

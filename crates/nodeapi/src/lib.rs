@@ -5,7 +5,10 @@
 
 use model::id::Uuid;
 use model::v1::Receipt;
-use model::v1::node::{Capabilities, FileResults, Health, Order, Probe, ProbeOrder, ProbeStage, Probes};
+use model::v1::node::{
+    Capabilities, FileResults, Health, Measurements, Order, Probe, ProbeOrder, ProbeStage, Probes, Schedule,
+    ScheduleStatus, Schedules,
+};
 use model::v1::{Change, Stage, Transfer, Transfers};
 use web::api_client::{ApiClient, EventStream};
 use web::{Dialer, HttpUrl, Method};
@@ -116,6 +119,27 @@ impl Api {
     /// Ends one.
     pub fn cancel_probe(&self, id: Uuid) -> Result<Probe> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/probes/{id}"), None::<&()>)?.1)
+    }
+
+    /// Has the node repeat a test, and whether it is a new one: the same schedule may be sent again and again.
+    pub fn create_schedule(&self, schedule: &Schedule) -> Result<(ScheduleStatus, bool)> {
+        let (status, found) = self.0.ask(&Method::Post, "/api/v1/schedules", Some(schedule))?;
+        Ok((found, status == 201))
+    }
+
+    /// Our schedules.
+    pub fn schedules(&self) -> Result<Schedules> {
+        self.0.get("/api/v1/schedules")
+    }
+
+    /// Removes one.
+    pub fn remove_schedule(&self, id: Uuid) -> Result<ScheduleStatus> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/schedules/{id}"), None::<&()>)?.1)
+    }
+
+    /// What our schedules found behind a number; waits so long for the first one.
+    pub fn measurements(&self, after: u64, limit: usize, wait_s: u32) -> Result<Measurements> {
+        self.0.get(&format!("/api/v1/measurements?after={after}&limit={limit}&wait_s={wait_s}"))
     }
 
     /// What happens to one, or to all; from behind an event that was heard before.

@@ -17,6 +17,7 @@ pub mod stamp;
 mod stop;
 pub mod task;
 pub mod tcp;
+pub mod twamp;
 pub mod udp;
 
 pub use dial::dial;

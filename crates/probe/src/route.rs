@@ -22,13 +22,31 @@ mod simulated;
 pub mod sweep;
 pub mod trace;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use crate::{Error, Result};
+use model::v1::probe::route::{RouteOrder, Routes};
+
+use crate::{Error, Result, Stop};
 
 pub use compare::{asymmetries, compare};
 pub use echo::Token;
 pub use order::explore;
+
+/// Where traceroute's probes begin (RFC 1393 and every implementation since).
+const TRACEROUTE_PORT: u16 = 33_434;
+
+/// The way to a host that is no node: forward alone.
+///
+/// # Errors
+/// Those of [`open`] and [`explore`].
+pub fn one_way(to: IpAddr, order: &RouteOrder, stop: &Stop) -> Result<Routes> {
+    let to = SocketAddr::new(to, TRACEROUTE_PORT);
+    let from = SocketAddr::new(if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) }, 0);
+    let sockets = (0..order.flows.max(1)).map(|_| open(from, to)).collect::<Result<Vec<_>>>()?;
+    let token: Token = crate::task::token()?;
+    let forward = explore(&sockets, &token, order, stop)?;
+    Ok(Routes { forward, ..Routes::default() })
+}
 
 /// A socket for one flow: bound to an address and port (unspecified, 0: the kernel chooses), and connected.
 ///

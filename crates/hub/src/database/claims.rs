@@ -8,10 +8,10 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use uuid::Uuid;
 
 use super::numbers::take_numbers;
-use super::rows::numbers;
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
+use database::rows::numbers;
 
 /// A file of a claim.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use sqlx::{AnyConnection, AnyPool, Row};
 
 use super::Result;
 use super::numbers::take_numbers;
-use super::rows::insert;
+use database::rows::insert;
 
 /// Something that happened to a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,11 +44,11 @@ pub(super) async fn append(connection: &mut AnyConnection, events: &[NewEvent]) 
 /// Appends events whose numbers were taken before.
 pub(super) async fn append_from(connection: &mut AnyConnection, first: i64, events: &[NewEvent]) -> Result<()> {
     let events: Vec<(i64, &NewEvent)> = (first..).zip(events).collect();
-    insert(connection, "events (number, at, job, owner, kind, body)", 6, &events, |query, (number, event)| {
+    Ok(insert(connection, "events (number, at, job, owner, kind, body)", 6, &events, |query, (number, event)| {
         let query = query.bind(*number).bind(event.at).bind(event.job.as_str()).bind(event.owner.as_str());
         query.bind(event.kind).bind(event.body.as_str())
     })
-    .await
+    .await?)
 }
 
 /// Events behind a number, oldest first, of one job or of all.

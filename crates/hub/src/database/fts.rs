@@ -4,10 +4,10 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::numbers::take_numbers;
 use super::outcomes::{Changes, count, set};
-use super::rows::insert;
 use super::{Database, Result};
 use crate::states::FileState;
 use crate::tokens::FileTokens;
+use database::rows::insert;
 
 /// A file of a job that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,8 +206,8 @@ async fn cancel_files(connection: &mut AnyConnection, files: Vec<i64>, now: i64)
 
 /// Keeps the tokens of new files, by the numbers of their rows.
 pub(super) async fn insert_tokens(connection: &mut AnyConnection, tokens: &[(i64, &FileTokens)]) -> Result<()> {
-    insert(connection, "file_tokens (file, source, target)", 3, tokens, |query, (file, tokens)| {
+    Ok(insert(connection, "file_tokens (file, source, target)", 3, tokens, |query, (file, tokens)| {
         query.bind(*file).bind(tokens.source.as_str()).bind(tokens.target.as_str())
     })
-    .await
+    .await?)
 }

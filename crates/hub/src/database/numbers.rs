@@ -3,7 +3,7 @@
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::Result;
-use super::rows::{Query, is_sqlite, values};
+use database::rows::{Query, is_sqlite, values};
 
 /// Takes numbers under several names at once; the first of each.
 pub(super) async fn take_all<const N: usize>(

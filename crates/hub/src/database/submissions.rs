@@ -9,9 +9,9 @@ use super::Result;
 use super::events::{NewEvent, append_from};
 use super::fts::insert_tokens;
 use super::numbers::{take_all, take_numbers};
-use super::rows::{Query, insert, texts};
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
+use database::rows::{Query, insert, texts};
 
 /// Files of the same path and the same owner: what waits in line together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -199,7 +199,7 @@ async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64
         placed.push((number, file, job));
         file += job.files.len() as i64;
     }
-    insert(connection, INTO, 18, &placed, |query, (number, first_file, job)| {
+    Ok(insert(connection, INTO, 18, &placed, |query, (number, first_file, job)| {
         let (files, bytes) = job.queued();
         let query = query.bind(*number).bind(job.id.as_str()).bind(job.digest.as_str()).bind(job.owner.as_str());
         let query = query.bind(job.community.as_str()).bind(job.activity.as_str()).bind(job.priority);
@@ -207,7 +207,7 @@ async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64
         let query = query.bind(files).bind(bytes).bind(job.submitted).bind(job.deadline);
         query.bind(job.options.as_str()).bind(job.metadata.as_str()).bind(job.fts.as_deref())
     })
-    .await
+    .await?)
 }
 
 /// A file with its number, and that of its job.
@@ -236,12 +236,12 @@ async fn insert_files(connection: &mut AnyConnection, files: &[Numbered<'_>]) ->
         query.bind(file.bytes).bind(*expires)
     })
     .await?;
-    insert(connection, "file_facts (id, source, target, checksum, metadata)", 5, files, |query, numbered| {
+    Ok(insert(connection, "file_facts (id, source, target, checksum, metadata)", 5, files, |query, numbered| {
         let Numbered { id, file, .. } = numbered;
         let query = query.bind(*id).bind(file.source.as_str()).bind(file.target.as_str());
         query.bind(file.checksum.as_deref()).bind(file.metadata.as_deref())
     })
-    .await
+    .await?)
 }
 
 /// Adds what is queued to the counters of the queues.

@@ -1,5 +1,6 @@
 //! What `serve` takes.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
@@ -58,11 +59,14 @@ pub struct Serve {
     /// For portals and notebooks. A page shows a credential of its own; what this node has given the browser does not count.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     pub allow_origin: Vec<String>,
-    /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp
+    /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp, twamp
     ///
     /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.
     #[arg(long, value_name = "PROTOCOL[@PREFIX]", value_delimiter = ',')]
     pub responders: Vec<String>,
+    /// Answer TWAMP-Control here (port 862 is the usual one), those whom --responders twamp[@PREFIX] names: latency tests of perfSONAR
+    #[arg(long, value_name = "HOST:PORT")]
+    pub twamp_listen: Option<SocketAddr>,
     /// Let hosts of this network read `/metrics` without a key, over http:// as well: the one that watches this node
     ///
     /// Who may use the node may read it anyway. May be given again, or separated by commas.

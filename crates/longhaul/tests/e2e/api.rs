@@ -3,6 +3,7 @@
 mod files;
 mod probes;
 mod refusals;
+mod schedules;
 
 use std::fs;
 use std::path::Path;

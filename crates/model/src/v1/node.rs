@@ -13,13 +13,13 @@ use utoipa::ToSchema;
 
 use crate::id::Uuid;
 
-pub use schedules::{
-    Delays, Found, Measurement, Measurements, PortLoss, Repeat, Schedule, ScheduleStatus, ScheduledTest, Schedules,
-    StreamReport, StreamTest,
-};
 pub use probes::{
     LatencyProbe, LimitsProbe, PathProbe, Probe, ProbeKey, ProbeOrder, ProbeStage, ProbeTest, Probes, TcpProbe,
     UdpProbe,
+};
+pub use schedules::{
+    Delays, Found, Measurement, Measurements, PortLoss, Repeat, Schedule, ScheduleStatus, ScheduledTest, Schedules,
+    StreamReport, StreamTest,
 };
 
 /// A transfer to be made. One end is a place of the node that is asked, always; the other is another node or a server.

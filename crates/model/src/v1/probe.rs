@@ -65,6 +65,32 @@ pub enum Test {
     Limits,
     /// No test: how the settings of the host stand.
     Audit(super::tune::Ask),
+    /// No test: no other test with a claim is to run for a while, or from now on again.
+    Claim(Claim),
+}
+
+/// A claim on a node for a test that must not run beside others. It ends by itself: nobody holds a node for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Its name: random.
+    pub token: Token,
+    /// For so long; 0 ends it.
+    pub seconds: f64,
+    /// Transfers of the node are in its way as well.
+    pub is_shy_of_transfers: bool,
+}
+
+/// The answer to a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimLine {
+    /// The node is claimed, or free again.
+    Granted,
+    /// Something is in the way.
+    Busy {
+        /// What.
+        why: String,
+    },
 }
 
 /// The name of a test over flows: random, known to its two ends alone.

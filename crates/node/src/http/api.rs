@@ -7,6 +7,7 @@ mod answer;
 mod document;
 mod events;
 mod probes;
+mod schedules;
 mod table;
 mod wlcg;
 

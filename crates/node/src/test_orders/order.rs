@@ -88,7 +88,8 @@ fn target(text: &str) -> Result<HostPort, Refusal> {
     }
 }
 
-fn of_tcp(said: &TcpProbe) -> Result<(What, f64), Refusal> {
+/// A test of TCP in the words of `probe`.
+pub(crate) fn tcp_order(said: &TcpProbe) -> Result<tcp::Order, Refusal> {
     if said.seconds.is_some() && said.bytes.is_some() {
         return Err(wrong("a test ends after seconds or after bytes, not after both"));
     }
@@ -109,6 +110,11 @@ fn of_tcp(said: &TcpProbe) -> Result<(What, f64), Refusal> {
         far_cores: Vec::new(),
     };
     probe::tcp::check(&order).map_err(senseless)?;
+    Ok(order)
+}
+
+fn of_tcp(said: &TcpProbe) -> Result<(What, f64), Refusal> {
+    let order = tcp_order(said)?;
     let seconds = if order.bytes > 0 { SECONDS_MAX } else { order.seconds + order.omit_s };
     if seconds / order.interval_s * f64::from(streams(&order)) > INTERVALS_MAX {
         return Err(wrong(format!(
@@ -170,16 +176,20 @@ fn of_udp(said: &UdpProbe) -> Result<(What, f64), Refusal> {
     Ok((What::Udp { order, up }, said.seconds))
 }
 
-fn of_path(said: &PathProbe) -> (What, f64) {
-    let order = RouteOrder {
+/// A test of a path in the words of `probe`.
+pub(crate) fn path_order(said: &PathProbe) -> RouteOrder {
+    RouteOrder {
         flows: said.flows,
         probes: said.probes,
         ttl_max: said.ttl_max,
         mtu_bytes_max: (said.mtu_bytes_max > 0).then_some(said.mtu_bytes_max),
         lasts_s: PART_S,
         ..RouteOrder::default()
-    };
-    (What::Path(order), 6.0 * PART_S)
+    }
+}
+
+fn of_path(said: &PathProbe) -> (What, f64) {
+    (What::Path(path_order(said)), 6.0 * PART_S)
 }
 
 /// Whether a test keeps to the bound on streams of what guests have this node do.

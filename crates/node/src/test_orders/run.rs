@@ -11,7 +11,7 @@ use client::FarNode;
 use engine::Session;
 use model::fault::{Blame, Fault, with_causes};
 use model::v1::node::ProbeOrder;
-use model::v1::probe::Said;
+use model::v1::probe::{Claim, ClaimLine, Said};
 use probe::{Stop, task, udp};
 use serde::Serialize;
 
@@ -35,20 +35,26 @@ const WHY_CHARS_MAX: usize = 2_000;
 
 /// Why there is no report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(crate) struct Failed {
     pub fault: Fault,
     pub why: String,
+    /// It did not begin: the other node has something else to do.
+    pub is_busy: bool,
 }
 
 impl Failed {
+    pub fn new(fault: Fault, why: String) -> Failed {
+        Failed { fault, why, is_busy: false }
+    }
+
     fn of(error: &(impl Blame + std::error::Error)) -> Failed {
-        Failed { fault: error.fault(), why: with_causes(error) }
+        Failed::new(error.fault(), with_causes(error))
     }
 }
 
 impl From<Refusal> for Failed {
     fn from(refusal: Refusal) -> Failed {
-        Failed { fault: refusal.fault, why: refusal.reason }
+        Failed::new(refusal.fault, refusal.reason)
     }
 }
 
@@ -59,10 +65,12 @@ impl From<probe::Error> for Failed {
 }
 
 /// A test whose turn it is.
-pub(super) struct Run {
+pub(crate) struct Run {
     pub order: Arc<ProbeOrder>,
     pub access: Access,
     pub stop: Stop,
+    /// What the other node is asked for first, so that no other test with a claim runs there meanwhile.
+    pub claim: Option<Claim>,
 }
 
 impl Run {
@@ -72,9 +80,9 @@ impl Run {
         let secrets = Secrets::of(key.into_iter());
         match self.found(rules, transfers) {
             Ok(report) => Ok(secrets.hide(&report, &[])),
-            Err(Failed { fault, why }) => {
-                let why = secrets.hide(&why, &[]).chars().take(WHY_CHARS_MAX).collect();
-                Err(Failed { fault, why })
+            Err(failed) => {
+                let why = secrets.hide(&failed.why, &[]).chars().take(WHY_CHARS_MAX).collect();
+                Err(Failed { why, ..failed })
             }
         }
     }
@@ -93,10 +101,10 @@ impl Run {
 
     /// Runs it over a session, which is hung up on where the other node does not let it end.
     fn watched(&self, plan: &Plan, session: Session) -> Result<String, Failed> {
-        let local = |error: std::io::Error| Failed { fault: Fault::Local, why: error.to_string() };
+        let local = |error: std::io::Error| Failed::new(Fault::Local, error.to_string());
         let address = session
             .peer_address()
-            .ok_or(Failed { fault: Fault::Path, why: format!("the connection to {} broke at once", plan.to) })?;
+            .ok_or_else(|| Failed::new(Fault::Path, format!("the connection to {} broke at once", plan.to)))?;
         let hold = session.hold().map_err(local)?;
         let mut node = FarNode::new(session, address, plan.to.to_string());
         node.hear_at_most(WORDS_BYTES_MAX).map_err(local)?;
@@ -105,14 +113,14 @@ impl Run {
             let test = scope.spawn(move || {
                 // Heard when it goes out of scope, however that comes.
                 let _ends = ends;
-                self.test(&plan.what, &mut node)
+                self.claimed(&plan.what, &mut node)
             });
             let is_late = self.watch(&over, &hold, plan.lasts + GRACE);
-            let found = test.join().map_err(|_| Failed { fault: Fault::Bug, why: "the test broke off".into() })?;
+            let found = test.join().map_err(|_| Failed::new(Fault::Bug, "the test broke off".into()))?;
             match found {
                 Err(_) if is_late => {
                     let why = format!("the test with {} did not end in time", plan.to);
-                    Err(Failed { fault: Fault::Peer, why })
+                    Err(Failed::new(Fault::Peer, why))
                 }
                 found => found,
             }
@@ -133,6 +141,18 @@ impl Run {
             }
         }
         is_late
+    }
+
+    /// Runs it once the other node is claimed, where it is to be.
+    fn claimed(&self, what: &What, node: &mut FarNode) -> Result<String, Failed> {
+        let Some(claim) = self.claim else { return self.test(what, node) };
+        if let ClaimLine::Busy { why } = node.claim(claim)? {
+            return Err(Failed { is_busy: true, ..Failed::new(Fault::Peer, why) });
+        }
+        let found = self.test(what, node);
+        // It ends by itself where the session is broken.
+        let _ = node.claim(Claim { seconds: 0.0, ..claim });
+        found
     }
 
     fn test(&self, what: &What, node: &mut FarNode) -> Result<String, Failed> {
@@ -166,10 +186,10 @@ impl Run {
     fn report<T: Serialize>(&self, what: &T, node: Option<&mut FarNode>) -> Result<String, Failed> {
         let hosts = node.and_then(|node| node.hosts().cloned());
         let said = Said::of("result", self.order.test.word(), &self.order.target, what).on(hosts.as_ref());
-        let text = serde_json::to_string(&said).map_err(|e| Failed { fault: Fault::Bug, why: e.to_string() })?;
+        let text = serde_json::to_string(&said).map_err(|e| Failed::new(Fault::Bug, e.to_string()))?;
         if text.len() > REPORT_BYTES_MAX {
             let why = format!("the report has more than {REPORT_BYTES_MAX} bytes; a shorter test has a shorter one");
-            return Err(Failed { fault: Fault::Config, why });
+            return Err(Failed::new(Fault::Config, why));
         }
         Ok(text)
     }

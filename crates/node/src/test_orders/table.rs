@@ -91,7 +91,7 @@ impl Table {
         let access = entry.access.clone()?;
         (entry.told.state, entry.told.started) = (ProbeStage::Running, Some(now));
         self.last.clone_from(&entry.holder);
-        Some((id, Run { order: Arc::clone(&entry.order), access, stop: entry.stop.clone() }))
+        Some((id, Run { order: Arc::clone(&entry.order), access, stop: entry.stop.clone(), claim: None }))
     }
 
     /// The one that ran has ended.
@@ -103,7 +103,7 @@ impl Table {
                 entry.report = Some(report.into());
             }
             Err(_) if entry.is_cancelled => entry.end(ProbeStage::Cancelled, now),
-            Err(Failed { fault, why }) => {
+            Err(Failed { fault, why, .. }) => {
                 entry.end(ProbeStage::Failed, now);
                 (entry.told.fault, entry.told.error) = (Some(fault.word().to_owned()), Some(why));
             }

@@ -95,7 +95,7 @@ fn one_runs_and_turns_go_around() {
     done(&mut table, Uuid::from_u128(1), "{}");
     // Somebody else comes before the second of the same one.
     assert_eq!(turn(&mut table), Some(4));
-    table.end(&other, Err(Failed { fault: Fault::Path, why: "nobody there".into() }), "later".into());
+    table.end(&other, Err(Failed::new(Fault::Path, "nobody there".into())), "later".into());
     assert_eq!(turn(&mut table), Some(2));
     let told = table.orders.get(&other).unwrap().show();
     assert_eq!((told.state, told.fault.as_deref()), (ProbeStage::Failed, Some("path")));
@@ -119,7 +119,7 @@ fn what_waits_is_bounded_and_what_is_cancelled_never_runs() {
     // One that runs is told to end, and is over when it says so.
     let id = Uuid::from_u128(2);
     assert_eq!(table.cancel(&holder, &id, "now".into()).unwrap().state, ProbeStage::Running);
-    table.end(&id, Err(Failed { fault: Fault::Interrupted, why: "interrupted".into() }), "later".into());
+    table.end(&id, Err(Failed::new(Fault::Interrupted, "interrupted".into())), "later".into());
     let told = table.orders.get(&id).unwrap().show();
     assert_eq!((told.state, told.error), (ProbeStage::Cancelled, None));
     assert_eq!(turn(&mut table), Some(3));

@@ -28,6 +28,8 @@ pub enum Trust {
     Symmetric,
     /// An answer to every question: the address is known to be the sender's own.
     Whole,
+    /// The same for a session that TWAMP-Control has begun: what follows the 14 octets of a question is padding, whatever it looks like.
+    Twamp,
 }
 
 /// Why there is no answer.
@@ -134,10 +136,14 @@ impl Reflector {
         now: &Now,
         answer: &mut Vec<u8>,
     ) -> Result<(SessionKey, u32), Refusal> {
-        let asked = Question::read(question).ok_or(Refusal::NotAQuestion)?;
+        let mut asked = Question::read(question).ok_or(Refusal::NotAQuestion)?;
+        let is_twamp = came.trust == Trust::Twamp;
+        if is_twamp {
+            asked.ssid = 0;
+        }
         match came.trust {
             Trust::None => return Err(Refusal::Untrusted),
-            _ if packet::is_answer(question) => return Err(Refusal::NotAQuestion),
+            _ if !is_twamp && packet::is_answer(question) => return Err(Refusal::NotAQuestion),
             Trust::Symmetric if question.len() < BASE => return Err(Refusal::Longer),
             _ => {}
         }
@@ -167,7 +173,9 @@ impl Reflector {
         let counts = session.sent;
         let facts =
             Facts { synchronised: quality.synchronised, received: counts, sent: counts, last: session.last.take() };
-        tlv::reflect(&mut answer[BASE..], &facts);
+        if !is_twamp {
+            tlv::reflect(&mut answer[BASE..], &facts);
+        }
         // Until the kernel tells better.
         session.last = Some((sequence, at));
         Ok((key, sequence))

@@ -12,7 +12,7 @@ pub const FLOORS: [&[&str]; 7] = [
     &["model"],
     &["sys"],
     &["wire", "store", "auth", "web", "sched", "pilot"],
-    &["authn", "engine", "remote", "nodeapi", "hubapi", "serve", "probe", "tune", "lab", "plan", "report"],
+    &["authn", "engine", "remote", "nodeapi", "hubapi", "database", "serve", "probe", "tune", "lab", "plan", "report"],
     &["client", "hub", "watch"],
     &["node", "exercise"],
     &["longhaul", "bench", "xtask", "examples"],

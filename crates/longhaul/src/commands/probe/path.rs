@@ -1,10 +1,8 @@
 //! `longhaul probe path`.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
 
 use model::Exit;
-use model::v1::probe::Token;
 use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Routes, Sweep, SweepPath};
 use probe::{Stop, route, task};
 use serde::{Deserialize, Serialize};
@@ -15,9 +13,6 @@ use crate::args::ProbePath;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
-
-/// Where traceroute's probes begin (RFC 1393 and every implementation since).
-const TRACEROUTE_PORT: u16 = 33_434;
 
 /// Both directions, and what has changed since `--before`.
 #[derive(Serialize, Deserialize)]
@@ -49,10 +44,10 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
             // No node there, or none for us: the forward direction can be seen all the same.
             Err(failure) => {
                 Printer::note(&format!("{}; only the forward direction is looked at", failure.message));
-                one_way(resolve(&at)?, &order, stop)?
+                route::one_way(resolve(&at)?.ip(), &order, stop)?
             }
         },
-        Ok(Target::Iperf3(at) | Target::Stamp(at)) => one_way(resolve(&at)?, &order, stop)?,
+        Ok(Target::Iperf3(at) | Target::Stamp(at)) => route::one_way(resolve(&at)?.ip(), &order, stop)?,
         Err(failure) => return Err(failure),
     };
     let changes = before.map_or_else(Vec::new, |before| changes(&before.routes, &routes));
@@ -62,16 +57,6 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
         false => say(&found, printer),
     }
     Ok(Exit::Done)
-}
-
-/// The way to a host that is no node.
-fn one_way(to: SocketAddr, order: &RouteOrder, stop: &Stop) -> Result<Routes, Failure> {
-    let to = SocketAddr::new(to.ip(), TRACEROUTE_PORT);
-    let from = SocketAddr::new(if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) }, 0);
-    let sockets = (0..order.flows.max(1)).map(|_| route::open(from, to)).collect::<probe::Result<Vec<_>>>()?;
-    let token: Token = task::token()?;
-    let forward = route::explore(&sockets, &token, order, stop)?;
-    Ok(Routes { forward, ..Routes::default() })
 }
 
 fn read(file: &std::path::Path) -> Result<Found, Failure> {

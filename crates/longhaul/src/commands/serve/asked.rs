@@ -39,6 +39,8 @@ pub(in crate::commands) struct File {
     state: Option<PathBuf>,
     #[serde(default)]
     responders: Vec<String>,
+    #[serde(rename = "twamp-listen")]
+    twamp_listen: Option<SocketAddr>,
     #[serde(default)]
     metrics: Vec<String>,
     audit: Option<bool>,
@@ -103,6 +105,7 @@ pub struct Wanted {
     anonymous: Option<Rights>,
     plain: bool,
     responders: Responders,
+    twamp_listen: Option<SocketAddr>,
     metrics: Networks,
     audit: bool,
     web: WebConfig,
@@ -189,6 +192,7 @@ impl Asked {
             anonymous: serve.anonymous.or(file.anonymous).map(rights),
             plain: serve.plain || file.plain.unwrap_or(false),
             responders: Responders::parse(&list(&serve.responders, file.responders)).map_err(Failure::usage)?,
+            twamp_listen: serve.twamp_listen.or(file.twamp_listen),
             metrics: Networks::parse("--metrics", &list(&serve.metrics, file.metrics)).map_err(Failure::usage)?,
             audit: serve.audit || file.audit.unwrap_or(false),
             web,
@@ -212,6 +216,7 @@ impl Wanted {
             plain: self.plain,
             web: self.web,
             responders: self.responders,
+            twamp_listen: self.twamp_listen,
             metrics: self.metrics,
             audit: self.audit.then_some(tune::told as node::Audit),
             ..NodeConfig::new(listen, state)
@@ -220,7 +225,7 @@ impl Wanted {
 }
 
 /// The keys of the settings file, as `longhaul support` passes them on: their values hold no secrets.
-pub const KEYS: [&str; 18] = [
+pub const KEYS: [&str; 19] = [
     "export",
     "listen",
     "advertise",
@@ -230,6 +235,7 @@ pub const KEYS: [&str; 18] = [
     "plain",
     "state",
     "responders",
+    "twamp-listen",
     "metrics",
     "audit",
     "certificate",
@@ -304,6 +310,7 @@ mod tests {
                 format!("{key} = []\n")
             }
             "plain" | "audit" => format!("{key} = true\n"),
+            "twamp-listen" => format!("{key} = \"127.0.0.1:862\"\n"),
             "anonymous" => format!("{key} = \"ro\"\n"),
             _ => format!("{key} = \"x\"\n"),
         };

@@ -3,7 +3,10 @@
 
 use model::v1::Receipt;
 use model::v1::flows::Flows;
-use model::v1::node::{Capabilities, FileResults, Health, Order, Probe, ProbeOrder, Probes, Problem};
+use model::v1::node::{
+    Capabilities, FileResults, Health, Measurements, Order, Probe, ProbeOrder, Probes, Problem, Schedule,
+    ScheduleStatus, Schedules,
+};
 use model::v1::{Change, Transfer, Transfers};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
@@ -28,6 +31,10 @@ fn schemas() -> Map<String, Value> {
     add::<ProbeOrder>(&mut all);
     add::<Probe>(&mut all);
     add::<Probes>(&mut all);
+    add::<Schedule>(&mut all);
+    add::<ScheduleStatus>(&mut all);
+    add::<Schedules>(&mut all);
+    add::<Measurements>(&mut all);
     add::<Health>(&mut all);
     add::<Capabilities>(&mut all);
     add::<Problem>(&mut all);
@@ -59,6 +66,7 @@ fn schemas() -> Map<String, Value> {
 fn parameter(name: &str) -> Value {
     match name {
         "limit" | "rate_bit_s" => json!({"type": "integer", "minimum": 1}),
+        "wait_s" => json!({"type": "number", "minimum": 0}),
         "rtt_s" => json!({"type": "number", "exclusiveMinimum": 0}),
         "id" | "after" => json!({"type": "string", "format": "uuid"}),
         _ => json!({"type": "string"}),

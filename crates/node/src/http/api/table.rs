@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use model::id::Uuid;
 use web::routes::{Answer, Route};
 
-use super::{Handler, Whom, answer, document, events, probes, wlcg};
+use super::{Handler, Whom, answer, document, events, probes, schedules, wlcg};
 use crate::http::flows;
 use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
@@ -246,6 +246,68 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::json(200, "it has ended", "Probe"), Answer::json(202, "it is ending", "Probe")],
         handler: Handler { whom: Whom::Named, answer: probes::cancel },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/schedules",
+        name: "createSchedule",
+        summary: "Has the node repeat a test until it is removed; the same schedule again is the same one",
+        query: &[],
+        body: Some("Schedule"),
+        answers: &[
+            Answer::json(201, "a new one", "ScheduleStatus"),
+            Answer::json(200, "it was ordered before", "ScheduleStatus"),
+            Answer::problem(409, "the id is that of another schedule"),
+            Answer::problem(503, "as many are repeated already as may be"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: schedules::create },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/schedules",
+        name: "listSchedules",
+        summary: "The schedules of whoever asks",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "all of them", "Schedules")],
+        handler: Handler { whom: Whom::Named, answer: schedules::list },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/schedules/{id}",
+        name: "schedule",
+        summary: "One of them",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "how it fares", "ScheduleStatus"), Answer::problem(404, "there is none")],
+        handler: Handler { whom: Whom::Named, answer: schedules::one },
+    },
+    Route {
+        method: "DELETE",
+        path: "/api/v1/schedules/{id}",
+        name: "removeSchedule",
+        summary: "Removes it; what it has found stays until it makes room",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "it is removed", "ScheduleStatus"), Answer::problem(404, "there is none")],
+        handler: Handler { whom: Whom::Named, answer: schedules::remove },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/measurements",
+        name: "measurements",
+        summary: "What the schedules of whoever asks found, oldest first",
+        query: &[
+            ("after", "only those behind this number: `next` of the answer before"),
+            ("limit", "how many at most: 5000 unless said, and at most"),
+            ("wait_s", "how long to wait for the first one, seconds: 0 unless said, 120 at most"),
+        ],
+        body: None,
+        answers: &[
+            Answer::json(200, "some of them, and where the next begin", "Measurements"),
+            Answer::problem(503, "too many wait already"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: schedules::measurements },
     },
     Route {
         method: "GET",

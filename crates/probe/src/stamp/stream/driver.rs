@@ -340,7 +340,8 @@ impl Running {
         let _ = set_ttl(&socket);
         let reference = SockRef::from(&socket);
         let class = u32::from(self.stream.settings.test().dscp) << 2;
-        let _ = if socket.local_addr()?.is_ipv6() { reference.set_tclass_v6(class) } else { reference.set_tos_v4(class) };
+        let _ =
+            if socket.local_addr()?.is_ipv6() { reference.set_tclass_v6(class) } else { reference.set_tos_v4(class) };
         let _ = reference.set_recv_buffer_size(BUFFER_BYTES);
         let _ = stamps::enable(&socket, false);
         let _ = stamps::tell_ttl(&socket);

@@ -61,6 +61,9 @@ mod tests {
         assert_eq!(read(&packet, false, 0xdead_beef), None, "the question itself, which a raw socket hears");
         packet[0] = 0;
         assert_eq!(read(&packet, false, 0xdead_beef), Some(70_000));
-        assert_eq!((read(&packet, false, 1), read(&packet, true, 0xdead_beef), read(&packet[..10], false, 1)), (None, None, None));
+        assert_eq!(
+            (read(&packet, false, 1), read(&packet, true, 0xdead_beef), read(&packet[..10], false, 1)),
+            (None, None, None)
+        );
     }
 }

@@ -122,9 +122,10 @@ impl Port {
 
     /// An answer came.
     pub fn reply(&mut self, reply: &Reply, back: &Reading) -> Heard {
-        let is_overtaken = reply.number.zip(self.highest).is_some_and(|(number, highest)| {
-            number < highest && highest - number <= REORDER_MAX
-        });
+        let is_overtaken = reply
+            .number
+            .zip(self.highest)
+            .is_some_and(|(number, highest)| number < highest && highest - number <= REORDER_MAX);
         let Some(sent) = self.flight.get_mut(reply.asked.wrapping_sub(self.first) as usize) else {
             let ago = self.first.wrapping_sub(reply.asked).wrapping_sub(1) as usize;
             let minute = self.settled.get(ago).copied().flatten();

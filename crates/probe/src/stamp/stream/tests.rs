@@ -151,10 +151,14 @@ fn a_quiet_path_loses_nothing_and_its_delays_are_told() {
         assert!(!report.host_limited && report.clock_step_us.is_none());
     }
     // The virtual clock begins 40 s after a full minute.
-    let starts: Vec<i64> = world.events.iter().filter_map(|event| match event {
-        Event::Report { at_ns, .. } => Some(at_ns.rem_euclid(60 * SECOND)),
-        _ => None,
-    }).collect();
+    let starts: Vec<i64> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Report { at_ns, .. } => Some(at_ns.rem_euclid(60 * SECOND)),
+            _ => None,
+        })
+        .collect();
     assert!(starts[1..].iter().all(|start| *start < SECOND), "at multiples of a minute: {starts:?}");
     assert!((550..650).contains(&reports[1].sent), "{}", reports[1].sent);
 }

@@ -5,16 +5,20 @@ use std::fmt::Write;
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe};
 
-use super::Result;
+/// What statements give.
+pub type Result<T> = std::result::Result<T, sqlx::Error>;
 
 /// A statement that waits for its values.
-pub(super) type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
+pub type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
 
 /// Rows of one statement.
 const ROWS_MAX: usize = 256;
 
 /// Inserts rows into `into`, a table and its columns; `bind` binds the values of one.
-pub(super) async fn insert<T>(
+///
+/// # Errors
+/// A statement failed.
+pub async fn insert<T>(
     connection: &mut AnyConnection,
     into: &str,
     columns: usize,
@@ -30,7 +34,10 @@ pub(super) async fn insert<T>(
 }
 
 /// Selects rows whose text is one of those of `items`; `select` ends with `IN`.
-pub(super) async fn texts<T>(
+///
+/// # Errors
+/// A statement failed.
+pub async fn texts<T>(
     connection: &mut AnyConnection,
     select: &str,
     items: &[T],
@@ -45,7 +52,8 @@ pub(super) async fn texts<T>(
     Ok(rows)
 }
 
-pub(super) fn is_sqlite(connection: &AnyConnection) -> bool {
+/// Whether a connection is one to SQLite.
+pub fn is_sqlite(connection: &AnyConnection) -> bool {
     connection.backend_name() == "SQLite"
 }
 
@@ -62,7 +70,7 @@ fn statements<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
 
 /// `(…), (…)` with placeholders. SQLite looks a numbered one up among all before it, and again to bind it; it has ones without numbers, which
 /// PostgreSQL has not.
-pub(super) fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
+pub fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
     let mut text = String::with_capacity(rows * columns * 6);
     for row in 0..rows {
         text.push_str(if row == 0 { "(" } else { ", (" });
@@ -79,7 +87,7 @@ pub(super) fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
 }
 
 /// `(1, 2, …)`: numbers of rows, as they are.
-pub(super) fn numbers(rows: impl Iterator<Item = i64>) -> String {
+pub fn numbers(rows: impl Iterator<Item = i64>) -> String {
     let rows: Vec<String> = rows.map(|row| row.to_string()).collect();
     format!("({})", rows.join(", "))
 }

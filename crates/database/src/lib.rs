@@ -1,0 +1,151 @@
+//! The state of a service, in SQLite or PostgreSQL by the same SQL: opens a database by its URL, brings its tables to this version, and writes
+//! statements of many rows.
+//!
+//! What this crate does not know: which tables there are, who reads and writes them.
+
+pub mod rows;
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::migrate::Migrator;
+use sqlx::{AnyPool, ConnectOptions, Executor};
+
+/// Which database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file, for a service on one machine.
+    Sqlite,
+    /// A server, for several machines.
+    Postgres,
+}
+
+/// What brings tables to this version.
+#[derive(Debug)]
+pub struct Migrations {
+    /// Of SQLite.
+    pub sqlite: Migrator,
+    /// Of PostgreSQL.
+    pub postgres: Migrator,
+}
+
+/// Why a database is not open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// It is none that is known.
+    #[error("{0:?} is no database: sqlite:FILE or postgres://USER@HOST/NAME")]
+    Unknown(String),
+    /// It cannot be opened.
+    #[error("cannot open the database {name}: {source}")]
+    Open {
+        /// Without its password.
+        name: String,
+        /// Why.
+        source: sqlx::Error,
+    },
+    /// Its tables cannot be brought to this version.
+    #[error("cannot bring the database to this version: {0}")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+}
+
+/// Opens a database by its URL and brings its tables to this version.
+///
+/// # Errors
+/// It cannot be opened or migrated.
+pub async fn open(url: &str, migrations: &Migrations, connections_max: u32) -> Result<(AnyPool, Kind), OpenError> {
+    sqlx::any::install_default_drivers();
+    let file = file_of(url);
+    let (kind, url) = normal(url)?;
+    let name = web::target::redacted(&url);
+    let failed = |source| OpenError::Open { name: name.clone(), source };
+    if kind == Kind::Sqlite {
+        make_private(file).map_err(|error| failed(sqlx::Error::Io(error)))?;
+    }
+    let options: AnyConnectOptions = url.parse().map_err(failed)?;
+    let options = options.disable_statement_logging();
+    let pool = pool_options(kind, connections_max).connect_with(options).await.map_err(failed)?;
+    match kind {
+        Kind::Sqlite => migrations.sqlite.run(&pool).await?,
+        Kind::Postgres => migrations.postgres.run(&pool).await?,
+    }
+    Ok((pool, kind))
+}
+
+/// Makes the file of a database that is yet to be: it holds keys, so its owner alone reads it. What SQLite puts beside it is as it is.
+fn make_private(file: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
+}
+
+/// The file of `sqlite:FILE`, which may begin with slashes as in a URL.
+fn file_of(url: &str) -> &str {
+    let file = url.strip_prefix("sqlite:").unwrap_or_default();
+    file.split('?').next().unwrap_or_default().trim_start_matches("//")
+}
+
+/// `sqlite:FILE` and `postgres://…`, as the driver reads them.
+fn normal(url: &str) -> Result<(Kind, String), OpenError> {
+    if url.starts_with("sqlite:") {
+        let file = file_of(url);
+        if file.is_empty() {
+            return Err(OpenError::Unknown(url.to_owned()));
+        }
+        let absolute = std::path::absolute(Path::new(file)).map_err(|_| OpenError::Unknown(url.to_owned()))?;
+        return Ok((
+            Kind::Sqlite,
+            format!("sqlite://{}?mode=rwc", web::target::encode(absolute.as_os_str().as_encoded_bytes())),
+        ));
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return Ok((Kind::Postgres, url.to_owned()));
+    }
+    Err(OpenError::Unknown(web::target::redacted(url)))
+}
+
+fn pool_options(kind: Kind, connections_max: u32) -> AnyPoolOptions {
+    let options = AnyPoolOptions::new()
+        .max_connections(connections_max)
+        .acquire_timeout(Duration::from_secs(30))
+        .test_before_acquire(kind == Kind::Postgres);
+    // What was answered with "accepted" is on disk: FULL, and not NORMAL, which a power cut may take back.
+    const SQLITE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 30000; \
+                          PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864";
+    // Notices are of tables that are there already.
+    const POSTGRES: &str = "SET client_min_messages = warning";
+    options.after_connect(move |connection, _| {
+        Box::pin(async move {
+            connection.execute(if kind == Kind::Sqlite { SQLITE } else { POSTGRES }).await?;
+            Ok(())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_is_new_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}/new.db", dir.path().display());
+        let none = Migrations { sqlite: Migrator::DEFAULT, postgres: Migrator::DEFAULT };
+        let _pool = open(&url, &none, 2).await.unwrap();
+        for entry in std::fs::read_dir(dir.path()).unwrap().flatten() {
+            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{:?}", entry.path());
+        }
+    }
+
+    #[test]
+    fn a_database_is_a_file_or_a_server() {
+        assert_eq!(normal("sqlite:/var/a b.db").unwrap(), (Kind::Sqlite, "sqlite:///var/a%20b.db?mode=rwc".into()));
+        assert_eq!(normal("sqlite:///var/a.db").unwrap().1, "sqlite:///var/a.db?mode=rwc");
+        assert_eq!(normal("postgres://u@h/n").unwrap().0, Kind::Postgres);
+        for unknown in ["", "sqlite:", "mysql://u:secret@h/n", "/var/a.db"] {
+            let error = normal(unknown).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

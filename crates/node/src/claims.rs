@@ -1,0 +1,106 @@
+//! Claims on this node: of tests that must not run beside others, one has it at a time. Whoever orders tests from it and whoever tests with it
+//! ask here, so that nobody needs a list of all tests of all collaborations.
+
+use std::time::{Duration, Instant};
+
+use model::v1::probe::{Claim, ClaimLine, Token};
+use parking_lot::{Condvar, Mutex};
+
+use crate::shutdown::Shutdown;
+
+/// No claim lasts longer, seconds.
+pub(crate) const SECONDS_MAX: f64 = 900.0;
+/// How often one who waits looks whether the node stops.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Who has the node, if anybody.
+#[derive(Debug, Default)]
+pub(crate) struct TestClaims {
+    held: Mutex<Option<Held>>,
+    freed: Condvar,
+}
+
+#[derive(Debug)]
+struct Held {
+    token: Token,
+    until: Instant,
+}
+
+impl TestClaims {
+    /// Takes, prolongs or ends a claim; `in_the_way` is what else runs here that the claim would disturb.
+    pub fn claim(&self, claim: &Claim, in_the_way: Option<String>) -> ClaimLine {
+        let mut held = self.held.lock();
+        let now = Instant::now();
+        let is_ours = held.as_ref().is_some_and(|held| held.token == claim.token);
+        if claim.seconds <= 0.0 {
+            if is_ours {
+                *held = None;
+                self.freed.notify_all();
+            }
+            return ClaimLine::Granted;
+        }
+        if let Some(other) = held.as_ref().filter(|held| held.until > now && !is_ours) {
+            let left_s = (other.until - now).as_secs_f64().ceil();
+            return ClaimLine::Busy { why: format!("another test has this node, for {left_s} s at most") };
+        }
+        if let Some(why) = in_the_way {
+            return ClaimLine::Busy { why };
+        }
+        let until = now + Duration::from_secs_f64(claim.seconds.clamp(0.0, SECONDS_MAX));
+        *held = Some(Held { token: claim.token, until });
+        ClaimLine::Granted
+    }
+
+    /// Waits until nobody has the node, and takes it; `false` where the node stops first.
+    pub fn wait(&self, claim: &Claim, shutdown: &Shutdown) -> bool {
+        while !shutdown.has_begun() {
+            if self.claim(claim, None) == ClaimLine::Granted {
+                return true;
+            }
+            let mut held = self.held.lock();
+            self.freed.wait_for(&mut held, LOOK);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(token: u8, seconds: f64) -> Claim {
+        Claim { token: [token; 16], seconds, is_shy_of_transfers: false }
+    }
+
+    #[test]
+    fn one_has_it_at_a_time_and_nobody_for_ever() {
+        let claims = TestClaims::default();
+        let busy = |line| matches!(line, ClaimLine::Busy { .. });
+        assert_eq!(claims.claim(&claim(1, 10.0), None), ClaimLine::Granted);
+        assert!(busy(claims.claim(&claim(2, 10.0), None)));
+        assert_eq!(claims.claim(&claim(1, 10.0), None), ClaimLine::Granted, "it is prolonged");
+        assert_eq!(claims.claim(&claim(2, 0.0), None), ClaimLine::Granted, "what is not there is ended");
+        assert!(busy(claims.claim(&claim(2, 10.0), None)), "but not somebody else's");
+        assert_eq!(claims.claim(&claim(1, 0.0), None), ClaimLine::Granted);
+        assert!(busy(claims.claim(&claim(2, 10.0), Some("a transfer runs".into()))));
+        assert_eq!(claims.claim(&claim(2, 0.02), None), ClaimLine::Granted);
+        std::thread::sleep(Duration::from_millis(40));
+        assert_eq!(claims.claim(&claim(3, 1e300), None), ClaimLine::Granted, "it has ended by itself");
+        let until = claims.held.lock().as_ref().map(|held| held.until).unwrap();
+        assert!(until <= Instant::now() + Duration::from_secs_f64(SECONDS_MAX));
+    }
+
+    #[test]
+    fn who_waits_is_next() {
+        let claims = TestClaims::default();
+        claims.claim(&claim(1, 600.0), None);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| claims.wait(&claim(2, 10.0), &Shutdown::default()));
+            claims.claim(&claim(1, 0.0), None);
+            assert!(waiting.join().unwrap());
+        });
+        let over = Shutdown::default();
+        over.begin();
+        assert!(!claims.wait(&claim(3, 10.0), &over));
+    }
+}

@@ -1,0 +1,84 @@
+//! Answers to the questions about tests that this node repeats, and what they found.
+
+use std::time::Duration;
+
+use model::id::Uuid;
+use model::v1::node::{Schedule, Schedules};
+use web::target::pairs;
+
+use super::answer::{read, send};
+use super::expect;
+use crate::http::refused::{Outcome, Refused, Trouble, refuse};
+use crate::http::request_context::RequestContext;
+use crate::measurements::{PAGE_MAX, WAIT_S_MAX};
+use crate::transfers::{SPENT, Unaccepted};
+
+fn unknown(id: &Uuid) -> Trouble {
+    refuse(404, format!("there is no schedule {id} here, or none that you may know of"))
+}
+
+/// POST /api/v1/schedules.
+pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let schedule: Schedule = read(context, "a schedule")?;
+    match context.web.services.schedules.accept(context.access(), schedule) {
+        Ok((status, is_new)) => send(context, if is_new { 201 } else { 200 }, &status),
+        Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
+        Err(Unaccepted::Known) => {
+            Err(refuse(409, "this id is that of another schedule; remove that one, or choose another id"))
+        }
+        Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
+        Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "600").into()),
+    }
+}
+
+/// GET /api/v1/schedules.
+pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let schedules = context.web.services.schedules.list(context.access().holder());
+    send(context, 200, &Schedules { schedules })
+}
+
+/// GET /api/v1/schedules/ID.
+pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    let found = context.web.services.schedules.get(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(context, 200, &found)
+}
+
+/// DELETE /api/v1/schedules/ID.
+pub(super) fn remove(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    let gone = context.web.services.schedules.remove(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(context, 200, &gone)
+}
+
+/// GET /api/v1/measurements.
+pub(super) fn measurements(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let (mut after, mut limit, mut wait_s) = (0u64, PAGE_MAX, 0.0f64);
+    for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
+        let wrong = || {
+            let (most, wait) = (PAGE_MAX, WAIT_S_MAX);
+            refuse(
+                400,
+                format!(
+                    "after is a number, limit one from 1 to {most}, wait_s one from 0 to {wait}; there is nothing else"
+                ),
+            )
+        };
+        match name.as_str() {
+            "after" => after = value.parse().map_err(|_| wrong())?,
+            "limit" => limit = value.parse().ok().filter(|limit| (1..=PAGE_MAX).contains(limit)).ok_or_else(wrong)?,
+            "wait_s" => {
+                wait_s = value.parse().ok().filter(|wait| (0.0..=WAIT_S_MAX).contains(wait)).ok_or_else(wrong)?
+            }
+            "authz" | "access_token" | "" => {}
+            _ => return Err(wrong()),
+        }
+    }
+    let services = &context.web.services;
+    let wait = Duration::from_secs_f64(wait_s);
+    let log = services.schedules.log();
+    match log.after(context.access().holder(), after, limit, wait, services.shutdown()) {
+        Some(page) => send(context, 200, &page),
+        None => Err(Refused::new(503, "too many wait for measurements already").with("Retry-After", "5").into()),
+    }
+}

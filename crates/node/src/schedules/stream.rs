@@ -1,0 +1,99 @@
+//! Streams of schedules: begun when their target has an address, begun anew when it may have another one.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use model::HostPort;
+use model::id::Uuid;
+use model::v1::node::Found;
+use probe::stamp::stream::driver::{Far, Streams};
+use probe::stamp::stream::{Event, Settings};
+
+use super::order::{self, Plan, Target};
+use super::{Kept, Schedules, unix_seconds_f};
+
+impl Schedules {
+    /// Begins a stream, on a thread of its own: names are looked up. What stands in its way is told, and it is tried again.
+    pub(super) fn begin_stream(self: &Arc<Self>, id: &Uuid, kept: &Arc<Kept>) {
+        let Ok(Plan::Stream { target, settings }) = order::read(&kept.schedule) else { return };
+        // Until it has begun, or for ever once it has: it is not due again unless it falls silent.
+        self.due(id, f64::INFINITY);
+        let (schedules, id) = (Arc::clone(self), *id);
+        let work = move || {
+            if let Err(why) = schedules.try_stream(&id, &target, settings) {
+                schedules.note(&id, Some(why));
+                schedules.due(&id, order::again_s(unix_seconds_f()));
+            }
+        };
+        if std::thread::Builder::new().name("stream-begin".into()).spawn(work).is_err() {
+            self.due(&id, order::again_s(unix_seconds_f()));
+        }
+    }
+
+    fn due(&self, id: &Uuid, due_s: f64) {
+        if let Some(entry) = self.table().entries.get_mut(id) {
+            entry.due_s = due_s;
+        }
+    }
+
+    fn try_stream(self: &Arc<Self>, id: &Uuid, target: &Target, settings: Settings) -> Result<(), String> {
+        let far = match target {
+            Target::Node(at) | Target::Stamp(at) => Far::Stamp(self.resolve(at)?),
+            Target::Ping(host) => Far::Ping(self.resolve(&HostPort { host: host.clone(), port: 1 })?.ip()),
+            Target::Twamp(at) => {
+                let session =
+                    probe::twamp::begin(self.resolve(at)?, settings.test()).map_err(|error| error.to_string())?;
+                Far::Twamp { socket: session.socket, control: session.control }
+            }
+            Target::Iperf3(_) => return Err("iperf3 answers no stream".into()),
+        };
+        let Some(key) = self.table().entries.get(id).map(|entry| entry.key) else { return Ok(()) };
+        let mut streams = self.streams.lock();
+        if streams.is_none() {
+            let schedules = Arc::downgrade(self);
+            let tell = Box::new(move |key, event| {
+                if let Some(schedules) = schedules.upgrade() {
+                    schedules.told(key, event);
+                }
+            });
+            *streams = Some(Streams::start(tell).map_err(|error| error.to_string())?);
+        }
+        match &*streams {
+            Some(streams) => streams.add(key, settings, far).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// The first address that the policy lets this node test.
+    pub(super) fn resolve(&self, at: &HostPort) -> Result<SocketAddr, String> {
+        let unknown = |error: std::io::Error| format!("{at}: {error}");
+        let mut denied = format!("{at} has no address");
+        for address in (at.host.as_str(), at.port).to_socket_addrs().map_err(unknown)? {
+            match self.means.access.may_dial(address.ip(), self.on_loopback) {
+                Ok(()) => return Ok(address),
+                Err(why) => denied = why,
+            }
+        }
+        Err(denied)
+    }
+
+    /// A stream has something to tell: on the streams' thread.
+    fn told(&self, key: u64, event: Event) {
+        let Some(id) = self.table().streams.get(&key).copied() else { return };
+        let seconds = |ns: i64| ns as f64 / 1e9;
+        match event {
+            Event::Report { at_ns, seconds: lasted, report } => {
+                self.found(&id, seconds(at_ns), lasted, Found::Stream(*report));
+            }
+            Event::Silent { at_ns } => {
+                self.found(&id, seconds(at_ns), 0.0, Found::Silent);
+                // Its name may have another address by now.
+                self.due(&id, order::again_s(order::again_s(unix_seconds_f())));
+            }
+            Event::Answers { at_ns } => {
+                self.found(&id, seconds(at_ns), 0.0, Found::Answers);
+                self.due(&id, f64::INFINITY);
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The table of schedules, without a network.

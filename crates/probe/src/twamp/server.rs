@@ -1,0 +1,150 @@
+//! The reflector's end: one control connection. Its sessions' packets go to a reflector that somebody else runs.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::message::{self, Accept, REQUEST, Request, SET_UP, SHORT, UNAUTHENTICATED};
+use crate::stamp::packet::Timestamp;
+use crate::stamp::{Clock, HostClock};
+use crate::{Error, Result, Stop};
+
+/// Within which bounds sessions are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Of one connection.
+    pub sessions: usize,
+    /// A connection that says nothing for so long is closed (`SERVWAIT`, RFC 5357, section 3.1).
+    pub idle: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { sessions: 16, idle: Duration::from_secs(900) }
+    }
+}
+
+/// A session that is to be reflected from when it starts until this is dropped.
+pub trait TestSession {}
+
+/// How often one who waits looks whether to stop.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Serves one control connection until it is closed. `begin` is told of each sender whose packets are to be answered, and gives what ends it;
+/// none where there is no room. Packets are answered at `port`.
+///
+/// # Errors
+/// The connection broke, or the tester does not speak the protocol.
+pub fn serve(
+    mut control: TcpStream,
+    port: u16,
+    bounds: Bounds,
+    stop: &Stop,
+    begin: &dyn Fn(SocketAddr) -> Option<Box<dyn TestSession>>,
+) -> Result<u32> {
+    let peer = control.peer_addr().map_err(|source| Error::Host { doing: "find out who connected", source })?;
+    let broken = |source| Error::Broken { peer: peer.to_string(), source };
+    let wrong = |what: &str| Error::Protocol { peer: peer.to_string(), protocol: "TWAMP", what: what.into() };
+    control.set_read_timeout(Some(LOOK)).map_err(broken)?;
+    control.set_write_timeout(Some(Duration::from_secs(10))).map_err(broken)?;
+    control.write_all(&message::greeting(UNAUTHENTICATED)).map_err(broken)?;
+    let mut set_up = [0; SET_UP];
+    if !read(&mut control, &mut set_up, &bounds, stop).map_err(broken)? {
+        return Ok(0);
+    }
+    if message::mode(&set_up) != UNAUTHENTICATED {
+        control.write_all(&message::server_start(Accept::NotSupported, 0)).map_err(broken)?;
+        return Err(wrong("it wants a mode that was not offered"));
+    }
+    let now = Timestamp::of(HostClock.read().real_ns);
+    control.write_all(&message::server_start(Accept::Ok, now.0)).map_err(broken)?;
+    let mut senders: Vec<SocketAddr> = Vec::new();
+    let mut running: Vec<Box<dyn TestSession>> = Vec::new();
+    let mut begun = 0;
+    loop {
+        let mut short = [0; SHORT];
+        if !read(&mut control, &mut short, &bounds, stop).map_err(broken)? {
+            return Ok(begun);
+        }
+        match short[0] {
+            message::REQUEST_TW_SESSION => {
+                let mut octets = [0; REQUEST];
+                octets[..SHORT].copy_from_slice(&short);
+                if !read(&mut control, &mut octets[SHORT..], &bounds, stop).map_err(broken)? {
+                    return Ok(begun);
+                }
+                let answer = request(&octets, peer, senders.len() + running.len(), &bounds, &mut senders);
+                let port = if answer == Accept::Ok { port } else { 0 };
+                let sid = session_id(peer, now, port);
+                control.write_all(&message::accept_session(answer, port, sid)).map_err(broken)?;
+            }
+            message::START_SESSIONS => {
+                let started: Vec<_> = senders.drain(..).map(begin).collect();
+                let is_full = started.iter().any(Option::is_none);
+                begun += started.len() as u32;
+                running.extend(started.into_iter().flatten());
+                let answer = if is_full { Accept::TemporaryLimit } else { Accept::Ok };
+                control.write_all(&message::short(answer as u8)).map_err(broken)?;
+            }
+            message::STOP_SESSIONS => running.clear(),
+            _ => return Err(wrong("it says a command that is none of TWAMP's")),
+        }
+    }
+}
+
+/// Judges a request. Packets are answered to the host that asked and to no other: nobody has somebody else flooded.
+fn request(
+    octets: &[u8; REQUEST],
+    peer: SocketAddr,
+    sessions: usize,
+    bounds: &Bounds,
+    senders: &mut Vec<SocketAddr>,
+) -> Accept {
+    let Some(request) = Request::read(octets) else { return Accept::NotSupported };
+    let (address, port) = request.sender;
+    let is_unsaid = address.is_unspecified();
+    if port == 0 || !is_unsaid && !is_same(address, peer.ip()) {
+        return Accept::Failure;
+    }
+    if sessions >= bounds.sessions {
+        return Accept::TemporaryLimit;
+    }
+    senders.push(SocketAddr::new(peer.ip(), port));
+    Accept::Ok
+}
+
+fn is_same(a: IpAddr, b: IpAddr) -> bool {
+    a.to_canonical() == b.to_canonical()
+}
+
+/// Address, time and randomness, as RFC 4656 has it (section 3.5).
+fn session_id(peer: SocketAddr, now: Timestamp, port: u16) -> [u8; 16] {
+    let mut sid = [0; 16];
+    // Without randomness it is still another one for each moment.
+    let _ = getrandom(&mut sid[12..], GetRandomFlags::empty());
+    sid[..2].copy_from_slice(&port.to_be_bytes());
+    sid[2..4].copy_from_slice(&peer.port().to_be_bytes());
+    sid[4..12].copy_from_slice(&now.0.to_be_bytes());
+    sid
+}
+
+/// Reads all of `octets`; `false` where the other end is gone, silent for too long, or we stop.
+fn read(control: &mut TcpStream, octets: &mut [u8], bounds: &Bounds, stop: &Stop) -> io::Result<bool> {
+    let (mut filled, since) = (0, Instant::now());
+    while filled < octets.len() {
+        match control.read(&mut octets[filled..]) {
+            Ok(0) => return Ok(false),
+            Ok(count) => filled += count,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                if stop.is_stopped() || since.elapsed() >= bounds.idle {
+                    return Ok(false);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
