@@ -25,8 +25,33 @@ pub async fn insert<T>(
     rows: &[T],
     bind: impl for<'q> Fn(Query<'q>, &'q T) -> Query<'q>,
 ) -> Result<()> {
+    insert_or(connection, into, columns, rows, bind, "").await
+}
+
+/// The same; rows whose key is there already stay as they are.
+///
+/// # Errors
+/// A statement failed.
+pub async fn insert_new<T>(
+    connection: &mut AnyConnection,
+    into: &str,
+    columns: usize,
+    rows: &[T],
+    bind: impl for<'q> Fn(Query<'q>, &'q T) -> Query<'q>,
+) -> Result<()> {
+    insert_or(connection, into, columns, rows, bind, " ON CONFLICT DO NOTHING").await
+}
+
+async fn insert_or<T>(
+    connection: &mut AnyConnection,
+    into: &str,
+    columns: usize,
+    rows: &[T],
+    bind: impl for<'q> Fn(Query<'q>, &'q T) -> Query<'q>,
+    or: &str,
+) -> Result<()> {
     for some in statements(rows) {
-        let sql = format!("INSERT INTO {into} VALUES {}", values(is_sqlite(connection), some.len(), columns));
+        let sql = format!("INSERT INTO {into} VALUES {}{or}", values(is_sqlite(connection), some.len(), columns));
         let query = some.iter().fold(sqlx::query(AssertSqlSafe(sql)), &bind);
         query.execute(&mut *connection).await?;
     }

@@ -6,4 +6,9 @@
 //!
 //! What this crate does not know: how anything is measured (nodes do), how a hub authenticates and listens (it is given who asks).
 
+pub mod archive;
+pub mod config;
+pub mod mesh;
+pub mod observation;
 pub mod slots;
+mod time;

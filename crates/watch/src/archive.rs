@@ -1,0 +1,56 @@
+//! What was measured, for years: rows of numbers, packed by day, rolled up to minutes and hours. A gap stays a gap.
+//!
+//! Today's rows are rows of the database; once an hour is over they go into the blob of their day ([`chunk`]), and once the day is over, their hours
+//! as well. [`store`] is the database; [`columns`] says what the numbers are and how they are rolled up.
+
+pub mod chunk;
+pub mod columns;
+pub mod pack;
+pub mod store;
+
+/// A row: when it began, and its numbers in the order of its table's columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Milliseconds since 1970.
+    pub at: i64,
+    /// None where it is not known.
+    pub values: Vec<Option<i64>>,
+}
+
+/// How fine rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// As measured.
+    Raw,
+    /// Minutes.
+    Minutes,
+    /// Hours.
+    Hours,
+}
+
+impl Level {
+    /// All of them, the finest first.
+    pub const ALL: [Level; 3] = [Level::Raw, Level::Minutes, Level::Hours];
+
+    /// Its number in the database.
+    pub fn number(self) -> i64 {
+        self as i64
+    }
+
+    /// Milliseconds of a row; none of what is as measured.
+    pub fn step(self) -> Option<i64> {
+        match self {
+            Level::Raw => None,
+            Level::Minutes => Some(60_000),
+            Level::Hours => Some(3_600_000),
+        }
+    }
+}
+
+/// Milliseconds of a day.
+pub const DAY: i64 = 86_400_000;
+
+/// The day of a time, counted from 1970.
+pub fn day_of(at: i64) -> i64 {
+    at.div_euclid(DAY)
+}

@@ -1,0 +1,448 @@
+//! The TOML file: as it is written, then as it is meant.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::units::BitRate;
+use serde::Deserialize;
+
+use super::{
+    Config, ConfigError, Group, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX, PathTest, Place,
+    PlaceKind, Show, Throughput,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+struct File {
+    archive: Option<String>,
+    keep: FileKeep,
+    node: BTreeMap<String, FileNode>,
+    target: BTreeMap<String, FileTarget>,
+    group: Vec<FileGroup>,
+    path: Vec<FilePath>,
+    judge: FileJudge,
+    notify: Vec<FileNotify>,
+    quiet: Vec<String>,
+    remote_write: Option<String>,
+    show: Vec<FileShow>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileKeep {
+    raw: Option<String>,
+    minutes: Option<String>,
+    hours: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct FileNode {
+    address: String,
+    key_file: Option<PathBuf>,
+    site: Option<String>,
+    link: Option<String>,
+    location: Option<[f64; 2]>,
+    domain: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTarget {
+    url: String,
+    site: Option<String>,
+    link: Option<String>,
+    location: Option<[f64; 2]>,
+    domain: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileGroup {
+    name: Option<String>,
+    mode: Option<String>,
+    members: Option<Vec<String>>,
+    from: Option<Vec<String>>,
+    to: Option<Vec<String>>,
+    latency: Option<Switch<FileLatency>>,
+    throughput: Option<Switch<FileThroughput>>,
+    path: Option<Switch<FilePathTest>>,
+}
+
+/// `true`, `false`, or a table of settings.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "true, false, or a table of settings")]
+enum Switch<T> {
+    On(bool),
+    Set(T),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileLatency {
+    rate: Option<f64>,
+    bytes: Option<u32>,
+    ports: Option<u16>,
+    report: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+struct FileThroughput {
+    every: Option<String>,
+    lasts: Option<String>,
+    streams: Option<u32>,
+    congestion: Option<String>,
+    limit: Option<String>,
+    waits_for_transfers: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FilePathTest {
+    every: Option<String>,
+    flows: Option<u16>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilePath {
+    from: String,
+    to: String,
+    rate: Option<String>,
+    #[serde(default)]
+    segments: Vec<String>,
+    #[serde(default)]
+    hops: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileJudge {
+    scale: Option<f64>,
+    learn: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileNotify {
+    webhook: Option<String>,
+    alertmanager: Option<String>,
+    mail: Option<FileMail>,
+    severity: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileMail {
+    server: String,
+    from: String,
+    to: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct FileShow {
+    to: String,
+    #[serde(default)]
+    networks: Vec<String>,
+    #[serde(default)]
+    places: Vec<String>,
+    #[serde(default)]
+    tests: Vec<String>,
+    per_minute: Option<u32>,
+}
+
+type Read<T> = Result<T, ConfigError>;
+
+/// The bounds of times: from one to the next, and how long.
+const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30 * 86_400));
+const LASTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// Questions of one other domain in a minute, unless it is said.
+const PER_MINUTE: u32 = 60;
+
+pub(super) fn parse(text: &str) -> Read<Config> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        ConfigError::new(format!("line {line}"), error.message().replace('\n', " "))
+    })?;
+    let mut places = BTreeMap::new();
+    for (name, node) in file.node {
+        let place = node_place(&name, node)?;
+        places.insert(name, place);
+    }
+    for (name, target) in file.target {
+        let at = format!("target {name}");
+        if places.contains_key(&name) {
+            return Err(ConfigError::new(at, "there is a node of this name already"));
+        }
+        let place = target_place(&name, target)?;
+        places.insert(name, place);
+    }
+    if places.len() > PLACES_MAX {
+        let what = format!("{} nodes and targets; a watch has {PLACES_MAX} at most: divide them among several", places.len());
+        return Err(ConfigError::new("node", what));
+    }
+    for name in places.keys() {
+        check_name(name)?;
+    }
+    let all_nodes: Vec<String> =
+        places.iter().filter(|(_, p)| matches!(p.kind, PlaceKind::Node { .. })).map(|(name, _)| name.clone()).collect();
+    let mut groups = Vec::new();
+    for (at, group) in file.group.into_iter().enumerate() {
+        groups.push(read_group(at, group, &places, &all_nodes)?);
+    }
+    let names: BTreeSet<&String> = groups.iter().map(|group: &Group| &group.name).collect();
+    if names.len() < groups.len() {
+        return Err(ConfigError::new("group", "two groups have one name"));
+    }
+    let paths = file.path.into_iter().map(|path| known_path(path, &places)).collect::<Read<Vec<_>>>()?;
+    Ok(Config {
+        archive: file.archive,
+        keep: keep(&file.keep)?,
+        places,
+        groups,
+        paths,
+        judge: judge(&file.judge)?,
+        notify: file.notify.into_iter().map(notify).collect::<Read<Vec<_>>>()?,
+        quiet: file.quiet.iter().map(|text| quiet(text)).collect::<Read<Vec<_>>>()?,
+        remote_write: file.remote_write,
+        shows: file.show.into_iter().map(show).collect::<Read<Vec<_>>>()?,
+    })
+}
+
+/// Names stand in URLs, tables and metrics.
+fn check_name(name: &str) -> Read<()> {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    match (1..=120).contains(&name.len()) && name.chars().all(is_good) {
+        true => Ok(()),
+        false => Err(ConfigError::new(format!("name {name:?}"), "a name has letters, digits, and . - _ : (120 at most)")),
+    }
+}
+
+fn time(at: &str, text: &str) -> Read<Duration> {
+    model::duration::parse(text).map_err(|error| ConfigError::new(at, error.to_string()))
+}
+
+fn time_within(at: &str, text: Option<&str>, default: Duration, bounds: (Duration, Duration)) -> Read<Duration> {
+    let span = text.map_or(Ok(default), |text| time(at, text))?;
+    if !(bounds.0..=bounds.1).contains(&span) {
+        let (least, most) = (model::duration::show(bounds.0), model::duration::show(bounds.1));
+        return Err(ConfigError::new(at, format!("it is from {least} to {most}")));
+    }
+    Ok(span)
+}
+
+fn rate(at: &str, text: Option<&str>) -> Read<Option<BitRate>> {
+    let read = |text: &str| text.parse().map_err(|error| ConfigError::new(at, format!("{error}")));
+    text.map(read).transpose()
+}
+
+fn location(at: &str, said: Option<[f64; 2]>) -> Read<Option<(f64, f64)>> {
+    let Some([latitude, longitude]) = said else { return Ok(None) };
+    if !(-90.0..=90.0).contains(&latitude) || !(-180.0..=180.0).contains(&longitude) {
+        return Err(ConfigError::new(at, "location is latitude (-90 to 90) and longitude (-180 to 180), in degrees"));
+    }
+    Ok(Some((latitude, longitude)))
+}
+
+fn node_place(name: &str, node: FileNode) -> Read<Place> {
+    let at = format!("node {name}");
+    let address = node.address.strip_prefix("lh://").unwrap_or(&node.address).trim_end_matches('/').to_owned();
+    if address.is_empty() || address.contains(['/', '@', ' ']) {
+        return Err(ConfigError::new(at, "address is HOST[:PORT] of a node"));
+    }
+    Ok(Place {
+        kind: PlaceKind::Node { address, key_file: node.key_file },
+        site: node.site.unwrap_or_else(|| name.to_owned()),
+        link: rate(&at, node.link.as_deref())?,
+        location: location(&at, node.location)?,
+        domain: node.domain.unwrap_or_default(),
+    })
+}
+
+fn target_place(name: &str, target: FileTarget) -> Read<Place> {
+    const SCHEMES: [&str; 6] = ["lh", "stamp", "twamp", "ping", "iperf3", "pscheduler"];
+    let at = format!("target {name}");
+    let scheme = target.url.split_once("://").map_or("", |(scheme, _)| scheme);
+    if !SCHEMES.contains(&scheme) {
+        return Err(ConfigError::new(at, "url is stamp://HOST, twamp://HOST, ping://HOST, iperf3://HOST, pscheduler://HOST or lh://HOST"));
+    }
+    Ok(Place {
+        kind: PlaceKind::Target { url: target.url },
+        site: target.site.unwrap_or_else(|| name.to_owned()),
+        link: rate(&at, target.link.as_deref())?,
+        location: location(&at, target.location)?,
+        domain: target.domain.unwrap_or_default(),
+    })
+}
+
+fn read_group(at: usize, group: FileGroup, places: &BTreeMap<String, Place>, nodes: &[String]) -> Read<Group> {
+    let name = group.name.unwrap_or_else(|| format!("group {}", at + 1));
+    let place = format!("group {name}");
+    let known = |names: Vec<String>| -> Read<Vec<String>> {
+        match names.iter().find(|name| !places.contains_key(*name)) {
+            Some(unknown) => Err(ConfigError::new(place.clone(), format!("there is no node or target {unknown:?}"))),
+            None => Ok(names.into_iter().collect::<BTreeSet<_>>().into_iter().collect()),
+        }
+    };
+    let members = group.members.map_or_else(|| Ok(nodes.to_vec()), known)?;
+    let mode = match group.mode.as_deref().unwrap_or("mesh") {
+        "mesh" => Mode::Mesh(members),
+        "island" => Mode::Island {
+            from: group.from.map_or_else(|| Ok(nodes.to_vec()), known)?,
+            to: known(group.to.ok_or_else(|| ConfigError::new(place.clone(), "an island says `to` whom it tests"))?)?,
+        },
+        "beacon" => Mode::Beacon(members),
+        other => {
+            return Err(ConfigError::new(place, format!("mode is mesh, island or beacon, and not {other:?}")));
+        }
+    };
+    let group = Group {
+        name,
+        mode,
+        latency: switched(group.latency, true).map(|it| latency(&place, &it)).transpose()?,
+        throughput: switched(group.throughput, true).map(|it| throughput(&place, &it)).transpose()?,
+        path: switched(group.path, true).map(|it| path_test(&place, &it)).transpose()?,
+    };
+    Ok(group)
+}
+
+/// What is not said is on, as by default.
+fn switched<T: Default>(switch: Option<Switch<T>>, by_default: bool) -> Option<T> {
+    match switch {
+        None => by_default.then(T::default),
+        Some(Switch::On(is_on)) => is_on.then(T::default),
+        Some(Switch::Set(settings)) => Some(settings),
+    }
+}
+
+fn latency(place: &str, said: &FileLatency) -> Read<Latency> {
+    let at = format!("{place}, latency");
+    let default = Latency::default();
+    let bounds = (Duration::from_secs(1), Duration::from_secs(300));
+    let latency = Latency {
+        rate: said.rate.unwrap_or(default.rate),
+        bytes: said.bytes.unwrap_or(default.bytes),
+        ports: said.ports.unwrap_or(default.ports),
+        report: time_within(&format!("{at}, report"), said.report.as_deref(), default.report, bounds)?,
+    };
+    let is_good = (0.1..=100.0).contains(&latency.rate)
+        && (44..=8_972).contains(&latency.bytes)
+        && (1..=32).contains(&latency.ports);
+    match is_good {
+        true => Ok(latency),
+        false => Err(ConfigError::new(at, "rate is 0.1 to 100 packets/s, bytes 44 to 8972, ports 1 to 32")),
+    }
+}
+
+fn throughput(place: &str, said: &FileThroughput) -> Read<Throughput> {
+    let at = format!("{place}, throughput");
+    let default = Throughput::default();
+    let throughput = Throughput {
+        every: time_within(&format!("{at}, every"), said.every.as_deref(), default.every, EVERY)?,
+        lasts: time_within(&format!("{at}, lasts"), said.lasts.as_deref(), default.lasts, LASTS)?,
+        streams: said.streams.unwrap_or(default.streams),
+        congestion: said.congestion.clone().or(default.congestion),
+        limit: rate(&format!("{at}, limit"), said.limit.as_deref())?,
+        waits_for_transfers: said.waits_for_transfers.unwrap_or(default.waits_for_transfers),
+    };
+    if !(1..=64).contains(&throughput.streams) {
+        return Err(ConfigError::new(at, "streams is 1 to 64"));
+    }
+    if throughput.lasts * 2 > throughput.every {
+        return Err(ConfigError::new(at, "a test of both directions takes longer than from one to the next"));
+    }
+    Ok(throughput)
+}
+
+fn path_test(place: &str, said: &FilePathTest) -> Read<PathTest> {
+    let at = format!("{place}, path");
+    let default = PathTest::default();
+    let every = time_within(&format!("{at}, every"), said.every.as_deref(), default.every, EVERY)?;
+    let flows = said.flows.unwrap_or(default.flows);
+    if !(1..=64).contains(&flows) {
+        return Err(ConfigError::new(at, "flows is 1 to 64"));
+    }
+    Ok(PathTest { every, flows })
+}
+
+fn known_path(path: FilePath, places: &BTreeMap<String, Place>) -> Read<KnownPath> {
+    let at = format!("path {} {}", path.from, path.to);
+    if let Some(unknown) = [&path.from, &path.to].into_iter().find(|name| !places.contains_key(*name)) {
+        return Err(ConfigError::new(at, format!("there is no node or target {unknown:?}")));
+    }
+    Ok(KnownPath {
+        rate: rate(&at, path.rate.as_deref())?,
+        from: path.from,
+        to: path.to,
+        segments: path.segments,
+        hops: path.hops,
+    })
+}
+
+fn keep(said: &FileKeep) -> Read<Keep> {
+    let default = Keep::default();
+    let bounds = (Duration::from_secs(86_400), Duration::from_secs(86_400 * 36_600));
+    let one = |name: &str, text: &Option<String>, default| time_within(&format!("keep {name}"), text.as_deref(), default, bounds);
+    Ok(Keep {
+        raw: one("raw", &said.raw, default.raw)?,
+        minutes: one("minutes", &said.minutes, default.minutes)?,
+        hours: one("hours", &said.hours, default.hours)?,
+    })
+}
+
+fn judge(said: &FileJudge) -> Read<JudgeConfig> {
+    let default = JudgeConfig::default();
+    let judge = JudgeConfig { scale: said.scale.unwrap_or(default.scale), learn: said.learn.unwrap_or(default.learn) };
+    match (1e-5..=1.0).contains(&judge.scale) && (4..=200).contains(&judge.learn) {
+        true => Ok(judge),
+        false => Err(ConfigError::new("judge", "scale is 0.00001 to 1, learn 4 to 200 tests")),
+    }
+}
+
+fn notify(said: FileNotify) -> Read<Notify> {
+    let at = "notify";
+    let how = match (said.webhook, said.alertmanager, said.mail) {
+        (Some(url), None, None) => NotifyKind::Webhook(url),
+        (None, Some(url), None) => NotifyKind::Alertmanager(url),
+        (None, None, Some(FileMail { server, from, to })) if !to.is_empty() => NotifyKind::Mail { server, from, to },
+        _ => return Err(ConfigError::new(at, "each says one of webhook, alertmanager, mail = { server, from, to }")),
+    };
+    let critical_only = match said.severity.as_deref().unwrap_or("warning") {
+        "warning" => false,
+        "critical" => true,
+        other => return Err(ConfigError::new(at, format!("severity is warning or critical, and not {other:?}"))),
+    };
+    Ok(Notify { how, critical_only })
+}
+
+/// `22:00-06:00`, UTC: minutes of the day.
+fn quiet(text: &str) -> Read<(u16, u16)> {
+    let minute = |text: &str| {
+        let (hour, minute) = text.trim().split_once(':')?;
+        let (hour, minute): (u16, u16) = (hour.parse().ok()?, minute.parse().ok()?);
+        (hour < 24 && minute < 60).then_some(hour * 60 + minute)
+    };
+    let read = || {
+        let (from, to) = text.split_once('-')?;
+        Some((minute(from)?, minute(to)?))
+    };
+    read().ok_or_else(|| ConfigError::new("quiet", format!("{text:?} is no time of the day: write it like 22:00-06:00 (UTC)")))
+}
+
+fn show(said: FileShow) -> Read<Show> {
+    let at = format!("show to {}", said.to);
+    let network = |text: &String| {
+        let read = text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(ipnet::IpNet::from));
+        read.ok_or_else(|| ConfigError::new(at.clone(), format!("{text} is no network: write it like 192.0.2.0/24")))
+    };
+    Ok(Show {
+        networks: said.networks.iter().map(network).collect::<Read<Vec<_>>>()?,
+        to: said.to,
+        places: said.places,
+        tests: said.tests,
+        per_minute: said.per_minute.unwrap_or(PER_MINUTE),
+    })
+}

@@ -1,0 +1,85 @@
+//! What a configuration says, and what it must not.
+
+use super::*;
+
+const MESH: &str = r#"
+[node.cern]
+address = "dtn.cern.example"
+key-file = "/etc/longhaul/cern.key"
+link = "100Gbit/s"
+location = [46.23, 6.05]
+
+[node.jbo]
+address = "dtn.jbo.example:7000"
+site = "manchester"
+
+[target.far]
+url = "stamp://far.example"
+
+[[group]]
+name = "ours"
+latency = { rate = 20 }
+throughput = { every = "4h", waits-for-transfers = false }
+
+[[group]]
+name = "others"
+mode = "island"
+from = ["cern"]
+to = ["far"]
+throughput = false
+"#;
+
+#[test]
+fn a_mesh_is_described_in_a_few_lines() {
+    let config = Config::parse(MESH).unwrap();
+    assert_eq!(config.nodes().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["cern", "jbo"]);
+    assert_eq!(config.places["jbo"].site, "manchester");
+    let [ours, others] = &config.groups[..] else { panic!() };
+    assert_eq!(ours.mode, Mode::Mesh(vec!["cern".into(), "jbo".into()]), "all nodes, where nobody says which");
+    assert_eq!((ours.latency.unwrap().rate, ours.path), (20.0, Some(PathTest::default())));
+    let throughput = ours.throughput.as_ref().unwrap();
+    assert!(throughput.every == Duration::from_secs(4 * 3_600) && !throughput.waits_for_transfers);
+    assert_eq!(throughput.congestion.as_deref(), Some("cubic"));
+    assert!(others.throughput.is_none() && others.latency.is_some());
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let refused = |text: &str| Config::parse(text).unwrap_err().to_string();
+    for (text, part) in [
+        ("nodes = 1", "line 1"),
+        ("\n[node.a]\naddress = 7", "line 3"),
+        ("[node.a]\naddress = \"a/b\"", "node a: address"),
+        ("[node.\"a b\"]\naddress = \"a\"", "letters, digits"),
+        ("[node.a]\naddress = \"a\"\nlink = \"100\"", "node a: "),
+        ("[node.a]\naddress = \"a\"\nlocation = [91, 0]", "latitude"),
+        ("[target.a]\nurl = \"http://a\"", "stamp://HOST"),
+        ("[node.a]\naddress = \"a\"\n[target.a]\nurl = \"stamp://a\"", "this name"),
+        ("[[group]]\nmembers = [\"x\"]", "no node or target \"x\""),
+        ("[[group]]\nmode = \"star\"", "mesh, island or beacon"),
+        ("[[group]]\nmode = \"island\"", "`to`"),
+        ("[[group]]\nthroughput = { every = \"1s\" }", "from 10 s"),
+        ("[[group]]\nthroughput = { every = \"30s\", lasts = \"20s\" }", "both directions"),
+        ("[[group]]\nlatency = { rate = 1e9 }", "packets/s"),
+        ("[[group]]\npath = { flows = 65 }", "flows"),
+        ("[[group]]\nname = \"a\"\n[[group]]\nname = \"a\"", "one name"),
+        ("quiet = [\"25:00-06:00\"]", "22:00-06:00"),
+        ("[[notify]]\nwebhook = \"http://a\"\nalertmanager = \"http://b\"", "one of"),
+        ("[keep]\nraw = \"5min\"", "keep raw"),
+        ("[judge]\nscale = 0", "scale"),
+        ("[[show]]\nto = \"x\"\nnetworks = [\"everybody\"]", "no network"),
+    ] {
+        let said = refused(text);
+        assert!(said.contains(part), "{text}: {said}");
+    }
+    let many: String = (0..=PLACES_MAX).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\n")).collect();
+    assert!(refused(&many).contains("1000 at most"), "a thousand and one");
+}
+
+#[test]
+fn a_schedule_has_the_same_id_for_the_same_names() {
+    let id = schedule_id("a", "b", "latency");
+    assert_eq!((id, id.get_version_num()), (schedule_id("a", "b", "latency"), 8));
+    assert_ne!(id, schedule_id("b", "a", "latency"));
+    assert_ne!(schedule_id("a", "bc", "x"), schedule_id("ab", "c", "x"));
+}
