@@ -275,8 +275,10 @@ impl Config {
     /// # Errors
     /// It cannot be read, or says what cannot be.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::new(path.display().to_string(), error.to_string()))?;
-        Config::parse(&text).map_err(|error| ConfigError { place: format!("{}: {}", path.display(), error.place), ..error })
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::new(path.display().to_string(), error.to_string()))?;
+        Config::parse(&text)
+            .map_err(|error| ConfigError { place: format!("{}: {}", path.display(), error.place), ..error })
     }
 
     /// The nodes whose tests we order.

@@ -8,6 +8,7 @@
 
 pub mod archive;
 pub mod config;
+pub mod judge;
 pub mod mesh;
 pub mod observation;
 pub mod slots;

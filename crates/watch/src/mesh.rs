@@ -98,7 +98,11 @@ impl Mesh {
                 if let Some(throughput) = &group.throughput
                     && answers_tcp(&config.places[&to])
                 {
-                    heavy.entry(throughput.every.as_secs()).or_insert_with(|| Heavy::new(throughput)).pairs.push((from, to));
+                    heavy
+                        .entry(throughput.every.as_secs())
+                        .or_insert_with(|| Heavy::new(throughput))
+                        .pairs
+                        .push((from, to));
                 }
             }
             if found.len() > TESTS_MAX {
@@ -208,7 +212,11 @@ fn light(group: &Group, from: &str, to: &str) -> Vec<Test> {
 
 /// Light tests of many pairs begin at different moments.
 fn spread(from: &str, to: &str, every_s: f64) -> f64 {
-    let hash = from.bytes().chain([0]).chain(to.bytes()).fold(0u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let hash = from
+        .bytes()
+        .chain([0])
+        .chain(to.bytes())
+        .fold(0u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     (f64::from(hash) / f64::from(u32::MAX) * every_s).floor().min(every_s)
 }
 
@@ -229,7 +237,8 @@ impl<'a> Heavy<'a> {
             .iter()
             .flat_map(|(from, to)| [(from, to, Direction::Forward), (from, to, Direction::Reverse)])
             .collect();
-        let demands: Vec<Demand> = directed.iter().map(|(from, to, direction)| demand(config, from, to, *direction)).collect();
+        let demands: Vec<Demand> =
+            directed.iter().map(|(from, to, direction)| demand(config, from, to, *direction)).collect();
         let lasts_s = self.throughput.lasts.as_secs_f64();
         let period_s = self.throughput.every.as_secs_f64();
         let booking = book(&demands, lasts_s + GUARD_S, period_s);
@@ -243,7 +252,10 @@ impl<'a> Heavy<'a> {
                 model::duration::show(self.throughput.every)
             )
         });
-        let tests = directed.iter().enumerate().map(|(at, (from, to, direction))| self.test(from, to, *direction, &booking, at));
+        let tests = directed
+            .iter()
+            .enumerate()
+            .map(|(at, (from, to, direction))| self.test(from, to, *direction, &booking, at));
         (tests.collect(), remark)
     }
 
@@ -292,7 +304,8 @@ mod tests {
     use super::*;
 
     fn config(nodes: usize, rest: &str) -> Config {
-        let nodes: String = (0..nodes).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\nsite = \"s{}\"\n", at / 2)).collect();
+        let nodes: String =
+            (0..nodes).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\nsite = \"s{}\"\n", at / 2)).collect();
         Config::parse(&format!("{nodes}{rest}")).unwrap()
     }
 
@@ -344,7 +357,8 @@ mod tests {
                     [[group]]\nname = \"b\"\nmode = \"beacon\"\n";
         let mesh = Mesh::of(&config(3, rest)).unwrap();
         assert!(mesh.tests.iter().all(|test| test.from == "n0" && test.to != "n0"));
-        let heavy: Vec<_> = mesh.tests.iter().filter(|test| test.kind == TestKind::Throughput).map(|t| t.to.as_str()).collect();
+        let heavy: Vec<_> =
+            mesh.tests.iter().filter(|test| test.kind == TestKind::Throughput).map(|t| t.to.as_str()).collect();
         assert_eq!(heavy, ["i", "i"]);
     }
 }

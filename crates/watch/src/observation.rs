@@ -129,10 +129,15 @@ fn stream(test: &Test, measurement: &Measurement, report: &StreamReport) -> Resu
         return Err(format!("it sent {} packets where {most} at most were ordered", report.sent));
     }
     if report.received.checked_add(report.lost()).is_none_or(|all| all > report.sent) {
-        return Err(format!("{} packets were answered or lost, and {} were sent", report.received + report.lost(), report.sent));
+        return Err(format!(
+            "{} packets were answered or lost, and {} were sent",
+            report.received + report.lost(),
+            report.sent
+        ));
     }
     let impossible = |delays: &model::v1::node::Delays| {
-        let in_order = delays.min_us <= delays.median_us && delays.median_us <= delays.p95_us && delays.p95_us <= delays.max_us;
+        let in_order =
+            delays.min_us <= delays.median_us && delays.median_us <= delays.p95_us && delays.p95_us <= delays.max_us;
         !in_order || delays.min_us < 0 || delays.max_us > DELAY_MAX_US
     };
     if report.round_trip.as_ref().is_some_and(impossible) {
@@ -180,15 +185,24 @@ fn throughput(test: &Test, value: &serde_json::Value) -> Result<Observation, Str
 }
 
 fn path(value: &serde_json::Value) -> Result<Observation, String> {
-    let routes: Routes = serde_json::from_value(value.clone()).map_err(|error| format!("no report of a path: {error}"))?;
+    let routes: Routes =
+        serde_json::from_value(value.clone()).map_err(|error| format!("no report of a path: {error}"))?;
     let way = |route: &Route| Way {
-        hops: route.path.hops.iter().map(|hop| hop.routers.first().map(|router| router.address.clone()).unwrap_or_default()).collect(),
+        hops: route
+            .path
+            .hops
+            .iter()
+            .map(|hop| hop.routers.first().map(|router| router.address.clone()).unwrap_or_default())
+            .collect(),
         is_whole: route.path.distance.is_some(),
         mtu_bytes: route.mtu.as_ref().map(|mtu| mtu.mtu_bytes),
         black_hole: route.mtu.as_ref().is_some_and(|mtu| mtu.black_hole),
-        lossy_member: route.sweep.iter().filter(|sweep| sweep.judged).flat_map(|sweep| &sweep.suspects).find_map(|suspect| {
-            (suspect.by == SuspectBy::Loss).then(|| suspect.text.clone())
-        }),
+        lossy_member: route
+            .sweep
+            .iter()
+            .filter(|sweep| sweep.judged)
+            .flat_map(|sweep| &sweep.suspects)
+            .find_map(|suspect| (suspect.by == SuspectBy::Loss).then(|| suspect.text.clone())),
     };
     let facts = PathFacts { forward: Some(way(&routes.forward)), reverse: routes.reverse.as_ref().map(way) };
     Ok(Observation::Path(Box::new(facts)))
@@ -196,9 +210,10 @@ fn path(value: &serde_json::Value) -> Result<Observation, String> {
 
 /// A number that tells lists of routers apart.
 pub fn route_number(hops: &[String]) -> i64 {
-    let hash = hops.iter().flat_map(|hop| hop.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = hops
+        .iter()
+        .flat_map(|hop| hop.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     (hash >> 32) as i64
 }
 

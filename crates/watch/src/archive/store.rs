@@ -249,7 +249,8 @@ impl Archive {
         let day = rows.first().map_or(0, |row| day_of(row.at));
         let sql = "SELECT body FROM chunks WHERE level = $1 AND day = $2 AND series = $3";
         let query = sqlx::query(sql).bind(level.number()).bind(day).bind(series);
-        let known: Option<Vec<u8>> = query.fetch_optional(&mut *connection).await?.map(|row| row.try_get(0)).transpose()?;
+        let known: Option<Vec<u8>> =
+            query.fetch_optional(&mut *connection).await?.map(|row| row.try_get(0)).transpose()?;
         let blob = packing::add(columns, level, known.as_deref(), rows)?;
         let sql = "INSERT INTO chunks (level, day, series, body) VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (level, day, series) DO UPDATE SET body = excluded.body";
@@ -322,11 +323,12 @@ impl Archive {
     /// The database cannot be read.
     pub async fn alarms(&self, from: Option<i64>, limit: i64) -> Result<Vec<Alarm>> {
         let (sql, from) = match from {
-            None => ("SELECT id, body FROM alarms WHERE ended IS NULL AND since >= $1 ORDER BY id DESC LIMIT $2", i64::MIN),
-            Some(from) => (
-                "SELECT id, body FROM alarms WHERE ended IS NULL OR ended >= $1 ORDER BY id DESC LIMIT $2",
-                from,
-            ),
+            None => {
+                ("SELECT id, body FROM alarms WHERE ended IS NULL AND since >= $1 ORDER BY id DESC LIMIT $2", i64::MIN)
+            }
+            Some(from) => {
+                ("SELECT id, body FROM alarms WHERE ended IS NULL OR ended >= $1 ORDER BY id DESC LIMIT $2", from)
+            }
         };
         let rows = sqlx::query(sql).bind(from).bind(limit.min(LISTED_MAX)).fetch_all(&self.pool).await?;
         let read = |row: &sqlx::any::AnyRow| {

@@ -8,8 +8,8 @@ use model::units::BitRate;
 use serde::Deserialize;
 
 use super::{
-    Config, ConfigError, Group, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX, PathTest, Place,
-    PlaceKind, Show, Throughput,
+    Config, ConfigError, Group, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX, PathTest,
+    Place, PlaceKind, Show, Throughput,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -181,7 +181,8 @@ pub(super) fn parse(text: &str) -> Read<Config> {
         places.insert(name, place);
     }
     if places.len() > PLACES_MAX {
-        let what = format!("{} nodes and targets; a watch has {PLACES_MAX} at most: divide them among several", places.len());
+        let what =
+            format!("{} nodes and targets; a watch has {PLACES_MAX} at most: divide them among several", places.len());
         return Err(ConfigError::new("node", what));
     }
     for name in places.keys() {
@@ -217,7 +218,9 @@ fn check_name(name: &str) -> Read<()> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     match (1..=120).contains(&name.len()) && name.chars().all(is_good) {
         true => Ok(()),
-        false => Err(ConfigError::new(format!("name {name:?}"), "a name has letters, digits, and . - _ : (120 at most)")),
+        false => {
+            Err(ConfigError::new(format!("name {name:?}"), "a name has letters, digits, and . - _ : (120 at most)"))
+        }
     }
 }
 
@@ -267,7 +270,10 @@ fn target_place(name: &str, target: FileTarget) -> Read<Place> {
     let at = format!("target {name}");
     let scheme = target.url.split_once("://").map_or("", |(scheme, _)| scheme);
     if !SCHEMES.contains(&scheme) {
-        return Err(ConfigError::new(at, "url is stamp://HOST, twamp://HOST, ping://HOST, iperf3://HOST, pscheduler://HOST or lh://HOST"));
+        return Err(ConfigError::new(
+            at,
+            "url is stamp://HOST, twamp://HOST, ping://HOST, iperf3://HOST, pscheduler://HOST or lh://HOST",
+        ));
     }
     Ok(Place {
         kind: PlaceKind::Target { url: target.url },
@@ -385,7 +391,9 @@ fn known_path(path: FilePath, places: &BTreeMap<String, Place>) -> Read<KnownPat
 fn keep(said: &FileKeep) -> Read<Keep> {
     let default = Keep::default();
     let bounds = (Duration::from_secs(86_400), Duration::from_secs(86_400 * 36_600));
-    let one = |name: &str, text: &Option<String>, default| time_within(&format!("keep {name}"), text.as_deref(), default, bounds);
+    let one = |name: &str, text: &Option<String>, default| {
+        time_within(&format!("keep {name}"), text.as_deref(), default, bounds)
+    };
     Ok(Keep {
         raw: one("raw", &said.raw, default.raw)?,
         minutes: one("minutes", &said.minutes, default.minutes)?,
@@ -429,7 +437,9 @@ fn quiet(text: &str) -> Read<(u16, u16)> {
         let (from, to) = text.split_once('-')?;
         Some((minute(from)?, minute(to)?))
     };
-    read().ok_or_else(|| ConfigError::new("quiet", format!("{text:?} is no time of the day: write it like 22:00-06:00 (UTC)")))
+    read().ok_or_else(|| {
+        ConfigError::new("quiet", format!("{text:?} is no time of the day: write it like 22:00-06:00 (UTC)"))
+    })
 }
 
 fn show(said: FileShow) -> Read<Show> {

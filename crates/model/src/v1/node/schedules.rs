@@ -193,8 +193,8 @@ pub struct StreamReport {
     pub hops_reverse: Option<u8>,
     /// Source ports in use.
     pub ports: u16,
-    /// Those whose packets were lost.
-    pub lossy_ports: Vec<PortLoss>,
+    /// Packets by source port; empty where nothing was lost.
+    pub by_port: Vec<PortLoss>,
     /// The node sent later than half an interval more than once in twenty times: delays may be its own.
     pub host_limited: bool,
 }

@@ -114,9 +114,7 @@ impl Minute {
 
     /// The same by port.
     pub fn port(&mut self, loss: PortLoss) {
-        if loss.lost > 0 {
-            self.report.lossy_ports.push(loss);
-        }
+        self.report.by_port.push(loss);
     }
 
     /// All that is known.
@@ -129,6 +127,9 @@ impl Minute {
             self.report.clock_error_us = None;
         }
         self.report.ports = ports;
+        if self.report.by_port.iter().all(|port| port.lost == 0) {
+            self.report.by_port.clear();
+        }
         self.report.host_limited = self.late * LATE_SHARE > self.report.sent;
         Event::Report { at_ns: self.at_ns, seconds: self.seconds, report: Box::new(self.report) }
     }

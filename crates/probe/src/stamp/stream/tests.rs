@@ -186,7 +186,7 @@ fn loss_on_one_port_is_told_by_port() {
     world.run(100.0, lossy);
     let report = world.reports()[1];
     assert!(report.lost_forward > 10 && report.lost_reverse == 0, "{report:?}");
-    assert_eq!(u64::from(report.lossy_ports.iter().map(|port| port.lost).sum::<u32>()), report.lost());
+    assert_eq!(u64::from(report.by_port.iter().map(|port| port.lost).sum::<u32>()), report.lost());
 }
 
 #[test]

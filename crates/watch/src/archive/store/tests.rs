@@ -40,7 +40,11 @@ async fn rows_are_the_same_before_and_after_they_are_packed() {
     let view = |archive: Archive, level| async move { sent(&archive.rows(&key(), level, begin, end).await.unwrap()) };
     let before = (view(archive_.clone(), Level::Minutes).await, view(archive_.clone(), Level::Hours).await);
     assert_eq!(before.0.len(), 180);
-    assert_eq!(before.1, [(begin, 36_000), (begin + 2 * HOUR, 36_000), (begin + 3 * HOUR, 36_000)], "a gap stays a gap");
+    assert_eq!(
+        before.1,
+        [(begin, 36_000), (begin + 2 * HOUR, 36_000), (begin + 3 * HOUR, 36_000)],
+        "a gap stays a gap"
+    );
     assert_eq!(archive_.pack(begin + 3 * HOUR).await.unwrap(), 120);
     assert_eq!((view(archive_.clone(), Level::Minutes).await, view(archive_.clone(), Level::Hours).await), before);
     assert_eq!(archive_.pack(end).await.unwrap(), 60);
@@ -82,7 +86,8 @@ async fn alarms_and_annotations_are_kept() {
     assert!(archive.alarms(None, 10).await.unwrap().is_empty());
     assert_eq!(archive.alarms(Some(4_000), 10).await.unwrap(), [alarm]);
     assert!(archive.alarms(Some(6_000), 10).await.unwrap().is_empty());
-    let note = Annotation { at: time::show(2_000), text: "firewall update".into(), place: "a".into(), by: "noc".into() };
+    let note =
+        Annotation { at: time::show(2_000), text: "firewall update".into(), place: "a".into(), by: "noc".into() };
     archive.annotate(&note).await.unwrap();
     assert_eq!(archive.annotations(0, 3_000).await.unwrap(), [note]);
     assert!(archive.annotations(3_000, 9_000).await.unwrap().is_empty());

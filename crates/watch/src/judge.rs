@@ -1,0 +1,84 @@
+//! What is wrong with a path, from what was measured of it: pure, in the order of measurements.
+//!
+//! [`path`] holds what is known of one path; [`loss`], [`course`] and [`delay`] are its detectors, [`expect`] says what it should give. Statistical
+//! tests alone alarm too often where their baseline is estimated, fixed thresholds alone see nothing small: so each detector wants both a shift that
+//! noise does not explain and a least effect.
+
+pub mod course;
+pub mod delay;
+pub mod expect;
+pub mod loss;
+pub mod path;
+pub mod ports;
+
+use model::v1::probe::Direction;
+use model::v1::watch::{AlarmKind, CauseKind, Health};
+
+/// Something that is wrong now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What kind of trouble.
+    pub kind: AlarmKind,
+    /// In which direction; none for both.
+    pub direction: Option<Direction>,
+    /// How bad.
+    pub severity: Health,
+    /// What says so, with numbers.
+    pub evidence: String,
+    /// What causes it, as far as this path tells.
+    pub cause: CauseKind,
+}
+
+/// How a direction is called in a sentence.
+pub(crate) fn in_direction(direction: Option<Direction>) -> &'static str {
+    match direction {
+        Some(Direction::Forward) => "forward",
+        Some(Direction::Reverse) => "in reverse",
+        None => "in one of the directions",
+    }
+}
+
+/// A share as people read it.
+pub(crate) fn percent(share: f64) -> String {
+    let digits = if share >= 0.01 || share == 0.0 { 1 } else { 4 };
+    format!("{:.digits$} %", share * 100.0)
+}
+
+/// What to do about a cause.
+pub fn remedy(cause: CauseKind) -> &'static str {
+    match cause {
+        CauseKind::RandomLoss => {
+            "loss that does not depend on load: look at errors and light of the interfaces of this segment, clean its fibres, and at what was \
+             changed when it began"
+        }
+        CauseKind::LossyMember => {
+            "some source ports lose and others do not: have whoever runs the bundle look at the errors of each member, and take the bad one out"
+        }
+        CauseKind::Congestion => {
+            "others fill this path: look at the utilisation of its links at that time, and who uses them"
+        }
+        CauseKind::ShallowQueue => {
+            "deepen the queue of the bottleneck, or pace: fq and a maxrate below the bottleneck's"
+        }
+        CauseKind::Policer => "what exceeds a rate is dropped: have it made a shaper, or keep below it (--limit)",
+        CauseKind::NarrowLink => {
+            "a link gives less than it did: a member of a bundle that is down, a wrong speed, a shaper"
+        }
+        CauseKind::SlowReceiver => {
+            "the receiving host limits: `longhaul tune audit` there; its windows, processors, storage"
+        }
+        CauseKind::SlowSender => {
+            "the sending host limits: `longhaul tune audit` there; its buffers, processors, storage"
+        }
+        CauseKind::MtuHole => {
+            "one MTU for all interfaces of that segment, or let ICMP \"too big\" through; until then tcp_mtu_probing = 1"
+        }
+        CauseKind::RouteChange => "packets take another path: ask whoever routes that direction whether it is meant",
+        CauseKind::ClockStep => {
+            "a clock was set: let chrony or another NTP client hold it; nothing is wrong with the path"
+        }
+        CauseKind::Outage => "nothing passes: is the other end up, is the path?",
+        CauseKind::Optics => "clean the fibre, look at the light levels, change the optic",
+        CauseKind::Unknown => "`longhaul probe all` between the two ends says more",
+    }
+}

@@ -1,0 +1,276 @@
+//! Delays of a path: steps of the least round trip (another route), of one direction against the other (a clock), and queues.
+
+use std::collections::VecDeque;
+
+use model::v1::node::StreamReport;
+use model::v1::probe::Direction;
+
+use super::course::median;
+
+/// Reports before anything is said, and those that a step is seen in.
+const LEARN: usize = 10;
+const IN_A_ROW: usize = 3;
+/// Reports of the baseline.
+const KEPT: usize = 60;
+/// The least step, microseconds, and as a share of the round trip.
+const STEP_US: f64 = 1_000.0;
+const STEP_SHARE: f64 = 0.03;
+/// Reports after which a new delay is the normal one.
+const ADOPTED_AFTER: u32 = 60;
+/// Queues: at least so long, microseconds, and so many times the normal one, for so many reports.
+const QUEUE_US: f64 = 5_000.0;
+const QUEUE_TIMES: f64 = 5.0;
+const QUEUE_REPORTS: u32 = 5;
+
+/// What a report says of delays, microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    round_trip: f64,
+    /// Half of forward minus reverse by the two clocks: it moves with a clock, and with a route of one direction.
+    skew: Option<f64>,
+}
+
+/// Delays of a path.
+#[derive(Clone, Debug, Default)]
+pub struct Delays {
+    normal: VecDeque<Sample>,
+    recent: VecDeque<Sample>,
+    /// Reports since a step.
+    stepped: u32,
+    step: Option<Step>,
+    queue: [Queue; 2],
+}
+
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    normal: VecDeque<f64>,
+    long: u32,
+    last: f64,
+}
+
+/// A step that was seen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// The least round trip is another one, microseconds; in which direction, where that can be told.
+    Route {
+        /// Before.
+        before: f64,
+        /// After.
+        after: f64,
+        /// In which direction.
+        direction: Option<Direction>,
+    },
+    /// The two clocks stand to one another as they did not, microseconds; round trips are what they were.
+    Clock {
+        /// By how much.
+        by: f64,
+    },
+}
+
+impl Delays {
+    /// One more report.
+    pub fn note(&mut self, report: &StreamReport) {
+        self.note_queues(report);
+        let Some(round_trip) = report.round_trip.map(|delays| delays.min_us as f64) else { return };
+        let skew = report.forward.zip(report.reverse).map(|(f, r)| (f.min_us - r.min_us) as f64 / 2.0);
+        self.recent.push_back(Sample { round_trip, skew });
+        if self.recent.len() <= IN_A_ROW {
+            return;
+        }
+        if self.step.is_none() {
+            self.step = self.seen();
+            self.stepped = 0;
+        }
+        let Some(oldest) = self.recent.pop_front() else { return };
+        match self.step {
+            None => {
+                self.normal.push_back(oldest);
+                if self.normal.len() > KEPT {
+                    self.normal.pop_front();
+                }
+            }
+            Some(step) => {
+                self.stepped += 1;
+                if self.stepped >= ADOPTED_AFTER || self.has_come_back(&step) {
+                    *self = Delays {
+                        queue: std::mem::take(&mut self.queue),
+                        recent: std::mem::take(&mut self.recent),
+                        ..Delays::default()
+                    };
+                }
+            }
+        }
+    }
+
+    /// A step over the last reports, against those before.
+    fn seen(&self) -> Option<Step> {
+        if self.normal.len() < LEARN {
+            return None;
+        }
+        let before = median(self.normal.iter().map(|sample| sample.round_trip))?;
+        let noise = median(self.normal.iter().map(|sample| (sample.round_trip - before).abs()))?;
+        let least = (before * STEP_SHARE).max(STEP_US).max(noise * 8.0);
+        let latest: Vec<f64> = self.recent.iter().skip(1).map(|sample| sample.round_trip - before).collect();
+        let is_one_side = latest.iter().all(|shift| *shift > least) || latest.iter().all(|shift| *shift < -least);
+        let skews = self.skew_steps();
+        if is_one_side {
+            let shift = median(latest)?;
+            // Half of a step of one direction shows in the skew: with the same sign forward, with the other one in reverse.
+            let direction =
+                skews.and_then(median).filter(|skew| (skew.abs() - shift.abs() / 2.0).abs() < shift.abs() / 8.0);
+            let direction = direction.map(|skew| Direction::of(skew.signum() == shift.signum()));
+            return Some(Step::Route { before, after: before + shift, direction });
+        }
+        // All three have moved, and no round trip has begun to.
+        let skews = skews.filter(|skews| skews.iter().all(|skew| skew.abs() > least))?;
+        let is_still = latest.iter().all(|shift| shift.abs() < least / 2.0);
+        is_still.then(|| median(skews)).flatten().map(|by| Step::Clock { by })
+    }
+
+    /// By how much the skews of the last reports are others than their drift explains, all to one side.
+    fn skew_steps(&self) -> Option<Vec<f64>> {
+        let known: Vec<f64> = self.normal.iter().map(|sample| sample.skew).collect::<Option<_>>()?;
+        let drift = median(known.windows(2).map(|pair| pair[1] - pair[0]))?;
+        // Where the drift would have brought each of them by the last one: an outlier at the end moves nothing.
+        let drifted = known.iter().rev().take(LEARN).enumerate().map(|(ago, skew)| skew + drift * ago as f64);
+        let last = median(drifted)?;
+        let ahead = self.recent.iter().skip(1).enumerate();
+        // The oldest of the recent ones lies between.
+        let steps = ahead
+            .map(|(at, sample)| Some(sample.skew? - last - drift * (at as f64 + 2.0)))
+            .collect::<Option<Vec<f64>>>()?;
+        let is_one_side = steps.iter().all(|step| *step > 0.0) || steps.iter().all(|step| *step < 0.0);
+        is_one_side.then_some(steps)
+    }
+
+    fn has_come_back(&self, step: &Step) -> bool {
+        let Step::Route { before, after, .. } = step else { return false };
+        let near = |sample: &Sample| (sample.round_trip - before).abs() < (after - before).abs() / 4.0;
+        self.recent.iter().all(near)
+    }
+
+    /// The step that was seen, until it has become normal.
+    pub fn step(&self) -> Option<Step> {
+        self.step
+    }
+
+    /// The least round trip lately, seconds.
+    pub fn rtt_s(&self) -> Option<f64> {
+        let all = self.recent.iter().chain(&self.normal).map(|sample| sample.round_trip);
+        all.reduce(f64::min).map(|us| us / 1e6)
+    }
+
+    fn note_queues(&mut self, report: &StreamReport) {
+        let span = |delays: model::v1::node::Delays| (delays.p95_us - delays.min_us) as f64;
+        // Without two clocks that agree a queue may be in either direction: half of it in each would be none.
+        let both = report.forward.zip(report.reverse).map(|(forward, reverse)| [span(forward), span(reverse)]);
+        let Some(now) = both else { return };
+        for (queue, now) in self.queue.iter_mut().zip(now) {
+            queue.note(now);
+        }
+    }
+
+    /// A queue that has been long for a while: how long, and how long it is else, microseconds.
+    pub fn queue(&self, direction: Direction) -> Option<(f64, f64)> {
+        let queue = &self.queue[usize::from(direction == Direction::Reverse)];
+        (queue.long >= QUEUE_REPORTS).then(|| (queue.last, queue.usual()))
+    }
+
+    /// The last queue of a direction, microseconds.
+    pub fn last_queue(&self, direction: Direction) -> f64 {
+        self.queue[usize::from(direction == Direction::Reverse)].last
+    }
+}
+
+impl Queue {
+    fn usual(&self) -> f64 {
+        median(self.normal.iter().copied()).unwrap_or(0.0)
+    }
+
+    fn note(&mut self, now: f64) {
+        self.last = now;
+        let is_long = self.normal.len() >= LEARN && now > (self.usual() * QUEUE_TIMES).max(QUEUE_US);
+        self.long = if is_long { self.long + 1 } else { 0 };
+        if !is_long {
+            self.normal.push_back(now);
+            if self.normal.len() > KEPT {
+                self.normal.pop_front();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::v1::node;
+
+    use super::*;
+
+    fn report(forward: i64, reverse: i64, queue: i64) -> StreamReport {
+        let delays =
+            |least: i64| node::Delays { min_us: least, median_us: least, p95_us: least + queue, max_us: least + queue };
+        StreamReport {
+            round_trip: Some(delays(forward + reverse)),
+            forward: Some(delays(forward)),
+            reverse: Some(delays(reverse)),
+            ..StreamReport::default()
+        }
+    }
+
+    /// Clocks that differ by half a second and drift apart by 50 ppm: three milliseconds a minute.
+    fn fed(delays: &mut Delays, minutes: std::ops::Range<i64>, forward: i64, reverse: i64, clock: i64) {
+        for minute in minutes {
+            let off = 500_000 + 3_000 * minute + clock;
+            let noise = minute * 7 % 5 * 10;
+            delays.note(&report(forward + off + noise, reverse - off, 100));
+        }
+    }
+
+    #[test]
+    fn another_route_is_told_with_its_direction_and_a_clock_is_no_route() {
+        let mut delays = Delays::default();
+        fed(&mut delays, 0..30, 75_000, 75_000, 0);
+        assert_eq!(delays.step(), None);
+        fed(&mut delays, 30..35, 95_000, 75_000, 0);
+        let Some(Step::Route { before, after, direction }) = delays.step() else { panic!("{:?}", delays.step()) };
+        assert!(
+            (after - before - 20_000.0).abs() < 100.0 && direction == Some(Direction::Forward),
+            "{after} {direction:?}"
+        );
+        fed(&mut delays, 35..100, 95_000, 75_000, 0);
+        assert_eq!(delays.step(), None, "after an hour it is the normal one");
+        fed(&mut delays, 100..140, 95_000, 75_000, 0);
+        fed(&mut delays, 140..145, 95_000, 75_000, 40_000);
+        let Some(Step::Clock { by }) = delays.step() else { panic!("{:?}", delays.step()) };
+        assert!((by - 40_000.0).abs() < 4_000.0, "{by}");
+    }
+
+    #[test]
+    fn what_comes_back_is_over_and_one_report_is_none() {
+        let mut delays = Delays::default();
+        fed(&mut delays, 0..30, 5_000, 5_000, 0);
+        fed(&mut delays, 30..31, 9_000, 5_000, 0);
+        fed(&mut delays, 31..36, 5_000, 5_000, 0);
+        assert_eq!(delays.step(), None);
+        fed(&mut delays, 36..42, 5_000, 9_000, 0);
+        assert!(
+            matches!(delays.step(), Some(Step::Route { direction: Some(Direction::Reverse), .. })),
+            "{:?}",
+            delays.step()
+        );
+        fed(&mut delays, 42..48, 5_000, 5_000, 0);
+        assert_eq!(delays.step(), None);
+    }
+
+    #[test]
+    fn queues_are_told_when_they_last() {
+        let mut delays = Delays::default();
+        (0..20).for_each(|_| delays.note(&report(10, 10, 300)));
+        (0..3).for_each(|_| delays.note(&report(10, 10, 20_000)));
+        assert_eq!(delays.queue(Direction::Forward), None);
+        (0..3).for_each(|_| delays.note(&report(10, 10, 20_000)));
+        assert_eq!(delays.queue(Direction::Forward), Some((20_000.0, 300.0)));
+        delays.note(&report(10, 10, 300));
+        assert_eq!(delays.queue(Direction::Forward), None);
+    }
+}

@@ -1,0 +1,393 @@
+//! What is known of one path, and what is wrong with it.
+
+mod side;
+mod told;
+mod ways;
+
+use model::v1::node::StreamReport;
+use model::v1::probe::Direction;
+use model::v1::watch::{AlarmKind, CauseKind, Health};
+
+use super::delay::{Delays, Step};
+use super::loss::Loss;
+use super::ports::Ports;
+use super::{Finding, in_direction, percent};
+use crate::config::JudgeConfig;
+use crate::mesh::TestKind;
+use crate::observation::{Observation, Throughput};
+use side::Side;
+use ways::Ways;
+
+/// Below this share, milliseconds of an outage that reports may overlap with.
+const OUTAGE_MARGIN: i64 = 8_000;
+/// Outages that are remembered, for reports that come behind them.
+const OUTAGES_MAX: usize = 8;
+/// So many periods without a measurement, and so many milliseconds more: nobody knows any more.
+const STALE_PERIODS: f64 = 3.0;
+const STALE_MARGIN: f64 = 45_000.0;
+/// Reports in a row that a busy host spoilt.
+const BUSY_REPORTS: u32 = 30;
+/// Tests in a row that failed.
+const FAILED_TESTS: u32 = 3;
+/// Directions that differ by this share are told.
+const UNEVEN: f64 = 0.3;
+
+/// What the configuration knows of a path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PathKnowledge {
+    /// What its links give, bit/s.
+    pub link_bit_s: Option<f64>,
+    /// Routers that it should pass.
+    pub hops: Vec<String>,
+    /// From one measurement to the next, milliseconds; none of what is not measured.
+    pub every: [Option<f64>; 3],
+}
+
+/// When something of a kind was measured last, and how it went.
+#[derive(Clone, Debug, Default)]
+struct Latest {
+    at: Option<i64>,
+    failed: u32,
+    why: String,
+}
+
+/// A path from one place to another.
+#[derive(Clone, Debug)]
+pub struct PathJudge {
+    knowledge: PathKnowledge,
+    sides: [Side; 2],
+    /// Loss of which nobody knows the direction.
+    unplaced: Loss,
+    ports: Ports,
+    delays: Delays,
+    ways: [Ways; 2],
+    /// Since when nothing answers, and the last times when nothing did.
+    silent_since: Option<i64>,
+    outages: Vec<(i64, i64)>,
+    latest: [Latest; 3],
+    began: i64,
+    busy: u32,
+    reordered: [(Loss, u64); 2],
+    clock_step_us: Option<i64>,
+}
+
+fn index(kind: TestKind) -> usize {
+    match kind {
+        TestKind::Latency => 0,
+        TestKind::Throughput => 1,
+        TestKind::Path => 2,
+    }
+}
+
+fn at(direction: Direction) -> usize {
+    usize::from(direction == Direction::Reverse)
+}
+
+const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
+
+impl PathJudge {
+    /// Of a path of which nothing has been measured yet, from `now` on.
+    pub fn new(knowledge: PathKnowledge, config: &JudgeConfig, now: i64) -> PathJudge {
+        let loss = || Loss::new(config.scale);
+        PathJudge {
+            sides: [Side::new(config), Side::new(config)],
+            ways: [Ways::new(&knowledge.hops), Ways::new(&[])],
+            knowledge,
+            unplaced: loss(),
+            ports: Ports::default(),
+            delays: Delays::default(),
+            silent_since: None,
+            outages: Vec::new(),
+            latest: Default::default(),
+            began: now,
+            busy: 0,
+            reordered: [(loss(), 0), (loss(), 0)],
+            clock_step_us: None,
+        }
+    }
+
+    /// The configuration changed; what was learnt stays.
+    pub fn update(&mut self, knowledge: PathKnowledge) {
+        self.ways[0].expect(&knowledge.hops);
+        self.knowledge = knowledge;
+    }
+
+    /// Takes what was measured at a time, over so many seconds.
+    pub fn observe(&mut self, kind: TestKind, observation: &Observation, begin: i64, seconds: f64) {
+        let end = begin + (seconds * 1e3) as i64;
+        if let Observation::Failed(why) = observation {
+            let latest = &mut self.latest[index(kind)];
+            latest.failed += 1;
+            latest.why.clone_from(why);
+            return;
+        }
+        let latest = &mut self.latest[index(kind)];
+        *latest = Latest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..Latest::default() };
+        match observation {
+            Observation::Stream(report) => self.stream(report, begin, end),
+            Observation::Throughput(found) => self.sides[at(found.direction)].tested(found),
+            Observation::Path(facts) => {
+                for (ways, way) in self.ways.iter_mut().zip([&facts.forward, &facts.reverse]) {
+                    way.iter().for_each(|way| ways.note(way));
+                }
+            }
+            Observation::Silent => self.silent_since = Some(begin),
+            Observation::Answers => {
+                if let Some(since) = self.silent_since.take() {
+                    self.outages.push((since - OUTAGE_MARGIN, begin));
+                    let surplus = self.outages.len().saturating_sub(OUTAGES_MAX);
+                    self.outages.drain(..surplus);
+                }
+            }
+            Observation::Failed(_) => {}
+        }
+    }
+
+    fn stream(&mut self, report: &StreamReport, begin: i64, end: i64) {
+        let overlaps = |(from, to): &(i64, i64)| begin < *to && end > *from;
+        let is_silent = self.silent_since.is_some_and(|since| end > since - OUTAGE_MARGIN);
+        if is_silent || self.outages.iter().any(overlaps) || report.received == 0 {
+            // That nothing passed is told already: it is no loss of single packets.
+            return;
+        }
+        let reflected = report.received + report.lost_reverse;
+        self.sides[0].streamed(report, begin, report.sent, report.lost_forward);
+        self.sides[1].streamed(report, begin, reflected, report.lost_reverse);
+        self.unplaced.note(begin, report.sent, report.lost_unplaced);
+        self.ports.note(report);
+        self.delays.note(report);
+        self.reordered[0].0.note(begin, report.sent, report.reordered_forward);
+        self.reordered[1].0.note(begin, reflected, report.reordered_reverse);
+        self.busy = if report.host_limited { self.busy + 1 } else { 0 };
+        self.clock_step_us = report.clock_step_us;
+    }
+
+    /// All that is wrong now.
+    pub fn findings(&mut self, now: i64) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        self.find_silence(now, &mut findings);
+        self.find_loss(&mut findings);
+        self.find_delays(&mut findings);
+        self.find_routes(&mut findings);
+        self.find_throughput(&mut findings);
+        self.find_host(&mut findings);
+        findings
+    }
+
+    fn find_silence(&self, now: i64, findings: &mut Vec<Finding>) {
+        if let Some(since) = self.silent_since {
+            let seconds = (now - since).max(0) / 1_000;
+            findings.push(Finding {
+                kind: AlarmKind::Silent,
+                direction: None,
+                severity: Health::Critical,
+                evidence: format!("nothing has answered for {seconds} s"),
+                cause: CauseKind::Outage,
+            });
+        }
+        for kind in TestKind::ALL {
+            let Some(why) = self.stale(kind, now) else { continue };
+            findings.push(Finding {
+                kind: AlarmKind::Stale,
+                direction: None,
+                severity: Health::Unknown,
+                evidence: why,
+                cause: CauseKind::Unknown,
+            });
+            // One is enough: what is not measured is not measured.
+            return;
+        }
+    }
+
+    /// Why nobody knows about a test of a kind; none where somebody does, or where there is no such test.
+    fn stale(&self, kind: TestKind, now: i64) -> Option<String> {
+        let every = self.knowledge.every[index(kind)]?;
+        let latest = &self.latest[index(kind)];
+        let age = (now - latest.at.unwrap_or(self.began)) as f64;
+        if kind == TestKind::Latency && self.silent_since.is_some() {
+            return None;
+        }
+        if latest.failed >= FAILED_TESTS {
+            return Some(format!("{} has failed {} times: {}", kind.word(), latest.failed, latest.why));
+        }
+        if age <= every * STALE_PERIODS + STALE_MARGIN {
+            return None;
+        }
+        let why = if latest.why.is_empty() { String::new() } else { format!(": {}", latest.why) };
+        Some(format!(
+            "no measurement of {} for {:.0} s, where there is to be one every {:.0} s{why}",
+            kind.word(),
+            age / 1e3,
+            every / 1e3
+        ))
+    }
+
+    fn find_loss(&mut self, findings: &mut Vec<Finding>) {
+        let concentrated = self.ports.concentrated();
+        for direction in BOTH {
+            let allowed = self.expectation(direction).loss_allowed;
+            let member = self.ways[at(direction)].lossy_member().map(str::to_owned);
+            let side = &mut self.sides[at(direction)];
+            let Some(found) = side.loss.judge(allowed.unwrap_or(f64::MAX).min(side::LOSS_FLOOR)) else {
+                if let Some(member) = member {
+                    findings.push(lossy_member(direction, member));
+                }
+                continue;
+            };
+            let is_harmful = allowed.is_some_and(|allowed| found.at_least > allowed);
+            let cause = match (&member, concentrated) {
+                (Some(_), _) | (_, Some(_)) => CauseKind::LossyMember,
+                _ if side.is_congested() => CauseKind::Congestion,
+                _ => CauseKind::RandomLoss,
+            };
+            let mut evidence = format!(
+                "{} of {} packets lost {} ({}; with 99 % at least {}) within {}",
+                found.lost,
+                found.sent,
+                in_direction(Some(direction)),
+                percent(found.rate()),
+                percent(found.at_least),
+                model::duration::show(std::time::Duration::from_millis(found.window.unsigned_abs())),
+            );
+            if let Some(allowed) = allowed {
+                evidence.push_str(&format!("; the path allows {allowed:.1e}"));
+            }
+            if let Some((lossy, ports)) = concentrated {
+                evidence.push_str(&format!("; {lossy} of {ports} source ports lost them"));
+            }
+            evidence.extend(member.map(|text| format!("; {text}")));
+            let severity = if is_harmful { Health::Critical } else { Health::Warning };
+            findings.push(Finding { kind: AlarmKind::Loss, direction: Some(direction), severity, evidence, cause });
+        }
+        if let Some(found) = self.unplaced.judge(side::LOSS_FLOOR) {
+            let evidence = format!(
+                "{} of {} packets lost, in which direction the other end does not tell ({})",
+                found.lost,
+                found.sent,
+                percent(found.rate())
+            );
+            let cause = CauseKind::RandomLoss;
+            findings.push(Finding {
+                kind: AlarmKind::Loss,
+                direction: None,
+                severity: Health::Warning,
+                evidence,
+                cause,
+            });
+        }
+    }
+
+    fn find_delays(&mut self, findings: &mut Vec<Finding>) {
+        let warn =
+            |kind, direction, evidence, cause| Finding { kind, direction, severity: Health::Warning, evidence, cause };
+        match self.delays.step() {
+            Some(Step::Route { before, after, direction }) => {
+                let where_ = direction.map_or("", |direction| in_direction(Some(direction)));
+                let evidence =
+                    format!("the least round trip went from {:.1} to {:.1} ms {where_}", before / 1e3, after / 1e3);
+                findings.push(warn(
+                    AlarmKind::Delay,
+                    direction,
+                    evidence.trim_end().to_owned(),
+                    CauseKind::RouteChange,
+                ));
+            }
+            Some(Step::Clock { by }) => {
+                let evidence =
+                    format!("the two clocks moved against one another by {:.1} ms, round trips did not", by / 1e3);
+                findings.push(warn(AlarmKind::Clock, None, evidence, CauseKind::ClockStep));
+            }
+            None => {
+                if let Some(step) = self.clock_step_us {
+                    let evidence = format!("the clock of the node was set by {:.1} ms", step as f64 / 1e3);
+                    findings.push(warn(AlarmKind::Clock, None, evidence, CauseKind::ClockStep));
+                }
+            }
+        }
+        for direction in BOTH {
+            if let Some((long, usual)) = self.delays.queue(direction) {
+                let evidence = format!(
+                    "packets wait {:.1} ms {} (95 %), and {:.1} ms usually",
+                    long / 1e3,
+                    in_direction(Some(direction)),
+                    usual / 1e3
+                );
+                findings.push(warn(AlarmKind::Queue, Some(direction), evidence, CauseKind::Congestion));
+            }
+            let (reordered, _) = &mut self.reordered[at(direction)];
+            if let Some(found) = reordered.judge(side::REORDERED_MAX) {
+                let evidence =
+                    format!("{} of {} packets overtaken {}", found.lost, found.sent, in_direction(Some(direction)));
+                findings.push(warn(AlarmKind::Reordering, Some(direction), evidence, CauseKind::LossyMember));
+            }
+        }
+    }
+
+    fn find_routes(&self, findings: &mut Vec<Finding>) {
+        for direction in BOTH {
+            self.ways[at(direction)].find(direction, findings);
+        }
+        // Another route explains another delay.
+        let is_routed = findings.iter().any(|finding| finding.kind == AlarmKind::Route);
+        if is_routed {
+            findings.retain(|finding| finding.kind != AlarmKind::Delay);
+        }
+    }
+
+    fn find_throughput(&self, findings: &mut Vec<Finding>) {
+        let before = findings.len();
+        for direction in BOTH {
+            let lost = findings.iter().find(|finding| {
+                finding.kind == AlarmKind::Loss && finding.direction.is_none_or(|known| known == direction)
+            });
+            let queue = self.delays.queue(direction).is_some();
+            let expected = self.expectation(direction);
+            let found =
+                self.sides[at(direction)].throughput(direction, &expected, lost.map(|finding| finding.cause), queue);
+            findings.extend(found);
+        }
+        if findings.len() > before {
+            return;
+        }
+        let lately = BOTH.map(|direction| self.sides[at(direction)].tests.lately());
+        let normal = BOTH.map(|direction| self.sides[at(direction)].tests.normal());
+        if let ([Some(forward), Some(reverse)], [Some(forward_normal), Some(reverse_normal)]) = (lately, normal) {
+            let uneven = |a: f64, b: f64| 1.0 - a.min(b) / a.max(b).max(1.0);
+            // What has always been uneven is a choice.
+            if uneven(forward, reverse) > UNEVEN && uneven(forward_normal, reverse_normal) < UNEVEN {
+                let direction = Some(Direction::of(forward < reverse));
+                let evidence = format!("{} forward, and {} in reverse", told::rate(forward), told::rate(reverse));
+                let (severity, cause) = (Health::Warning, CauseKind::Unknown);
+                findings.push(Finding { kind: AlarmKind::Asymmetry, direction, severity, evidence, cause });
+            }
+        }
+    }
+
+    fn find_host(&self, findings: &mut Vec<Finding>) {
+        if self.busy >= BUSY_REPORTS {
+            findings.push(Finding {
+                kind: AlarmKind::Host,
+                direction: None,
+                severity: Health::Warning,
+                evidence: format!(
+                    "the node has sent too late for {} measurements: its processors have too much to do",
+                    self.busy
+                ),
+                cause: CauseKind::SlowSender,
+            });
+        }
+    }
+
+    /// The last test of TCP in a direction.
+    pub fn last_test(&self, direction: Direction) -> Option<&Throughput> {
+        self.sides[at(direction)].last.as_ref()
+    }
+}
+
+fn lossy_member(direction: Direction, evidence: String) -> Finding {
+    let (kind, cause) = (AlarmKind::Loss, CauseKind::LossyMember);
+    Finding { kind, direction: Some(direction), severity: Health::Warning, evidence, cause }
+}
+
+#[cfg(test)]
+mod tests;
