@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use model::v1::hub::Role;
 use tower_layer::Layer;
 use tower_service::Service;
 use web::head::HeadError;
@@ -23,6 +24,15 @@ pub struct Connection {
     pub is_secure: bool,
     /// What the client's certificates came to, where it showed any.
     pub client: Option<Arc<ClientCertificate>>,
+}
+
+/// Who sends a request, as a part of a hub is told. The hub enters it into the extensions of each request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The address of the client.
+    pub peer: IpAddr,
+    /// The name, and what it may do; none for a stranger.
+    pub member: Option<(String, Role)>,
 }
 
 /// Authenticates the requests of the services that it is laid around.

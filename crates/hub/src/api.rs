@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use authn::Principal;
-use authn::tower::AuthenticateLayer;
+use authn::tower::{AuthenticateLayer, Caller, Connection};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
@@ -21,10 +21,10 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use model::v1::hub::{NotPromised, Offer, Role};
-use model::v1::node::Problem;
 use model::{Fault, Refusal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tower_service::Service;
 use web::Refused;
 use web::routes::{JSON, PROBLEM, Unrouted};
 
@@ -91,12 +91,53 @@ impl ApiRequest {
     }
 }
 
-/// What answers below `/api/v1`.
-pub fn router(hub: &Arc<HubState>) -> Router {
+/// A part of a hub that another crate answers: whatever is below a path. Its requests have a [`Caller`] among their extensions.
+#[derive(Clone)]
+pub struct Part {
+    /// `/api/v1/watch`.
+    pub prefix: &'static str,
+    /// What answers.
+    pub router: Router,
+}
+
+/// What answers below `/api/v1`, and the hub's other parts.
+pub fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
     let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
     let hub = Arc::clone(hub);
-    let answer = move |request| answer(hub, request);
+    let parts: Arc<[Part]> = parts.into();
+    let answer = move |request: axum::extract::Request| {
+        let is_below = |part: &&Part| {
+            let rest = request.uri().path().strip_prefix(part.prefix);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let part = parts.iter().find(is_below).cloned();
+        async move {
+            match part {
+                Some(part) => answer_part(&hub, part, request).await,
+                None => answer(hub, request).await,
+            }
+        }
+    };
     Router::new().fallback(answer).layer(layer).layer(DefaultBodyLimit::max(limits::BODY_BYTES_MAX))
+}
+
+/// Has another part answer, and tells it who asks: a member, or a stranger who showed nothing.
+async fn answer_part(hub: &HubState, mut part: Part, mut request: axum::extract::Request) -> Response {
+    let principal = request.extensions().get::<Arc<Principal>>().cloned();
+    let connection = request.extensions().get::<Connection>().cloned();
+    let (Some(principal), Some(connection)) = (principal, connection) else {
+        return problem(&Refused::new(500, "the request was not authenticated"));
+    };
+    let member = match hub.credentials.member(&principal).await {
+        Ok(member) => Some((member.owner, member.role)),
+        Err(_) if principal.is_anonymous => None,
+        Err(refusal) => return problem(&unauthenticated(&principal, refusal)),
+    };
+    request.extensions_mut().insert(Caller { peer: connection.peer, member });
+    match Service::call(&mut part.router, request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
 }
 
 async fn answer(hub: Arc<HubState>, request: axum::extract::Request) -> Response {
@@ -170,7 +211,7 @@ fn with_body(status: u16, media: &'static str, mut body: Vec<u8>) -> Response {
 
 /// A no (RFC 9457).
 pub(crate) fn problem(refused: &Refused) -> Response {
-    let problem = problem_of(refused);
+    let problem = refused.problem();
     let mut response = with_body(problem.status, PROBLEM, serde_json::to_vec(&problem).unwrap_or_default());
     for (name, value) in refused.headers.iter() {
         if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::try_from(value)) {
@@ -182,24 +223,8 @@ pub(crate) fn problem(refused: &Refused) -> Response {
 
 /// A deadline that cannot be promised, with what could be.
 pub(crate) fn not_promised(text: &str, offer: Offer) -> Response {
-    let problem = NotPromised { problem: problem_of(&Refused::new(409, text)), offer };
+    let problem = NotPromised { problem: Refused::new(409, text).problem(), offer };
     with_body(409, PROBLEM, serde_json::to_vec(&problem).unwrap_or_default())
-}
-
-fn problem_of(refused: &Refused) -> Problem {
-    let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let fault = refused.fault.unwrap_or(match refused.status {
-        401 | 403 => Fault::Auth,
-        404 => Fault::Missing,
-        500.. => Fault::Local,
-        _ => Fault::Config,
-    });
-    Problem {
-        title: status.canonical_reason().unwrap_or("refused").to_owned(),
-        status: status.as_u16(),
-        fault: fault.word().to_owned(),
-        reason: refused.reason.clone(),
-    }
 }
 
 #[cfg(test)]

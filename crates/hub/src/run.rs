@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower_service::Service;
 
+use crate::api::Part;
 use crate::database::{Database, DatabaseError};
 use crate::messages::{self, Messages};
 use crate::roles::HubCredentials;
@@ -56,6 +57,8 @@ pub struct HubConfig {
     pub messages: Option<Messages>,
     /// Replaces what is described, if there is a file for it.
     pub collaboration: Option<Collaboration>,
+    /// Other parts that it is to answer for.
+    pub parts: Vec<Part>,
 }
 
 /// Why a hub does not run.
@@ -90,6 +93,13 @@ pub enum HubError {
 impl From<Refusal> for HubError {
     fn from(refusal: Refusal) -> HubError {
         HubError::Described(refusal.reason)
+    }
+}
+
+impl Stopped {
+    /// Whether it is to stop, for what runs beside it.
+    pub fn receiver(&self) -> watch::Receiver<bool> {
+        self.0.clone()
     }
 }
 
@@ -142,11 +152,32 @@ impl Running {
 /// # Errors
 /// It cannot be started.
 pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(Running)) -> Result<(), HubError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("hub").build()?;
-    let ended = runtime.block_on(run_async(config, stopped.0, ready));
+    let runtime = runtime()?;
+    run_on(&runtime, config, stopped, ready)?;
     // Questions to nodes that do not answer are not waited for.
     runtime.shutdown_timeout(limits::SHUTDOWN_MAX);
-    ended
+    Ok(())
+}
+
+/// A runtime for a hub and what runs beside it.
+///
+/// # Errors
+/// The host gives no threads.
+pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("hub").build()
+}
+
+/// Runs a hub on a runtime that other parts share, until it is stopped; `ready` is given it as soon as it listens.
+///
+/// # Errors
+/// It cannot be started.
+pub fn run_on(
+    runtime: &tokio::runtime::Runtime,
+    config: HubConfig,
+    stopped: Stopped,
+    ready: impl FnOnce(Running),
+) -> Result<(), HubError> {
+    runtime.block_on(run_async(config, stopped.0, ready))
 }
 
 async fn run_async(
@@ -189,7 +220,7 @@ async fn run_async(
         .map(|listener| tokio::spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone())));
     ready(Running { address, fts_address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
     // A hub that accepts jobs and does nothing with them is worse than one that ends, and is started again.
-    let serving = serve(listener, transport, router(&hub), stopped.clone());
+    let serving = serve(listener, transport, router(&hub, config.parts), stopped.clone());
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => {}
@@ -219,8 +250,8 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {
     TcpListener::bind(address).await.map_err(|source| HubError::Listen { address, source })
 }
 
-/// The hub's own API, and FTS's words.
-fn router(hub: &Arc<HubState>) -> Router {
+/// The hub's own API, its other parts, and FTS's words.
+fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
     let fts = fts::router(hub);
     // `nest` would take `//` for another path.
     let below = move |request: Request, next: Next| {
@@ -235,5 +266,5 @@ fn router(hub: &Arc<HubState>) -> Router {
             }
         }
     };
-    api::router(hub).layer(axum::middleware::from_fn(below))
+    api::router(hub, parts).layer(axum::middleware::from_fn(below))
 }

@@ -7,9 +7,11 @@ use model::v1::hub::{
     Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site,
     Stopped, WhoAmI, Why,
 };
+use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Why as PathWhy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::api_client::{ApiClient, EventStream};
+use web::target::encode;
 use web::{Dialer, HttpUrl, Method};
 
 pub use web::api_client::ApiError as Error;
@@ -46,6 +48,46 @@ impl Api {
     /// The API of the hub at `https://HOST:PORT/`; `authorization` is the value of that field, `Bearer …`.
     pub fn new(dialer: Dialer, origin: HttpUrl, authorization: Option<&str>) -> Api {
         Api(ApiClient::new("hub", dialer, origin, authorization))
+    }
+
+    /// How all watched pairs fare; of one test alone, where it is said.
+    pub fn watch_grid(&self, test: Option<&str>) -> Result<Grid> {
+        let query = test.map(|test| format!("?test={test}")).unwrap_or_default();
+        self.0.get(&format!("/api/v1/watch/grid{query}"))
+    }
+
+    /// What was measured of a pair since a time.
+    pub fn watch_history(&self, from: &str, to: &str, test: &str, since: &str, rows: u32) -> Result<History> {
+        let [from, to, test, since] = [from, to, test, since].map(|text| encode(text.as_bytes()));
+        self.0.get(&format!("/api/v1/watch/history?from={from}&to={to}&test={test}&since={since}&rows={rows}"))
+    }
+
+    /// What is wrong; since a time also what was.
+    pub fn watch_alarms(&self, since: Option<&str>) -> Result<Alarms> {
+        let query = since.map(|since| format!("?since={}", encode(since.as_bytes()))).unwrap_or_default();
+        self.0.get(&format!("/api/v1/watch/alarms{query}"))
+    }
+
+    /// Why a path fares as it does.
+    pub fn watch_why(&self, from: &str, to: &str) -> Result<PathWhy> {
+        let [from, to] = [from, to].map(|text| encode(text.as_bytes()));
+        self.0.get(&format!("/api/v1/watch/why?from={from}&to={to}"))
+    }
+
+    /// Says that somebody has seen an alarm.
+    pub fn watch_acknowledge(&self, id: i64, note: &str) -> Result<Alarm> {
+        let said = Acknowledgement { by: String::new(), note: note.to_owned() };
+        Ok(self.0.ask(&Method::Post, &format!("/api/v1/watch/alarms/{id}/acknowledgement"), Some(&said))?.1)
+    }
+
+    /// Notes what happened.
+    pub fn watch_annotate(&self, annotation: &Annotation) -> Result<Annotation> {
+        Ok(self.0.ask(&Method::Post, "/api/v1/watch/annotations", Some(annotation))?.1)
+    }
+
+    /// Which nodes measure for the watch.
+    pub fn watch_nodes(&self) -> Result<Vec<serde_json::Value>> {
+        self.0.get("/api/v1/watch/nodes")
     }
 
     /// Who one is to the hub.

@@ -12,6 +12,7 @@ mod report;
 mod serve;
 mod support;
 mod tune;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ pub use tune::{
     RATE_MAX, RTT_MAX, Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TuneCompare, TunePlan, TunePurpose, TuneRole,
     TuneTarget, TuneUndo, TuneVerify, TuneWatch,
 };
+pub use watch::{Watch, WatchAction, WatchServe};
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.
 #[derive(Debug, Parser)]
@@ -100,6 +102,8 @@ pub enum Command {
     Grant(Grant),
     /// Run a hub, describe a collaboration, hand out keys to it
     Hub(Hub),
+    /// Watch paths: regular tests, an archive, alarms and their causes
+    Watch(Watch),
     /// Submit a job to a hub
     Submit(Submit),
     /// The queue of a hub: what waits, why, and what moves

@@ -19,3 +19,4 @@ pub mod submit;
 pub mod support;
 pub mod test;
 pub mod tune;
+pub mod watch;

@@ -68,6 +68,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Serve(serve) => commands::serve::run(serve, &args.common, printer),
         Command::Grant(grant) => commands::grant::run(grant, &settings, printer),
         Command::Hub(hub) => commands::hub::run(hub, &settings, printer),
+        Command::Watch(watch) => commands::watch::run(watch, &settings, printer),
         Command::Submit(submit) => commands::submit::run(&submit, &settings, printer),
         Command::Queue(queue) => commands::queue::run(&queue, &settings, printer),
         Command::Ls(ls) => commands::ask::ls(&ls, &settings, printer),

@@ -55,7 +55,7 @@ pub enum ExportError {
 }
 
 /// Names whose places over HTTP are the node's own, or nobody's: browsers and clients ask for them unasked.
-const RESERVED: [&str; 6] = ["api", "metrics", ".well-known", ".oauth2", "favicon.ico", "robots.txt"];
+const RESERVED: [&str; 7] = ["api", "metrics", "pscheduler", ".well-known", ".oauth2", "favicon.ico", "robots.txt"];
 
 /// Whether no export can have this name.
 pub(crate) fn is_reserved(name: &str) -> bool {

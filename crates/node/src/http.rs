@@ -21,6 +21,7 @@ mod origins;
 mod page;
 mod propfind;
 mod proppatch;
+mod pscheduler;
 mod put;
 mod refused;
 mod request_context;
@@ -195,6 +196,9 @@ impl Web {
             *who = Some(Who { name: principal.access.who(), is_nobody: principal.is_anonymous });
             Ok(principal)
         };
+        if pscheduler::is_addressed(&target) && self.services.responders.load().answers_pscheduler(peer) {
+            return pscheduler::answer(self, exchange, &target);
+        }
         if api::is_addressed(&target) {
             return api::answer(self, exchange, target, &mut ask);
         }

@@ -28,6 +28,7 @@ mod order_table;
 mod origins;
 mod policy_file;
 mod port;
+mod pscheduler;
 mod questions;
 mod registry;
 mod remembered;

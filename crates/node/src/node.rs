@@ -81,8 +81,13 @@ impl Node {
         let access = Arc::new(AccessControl::new(live, &config));
         let services = Arc::new(Services::new(access, &config));
         let web = Web::new(Arc::clone(&services), &web, &state, address.ip().is_loopback())?;
-        let responders =
-            TestResponders::open(responders, address, twamp, services.tests.flows.clone(), services.tests.stop.clone());
+        let responders = TestResponders::open(
+            responders,
+            address,
+            twamp,
+            (services.tests.flows.clone(), services.tests.stop.clone()),
+            Arc::clone(&services.participant),
+        );
         let responders = responders.map_err(|source| {
             let source = io::Error::new(source.kind(), format!("for tests without a key: {source}"));
             NodeError::Listen { address: asked_for, source }

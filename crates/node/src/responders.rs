@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
 
 use crate::networks::network;
+use crate::pscheduler::{Participant, Served};
 use crate::test_service::{LIMITS, TestService};
 use crate::twamp::{TwampPort, TwampSenders};
 
@@ -24,6 +25,7 @@ pub struct Responders {
     iperf3: Whom,
     stamp: Whom,
     twamp: Whom,
+    pscheduler: Whom,
 }
 
 /// Nobody, or these networks; an empty list means everybody.
@@ -47,9 +49,10 @@ impl Responders {
                 "iperf3" => &mut responders.iperf3,
                 "stamp" => &mut responders.stamp,
                 "twamp" => &mut responders.twamp,
+                "pscheduler" => &mut responders.pscheduler,
                 _ => {
                     return Err(format!(
-                        "--responders {word}: no responder is called {protocol}; there are: iperf3, stamp, twamp"
+                        "--responders {word}: no responder is called {protocol}; there are: iperf3, stamp, twamp, pscheduler"
                     ));
                 }
             };
@@ -72,6 +75,11 @@ impl Responders {
         answers(&self.iperf3, from)
     }
 
+    /// Whether a pScheduler there may lead tests with this node.
+    pub(crate) fn answers_pscheduler(&self, from: IpAddr) -> bool {
+        answers(&self.pscheduler, from)
+    }
+
     /// Whether somebody may begin sessions of TWAMP.
     fn answers_twamp(&self, from: IpAddr) -> bool {
         answers(&self.twamp, from)
@@ -83,6 +91,10 @@ impl Responders {
     }
 }
 
+fn now_s() -> f64 {
+    crate::clock::now().seconds as f64
+}
+
 /// The responders of a running node.
 #[derive(Debug)]
 pub(crate) struct TestResponders {
@@ -92,6 +104,7 @@ pub(crate) struct TestResponders {
     /// Datagrams that belong to no flow yet; none where somebody else has the number.
     datagrams: Option<UdpSocket>,
     flows: Flows,
+    participant: Arc<Participant>,
     twamp_senders: TwampSenders,
     twamp_port: Option<TwampPort>,
 }
@@ -102,8 +115,8 @@ impl TestResponders {
         who: Responders,
         at: SocketAddr,
         twamp: Option<SocketAddr>,
-        flows: Flows,
-        stop: Stop,
+        (flows, stop): (Flows, Stop),
+        participant: Arc<Participant>,
     ) -> io::Result<TestResponders> {
         let datagrams = match probe::flow::shared(at) {
             Ok(socket) => Some(socket),
@@ -128,7 +141,16 @@ impl TestResponders {
             tracing::info!(at = %port.address()?, "TWAMP-Control is answered");
         }
         let who = ArcSwap::from_pointee(who);
-        Ok(TestResponders { who, iperf3: Server::new(bounds), stop, datagrams, flows, twamp_senders, twamp_port })
+        Ok(TestResponders {
+            who,
+            iperf3: Server::new(bounds),
+            stop,
+            datagrams,
+            flows,
+            participant,
+            twamp_senders,
+            twamp_port,
+        })
     }
 
     /// Whether these could be answered: not where the UDP port is somebody else's.
@@ -151,7 +173,7 @@ impl TestResponders {
 
     /// Whether this peer's iperf3 is answered.
     pub fn answers_iperf3(&self, peer: SocketAddr) -> bool {
-        self.who.load().answers_iperf3(peer.ip())
+        self.who.load().answers_iperf3(peer.ip()) || self.participant.is_expected(peer.ip().to_canonical(), now_s())
     }
 
     /// A connection that begins with a cookie of iperf3; its bytes count as those of other tests do. Stock clients expect theirs to
@@ -162,6 +184,8 @@ impl TestResponders {
             Ok(None) => {}
             Ok(Some(done)) => {
                 tests.tally.begins("iperf3");
+                let moved = done.results.streams.iter().map(|stream| stream.bytes).sum();
+                self.tell_participant(peer, Served { bytes: moved, seconds: done.elapsed.as_secs_f64(), error: None });
                 let bytes: u64 = done.results.streams.iter().map(|stream| stream.bytes).sum();
                 let rate = BitRate::mean(Bytes(bytes), done.elapsed.as_secs_f64()).to_string();
                 let what = if done.params.udp { "iperf3 UDP" } else { "iperf3 TCP" };
@@ -169,9 +193,14 @@ impl TestResponders {
                 tracing::info!(target: "access", %peer, event = "test", what, outcome = "done", streams, bytes, seconds, rate);
             }
             Err(error) => {
+                self.tell_participant(peer, Served { bytes: 0, seconds: 0.0, error: Some(error.to_string()) });
                 tracing::info!(target: "access", %peer, event = "test", what = "iperf3", outcome = "failed", error = %error);
             }
         }
+    }
+
+    fn tell_participant(&self, peer: SocketAddr, served: Served) {
+        self.participant.served(peer.ip().to_canonical(), &served, now_s());
     }
 
     /// Serves TWAMP-Control, where it has a port, until the node stops.
@@ -242,7 +271,7 @@ mod tests {
         let some = ["iperf3@192.0.2.0/24", "iperf3@2001:db8::7"];
         assert!(answers(&some, "192.0.2.200") && answers(&some, "::ffff:192.0.2.200") && answers(&some, "2001:db8::7"));
         assert!(!answers(&some, "192.0.3.1") && !answers(&some, "2001:db8::8"));
-        assert!(Responders::parse(&["owamp"]).unwrap_err().contains("there are: iperf3, stamp, twamp"));
+        assert!(Responders::parse(&["owamp"]).unwrap_err().contains("there are: iperf3, stamp, twamp, pscheduler"));
         assert!(Responders::parse(&["iperf3@everybody"]).unwrap_err().contains("192.0.2.0/24"));
     }
 }

@@ -5,6 +5,7 @@ mod numbers;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use auth::Access;
 use engine::budget::Budget;
 use model::Refusal;
@@ -18,7 +19,9 @@ use crate::digests::Digests;
 use crate::jobs::Jobs;
 use crate::meters::Meters;
 use crate::nics::Nics;
+use crate::pscheduler::Participant;
 use crate::registry::Registry;
+use crate::responders::Responders;
 use crate::schedules::{self, Schedules};
 use crate::shutdown::Shutdown;
 use crate::test_orders::TestOrders;
@@ -42,6 +45,10 @@ pub(crate) struct Services {
     pub schedules: Arc<Schedules>,
     /// Tests that its guests make with it.
     pub tests: Arc<TestService>,
+    /// What pSchedulers that lead tests have told this node of.
+    pub participant: Arc<Participant>,
+    /// Whose tests are answered without a key.
+    pub responders: ArcSwap<Responders>,
     /// Which test has the node to itself.
     pub claims: Arc<TestClaims>,
     /// What is kept in memory for those who ask, until they are answered.
@@ -63,7 +70,8 @@ impl Services {
         let (jobs, shutdown) = (Jobs::default(), Shutdown::default());
         let transfers = Transfers::new(Arc::clone(&access), jobs.clone(), shutdown.clone(), config);
         let transfers = Arc::new(transfers);
-        let (tests, claims) = (Arc::<TestService>::default(), Arc::<TestClaims>::default());
+        let participant = Arc::<Participant>::default();
+        let (tests, claims) = (Arc::new(TestService::new(Arc::clone(&participant))), Arc::<TestClaims>::default());
         let test_orders =
             TestOrders::new(Arc::clone(&access), Arc::clone(&transfers), Arc::clone(&claims), shutdown.clone());
         let means = schedules::Means {
@@ -85,6 +93,8 @@ impl Services {
             test_orders: Arc::new(test_orders),
             schedules,
             tests,
+            participant,
+            responders: ArcSwap::from_pointee(config.responders.clone()),
             claims,
             memory: Budget::new(MEMORY_BYTES.0, MEMORY_BYTES.1),
             // What its operator does with a node of his own is nobody's business to look up.

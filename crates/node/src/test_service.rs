@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::claims::TestClaims;
+use crate::pscheduler::Participant;
 use probe::Stop;
 use probe::disk::Ground;
 use probe::tcp::Bounds;
@@ -51,6 +53,7 @@ pub(crate) struct TestService {
     pub stop: Stop,
     /// What its tests came to.
     pub tally: Tally,
+    participant: Arc<Participant>,
 }
 
 /// Kinds of tests, for [`Tally`].
@@ -183,6 +186,11 @@ fn task(task: &Task) -> &'static str {
 pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<Ground, Refusal>;
 
 impl TestService {
+    /// Of a node that takes part in tests that others lead.
+    pub fn new(participant: Arc<Participant>) -> TestService {
+        TestService { participant, ..TestService::default() }
+    }
+
     /// A place for a test of a guest, whose datagrams take so much; `bound` is what all of its tests may take.
     fn seat(&self, holder: &str, udp_bit_s: f64, bound: f64) -> Result<Seat<'_>, Refusal> {
         let mut running = lock(&self.running);
@@ -213,7 +221,11 @@ impl TestService {
     }
 
     /// What runs here that a test with a claim would disturb: tests of guests, and so many transfers.
-    pub fn in_the_way(&self, transfers: u64) -> Option<String> {
+    pub fn in_the_way(&self, transfers: u64, seconds: f64) -> Option<String> {
+        let now = crate::clock::now();
+        if self.participant.is_booked(now.seconds as f64, seconds) {
+            return Some("a pScheduler has booked this time".into());
+        }
         let heavy: u32 = lock(&self.running).values().map(|of_holder| of_holder.heavy).sum();
         match (heavy, transfers) {
             (0, 0) => None,
@@ -270,7 +282,7 @@ impl TestService {
         }
         if let Test::Claim(claim) = &ask.test {
             let transfers = if claim.is_shy_of_transfers { claims.1 } else { 0 };
-            let answer = claims.0.claim(claim, self.in_the_way(transfers));
+            let answer = claims.0.claim(claim, self.in_the_way(transfers, claim.seconds));
             emit(Said::Text(serde_json::to_string(&answer).unwrap_or_default()));
             return Ok(());
         }

@@ -106,6 +106,8 @@ pub enum Mode {
         /// Nodes and targets.
         to: Vec<String>,
     },
+    /// These pairs.
+    Pairs(Vec<(String, String)>),
     /// Nobody is tested: others test these, which only answer.
     Beacon(Vec<String>),
 }

@@ -6,10 +6,19 @@
 //!
 //! What this crate does not know: how anything is measured (nodes do), how a hub authenticates and listens (it is given who asks).
 
+pub mod alarms;
+pub mod api;
 pub mod archive;
+pub mod collector;
 pub mod config;
 pub mod judge;
 pub mod mesh;
+pub mod notify;
 pub mod observation;
+mod pages;
+pub mod psconfig;
+pub mod run;
+pub mod segments;
 pub mod slots;
+pub mod state;
 mod time;

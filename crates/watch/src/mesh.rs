@@ -169,6 +169,15 @@ fn pairs(config: &Config, group: &Group) -> Vec<(String, String)> {
                 pairs.extend(to.iter().filter(|to| *to != from).map(|to| (from.clone(), to.clone())));
             }
         }
+        Mode::Pairs(named) => {
+            for (a, b) in named.iter().filter(|(a, b)| a != b) {
+                match (node(&a), node(&b)) {
+                    (true, _) => pairs.push((a.clone(), b.clone())),
+                    (false, true) => pairs.push((b.clone(), a.clone())),
+                    (false, false) => {}
+                }
+            }
+        }
         Mode::Beacon(_) => {}
     }
     pairs

@@ -1,5 +1,6 @@
 //! A request that is refused: its status, and a sentence for whoever reads it.
 
+use model::v1::node::Problem;
 use model::{Fault, Refusal};
 
 use crate::Headers;
@@ -21,6 +22,18 @@ impl Refused {
     /// With this status and reason.
     pub fn new(status: u16, reason: impl Into<String>) -> Refused {
         Refused { status, reason: reason.into(), fault: None, headers: Headers::new() }
+    }
+
+    /// As a problem of RFC 9457.
+    pub fn problem(&self) -> Problem {
+        let fault = self.fault.unwrap_or(match self.status {
+            401 | 403 => Fault::Auth,
+            404 => Fault::Missing,
+            500.. => Fault::Local,
+            _ => Fault::Config,
+        });
+        let title = crate::head::reason(self.status).to_owned();
+        Problem { title, status: self.status, fault: fault.word().to_owned(), reason: self.reason.clone() }
     }
 
     /// The same with a field of the answer.

@@ -69,7 +69,7 @@ pub enum HubAction {
 ///
 /// Prints `listening on https://HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). SIGHUP reads the
 /// collaboration in the file of --config again.
-#[derive(Debug, Clone, ClapArgs)]
+#[derive(Debug, Clone, Default, ClapArgs)]
 pub struct HubServe {
     /// Where to listen; port 0 takes a free one
     ///
@@ -107,6 +107,9 @@ pub struct HubServe {
     /// Tell a broker of each file, as FTS does, in the way that this TOML file says
     #[arg(long, value_name = "FILE")]
     pub messages: Option<PathBuf>,
+    /// Watch paths as this TOML file says, as `longhaul watch serve` does
+    #[arg(long, value_name = "FILE")]
+    pub watch: Option<PathBuf>,
     /// Whose tokens count, and which addresses are served; default: access.toml in the state directory
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,

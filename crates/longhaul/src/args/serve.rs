@@ -59,7 +59,7 @@ pub struct Serve {
     /// For portals and notebooks. A page shows a credential of its own; what this node has given the browser does not count.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     pub allow_origin: Vec<String>,
-    /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp, twamp
+    /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp, twamp, pscheduler
     ///
     /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.
     #[arg(long, value_name = "PROTOCOL[@PREFIX]", value_delimiter = ',')]

@@ -3,7 +3,8 @@
 mod described;
 mod grant;
 mod messages;
-mod serve;
+pub mod serve;
+mod watching;
 
 use model::Exit;
 use model::v1::hub::{Collaboration, Stopped};

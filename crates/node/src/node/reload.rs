@@ -23,6 +23,7 @@ impl Node {
         let changes = port.services.access.replace(live);
         port.web.replace(ways);
         port.responders.replace(config.responders.clone());
+        port.services.responders.store(std::sync::Arc::new(config.responders.clone()));
         self.server.replace_tls(tls);
         port.services.meters.reloaded(true);
         // Said when it is so: whoever waits for these words relies on them.

@@ -114,7 +114,7 @@ impl Schedules {
     /// Claims this node, where nothing here is in the way.
     fn claim(&self, claim: &Claim) -> ClaimLine {
         let transfers = claim.is_shy_of_transfers.then(|| self.means.jobs.under_way()).unwrap_or(0);
-        self.means.claims.claim(claim, self.means.tests.in_the_way(transfers))
+        self.means.claims.claim(claim, self.means.tests.in_the_way(transfers, claim.seconds))
     }
 
     fn try_once(

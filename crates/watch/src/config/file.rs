@@ -65,6 +65,7 @@ struct FileGroup {
     members: Option<Vec<String>>,
     from: Option<Vec<String>>,
     to: Option<Vec<String>>,
+    pairs: Option<Vec<(String, String)>>,
     latency: Option<Switch<FileLatency>>,
     throughput: Option<Switch<FileThroughput>>,
     path: Option<Switch<FilePathTest>>,
@@ -301,8 +302,13 @@ fn read_group(at: usize, group: FileGroup, places: &BTreeMap<String, Place>, nod
             to: known(group.to.ok_or_else(|| ConfigError::new(place.clone(), "an island says `to` whom it tests"))?)?,
         },
         "beacon" => Mode::Beacon(members),
+        "pairs" => {
+            let pairs = group.pairs.unwrap_or_default();
+            known(pairs.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect())?;
+            Mode::Pairs(pairs)
+        }
         other => {
-            return Err(ConfigError::new(place, format!("mode is mesh, island or beacon, and not {other:?}")));
+            return Err(ConfigError::new(place, format!("mode is mesh, island, pairs or beacon, and not {other:?}")));
         }
     };
     let group = Group {

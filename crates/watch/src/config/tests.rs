@@ -56,7 +56,7 @@ fn what_cannot_be_is_refused_by_name() {
         ("[target.a]\nurl = \"http://a\"", "stamp://HOST"),
         ("[node.a]\naddress = \"a\"\n[target.a]\nurl = \"stamp://a\"", "this name"),
         ("[[group]]\nmembers = [\"x\"]", "no node or target \"x\""),
-        ("[[group]]\nmode = \"star\"", "mesh, island or beacon"),
+        ("[[group]]\nmode = \"star\"", "mesh, island, pairs or beacon"),
         ("[[group]]\nmode = \"island\"", "`to`"),
         ("[[group]]\nthroughput = { every = \"1s\" }", "from 10 s"),
         ("[[group]]\nthroughput = { every = \"30s\", lasts = \"20s\" }", "both directions"),

@@ -16,6 +16,7 @@ use crate::config::JudgeConfig;
 use crate::mesh::TestKind;
 use crate::observation::{Observation, Throughput};
 use side::Side;
+pub use told::shown_by;
 use ways::Ways;
 
 /// Below this share, milliseconds of an outage that reports may overlap with.

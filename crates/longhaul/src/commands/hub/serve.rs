@@ -15,7 +15,7 @@ use serde::Deserialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::messages;
+use super::{messages, watching};
 use crate::args::{Anonymous, HubServe};
 use crate::commands::serve;
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ use crate::toml_file;
 const HUB_PORT: u16 = 8446;
 
 /// Keys of the file of `--config` that are options; what else is in it is the collaboration.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "listen",
     "fts-listen",
     "db",
@@ -38,6 +38,7 @@ const KEYS: [&str; 11] = [
     "client-ca",
     "vomsdir",
     "messages",
+    "watch",
     "access",
 ];
 
@@ -55,6 +56,7 @@ struct FileOptions {
     client_ca: Option<PathBuf>,
     vomsdir: Option<PathBuf>,
     messages: Option<PathBuf>,
+    watch: Option<PathBuf>,
     access: Option<PathBuf>,
 }
 
@@ -95,6 +97,7 @@ fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
         client_ca: asked.client_ca.clone().or(file.client_ca),
         vomsdir: asked.vomsdir.clone().or(file.vomsdir),
         messages: asked.messages.clone().or(file.messages),
+        watch: asked.watch.clone().or(file.watch),
         access: asked.access.clone().or(file.access),
     }
 }
@@ -132,29 +135,43 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
         issuers: Issuers::new(state.path(), Some(&settings.authorities())),
         messages: options.messages.as_deref().map(messages::read).transpose()?,
         collaboration,
+        parts: Vec::new(),
     };
+    let runtime = hub::run::runtime().map_err(|error| Failure::local(format!("no threads for a hub: {error}")))?;
     serve::log(printer);
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
     let (stopper, stopped) = stopper();
+    let watched =
+        options.watch.as_deref().map(|file| watching::open(&runtime, file, state.path(), settings)).transpose()?;
+    let config = HubConfig { parts: watched.iter().map(watching::part).collect(), ..config };
+    let watch = watched.map(|watched| watching::start(&runtime, watched, stopped.receiver()));
     let ready = |hub: hub::run::Running| {
         printer.line(&format!("listening on https://{}", hub.address));
         if let Some(address) = hub.fts_address {
             printer.line(&format!("FTS3's words on https://{address}"));
         }
         let _ = std::io::stdout().flush();
-        let config = asked.config.clone();
+        let (config, watch_file) = (asked.config.clone(), options.watch.clone());
         std::thread::spawn(move || {
             for signal in signals.forever() {
+                if signal == SIGHUP
+                    && let Some((watch, file)) = watch.as_ref().zip(watch_file.as_ref())
+                {
+                    watching::reload(watch, file);
+                }
                 match (signal, &config) {
                     (SIGHUP, Some(file)) => reload(file, &hub),
+                    (SIGHUP, None) if watch.is_some() => {}
                     (SIGHUP, None) => tracing::info!("there is no settings file (--config): nothing is read again"),
                     _ => return stopper.stop(),
                 }
             }
         });
     };
-    hub::run::run(config, stopped, ready).map_err(failed)?;
+    hub::run::run_on(&runtime, config, stopped, ready).map_err(failed)?;
+    // Questions to nodes that do not answer are not waited for.
+    runtime.shutdown_timeout(hub::limits::SHUTDOWN_MAX);
     Ok(Exit::Done)
 }
 

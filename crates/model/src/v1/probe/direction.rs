@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A direction, seen from where the command runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// To the other end.

@@ -1,0 +1,143 @@
+//! `longhaul watch`: runs a watch, and shows what it knows.
+
+mod show;
+
+use model::Exit;
+use model::v1::watch::{Alarm, Annotation, Health, Why};
+
+use self::show::{alarm_lines, grid_lines, history_lines, why_lines};
+use crate::args::{HubServe, Watch, WatchAction, WatchServe};
+use crate::commands::hub;
+use crate::failure::Failure;
+use crate::hub_client::{api, failure};
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Runs the command.
+pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let at = watch.at;
+    let health = match watch.action {
+        WatchAction::Serve(asked) => return hub::serve::run(served(asked), settings, printer),
+        WatchAction::Import { template, out } => return import(&template, out.as_deref(), printer),
+        WatchAction::Grid { test, check } => {
+            let grid = api(&at, settings)?.watch_grid(test.map(|test| test.word())).map_err(failure)?;
+            tell(printer, &grid, || grid_lines(&grid));
+            let halves = grid.cells.iter().flat_map(|cell| [cell.forward.health, cell.reverse.health]);
+            check.check.then(|| halves.reduce(Health::worse).unwrap_or_default())
+        }
+        WatchAction::History { pair, test, since, rows } => {
+            let api = api(&at, settings)?;
+            let history = api.watch_history(&pair.from, &pair.to, &test, &since, rows).map_err(failure)?;
+            tell(printer, &history, || history_lines(&history));
+            None
+        }
+        WatchAction::Alarms { since, check } => {
+            let alarms = api(&at, settings)?.watch_alarms(since.as_deref()).map_err(failure)?;
+            tell(printer, &alarms, || alarms.alarms.iter().flat_map(alarm_lines).collect());
+            check.check.then(|| worst(&alarms.alarms))
+        }
+        WatchAction::Why { pair, check } => {
+            let why = api(&at, settings)?.watch_why(&pair.from, &pair.to).map_err(failure)?;
+            tell(printer, &why, || why_lines(&why));
+            check.check.then(|| of_path(&why))
+        }
+        WatchAction::Check { from, to } => {
+            let api = api(&at, settings)?;
+            let (health, line) = match from.zip(to) {
+                Some((from, to)) => checked(&api.watch_why(&from, &to).map_err(failure)?),
+                None => show::all(&api.watch_grid(None).map_err(failure)?),
+            };
+            printer.line(&line);
+            Some(health)
+        }
+        WatchAction::Acknowledge { id, note } => {
+            let alarm = api(&at, settings)?.watch_acknowledge(id, &note).map_err(failure)?;
+            tell(printer, &alarm, || alarm_lines(&alarm));
+            None
+        }
+        WatchAction::Note { text, at: when, place } => {
+            let said = Annotation { at: when, text, place, by: String::new() };
+            let noted = api(&at, settings)?.watch_annotate(&said).map_err(failure)?;
+            tell(printer, &noted, || vec![format!("{} {}", noted.at, noted.text)]);
+            None
+        }
+        WatchAction::Nodes => {
+            let nodes = api(&at, settings)?.watch_nodes().map_err(failure)?;
+            tell(printer, &nodes, || show::node_lines(&nodes));
+            None
+        }
+    };
+    Ok(health.map_or(Exit::Done, exit))
+}
+
+/// A hub with this part alone.
+fn served(asked: WatchServe) -> HubServe {
+    HubServe {
+        listen: asked.listen,
+        db: asked.db,
+        plain: asked.plain,
+        anonymous: asked.anonymous,
+        certificate: asked.certificate,
+        certificate_key: asked.certificate_key,
+        watch: Some(asked.config),
+        ..HubServe::default()
+    }
+}
+
+fn import(template: &std::path::Path, out: Option<&std::path::Path>, printer: &Printer) -> Result<Exit, Failure> {
+    let name = template.display();
+    let text = std::fs::read_to_string(template).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    let imported = watch::psconfig::import(&text).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    imported.remarks.iter().for_each(|remark| Printer::say(remark));
+    match out {
+        Some(file) => std::fs::write(file, &imported.toml)
+            .map_err(|error| Failure::local(format!("{}: {error}", file.display())))?,
+        None => printer.line(imported.toml.trim_end()),
+    }
+    Ok(Exit::Done)
+}
+
+fn tell<T: serde::Serialize>(printer: &Printer, value: &T, lines: impl FnOnce() -> Vec<String>) {
+    match printer.is_json() {
+        true => printer.object(value),
+        false => lines().iter().for_each(|line| printer.line(line)),
+    }
+}
+
+fn worst(alarms: &[Alarm]) -> Health {
+    let lasting = alarms.iter().filter(|alarm| alarm.ended.is_none());
+    lasting.map(|alarm| alarm.severity).fold(Health::Ok, Health::worse)
+}
+
+fn of_path(why: &Why) -> Health {
+    why.forward.health.worse(why.reverse.health)
+}
+
+/// The line of a Nagios plug-in.
+fn checked(why: &Why) -> (Health, String) {
+    let health = of_path(why);
+    let first = why.alarms.iter().max_by_key(|alarm| alarm.severity).map(|alarm| format!(": {}", alarm.evidence));
+    let number = |name: &str, value: Option<f64>| value.map_or(String::new(), |value| format!(" {name}={value}"));
+    let line = format!(
+        "{} - {} to {}{} |{}{}{}{}",
+        health.word().to_uppercase(),
+        why.from,
+        why.to,
+        first.unwrap_or_default(),
+        number("loss_forward", why.forward.loss_6h),
+        number("loss_reverse", why.reverse.loss_6h),
+        number("throughput_forward_bit_s", why.forward.throughput_bit_s),
+        number("throughput_reverse_bit_s", why.reverse.throughput_bit_s),
+    );
+    (health, line)
+}
+
+fn exit(health: Health) -> Exit {
+    match health {
+        Health::Ok => Exit::Done,
+        // The codes of Nagios are those of `--check` everywhere.
+        Health::Warning => Exit::Failed,
+        Health::Critical => Exit::Usage,
+        Health::Unknown => Exit::Partial,
+    }
+}

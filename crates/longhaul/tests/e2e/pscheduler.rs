@@ -1,0 +1,69 @@
+//! A node as the second participant of a test that a pScheduler leads: its requests in their order, and the iperf3 of its side.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, words};
+use crate::node::{Node, Setup};
+use crate::web::raw::ask;
+
+const TASK: &str = "/pscheduler/tasks/018f0000-0000-7000-8000-000000000001";
+const RUN: &str = "/pscheduler/tasks/018f0000-0000-7000-8000-000000000001/runs/018f0000-0000-7000-8000-000000000002";
+
+fn node(responders: &str) -> Node {
+    Setup::new().data_export("rw").arg("--plain").arg("--responders").arg(responders).start()
+}
+
+fn said(node: &Node, method: &str, target: &str, body: &Value) -> (u16, Value) {
+    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    let answer = ask(node, method, target, &[("Content-Type", "application/json")], &body);
+    (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+}
+
+fn good(node: &Node, method: &str, target: &str, body: &Value) -> Value {
+    let (status, value) = said(node, method, target, body);
+    assert_eq!(status, 200, "{method} {target}: {value}");
+    value
+}
+
+#[test]
+fn a_test_that_a_pscheduler_leads_is_run() {
+    let node = node("pscheduler");
+    assert_eq!(good(&node, "GET", "/pscheduler/api", &Value::Null), 6);
+    assert_eq!(said(&node, "GET", "/pscheduler/api?api=7", &Value::Null).0, 501);
+    let spec =
+        json!({"schema": 1, "source": "127.0.0.1", "dest": "127.0.0.1", "duration": "PT2S", "link-rtt": "PT0.01S"});
+    let test = json!({"type": "throughput", "spec": spec});
+    let tools = format!("/pscheduler/tools?api=6&test={}", web::target::encode(test.to_string().as_bytes()));
+    assert_eq!(good(&node, "GET", &tools, &Value::Null)[0]["tool"]["name"], "iperf3");
+    let task = json!({"schema": 3, "test": test, "tool": "iperf3", "participants": ["127.0.0.1", "127.0.0.1"]});
+    good(&node, "POST", &format!("{TASK}?participant=1"), &task);
+    let detail = good(&node, "GET", &format!("{TASK}?detail=true"), &Value::Null);
+    assert_eq!(detail["detail"]["duration"], "PT8S");
+    let free = good(&node, "GET", &format!("{TASK}/runtimes"), &Value::Null);
+    let start = free[0]["lower"].as_str().unwrap().to_owned();
+    let client = Client::new();
+    let target = format!("iperf3://{}", node.address());
+    client.run(words!["probe", "tcp", target, "-t", "1s"]).expect(5);
+    good(&node, "PUT", RUN, &json!({"start-time": start}));
+    let run = good(&node, "GET", RUN, &Value::Null);
+    assert_eq!(run["participant-data"]["server_port"], node.port, "iperf3 is answered on the one port");
+    good(&node, "PUT", RUN, &json!({"part-data-full": [{"schema": 3}, run["participant-data"]]}));
+    // Its time has come, and so has the iperf3 of the other side.
+    client.run(words!["probe", "tcp", target, "-t", "2s"]).expect(0);
+    let run = good(&node, "GET", &format!("{RUN}?wait-local=true&wait=20"), &Value::Null);
+    assert_eq!((&run["state"], &run["result"]["succeeded"]), (&json!("finished"), &json!(true)), "{run}");
+    good(&node, "GET", "/pscheduler/clock", &Value::Null);
+    good(&node, "DELETE", RUN, &Value::Null);
+    good(&node, "DELETE", TASK, &Value::Null);
+    assert_eq!(said(&node, "GET", TASK, &Value::Null).0, 404);
+    client.run(words!["probe", "tcp", target, "-t", "1s"]).expect(5);
+}
+
+#[test]
+fn whom_nobody_named_hears_nothing_of_it() {
+    let node = node("stamp");
+    let (status, _) = said(&node, "GET", "/pscheduler/api", &Value::Null);
+    assert!(status == 401 || status == 404, "{status}");
+    let open = self::node("pscheduler@192.0.2.0/24");
+    assert_ne!(said(&open, "POST", &format!("{TASK}?participant=1"), &json!({})).0, 200);
+}

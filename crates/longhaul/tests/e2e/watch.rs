@@ -1,0 +1,203 @@
+//! The watch as its users meet it: a file, a command, a grid; a fault, an alarm with its direction; an archive that outlasts restarts.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::client::{Client, words};
+use crate::hub::{Hub, Member};
+use crate::node::{Node, Setup};
+use crate::wait::{LONG, until, until_some};
+
+/// A node that answers STAMP.
+fn node() -> Node {
+    Setup::new().data_export("rw").arg("--responders").arg("stamp").start()
+}
+
+/// A configuration's table of a node, with a key to it in a file.
+fn node_table(name: &str, node: &Node, dir: &Client) -> String {
+    let key = dir.write(&format!("{name}.key"), &node.grant(&["--export", "data", "--write"]));
+    format!("[node.{name}]\naddress = \"{}\"\nkey-file = \"{}\"\nlink = \"1Gbit/s\"\n", node.address(), key.display())
+}
+
+/// A watch on some nodes; all times of the judge are a fiftieth.
+fn watch(tables: &str, rest: &str, dir: &Client) -> Hub {
+    let text = format!("[judge]\nscale = 0.02\nlearn = 4\n{tables}{rest}");
+    let file = dir.write("watch.toml", &text);
+    Hub::start_in(&std::env::temp_dir(), &["--watch", file.display().to_string().leak()], &[])
+}
+
+fn cells(member: &Member<'_>) -> Vec<Value> {
+    member.json(&["watch", "grid"])[0]["cells"].as_array().unwrap().clone()
+}
+
+fn health(member: &Member<'_>, from: &str, to: &str, test: &str) -> Option<(String, String)> {
+    let is_it = |cell: &Value| cell["from"] == from && cell["to"] == to && cell["test"] == test;
+    let cell = cells(member).into_iter().find(is_it)?;
+    let word = |half: &str| cell[half]["health"].as_str().unwrap().to_owned();
+    Some((word("forward"), word("reverse")))
+}
+
+fn is_ok(member: &Member<'_>, from: &str, to: &str, test: &str) -> bool {
+    health(member, from, to, test) == Some(("ok".into(), "ok".into()))
+}
+
+#[test]
+fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
+    let dir = Client::new();
+    let (a, b, mut c) = (node(), node(), node());
+    let tables = [("a", &a), ("b", &b), ("c", &c)].map(|(name, node)| node_table(name, node, &dir)).concat();
+    let group = "[[group]]\nlatency = { rate = 20, report = \"1s\" }\npath = { every = \"10s\" }\n\
+                 throughput = { every = \"10s\", lasts = \"1s\", waits-for-transfers = false }\n";
+    let mut hub = watch(&tables, group, &dir);
+    let operator_key = hub.grant(&["--role", "operator", "--name", "noc"]);
+    let operator = hub.with_key(&operator_key);
+    until("all pairs are measured", LONG, || {
+        ["latency", "path"]
+            .iter()
+            .all(|test| [("a", "b"), ("a", "c"), ("b", "c")].iter().all(|(x, y)| is_ok(&operator, x, y, test)))
+    });
+    let text = operator.run(&["watch", "grid", "--test", "latency"]).expect(0).text();
+    assert!(text.lines().count() == 4 && text.contains("+ 0.0 % lost"), "{text}");
+    let nodes = operator.json(&["watch", "nodes"]);
+    assert!(nodes[0].to_string().contains("measurements"), "{nodes:?}");
+    let tested = || {
+        let why = operator.json(&["watch", "why", "a", "b"]).remove(0);
+        why["forward"]["throughput_bit_s"].as_f64()
+    };
+    let rate = until_some("TCP is tested in its slot", Duration::from_secs(150), tested);
+    assert!(rate > 1e6, "{rate}");
+    c.kill();
+    let alarms = || operator.json(&["watch", "alarms"])[0]["alarms"].as_array().unwrap().clone();
+    let silent = || {
+        let of_c = |alarm: &Value| alarm["kind"] == "silent" && alarm["to"] == "c" && alarm["id"].as_i64() > Some(0);
+        (alarms().iter().filter(|alarm| of_c(alarm)).count() == 2).then(alarms)
+    };
+    let told = until_some("both paths to it are silent", LONG, silent);
+    let checked = operator.run(&["watch", "check", "a", "c"]);
+    assert!(checked.expect(2).text().starts_with("CRITICAL - a to c: nothing has answered"));
+    operator.run(&["watch", "check"]).expect(2);
+    let id = told.iter().find(|alarm| alarm["kind"] == "silent").unwrap()["id"].to_string();
+    let user = hub.member("user", "reader", "");
+    user.run(&["watch", "acknowledge", &id]).expect(4);
+    let seen = operator.json(&["watch", "acknowledge", &id, "--note", "power is off"]);
+    assert_eq!(seen[0]["acknowledged"]["by"], "noc");
+    operator.run(&["watch", "note", "power work at c"]).expect(0);
+    assert!(operator.run(&["watch", "why", "nowhere", "c"]).expect(1).err().contains("nothing is watched"));
+    c.restart();
+    until("it is measured again", LONG, || is_ok(&operator, "a", "c", "latency"));
+    let rows = |member: &Member<'_>| {
+        member.json(&["watch", "history", "b", "a", "--rows", "500"])[0]["rows"].as_array().unwrap().len()
+    };
+    let before = rows(&operator);
+    drop((operator, user));
+    hub.restart();
+    let operator = hub.with_key(&operator_key);
+    assert!(before > 0 && rows(&operator) >= before, "what was measured outlasts the watch");
+    until("it goes on", LONG, || is_ok(&operator, "b", "c", "latency"));
+    assert!(!operator.json(&["watch", "alarms", "--since", "1h"])[0]["alarms"].as_array().unwrap().is_empty());
+}
+
+/// A path for datagrams that loses one of so many forward, once it is told to.
+struct LossyPath {
+    at: SocketAddr,
+    over: Arc<AtomicBool>,
+    one_of: Arc<AtomicU64>,
+}
+
+impl LossyPath {
+    fn to(far: SocketAddr) -> LossyPath {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let (at, over, one_of) =
+            (socket.local_addr().unwrap(), Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (is_over, loses) = (Arc::clone(&over), Arc::clone(&one_of));
+        std::thread::spawn(move || {
+            let mut sockets: HashMap<SocketAddr, UdpSocket> = HashMap::new();
+            let (mut buffer, mut count) = ([0; 2048], 0u64);
+            while !is_over.load(Ordering::SeqCst) {
+                let Ok((bytes, from)) = socket.recv_from(&mut buffer) else { continue };
+                let out = sockets.entry(from).or_insert_with(|| {
+                    let out = UdpSocket::bind("127.0.0.1:0").unwrap();
+                    out.connect(far).unwrap();
+                    let (back, home) = (out.try_clone().unwrap(), socket.try_clone().unwrap());
+                    std::thread::spawn(move || {
+                        let mut buffer = [0; 2048];
+                        while let Ok(bytes) = back.recv(&mut buffer) {
+                            let _ = home.send_to(&buffer[..bytes], from);
+                        }
+                    });
+                    out
+                });
+                count += 1;
+                let one_of = loses.load(Ordering::SeqCst);
+                if one_of == 0 || !count.is_multiple_of(one_of) {
+                    let _ = out.send(&buffer[..bytes]);
+                }
+            }
+            // Wakes the threads that wait for answers.
+            sockets.values().for_each(|out| drop(out.send_to(&[0], out.local_addr().unwrap())));
+        });
+        LossyPath { at, over, one_of }
+    }
+}
+
+impl Drop for LossyPath {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn loss_of_one_direction_is_told_with_its_direction_and_an_event_near_it() {
+    let dir = Client::new();
+    let (a, far) = (node(), node());
+    let path = LossyPath::to(far.address().parse().unwrap());
+    let tables = node_table("a", &a, &dir) + &format!("[target.far]\nurl = \"stamp://{}\"\n", path.at);
+    let group = "[[group]]\nmode = \"island\"\nto = [\"far\"]\nlatency = { rate = 100, report = \"1s\", ports = 4 }\n\
+                 throughput = false\npath = false\n";
+    let hub = watch(&tables, group, &dir);
+    let operator = hub.member("operator", "noc", "");
+    until("it is measured", LONG, || is_ok(&operator, "a", "far", "latency"));
+    operator.run(&["watch", "note", "firewall update", "--place", "far"]).expect(0);
+    path.one_of.store(50, Ordering::SeqCst);
+    let alarms = || operator.json(&["watch", "alarms"])[0]["alarms"].as_array().unwrap().clone();
+    let lost = until_some("loss is told", LONG, || alarms().into_iter().find(|alarm| alarm["kind"] == "loss"));
+    assert_eq!((&lost["direction"], &lost["cause"]), (&"forward".into(), &"random_loss".into()), "{lost}");
+    assert!(lost["event"].as_str().unwrap().contains("firewall update"), "{lost}");
+    assert!(lost["evidence"].as_str().unwrap().contains("packets lost forward"), "{lost}");
+    let (forward, reverse) = health(&operator, "a", "far", "latency").unwrap();
+    assert!(forward != "ok" && reverse == "ok", "{forward} {reverse}");
+    let text = operator.run(&["watch", "why", "far", "a"]).expect(0).text();
+    assert!(text.contains("a to far") && text.contains("cause: random_loss"), "{text}");
+    path.one_of.store(0, Ordering::SeqCst);
+    until("it is over", LONG, || alarms().iter().all(|alarm| alarm["kind"] != "loss"));
+}
+
+#[test]
+fn a_template_is_imported_and_what_is_wrong_is_named() {
+    let dir = Client::new();
+    let template = dir.write(
+        "mesh.json",
+        r#"{"addresses":{"a":{"address":"a.example"},"b":{"address":"b.example"}},
+            "groups":{"g":{"type":"mesh","addresses":[{"name":"a"},{"name":"b"}]}},
+            "schedules":{"s":{"repeat":"PT4H"}},"archives":{"old":{"archiver":"esmond","data":{}}},
+            "tests":{"t":{"type":"throughput","spec":{"duration":"PT30S","parallel":2}}},
+            "tasks":{"x":{"group":"g","test":"t","schedule":"s"}}}"#,
+    );
+    let out = dir.path("watch.toml");
+    let done = dir.run(words!["watch", "import", template, "--out", out]);
+    assert!(done.expect(0).err().contains("archive old is not taken"));
+    let text = std::fs::read_to_string(&out).unwrap();
+    assert!(text.contains("[node.a]") && text.contains("every = \"14400s\"") && text.contains("streams = 2"), "{text}");
+    let bad = dir.write("bad.json", "{\"addresses\":{}}");
+    let refused = dir.run(words!["watch", "import", bad]);
+    assert!(refused.expect(2).err().contains("no groups"));
+    let config = dir.write("bad.toml", "[[group]]\nmode = \"star\"\n");
+    let refused = dir.run(words!["watch", "serve", "--config", config]);
+    assert!(refused.expect(2).err().contains("mesh, island"));
+}

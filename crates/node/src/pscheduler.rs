@@ -1,0 +1,377 @@
+//! The second participant of tests of throughput that a pScheduler of perfSONAR leads: which tasks and runs it has told us of, and when its iperf3 is
+//! answered for them. Pure but for randomness: time is an argument, seconds since 1970.
+//!
+//! The lead tells of a task, asks when there is room, books a run, tells both ends' data, and at the time its iperf3 connects to our one port. What
+//! the run came to is what we saw of that iperf3.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use model::id::Uuid;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+/// The level of its API that we speak.
+pub(crate) const API_LEVEL: i64 = 6;
+/// Tasks of one lead, and of all.
+pub(crate) const TASKS_MAX: (usize, usize) = (64, 256);
+/// Runs of a task.
+const RUNS_MAX: usize = 64;
+/// Bytes of a task.
+pub(crate) const TASK_BYTES_MAX: usize = 64 << 10;
+/// The longest test, seconds.
+const SECONDS_MAX: f64 = 300.0;
+/// What a run is remembered for after its end, seconds; and a task of which nothing is heard.
+const REMEMBERED_S: f64 = 3_600.0;
+const TASK_IDLE_S: f64 = 86_400.0;
+/// The horizon of bookings, seconds.
+const HORIZON_S: f64 = 86_400.0;
+/// What iperf3's client waits after its start, and what pScheduler adds at the end (its tool's own constants).
+const START_S: f64 = 3.0;
+const FUDGE_S: f64 = 2.0;
+/// A round trip that nobody says: 200 ms.
+const LINK_RTT_S: f64 = 0.2;
+/// A lead's clock may differ from ours by so much.
+const CLOCKS_S: f64 = 5.0;
+
+/// Why something is not done, as a status of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotDone {
+    pub status: u16,
+    pub why: String,
+}
+
+fn not_done(status: u16, why: impl Into<String>) -> NotDone {
+    NotDone { status, why: why.into() }
+}
+
+type Done<T> = Result<T, NotDone>;
+
+/// What a lead has told us of.
+#[derive(Debug, Default)]
+pub(crate) struct Participant {
+    tasks: Mutex<BTreeMap<Uuid, Task>>,
+}
+
+#[derive(Debug)]
+struct Task {
+    lead: IpAddr,
+    key: Option<String>,
+    task: Value,
+    seconds: f64,
+    runs: BTreeMap<Uuid, Run>,
+    heard_s: f64,
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    start_s: f64,
+    part_data_full: Option<Value>,
+    /// What its iperf3 came to.
+    served: Option<Served>,
+}
+
+/// A test of iperf3 that was served.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Served {
+    pub bytes: u64,
+    pub seconds: f64,
+    pub error: Option<String>,
+}
+
+/// Reads an ISO 8601 duration.
+fn seconds_of(text: &str) -> Option<f64> {
+    let span: Span = text.parse().ok()?;
+    let length: SignedDuration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    Some(length.as_secs_f64()).filter(|seconds| *seconds >= 0.0)
+}
+
+fn time_of(text: &str) -> Option<f64> {
+    let time: Timestamp = text.parse().ok()?;
+    Some(time.as_millisecond() as f64 / 1e3)
+}
+
+fn show(at_s: f64) -> String {
+    Timestamp::from_millisecond((at_s * 1e3) as i64).map_or_else(|_| at_s.to_string(), |time| time.to_string())
+}
+
+/// How long a run has a node to itself: the time that iperf3 sets up, what it leaves out, what it measures, and the tool's margins.
+fn length(spec: &Value) -> Done<f64> {
+    let said = |key: &str, default: f64| match spec.get(key) {
+        None => Ok(default),
+        Some(Value::String(text)) => {
+            seconds_of(text).ok_or_else(|| not_done(400, format!("{key} is no duration: {text}")))
+        }
+        Some(other) => Err(not_done(400, format!("{key} is no duration: {other}"))),
+    };
+    let (duration, omit, rtt) = (said("duration", 10.0)?, said("omit", 0.0)?, said("link-rtt", LINK_RTT_S)?);
+    if duration > SECONDS_MAX || omit > SECONDS_MAX || rtt > 10.0 {
+        return Err(not_done(403, format!("this node is tested for {SECONDS_MAX} s at most")));
+    }
+    Ok((rtt * 1e3 / 50.0).max(1.0) + omit + duration + START_S + FUDGE_S)
+}
+
+/// Whether a test is one that we take part in.
+pub(crate) fn can_run(test: &Value) -> Result<(), String> {
+    if test["type"] != "throughput" {
+        return Err(format!("this node takes part in tests of throughput, and not of {}", test["type"]));
+    }
+    let spec = &test["spec"];
+    for key in ["loopback", "single-ended", "reverse-connections"] {
+        if spec[key].as_bool().unwrap_or(false) {
+            return Err(format!("{key} is not done here"));
+        }
+    }
+    length(spec).map(drop).map_err(|not| not.why)
+}
+
+impl Participant {
+    /// A lead tells of a task of which we are the second participant.
+    pub fn add(&self, id: Uuid, lead: IpAddr, participant: i64, task: Value, now_s: f64) -> Done<()> {
+        if participant != 1 {
+            return Err(not_done(403, "this node is the second participant (participant=1), and no other"));
+        }
+        can_run(&task["test"]).map_err(|why| not_done(403, why))?;
+        if task["tool"].as_str().is_some_and(|tool| tool != "iperf3") {
+            return Err(not_done(403, "the tool of this node is iperf3"));
+        }
+        let seconds = length(&task["test"]["spec"])?;
+        let key = task["_key"].as_str().map(str::to_owned);
+        let mut tasks = self.tasks.lock();
+        sweep(&mut tasks, now_s);
+        if tasks.get(&id).is_some_and(|known| known.lead != lead) {
+            return Err(not_done(403, "this task is another lead's"));
+        }
+        let of_lead = tasks.values().filter(|task| task.lead == lead).count();
+        if !tasks.contains_key(&id) && (of_lead >= TASKS_MAX.0 || tasks.len() >= TASKS_MAX.1) {
+            return Err(not_done(403, "this node knows of as many tasks as it can"));
+        }
+        let runs = tasks.remove(&id).map(|known| known.runs).unwrap_or_default();
+        tasks.insert(id, Task { lead, key, task, seconds, runs, heard_s: now_s });
+        Ok(())
+    }
+
+    fn with<T>(&self, id: &Uuid, now_s: f64, act: impl FnOnce(&mut Task) -> Done<T>) -> Done<T> {
+        let mut tasks = self.tasks.lock();
+        let task = tasks.get_mut(id).ok_or_else(|| not_done(404, "there is no such task here"))?;
+        task.heard_s = now_s;
+        act(task)
+    }
+
+    /// A change of a task, by its lead alone, or by who knows its key.
+    fn change<T>(
+        &self,
+        id: &Uuid,
+        who: (IpAddr, Option<&str>),
+        now_s: f64,
+        act: impl FnOnce(&mut Task) -> Done<T>,
+    ) -> Done<T> {
+        self.with(id, now_s, |task| {
+            let knows_key = task.key.is_some() && task.key.as_deref() == who.1;
+            if task.lead != who.0 && !knows_key {
+                return Err(not_done(403, "this task is another lead's"));
+            }
+            act(task)
+        })
+    }
+
+    /// What is told of a task: its own words, and details that a lead needs.
+    pub fn task(&self, id: &Uuid, base: &str, with_detail: bool, now_s: f64) -> Done<Value> {
+        self.with(id, now_s, |task| {
+            let mut told = task.task.clone();
+            if let Some(fields) = told.as_object_mut() {
+                fields.retain(|name, _| !name.starts_with('_'));
+                if with_detail {
+                    let href = format!("{base}/tasks/{id}");
+                    fields.insert("detail".into(), json!({
+                        "added": show(task.heard_s), "enabled": true, "duration": format!("PT{}S", task.seconds.ceil()),
+                        "participant": 1, "participants": [told_participant(&task.task, "source"), told_participant(&task.task, "dest")],
+                        "hints": null, "exclusive": true, "multi-result": false, "anytime": false, "slip": "PT0S", "start": null,
+                        "runs": task.runs.len(), "href": href, "runs-href": format!("{href}/runs"),
+                        "first-run-href": format!("{href}/runs/first"), "next-run-href": format!("{href}/runs/next"),
+                    }));
+                }
+            }
+            Ok(told)
+        })
+    }
+
+    /// When a run may be: what others have booked is left out.
+    pub fn runtimes(&self, id: &Uuid, from_s: f64, to_s: f64, now_s: f64) -> Done<Value> {
+        let booked = self.booked();
+        self.with(id, now_s, |task| {
+            let (mut at, end) = (from_s.max(now_s), to_s.min(now_s + HORIZON_S));
+            let mut free = Vec::new();
+            for (start, stop) in booked {
+                if start - at >= task.seconds {
+                    free.push(json!({"lower": show(at), "upper": show(start)}));
+                }
+                at = at.max(stop);
+            }
+            if end - at >= task.seconds {
+                free.push(json!({"lower": show(at), "upper": show(end)}));
+            }
+            Ok(Value::Array(free))
+        })
+    }
+
+    /// Beginnings and ends of what is booked, in their order.
+    fn booked(&self) -> Vec<(f64, f64)> {
+        let tasks = self.tasks.lock();
+        let spans =
+            tasks.values().flat_map(|task| task.runs.values().map(|run| (run.start_s, run.start_s + task.seconds)));
+        let mut spans: Vec<(f64, f64)> = spans.collect();
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        spans
+    }
+
+    /// Whether a test of so many seconds from now on would meet a run.
+    pub fn is_booked(&self, now_s: f64, seconds: f64) -> bool {
+        self.booked().iter().any(|(start, stop)| *start < now_s + seconds && *stop > now_s)
+    }
+
+    /// A lead books a run, or tells both participants' data.
+    pub fn put_run(&self, id: &Uuid, run: Uuid, who: (IpAddr, Option<&str>), body: &Value, now_s: f64) -> Done<()> {
+        let booked = self.booked();
+        self.change(id, who, now_s, |task| {
+            if let Some(data) = body.get("part-data-full") {
+                let known = task.runs.get_mut(&run).ok_or_else(|| not_done(404, "there is no such run here"))?;
+                known.part_data_full = Some(data.clone());
+                return Ok(());
+            }
+            let start = body["start-time"].as_str().and_then(time_of);
+            let start_s = start
+                .ok_or_else(|| not_done(400, "a run is booked with start-time (RFC 3339), or told part-data-full"))?;
+            if start_s < now_s - CLOCKS_S || start_s > now_s + HORIZON_S {
+                return Err(not_done(
+                    400,
+                    format!("a run begins between now and {HORIZON_S} s from now; is a clock wrong?"),
+                ));
+            }
+            let own = task.runs.get(&run).map(|run| (run.start_s, run.start_s + task.seconds));
+            let meets = |span: &&(f64, f64)| Some(**span) != own && span.0 < start_s + task.seconds && span.1 > start_s;
+            if booked.iter().any(|span| meets(&span)) {
+                return Err(not_done(409, "another run is booked at that time"));
+            }
+            if !task.runs.contains_key(&run) && task.runs.len() >= RUNS_MAX {
+                return Err(not_done(403, format!("a task has {RUNS_MAX} runs here at most")));
+            }
+            task.runs.insert(run, Run { start_s, ..Run::default() });
+            Ok(())
+        })
+    }
+
+    /// What is told of a run: our data for it, and what it came to.
+    pub fn run(&self, id: &Uuid, run: &Uuid, base: &str, port: u16, now_s: f64) -> Done<Value> {
+        self.with(id, now_s, |task| {
+            let known = task.runs.get(run).ok_or_else(|| not_done(404, "there is no such run here"))?;
+            let end_s = known.start_s + task.seconds;
+            let state = match (&known.served, now_s) {
+                (Some(served), _) if served.error.is_none() => "finished",
+                (Some(_), _) => "failed",
+                (None, now) if now >= end_s => "missed",
+                (None, now) if now >= known.start_s => "running",
+                (None, now) if now >= known.start_s - 30.0 => "on-deck",
+                _ => "pending",
+            };
+            let href = format!("{base}/tasks/{id}/runs/{run}");
+            let mut told = json!({
+                "href": href, "task-href": format!("{base}/tasks/{id}"), "start-time": show(known.start_s), "end-time": show(end_s),
+                "duration": format!("PT{}S", task.seconds.ceil()), "participant": 1, "state": state, "state-display": state,
+                "participants": [told_participant(&task.task, "source"), told_participant(&task.task, "dest")],
+                "participant-data": {"schema": 3, "iperf3-version": "3.12", "server_port": port},
+                "participant-data-full": known.part_data_full, "errors": null, "result": null, "result-full": null, "result-merged": null,
+            });
+            if let Some(result) = result(known, state) {
+                told["result"] = result;
+            }
+            Ok(told)
+        })
+    }
+
+    /// Whether a run has come to its end, whichever.
+    pub fn has_ended(&self, id: &Uuid, run: &Uuid, now_s: f64) -> bool {
+        let tasks = self.tasks.lock();
+        let Some(task) = tasks.get(id) else { return true };
+        task.runs.get(run).is_none_or(|run| run.served.is_some() || now_s >= run.start_s + task.seconds)
+    }
+
+    /// Removes a run, or a task with all of its.
+    pub fn remove(&self, id: &Uuid, run: Option<&Uuid>, who: (IpAddr, Option<&str>), now_s: f64) -> Done<()> {
+        self.change(id, who, now_s, |task| match run {
+            Some(run) => task.runs.remove(run).map(drop).ok_or_else(|| not_done(404, "there is no such run here")),
+            None => Ok(()),
+        })?;
+        if run.is_none() {
+            self.tasks.lock().remove(id);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody's iperf3 is answered now because of a run.
+    pub fn is_expected(&self, from: IpAddr, now_s: f64) -> bool {
+        let tasks = self.tasks.lock();
+        tasks.values().any(|task| task.lead_or_source_is(from) && task.current(now_s).is_some())
+    }
+
+    /// Somebody's iperf3 was served.
+    pub fn served(&self, from: IpAddr, served: &Served, now_s: f64) {
+        let mut tasks = self.tasks.lock();
+        for task in tasks.values_mut().filter(|task| task.lead_or_source_is(from)) {
+            if let Some(run) = task.current(now_s)
+                && let Some(run) = task.runs.get_mut(&run)
+            {
+                run.served = Some(served.clone());
+                return;
+            }
+        }
+    }
+}
+
+impl Task {
+    /// The run whose time it is.
+    fn current(&self, now_s: f64) -> Option<Uuid> {
+        let is_now = |run: &Run| {
+            run.served.is_none() && now_s >= run.start_s - CLOCKS_S && now_s < run.start_s + self.seconds + CLOCKS_S
+        };
+        self.runs.iter().find(|(_, run)| is_now(run)).map(|(id, _)| *id)
+    }
+
+    /// iperf3 comes from the lead, or from the source that the test names by its address.
+    fn lead_or_source_is(&self, from: IpAddr) -> bool {
+        let source = self.task["test"]["spec"]["source"].as_str().and_then(|text| text.parse::<IpAddr>().ok());
+        self.lead == from || source == Some(from)
+    }
+}
+
+fn told_participant(task: &Value, key: &str) -> Value {
+    task["test"]["spec"].get(key).cloned().unwrap_or_else(|| json!(null))
+}
+
+/// What the server's side says of a run: that it was served, or not. The client's side has the numbers.
+fn result(run: &Run, state: &str) -> Option<Value> {
+    let (succeeded, diags) = match (&run.served, state) {
+        (Some(Served { error: None, bytes, seconds }), _) => (true, format!("{bytes} bytes in {seconds:.1} s")),
+        (Some(Served { error: Some(error), .. }), _) => (false, error.clone()),
+        (None, "missed") => (false, "no iperf3 of the other participant came".to_owned()),
+        (None, _) => return None,
+    };
+    let mut result = json!({"schema": 1, "succeeded": succeeded, "diags": diags, "intervals": [], "summary": {}});
+    if !succeeded {
+        result["error"] = Value::String(diags);
+    }
+    Some(result)
+}
+
+/// What is long over goes.
+fn sweep(tasks: &mut BTreeMap<Uuid, Task>, now_s: f64) {
+    tasks.retain(|_, task| {
+        let seconds = task.seconds;
+        task.runs.retain(|_, run| now_s < run.start_s + seconds + REMEMBERED_S);
+        !task.runs.is_empty() || now_s < task.heard_s + TASK_IDLE_S
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! Alarms from findings: what is found must last before it is told, and must be gone for a while before it is over.
+
+use std::collections::HashMap;
+
+use model::v1::probe::Direction;
+use model::v1::watch::{Acknowledgement, Alarm, AlarmKind, Annotation, Health};
+
+use crate::judge::{Finding, remedy};
+use crate::segments::NETWORK;
+use crate::time;
+
+/// What is found must be found again after this long before it is told, milliseconds; what is silent is told at once.
+const HOLD: i64 = 60_000;
+/// And must not be found for so long before it is over.
+const CLEAR: i64 = 180_000;
+/// An event so long before or after the beginning of an alarm may have to do with it.
+const RELATED: i64 = 6 * 3_600_000;
+/// Alarms at once.
+pub const ALARMS_MAX: usize = 10_000;
+
+/// What tells alarms apart.
+type Key = (String, String, AlarmKind, Option<Direction>);
+
+/// What happened to an alarm.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// It is new.
+    Raised(Alarm),
+    /// It is worse than it was, or has another cause.
+    Changed(Alarm),
+    /// It is over.
+    Ended(Alarm),
+}
+
+impl Change {
+    /// The alarm.
+    pub fn alarm(&self) -> &Alarm {
+        match self {
+            Change::Raised(alarm) | Change::Changed(alarm) | Change::Ended(alarm) => alarm,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn alarm_mut(&mut self) -> &mut Alarm {
+        match self {
+            Change::Raised(alarm) | Change::Changed(alarm) | Change::Ended(alarm) => alarm,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    alarm: Alarm,
+    /// It has been told.
+    is_raised: bool,
+    first: i64,
+    last: i64,
+}
+
+/// What is wrong, and what may be.
+#[derive(Debug, Default)]
+pub struct Alarms {
+    open: HashMap<Key, Open>,
+    scale: f64,
+}
+
+impl Alarms {
+    /// None yet, or those that lasted when the watch ended; `scale` shortens all times.
+    pub fn new(lasting: Vec<Alarm>, scale: f64, now: i64) -> Alarms {
+        let open = lasting.into_iter().map(|alarm| {
+            let key = (alarm.from.clone(), alarm.to.clone(), alarm.kind, alarm.direction);
+            // Those that are not found any more have the usual time to be over.
+            (key, Open { alarm, is_raised: true, first: now, last: now })
+        });
+        Alarms { open: open.collect(), scale }
+    }
+
+    fn span(&self, span: i64) -> i64 {
+        (span as f64 * self.scale) as i64
+    }
+
+    /// What is found of a path now; what has changed by that.
+    pub fn update(
+        &mut self,
+        from: &str,
+        to: &str,
+        findings: &[Finding],
+        events: &[Annotation],
+        now: i64,
+    ) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for finding in findings {
+            let key = (from.to_owned(), to.to_owned(), finding.kind, finding.direction);
+            if !self.open.contains_key(&key) && self.open.len() >= ALARMS_MAX {
+                continue;
+            }
+            let hold = if finding.kind == AlarmKind::Silent { 0 } else { self.span(HOLD) };
+            let open = self.open.entry(key).or_insert_with(|| Open {
+                alarm: alarm(from, to, finding, now),
+                is_raised: false,
+                first: now,
+                last: now,
+            });
+            open.last = now;
+            let is_worse = rank(finding.severity) > rank(open.alarm.severity) || finding.cause != open.alarm.cause;
+            open.alarm.evidence.clone_from(&finding.evidence);
+            if is_worse {
+                open.alarm.severity = finding.severity;
+                open.alarm.cause = finding.cause;
+                open.alarm.remedy = remedy(finding.cause).to_owned();
+            }
+            if !open.is_raised && now - open.first >= hold {
+                open.is_raised = true;
+                open.alarm.event = related(events, open.first);
+                changes.push(Change::Raised(open.alarm.clone()));
+            } else if open.is_raised && is_worse {
+                changes.push(Change::Changed(open.alarm.clone()));
+            }
+        }
+        let clear = self.span(CLEAR);
+        self.open.retain(|key, open| {
+            let is_over = key.0 == from && key.1 == to && open.last < now && now - open.last >= clear.max(1);
+            if is_over && open.is_raised {
+                open.alarm.ended = Some(time::show(open.last));
+                changes.push(Change::Ended(open.alarm.clone()));
+            }
+            !is_over
+        });
+        changes
+    }
+
+    /// An alarm that was stored has its number.
+    pub fn stored(&mut self, alarm: &Alarm) {
+        let key = (alarm.from.clone(), alarm.to.clone(), alarm.kind, alarm.direction);
+        if let Some(open) = self.open.get_mut(&key) {
+            open.alarm.id = alarm.id;
+        }
+    }
+
+    /// Where the trouble of an alarm is; whether that is new.
+    pub fn place(
+        &mut self,
+        from: &str,
+        to: &str,
+        kind: AlarmKind,
+        direction: Option<Direction>,
+        segment: &str,
+    ) -> Option<Alarm> {
+        let open = self.open.get_mut(&(from.to_owned(), to.to_owned(), kind, direction))?;
+        if open.alarm.segment == segment {
+            return None;
+        }
+        segment.clone_into(&mut open.alarm.segment);
+        open.is_raised.then(|| open.alarm.clone())
+    }
+
+    /// Somebody has seen an alarm.
+    pub fn acknowledge(&mut self, id: i64, acknowledged: Acknowledgement) -> Option<Alarm> {
+        let open = self.open.values_mut().find(|open| open.is_raised && open.alarm.id == id)?;
+        open.alarm.acknowledged = Some(acknowledged);
+        Some(open.alarm.clone())
+    }
+
+    /// All that last.
+    pub fn all(&self) -> Vec<Alarm> {
+        let mut all: Vec<Alarm> =
+            self.open.values().filter(|open| open.is_raised).map(|open| open.alarm.clone()).collect();
+        all.sort_by_key(|alarm| std::cmp::Reverse(alarm.id));
+        all
+    }
+
+    /// Alarms of a path.
+    pub fn of(&self, from: &str, to: &str) -> Vec<Alarm> {
+        let mut all = self.all();
+        all.retain(|alarm| alarm.from == from && alarm.to == to);
+        all
+    }
+
+    /// A path is watched no more: its alarms are over.
+    pub fn forget(&mut self, is_watched: impl Fn(&str, &str) -> bool, now: i64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.open.retain(|(from, to, ..), open| {
+            let stays = is_watched(from, to);
+            if !stays && open.is_raised {
+                open.alarm.ended = Some(time::show(now));
+                changes.push(Change::Ended(open.alarm.clone()));
+            }
+            stays
+        });
+        changes
+    }
+}
+
+/// What is unknown is told after what is bad.
+fn rank(severity: Health) -> u8 {
+    match severity {
+        Health::Ok => 0,
+        Health::Unknown => 1,
+        Health::Warning => 2,
+        Health::Critical => 3,
+    }
+}
+
+fn alarm(from: &str, to: &str, finding: &Finding, now: i64) -> Alarm {
+    Alarm {
+        id: 0,
+        from: from.to_owned(),
+        to: to.to_owned(),
+        kind: finding.kind,
+        direction: finding.direction,
+        severity: finding.severity,
+        since: time::show(now),
+        ended: None,
+        evidence: finding.evidence.clone(),
+        cause: finding.cause,
+        segment: NETWORK.to_owned(),
+        remedy: remedy(finding.cause).to_owned(),
+        event: None,
+        acknowledged: None,
+    }
+}
+
+/// What happened nearest to a time.
+fn related(events: &[Annotation], at: i64) -> Option<String> {
+    let near = |event: &Annotation| Some((at - time::parse(&event.at)?, event.text.clone()));
+    let nearest =
+        events.iter().filter_map(near).filter(|(apart, _)| apart.abs() <= RELATED).min_by_key(|(apart, _)| apart.abs());
+    nearest.map(|(apart, text)| {
+        let span = model::duration::show(std::time::Duration::from_millis(apart.unsigned_abs()));
+        format!("{text} ({span} {})", if apart >= 0 { "before" } else { "after" })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::v1::watch::CauseKind;
+
+    use super::*;
+
+    const MINUTE: i64 = 60_000;
+
+    fn finding(kind: AlarmKind, severity: Health) -> Finding {
+        let (direction, evidence, cause) = (Some(Direction::Forward), "numbers".into(), CauseKind::RandomLoss);
+        Finding { kind, direction, severity, evidence, cause }
+    }
+
+    fn words(changes: &[Change]) -> Vec<&'static str> {
+        let word = |change: &Change| match change {
+            Change::Raised(_) => "raised",
+            Change::Changed(_) => "changed",
+            Change::Ended(_) => "ended",
+        };
+        changes.iter().map(word).collect()
+    }
+
+    #[test]
+    fn what_lasts_is_told_once_and_what_is_gone_for_long_is_over() {
+        let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
+        let loss = [finding(AlarmKind::Loss, Health::Warning)];
+        assert!(alarms.update("a", "b", &loss, &[], 0).is_empty());
+        assert_eq!(words(&alarms.update("a", "b", &loss, &[], MINUTE)), ["raised"]);
+        assert!(alarms.update("a", "b", &loss, &[], 2 * MINUTE).is_empty());
+        assert!(alarms.update("c", "d", &[], &[], 60 * MINUTE).is_empty(), "another path says nothing of it");
+        let worse = [finding(AlarmKind::Loss, Health::Critical)];
+        assert_eq!(words(&alarms.update("a", "b", &worse, &[], 3 * MINUTE)), ["changed"]);
+        assert!(alarms.update("a", "b", &[], &[], 5 * MINUTE).is_empty(), "two quiet minutes are not enough");
+        assert!(alarms.update("a", "b", &worse, &[], 5 * MINUTE + 1).is_empty(), "it was never over");
+        let ended = alarms.update("a", "b", &[], &[], 9 * MINUTE);
+        assert_eq!((words(&ended), ended[0].alarm().ended.is_some(), alarms.all().len()), (vec!["ended"], true, 0));
+        assert!(alarms.update("a", "b", &loss, &[], 20 * MINUTE).is_empty());
+        assert!(alarms.update("a", "b", &[], &[], 24 * MINUTE).is_empty(), "what did not last was never told");
+    }
+
+    #[test]
+    fn silence_is_told_at_once_and_an_event_is_remembered() {
+        let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
+        let event = |at: i64, text: &str| Annotation { at: time::show(at), text: text.into(), ..Annotation::default() };
+        let events = [event(0, "too old"), event(10 * 3_600_000 - 12 * MINUTE, "firewall update")];
+        let changes = alarms.update("a", "b", &[finding(AlarmKind::Silent, Health::Critical)], &events, 10 * 3_600_000);
+        assert_eq!(words(&changes), ["raised"]);
+        assert_eq!(changes[0].alarm().event.as_deref(), Some("firewall update (12 min 00 s before)"));
+    }
+
+    #[test]
+    fn alarms_outlast_the_watch_and_are_acknowledged() {
+        let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
+        alarms.update("a", "b", &[finding(AlarmKind::Silent, Health::Critical)], &[], 0);
+        let mut kept = alarms.all();
+        kept[0].id = 7;
+        let mut alarms = Alarms::new(kept, 1.0, 10 * MINUTE);
+        let seen = Acknowledgement { by: "noc".into(), note: "on it".into() };
+        assert!(alarms.acknowledge(7, seen.clone()).is_some() && alarms.acknowledge(8, seen).is_none());
+        assert!(alarms.update("a", "b", &[], &[], 11 * MINUTE).is_empty());
+        assert_eq!(words(&alarms.update("a", "b", &[], &[], 14 * MINUTE)), ["ended"]);
+        let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
+        alarms.update("a", "b", &[finding(AlarmKind::Silent, Health::Critical)], &[], 0);
+        assert_eq!(words(&alarms.forget(|_, _| false, 5)), ["ended"]);
+    }
+}

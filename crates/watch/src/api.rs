@@ -1,0 +1,307 @@
+//! What a watch answers, below `/api/v1/watch`: who asks is known already (the hub's own authentication), or is nobody, who sees what is shown to
+//! where it comes from.
+
+mod answers;
+mod document;
+mod viewer;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use authn::tower::Caller;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use model::v1::hub::Role;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use web::Refused;
+use web::routes::{self, Answer, JSON, PROBLEM, Route, Unrouted};
+
+use crate::state::Watch;
+use crate::time;
+use viewer::{Viewer, Viewers};
+
+/// Bytes of a request's body.
+pub const BODY_BYTES_MAX: usize = 16 << 20;
+/// Where all of it is.
+pub const PREFIX: &str = "/api/v1/watch";
+
+/// A request whose sender is known.
+pub(crate) struct Asked {
+    pub watch: Arc<Watch>,
+    pub viewer: Viewer,
+    pub id: String,
+    pub query: String,
+    pub body: bytes::Bytes,
+}
+
+type Answered = Result<Response, Refused>;
+type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// What answers, and the role that it takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Handler {
+    /// None for whoever something is shown to.
+    pub role: Option<Role>,
+    pub answer: fn(Asked) -> Answering,
+}
+
+macro_rules! handler {
+    ($role:expr, $answer:path) => {
+        Handler { role: $role, answer: |asked| Box::pin($answer(asked)) }
+    };
+}
+
+/// All routes.
+pub(crate) const ROUTES: &[Route<Handler>] = &[
+    Route {
+        method: "GET",
+        path: "/api/v1/watch",
+        name: "watch",
+        summary: "What is here",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "the questions of this part of the API", "Index")],
+        handler: handler!(None, answers::index),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/openapi.json",
+        name: "watch_openapi",
+        summary: "This document",
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "an OpenAPI document")],
+        handler: handler!(None, answers::openapi),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/grid",
+        name: "grid",
+        summary: "How all pairs fare, forward and reverse",
+        query: &[("test", "`latency`, `throughput` or `path`; all of them unless said")],
+        body: None,
+        answers: &[Answer::json(200, "a cell for each pair and test", "Grid")],
+        handler: handler!(None, answers::grid),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/history",
+        name: "history",
+        summary: "What was measured of a pair",
+        query: &[
+            ("from", "one end"),
+            ("to", "the other end"),
+            ("test", "`latency`, `throughput`, `throughput reverse`, `path` or `counters`; latency unless said"),
+            ("since", "RFC 3339, or a time back: `7d`; a day unless said"),
+            ("until", "RFC 3339; now unless said"),
+            ("rows", "how many at most: 1000 unless said"),
+        ],
+        body: None,
+        answers: &[Answer::json(200, "rows of numbers", "History"), Answer::problem(404, "there is no such pair")],
+        handler: handler!(None, answers::history),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/alarms",
+        name: "alarms",
+        summary: "What is wrong, newest first; with `since` also what was",
+        query: &[("since", "RFC 3339, or a time back: `7d`"), ("limit", "how many at most: 1000 unless said")],
+        body: None,
+        answers: &[Answer::json(200, "alarms", "Alarms")],
+        handler: handler!(None, answers::alarms),
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/watch/alarms/{id}/acknowledgement",
+        name: "acknowledge",
+        summary: "Says that somebody has seen an alarm: nobody is told of it again until it is over",
+        query: &[],
+        body: Some("Acknowledgement"),
+        answers: &[Answer::json(200, "the alarm", "Alarm"), Answer::problem(404, "no such alarm lasts")],
+        handler: handler!(Some(Role::Operator), answers::acknowledge),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/why",
+        name: "why_path",
+        summary: "What a path should give, what it gives, and what is wrong with it",
+        query: &[("from", "one end"), ("to", "the other end")],
+        body: None,
+        answers: &[Answer::json(200, "both directions", "Why"), Answer::problem(404, "there is no such pair")],
+        handler: handler!(None, answers::why),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/evidence",
+        name: "evidence",
+        summary: "The same with its history as one page that can be sent to another domain",
+        query: &[
+            ("from", "one end"),
+            ("to", "the other end"),
+            ("since", "RFC 3339, or a time back: `7d`; a week unless said"),
+        ],
+        body: None,
+        answers: &[Answer { status: 200, means: "a page", schema: None, media: "text/html" }],
+        handler: handler!(None, answers::evidence),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/annotations",
+        name: "annotations",
+        summary: "What happened, as somebody noted",
+        query: &[("since", "RFC 3339, or a time back: `7d`; a week unless said")],
+        body: None,
+        answers: &[Answer::any(200, "annotations, oldest first")],
+        handler: handler!(Some(Role::User), answers::annotations),
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/watch/annotations",
+        name: "annotate",
+        summary: "Notes what happened: alarms that begin near it name it",
+        query: &[],
+        body: Some("Annotation"),
+        answers: &[Answer::json(201, "it is noted", "Annotation")],
+        handler: handler!(Some(Role::Operator), answers::annotate),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/nodes",
+        name: "watch_nodes",
+        summary: "Which nodes measure for us, and what they refuse",
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "nodes")],
+        handler: handler!(Some(Role::User), answers::nodes),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/map",
+        name: "map",
+        summary: "Places with their coordinates, and how the paths between them fare",
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "places and paths")],
+        handler: handler!(None, answers::map),
+    },
+];
+
+/// What answers below [`PREFIX`]. Requests carry a [`Caller`] among their extensions.
+pub fn router(watch: Arc<Watch>) -> Router {
+    let viewers = Arc::new(Viewers::default());
+    let answer = move |request: Request| {
+        let (watch, viewers) = (Arc::clone(&watch), Arc::clone(&viewers));
+        async move { try_answer(watch, &viewers, request).await.unwrap_or_else(|refused| problem(&refused)) }
+    };
+    Router::new().fallback(answer).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+async fn try_answer(watch: Arc<Watch>, viewers: &Viewers, request: Request) -> Answered {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let found = routes::find(ROUTES, parts.method.as_str(), path.trim_start_matches('/'));
+    let (route, id) = found.map_err(|unrouted| match unrouted {
+        Unrouted::Path => Refused::new(404, format!("there is no {path} here; GET {PREFIX} lists what there is")),
+        Unrouted::Method(methods) => {
+            let allowed = methods.join(", ");
+            Refused::new(405, format!("{} is no method of {path}: {allowed}", parts.method)).with("Allow", allowed)
+        }
+    })?;
+    let caller = parts.extensions.get::<Caller>().cloned();
+    let caller = caller.ok_or_else(|| Refused::new(500, "nobody said who asks"))?;
+    let viewer = viewers.viewer(&caller, &watch.watched.load().config)?;
+    if let Some(role) = route.handler.role {
+        viewer.require(role)?;
+    }
+    let body = axum::body::to_bytes(body, BODY_BYTES_MAX).await;
+    let body =
+        body.map_err(|_| Refused::new(413, format!("the body is longer than {BODY_BYTES_MAX} bytes, or broke off")))?;
+    let (id, query) = (id.unwrap_or_default().to_owned(), parts.uri.query().unwrap_or_default().to_owned());
+    (route.handler.answer)(Asked { watch, viewer, id, query, body }).await
+}
+
+impl Asked {
+    /// A parameter of the query.
+    fn parameter(&self, name: &str) -> Option<String> {
+        web::target::pairs(&self.query).find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
+    }
+
+    /// One that must be there.
+    fn needed(&self, name: &str) -> Result<String, Refused> {
+        self.parameter(name).ok_or_else(|| Refused::new(400, format!("say {name}: ?{name}=…")))
+    }
+
+    /// A number within bounds.
+    fn number(&self, name: &str, default: usize, most: usize) -> Result<usize, Refused> {
+        let Some(text) = self.parameter(name) else { return Ok(default) };
+        let read = text.parse().ok().filter(|number| (1..=most).contains(number));
+        read.ok_or_else(|| Refused::new(400, format!("{name} is a number from 1 to {most}, and not {text:?}")))
+    }
+
+    /// A time: RFC 3339, or so long ago.
+    fn time(&self, name: &str) -> Result<Option<i64>, Refused> {
+        let Some(text) = self.parameter(name) else { return Ok(None) };
+        let ago = || model::duration::parse(&text).ok().map(|span| time::now().saturating_sub(span.as_millis() as i64));
+        let read = time::parse(&text).or_else(ago);
+        let wrong = || {
+            Refused::new(
+                400,
+                format!("{name}={text} is no time: write it like 2026-11-01T10:00:00Z, or 7d for a week ago"),
+            )
+        };
+        read.map(Some).ok_or_else(wrong)
+    }
+
+    /// What came as JSON.
+    fn read<T: DeserializeOwned>(&self, what: &str) -> Result<T, Refused> {
+        web::json::read(&self.body, what)
+    }
+}
+
+/// An answer in JSON.
+fn json(status: u16, value: &impl Serialize) -> Answered {
+    let text = serde_json::to_vec(value);
+    let text = text.map_err(|error| Refused::new(500, format!("the answer cannot be written: {error}")))?;
+    Ok(with_body(status, JSON, text))
+}
+
+fn with_body(status: u16, media: &'static str, body: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A no (RFC 9457).
+fn problem(refused: &Refused) -> Response {
+    let mut response = with_body(refused.status, PROBLEM, serde_json::to_vec(&refused.problem()).unwrap_or_default());
+    for (name, value) in refused.headers.iter() {
+        if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}
+
+/// What is here.
+fn questions() -> serde_json::Value {
+    let question = |route: &Route<Handler>| serde_json::json!({"method": route.method, "path": route.path, "summary": route.summary});
+    let questions: Vec<_> = ROUTES.iter().map(question).collect();
+    serde_json::json!({"document": format!("{PREFIX}/openapi.json"), "questions": questions})
+}
+
+/// The document of the API.
+pub fn document() -> serde_json::Value {
+    document::document(ROUTES)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The answers, one function for each route.
+
+use model::v1::watch::{Acknowledgement, Alarms, Annotation, Health};
+use serde_json::json;
+use web::Refused;
+
+use super::{Answered, Asked, PREFIX, json, with_body};
+use crate::archive::store::{ArchiveError, SeriesKey};
+use crate::config::PlaceKind;
+use crate::mesh::TestKind;
+use crate::{pages, time};
+
+const DAY: i64 = 86_400_000;
+/// Rows of a history, unless it is said.
+const ROWS: usize = 1_000;
+/// Alarms of one answer.
+const ALARMS_MAX: usize = 10_000;
+/// Characters of a note.
+const NOTE_CHARS_MAX: usize = 2_000;
+
+fn unavailable(error: ArchiveError) -> Refused {
+    tracing::error!(%error, "the archive does not answer");
+    Refused::new(503, error.to_string()).with("Retry-After", "5")
+}
+
+fn unknown(from: &str, to: &str) -> Refused {
+    Refused::new(404, format!("nothing is watched from {from} to {to}: GET {PREFIX}/grid lists what is"))
+}
+
+pub(super) async fn index(_: Asked) -> Answered {
+    json(200, &super::questions())
+}
+
+pub(super) async fn openapi(_: Asked) -> Answered {
+    json(200, &super::document())
+}
+
+fn kind(asked: &Asked) -> Result<Option<TestKind>, Refused> {
+    let wrong = |word: String| Refused::new(400, format!("test is latency, throughput or path, and not {word:?}"));
+    asked.parameter("test").map(|word| TestKind::of_word(&word).ok_or_else(|| wrong(word))).transpose()
+}
+
+pub(super) async fn grid(asked: Asked) -> Answered {
+    let kind = kind(&asked)?;
+    let mut grid = asked.watch.grid(kind, &|from, to| asked.viewer.sees(from, to, None));
+    grid.cells.retain(|cell| asked.viewer.sees(&cell.from, &cell.to, TestKind::of_word(&cell.test)));
+    json(200, &grid)
+}
+
+pub(super) async fn history(asked: Asked) -> Answered {
+    let (from, to) = seen(&asked)?;
+    let test = asked.parameter("test").unwrap_or_else(|| "latency".to_owned());
+    let kind = test.split(' ').next().and_then(TestKind::of_word);
+    let key = SeriesKey { from, to, test };
+    if !asked.viewer.sees(&key.from, &key.to, kind) || asked.watch.archive.known(&key).is_none() {
+        return Err(unknown(&key.from, &key.to));
+    }
+    let until = asked.time("until")?.unwrap_or_else(time::now);
+    let since = asked.time("since")?.unwrap_or(until - DAY);
+    if since >= until {
+        return Err(Refused::new(400, "since is before until"));
+    }
+    let rows = asked.number("rows", ROWS, crate::state::HISTORY_ROWS_MAX)?;
+    json(200, &asked.watch.history(&key, since, until, rows).await.map_err(unavailable)?)
+}
+
+pub(super) async fn alarms(asked: Asked) -> Answered {
+    let limit = asked.number("limit", ROWS, ALARMS_MAX)?;
+    let mut alarms = match asked.time("since")? {
+        None => asked.watch.alarms(),
+        Some(since) => asked.watch.archive.alarms(Some(since), ALARMS_MAX as i64).await.map_err(unavailable)?,
+    };
+    alarms.retain(|alarm| asked.viewer.sees(&alarm.from, &alarm.to, Some(crate::judge::path::shown_by(alarm.kind))));
+    alarms.truncate(limit);
+    json(200, &Alarms { alarms })
+}
+
+pub(super) async fn acknowledge(asked: Asked) -> Answered {
+    let id = asked.id.parse().map_err(|_| Refused::new(400, "an alarm's id is a number"))?;
+    let said: Acknowledgement = if asked.body.is_empty() {
+        Acknowledgement { by: String::new(), note: String::new() }
+    } else {
+        asked.read("an acknowledgement")?
+    };
+    let by = if said.by.is_empty() { asked.viewer.name() } else { said.by };
+    let note = said.note.chars().take(NOTE_CHARS_MAX).collect();
+    let alarm = asked.watch.acknowledge(id, Acknowledgement { by, note });
+    json(200, &alarm.ok_or_else(|| Refused::new(404, format!("no alarm {id} lasts")))?)
+}
+
+/// The pair that is meant, in the order in which it is tested.
+fn seen(asked: &Asked) -> Result<(String, String), Refused> {
+    let (from, to) = (asked.needed("from")?, asked.needed("to")?);
+    let (from, to) = asked.watch.pair(&from, &to).unwrap_or((from, to));
+    match asked.viewer.sees(&from, &to, None) {
+        true => Ok((from, to)),
+        false => Err(unknown(&from, &to)),
+    }
+}
+
+pub(super) async fn why(asked: Asked) -> Answered {
+    let (from, to) = seen(&asked)?;
+    json(200, &asked.watch.why(&from, &to).ok_or_else(|| unknown(&from, &to))?)
+}
+
+pub(super) async fn evidence(asked: Asked) -> Answered {
+    let (from, to) = seen(&asked)?;
+    let why = asked.watch.why(&from, &to).ok_or_else(|| unknown(&from, &to))?;
+    let until = time::now();
+    let since = asked.time("since")?.unwrap_or(until - 7 * DAY);
+    let mut histories = Vec::new();
+    for test in ["latency", "throughput", "throughput reverse"] {
+        let kind = test.split(' ').next().and_then(TestKind::of_word);
+        let key = SeriesKey { from: from.clone(), to: to.clone(), test: test.to_owned() };
+        if asked.viewer.sees(&from, &to, kind) && asked.watch.archive.known(&key).is_some() {
+            histories.push(asked.watch.history(&key, since, until, ROWS).await.map_err(unavailable)?);
+        }
+    }
+    Ok(with_body(200, "text/html; charset=utf-8", pages::evidence(&why, &histories).into_bytes()))
+}
+
+pub(super) async fn annotations(asked: Asked) -> Answered {
+    let since = asked.time("since")?.unwrap_or_else(|| time::now() - 7 * DAY);
+    json(200, &asked.watch.archive.annotations(since, i64::MAX).await.map_err(unavailable)?)
+}
+
+pub(super) async fn annotate(asked: Asked) -> Answered {
+    let said: Annotation = asked.read("an annotation")?;
+    let at = if said.at.is_empty() {
+        time::now()
+    } else {
+        time::parse(&said.at).ok_or_else(|| Refused::new(400, "at is RFC 3339"))?
+    };
+    if said.text.trim().is_empty() {
+        return Err(Refused::new(400, "an annotation says what happened: text"));
+    }
+    let text = said.text.chars().take(NOTE_CHARS_MAX).collect();
+    let annotation = Annotation { at: time::show(at), text, place: said.place, by: asked.viewer.name() };
+    asked.watch.annotate(annotation.clone()).await.map_err(unavailable)?;
+    json(201, &annotation)
+}
+
+pub(super) async fn nodes(asked: Asked) -> Answered {
+    json(200, &asked.watch.nodes())
+}
+
+pub(super) async fn map(asked: Asked) -> Answered {
+    let watched = asked.watch.watched.load_full();
+    let grid = asked.watch.grid(None, &|from, to| asked.viewer.sees(from, to, None));
+    let places: Vec<_> = watched
+        .config
+        .places
+        .iter()
+        .filter(|(name, _)| grid.names.contains(name))
+        .map(|(name, place)| {
+            let is_node = matches!(place.kind, PlaceKind::Node { .. });
+            json!({"name": name, "site": place.site, "domain": place.domain, "is_node": is_node,
+                   "latitude": place.location.map(|it| it.0), "longitude": place.location.map(|it| it.1),
+                   "link_bit_s": place.link.map(|rate| rate.0)})
+        })
+        .collect();
+    let paths: Vec<_> = grid
+        .cells
+        .chunk_by(|a, b| (&a.from, &a.to) == (&b.from, &b.to))
+        .filter_map(|cells| {
+            let first = cells.first()?;
+            let worst = |of: fn(&model::v1::watch::Cell) -> Health| {
+                cells.iter().map(of).reduce(Health::worse).unwrap_or_default()
+            };
+            Some(json!({"from": first.from, "to": first.to, "forward": worst(|cell| cell.forward.health),
+                        "reverse": worst(|cell| cell.reverse.health)}))
+        })
+        .collect();
+    json(200, &json!({"at": grid.at, "places": places, "paths": paths}))
+}

@@ -1,0 +1,147 @@
+//! Who sees what: members of the hub all of it, strangers what a domain shows to where they come from, and no more often than it says.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use authn::tower::Caller;
+use model::v1::hub::Role;
+use parking_lot::Mutex;
+use web::Refused;
+
+use crate::config::{Config, Show};
+use crate::mesh::TestKind;
+
+/// Addresses whose questions are counted.
+const COUNTED_MAX: usize = 10_000;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What somebody may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Viewer {
+    /// All of it.
+    Member {
+        /// Who it is.
+        name: String,
+        /// What it may do.
+        role: Role,
+    },
+    /// What is shown to where it comes from.
+    Stranger(Vec<Show>),
+}
+
+/// Counts the questions of strangers.
+#[derive(Debug, Default)]
+pub struct Viewers {
+    asked: Mutex<HashMap<IpAddr, (Instant, u32)>>,
+}
+
+impl Viewers {
+    /// What whoever asks may see.
+    ///
+    /// # Errors
+    /// Nothing is shown there, or it asks too often.
+    pub fn viewer(&self, caller: &Caller, config: &Config) -> Result<Viewer, Refused> {
+        if let Some((name, role)) = &caller.member {
+            return Ok(Viewer::Member { name: name.clone(), role: *role });
+        }
+        let peer = caller.peer.to_canonical();
+        let is_shown =
+            |show: &&Show| show.networks.is_empty() || show.networks.iter().any(|network| network.contains(&peer));
+        let shown: Vec<Show> = config.shows.iter().filter(is_shown).cloned().collect();
+        let Some(per_minute) = shown.iter().map(|show| show.per_minute).max() else {
+            let reason = "this watch shows nothing to strangers: show an access key, or ask its operator";
+            return Err(Refused::new(401, reason).with("WWW-Authenticate", "Bearer realm=\"longhaul\""));
+        };
+        if !self.count(peer, per_minute) {
+            let reason = format!("{per_minute} questions a minute are answered from one address");
+            return Err(Refused::new(429, reason).with("Retry-After", "60"));
+        }
+        Ok(Viewer::Stranger(shown))
+    }
+
+    fn count(&self, peer: IpAddr, per_minute: u32) -> bool {
+        let mut asked = self.asked.lock();
+        if asked.len() >= COUNTED_MAX && !asked.contains_key(&peer) {
+            asked.retain(|_, (since, _)| since.elapsed() < MINUTE);
+            if asked.len() >= COUNTED_MAX {
+                return false;
+            }
+        }
+        let (since, count) = asked.entry(peer).or_insert((Instant::now(), 0));
+        if since.elapsed() >= MINUTE {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        *count += 1;
+        *count <= per_minute
+    }
+}
+
+impl Viewer {
+    /// Refuses whoever has less than a role.
+    ///
+    /// # Errors
+    /// It has less.
+    pub fn require(&self, wanted: Role) -> Result<(), Refused> {
+        match self {
+            Viewer::Member { role, .. } if *role >= wanted => Ok(()),
+            Viewer::Member { name, role } => {
+                Err(Refused::new(403, format!("that takes the role {}, and {name} has {}", wanted.word(), role.word())))
+            }
+            Viewer::Stranger(_) => {
+                let refused = Refused::new(401, format!("that takes the role {}: show an access key", wanted.word()));
+                Err(refused.with("WWW-Authenticate", "Bearer realm=\"longhaul\""))
+            }
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        match self {
+            Viewer::Member { name, .. } => name.clone(),
+            Viewer::Stranger(_) => "a stranger".to_owned(),
+        }
+    }
+
+    /// Whether it may see a test of a pair.
+    pub fn sees(&self, from: &str, to: &str, test: Option<TestKind>) -> bool {
+        let Viewer::Stranger(shows) = self else { return true };
+        shows.iter().any(|show| {
+            let place =
+                |name: &str| show.places.is_empty() || show.places.iter().any(|begin| name.starts_with(begin.as_str()));
+            let is_test =
+                test.is_none_or(|test| show.tests.is_empty() || show.tests.iter().any(|word| word == test.word()));
+            place(from) && place(to) && is_test
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHOWS: &str = "[[show]]\nto = \"ska\"\nnetworks = [\"192.0.2.0/24\"]\nplaces = [\"ska-\"]\ntests = [\"latency\"]\nper-minute = 3\n";
+
+    fn caller(peer: &str, member: Option<Role>) -> Caller {
+        Caller { peer: peer.parse().unwrap(), member: member.map(|role| ("noc".into(), role)) }
+    }
+
+    #[test]
+    fn a_domain_is_shown_what_is_its() {
+        let (viewers, config) = (Viewers::default(), Config::parse(SHOWS).unwrap());
+        let stranger = viewers.viewer(&caller("192.0.2.7", None), &config).unwrap();
+        assert!(stranger.sees("ska-a", "ska-b", Some(TestKind::Latency)));
+        assert!(
+            !stranger.sees("ska-a", "ours", Some(TestKind::Latency))
+                && !stranger.sees("ska-a", "ska-b", Some(TestKind::Path))
+        );
+        assert_eq!(stranger.require(Role::User).unwrap_err().status, 401);
+        let mapped = viewers.viewer(&caller("::ffff:192.0.2.7", None), &config);
+        assert!(mapped.is_ok(), "the same address");
+        assert!(viewers.viewer(&caller("192.0.2.7", None), &config).is_ok());
+        assert_eq!(viewers.viewer(&caller("192.0.2.7", None), &config).unwrap_err().status, 429);
+        assert_eq!(viewers.viewer(&caller("198.51.100.1", None), &config).unwrap_err().status, 401);
+        let member = viewers.viewer(&caller("198.51.100.1", Some(Role::User)), &config).unwrap();
+        assert!(member.sees("ska-a", "ours", None) && member.require(Role::Operator).unwrap_err().status == 403);
+    }
+}

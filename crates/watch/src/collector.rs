@@ -1,0 +1,202 @@
+//! One thread for each node: it has the node make our tests, and fetches what they found.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use auth::AccessKey;
+use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
+use model::v1::node::{ProbeKey, Schedule, ScheduledTest};
+use nodeapi::{Api, Error};
+use tokio::runtime::Handle;
+use web::{Dialer, HttpUrl};
+
+use crate::config::{Place, PlaceKind};
+use crate::mesh::Test;
+use crate::state::{Watch, Watched};
+
+/// How long a connection may take, and an answer.
+const CONNECT: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(90);
+/// How long a node is to wait for a measurement, seconds.
+const WAIT_S: u32 = 60;
+/// Measurements of one answer.
+const PAGE: usize = 2_000;
+/// A node that does not answer is asked again after so long.
+const AGAIN: Duration = Duration::from_secs(5);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+/// How often schedules are compared with what the node has.
+const COMPARE_EVERY: Duration = Duration::from_secs(300);
+/// Stack of a thread: it waits, mostly.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Ends collectors.
+#[derive(Clone, Debug, Default)]
+pub struct Over(Arc<AtomicBool>);
+
+impl Over {
+    /// They end as soon as they look.
+    pub fn end(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Sleeps, or returns early where it is over.
+    fn sleep(&self, span: Duration) {
+        let until = Instant::now() + span;
+        while !self.is_set() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(200).min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+}
+
+/// Starts the thread of a node, until it is over or the node is none of ours any more.
+///
+/// # Errors
+/// The host gives no thread.
+pub fn start(watch: Arc<Watch>, node: String, over: Over, runtime: Handle) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name(format!("watch {node}")).stack_size(STACK_BYTES);
+    thread.spawn(move || Collector { watch, node, over, runtime }.run()).map(drop)
+}
+
+struct Collector {
+    watch: Arc<Watch>,
+    node: String,
+    over: Over,
+    runtime: Handle,
+}
+
+impl Collector {
+    fn run(&self) {
+        let mut pause = AGAIN;
+        while !self.over.is_set() && self.place().is_some() {
+            match self.session() {
+                Ok(()) => pause = AGAIN,
+                Err(why) => {
+                    tracing::warn!(node = self.node, why, "nothing is fetched from a node");
+                    self.watch.status(&self.node, |status| status.error = Some(why));
+                    self.over.sleep(pause);
+                    pause = (pause * 2).min(AGAIN_MAX);
+                }
+            }
+        }
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.watch.watched.load().config.places.get(&self.node).cloned()
+    }
+
+    /// Compares schedules, then fetches until they are to be compared again.
+    fn session(&self) -> Result<(), String> {
+        let place = self.place().ok_or("it is none of ours any more")?;
+        let key = own_key(&place)?;
+        let api = api(&place, key.as_ref())?;
+        let watched = self.watch.watched.load_full();
+        self.compare(&api, &watched)?;
+        let compared = Instant::now();
+        while !self.over.is_set() && compared.elapsed() < COMPARE_EVERY {
+            if !Arc::ptr_eq(&watched, &self.watch.watched.load()) {
+                return Ok(());
+            }
+            self.fetch(&api)?;
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, api: &Api) -> Result<(), String> {
+        let after = self.runtime.block_on(self.watch.archive.cursor(&self.node)).map_err(|error| error.to_string())?;
+        let page = api.measurements(after, PAGE, WAIT_S).map_err(said)?;
+        self.watch.status(&self.node, |status| {
+            status.error = None;
+            status.dropped += page.dropped;
+        });
+        if page.measurements.is_empty() && page.next == after {
+            return Ok(());
+        }
+        let taken = self.runtime.block_on(self.watch.take(&self.node, page.measurements, page.next));
+        taken.map_err(|error| error.to_string())
+    }
+
+    /// Has the node make what we want, and nothing else of ours.
+    fn compare(&self, api: &Api, watched: &Watched) -> Result<(), String> {
+        let there = api.schedules().map_err(said)?.schedules;
+        let wanted: Vec<(model::id::Uuid, &Test)> = watched.tests_of(&self.node).collect();
+        for status in &there {
+            let is_wanted = wanted.iter().any(|(id, test)| {
+                *id == status.schedule.id
+                    && test.order == status.schedule.test
+                    && url(watched, &test.to) == status.schedule.target
+            });
+            if !is_wanted {
+                api.remove_schedule(status.schedule.id).map_err(said)?;
+            }
+        }
+        let mut refused = Vec::new();
+        for (id, test) in &wanted {
+            let schedule = self.schedule(watched, *id, test)?;
+            match api.create_schedule(&schedule) {
+                Ok(_) => {}
+                Err(Error::Refused { problem, .. }) => {
+                    refused.push(format!("{} to {}: {}", test.word(), test.to, problem.reason))
+                }
+                Err(error) => return Err(said(error)),
+            }
+        }
+        self.watch.status(&self.node, |status| {
+            status.tests = wanted.len() - refused.len();
+            status.refused = refused;
+        });
+        Ok(())
+    }
+
+    fn schedule(&self, watched: &Watched, id: model::id::Uuid, test: &Test) -> Result<Schedule, String> {
+        let far = watched.config.places.get(&test.to).ok_or("a test of nobody")?;
+        // Streams need no key: the other end answers STAMP to whom it likes.
+        let needs_key = matches!(test.order, ScheduledTest::Repeat(_));
+        let key = if needs_key { own_key(far)? } else { None };
+        Ok(Schedule {
+            id,
+            target: url(watched, &test.to),
+            test: test.order.clone(),
+            node: None,
+            credentials: key.map(|key| ProbeKey { key: Some(key.expose_text()) }),
+        })
+    }
+}
+
+/// How a node is to call a place.
+fn url(watched: &Watched, name: &str) -> String {
+    match watched.config.places.get(name).map(|place| &place.kind) {
+        Some(PlaceKind::Node { address, .. }) => format!("lh://{address}"),
+        Some(PlaceKind::Target { url }) => url.clone(),
+        None => name.to_owned(),
+    }
+}
+
+/// Our key to a node.
+fn own_key(place: &Place) -> Result<Option<AccessKey>, String> {
+    let PlaceKind::Node { key_file: Some(file), .. } = &place.kind else { return Ok(None) };
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    text.trim().parse().map(Some).map_err(|error: auth::key::KeyError| format!("{}: {error}", file.display()))
+}
+
+fn api(place: &Place, key: Option<&AccessKey>) -> Result<Api, String> {
+    let PlaceKind::Node { address, .. } = &place.kind else { return Err("it is no node".into()) };
+    let key = key.ok_or("there is no key to it: key-file names a file with an access key of the node")?;
+    let has_port = address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !port.ends_with(']') && (!host.contains(':') || host.ends_with(']')));
+    let port = if has_port { String::new() } else { format!(":{}", model::DEFAULT_PORT) };
+    let origin = HttpUrl::parse(&format!("https://{address}{port}/")).map_err(|error| error.to_string())?;
+    let trust = Trust::Fingerprints(vec![key.node]);
+    let (tls, _) = client_config(&trust, vec![HTTP_BY_KEY_ALPN.to_vec()]).map_err(|error| error.to_string())?;
+    let dialer = Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE };
+    Ok(Api::new(dialer, origin, Some(&format!("Bearer {}", key.expose_text()))))
+}
+
+fn said(error: Error) -> String {
+    model::fault::with_causes(&error)
+}

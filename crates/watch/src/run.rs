@@ -1,0 +1,173 @@
+//! A watch from its configuration to its end.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::RootCertStore;
+use tokio::sync::{mpsc, watch as signal};
+
+use crate::alarms::Change;
+use crate::archive::store::{Archive, ArchiveError};
+use crate::collector::{self, Over};
+use crate::config::{Config, ConfigError};
+use crate::notify::{Notifier, dialer, minute_of_day};
+use crate::state::{Watch, Watched};
+use crate::time;
+
+/// How often all paths are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Rows are packed when their hour has been over for so long, milliseconds: what nodes say late is there by then.
+const PACK_AFTER: i64 = 15 * 60_000;
+const HOUR: i64 = 3_600_000;
+/// How often it is looked whether something is to be packed.
+const PACK_EVERY: Duration = Duration::from_secs(120);
+
+/// Why a watch does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// What is to be watched cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The archive.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// TLS with those who are told.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A watch that is open, and runs once it is told to.
+pub struct Opened {
+    watch: Arc<Watch>,
+    changes: mpsc::UnboundedReceiver<Change>,
+    authorities: Arc<RootCertStore>,
+}
+
+/// Opens the archive, by its URL unless the configuration says another one.
+///
+/// # Errors
+/// The configuration has too many tests, or the archive cannot be opened.
+pub async fn open(config: Config, archive: &str, authorities: Arc<RootCertStore>) -> Result<Opened, WatchError> {
+    let archive = Archive::open(config.archive.as_deref().unwrap_or(archive)).await?;
+    let watched = Watched::of(config)?;
+    watched.mesh.remarks.iter().for_each(|remark| tracing::warn!(remark, "the plan of heavy tests"));
+    let (watch, changes) = Watch::new(watched, archive).await?;
+    Ok(Opened { watch: Arc::new(watch), changes, authorities })
+}
+
+impl Opened {
+    /// What it knows.
+    pub fn watch(&self) -> Arc<Watch> {
+        Arc::clone(&self.watch)
+    }
+
+    /// Runs until it is stopped.
+    ///
+    /// # Errors
+    /// TLS cannot be spoken with those who are told.
+    pub async fn run(self, mut stop: signal::Receiver<bool>) -> Result<(), WatchError> {
+        let Opened { watch, mut changes, authorities } = self;
+        let tls = auth::client_certificate::http_client_config(authorities, None)?;
+        let mut notifier = Notifier::new(&watch.watched.load().config, dialer(tls));
+        let mut collectors = Collectors::default();
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        let mut packs = tokio::time::interval(PACK_EVERY);
+        loop {
+            tokio::select! {
+                _ = stop.changed() => break,
+                _ = looks.tick() => {
+                    collectors.start_missing(&watch);
+                    let looking = Arc::clone(&watch);
+                    // Judging thousands of paths holds up no request.
+                    let looked = tokio::task::spawn_blocking(move || looking.look(time::now())).await;
+                    looked.inspect_err(|error| tracing::error!(%error, "a look at all paths broke off")).ok();
+                    notifier = tell(notifier, &watch).await;
+                }
+                _ = packs.tick() => {
+                    let packing = Arc::clone(&watch);
+                    tokio::spawn(async move { pack(&packing).await });
+                }
+                Some(change) = changes.recv() => {
+                    if let Some(change) = store(&watch, change).await {
+                        notifier.push(&change, minute_of_day(time::now()));
+                    }
+                }
+            }
+        }
+        collectors.over.end();
+        Ok(())
+    }
+}
+
+/// Threads of nodes, by their names.
+#[derive(Default)]
+struct Collectors {
+    running: HashSet<String>,
+    over: Over,
+}
+
+impl Collectors {
+    fn start_missing(&mut self, watch: &Arc<Watch>) {
+        let watched = watch.watched.load_full();
+        let nodes: HashSet<String> = watched.config.nodes().map(|(name, _)| name.clone()).collect();
+        self.running.retain(|name| nodes.contains(name));
+        for node in nodes.difference(&self.running.clone()) {
+            let (watch, over) = (Arc::clone(watch), self.over.clone());
+            match collector::start(watch, node.clone(), over, tokio::runtime::Handle::current()) {
+                Ok(()) => drop(self.running.insert(node.clone())),
+                Err(error) => tracing::error!(node, %error, "no thread for a node; it is tried again"),
+            }
+        }
+    }
+}
+
+/// An alarm gets its number before anybody is told.
+async fn store(watch: &Watch, mut change: Change) -> Option<Change> {
+    if change.alarm().id == 0
+        && let Some(known) = watch.alarms().into_iter().find(|known| is_same(known, change.alarm()))
+    {
+        change.alarm_mut().id = known.id;
+    }
+    match watch.archive.write_alarm(change.alarm_mut()).await {
+        Ok(()) => {
+            watch.stored(change.alarm());
+            Some(change)
+        }
+        Err(error) => {
+            tracing::error!(%error, "an alarm cannot be stored");
+            None
+        }
+    }
+}
+
+fn is_same(a: &model::v1::watch::Alarm, b: &model::v1::watch::Alarm) -> bool {
+    (&a.from, &a.to, a.kind, a.direction, &a.since) == (&b.from, &b.to, b.kind, b.direction, &b.since)
+}
+
+async fn tell(mut notifier: Notifier, watch: &Arc<Watch>) -> Notifier {
+    let lasting = watch.alarms();
+    let told = tokio::task::spawn_blocking(move || {
+        notifier.tell(&lasting);
+        notifier
+    });
+    match told.await {
+        Ok(notifier) => notifier,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+async fn pack(watch: &Watch) {
+    let now = time::now() - PACK_AFTER;
+    let before = now - now.rem_euclid(HOUR);
+    match watch.archive.pack(before).await {
+        Ok(0) => {}
+        Ok(rows) => tracing::debug!(rows, "packed"),
+        Err(error) => tracing::error!(%error, "what was measured cannot be packed; it is tried again"),
+    }
+    let keep = watch.watched.load().config.keep;
+    if let Err(error) = watch.archive.forget(now, &keep).await {
+        tracing::error!(%error, "what is too old cannot be removed");
+    }
+}

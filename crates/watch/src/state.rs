@@ -1,0 +1,493 @@
+//! What the parts of a running watch share: which tests there are, how each path fares, what is wrong.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use model::id::Uuid;
+use model::v1::node::Measurement;
+use model::v1::probe::Direction;
+use model::v1::watch::{Acknowledgement, Alarm, AlarmKind, Annotation, Cell, Grid, History, Why};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::alarms::{Alarms, Change};
+use crate::archive::store::{Archive, ArchiveError, NewRow, SeriesKey};
+use crate::archive::{Level, Row};
+use crate::config::{Config, ConfigError, schedule_id};
+use crate::judge::Finding;
+use crate::judge::path::{PathJudge, PathKnowledge};
+use crate::mesh::{Mesh, Test, TestKind};
+use crate::observation::{self, Observation};
+use crate::segments::{Crossing, blame};
+use crate::time;
+
+/// Rows of a history, unless fewer are asked for.
+pub const HISTORY_ROWS_MAX: usize = 10_000;
+/// Annotations that are looked at for a new alarm: those of half a day.
+const EVENTS_SPAN: i64 = 12 * 3_600_000;
+
+/// What is watched, all of it replaced at once.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// The configuration.
+    pub config: Config,
+    /// Its tests.
+    pub mesh: Mesh,
+    /// Tests by the ids of their schedules.
+    pub by_schedule: HashMap<Uuid, usize>,
+}
+
+impl Watched {
+    /// What a configuration comes to.
+    ///
+    /// # Errors
+    /// It has too many tests.
+    pub fn of(config: Config) -> Result<Watched, ConfigError> {
+        let mesh = Mesh::of(&config)?;
+        let by_schedule = mesh
+            .tests
+            .iter()
+            .enumerate()
+            .map(|(at, test)| (schedule_id(&test.from, &test.to, &test.word()), at))
+            .collect();
+        Ok(Watched { config, mesh, by_schedule })
+    }
+
+    /// The tests that a node makes, with their schedules' ids.
+    pub fn tests_of<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (Uuid, &'a Test)> {
+        let of_node = self.by_schedule.iter().map(|(id, at)| (*id, &self.mesh.tests[*at]));
+        of_node.filter(move |(_, test)| test.from == node)
+    }
+}
+
+/// A path and what is wrong with it.
+struct Path {
+    judge: PathJudge,
+    findings: Vec<Finding>,
+}
+
+/// How the collector of a node fares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub node: String,
+    /// Tests that it makes for us.
+    pub tests: usize,
+    /// Tests that it does not make, and why.
+    pub refused: Vec<String>,
+    /// Measurements so far.
+    pub measurements: u64,
+    /// Measurements that were not believed, and the last reason.
+    pub disbelieved: u64,
+    /// Why.
+    pub disbelieved_why: String,
+    /// Measurements that had to make room at the node before they were fetched.
+    pub dropped: u64,
+    /// Why nothing is fetched just now.
+    pub error: Option<String>,
+    /// When it was heard last (RFC 3339).
+    pub heard: Option<String>,
+}
+
+/// A running watch.
+pub struct Watch {
+    /// What is watched.
+    pub watched: ArcSwap<Watched>,
+    /// What was measured.
+    pub archive: Archive,
+    paths: Mutex<BTreeMap<(String, String), Path>>,
+    alarms: Mutex<Alarms>,
+    events: Mutex<Vec<Annotation>>,
+    nodes: Mutex<BTreeMap<String, NodeStatus>>,
+    /// Who tells others of changes.
+    changes: mpsc::UnboundedSender<Change>,
+}
+
+impl Watch {
+    /// Of a configuration, with what lasted when the archive was used last; changes go to the other end of the channel.
+    ///
+    /// # Errors
+    /// The archive cannot be read.
+    pub async fn new(
+        watched: Watched,
+        archive: Archive,
+    ) -> Result<(Watch, mpsc::UnboundedReceiver<Change>), ArchiveError> {
+        let now = time::now();
+        let (changes, told) = mpsc::unbounded_channel();
+        let lasting = archive.alarms(None, crate::alarms::ALARMS_MAX as i64).await?;
+        let events = archive.annotations(now - EVENTS_SPAN, i64::MAX).await?;
+        let alarms = Alarms::new(lasting, watched.config.judge.scale, now);
+        let watch = Watch {
+            watched: ArcSwap::from_pointee(Watched::default()),
+            archive,
+            paths: Mutex::default(),
+            alarms: Mutex::new(alarms),
+            events: Mutex::new(events),
+            nodes: Mutex::default(),
+            changes,
+        };
+        watch.replace(watched);
+        Ok((watch, told))
+    }
+
+    /// Another configuration: what was learnt of paths that stay, stays.
+    pub fn replace(&self, watched: Watched) {
+        let now = time::now();
+        let mut wanted: BTreeMap<(String, String), PathKnowledge> = BTreeMap::new();
+        for test in &watched.mesh.tests {
+            let key = (test.from.clone(), test.to.clone());
+            let knowledge = wanted.entry(key).or_insert_with(|| knowledge(&watched.config, &test.from, &test.to));
+            let kind = TestKind::ALL.iter().position(|kind| *kind == test.kind).unwrap_or(0);
+            knowledge.every[kind] = Some(test.every_s * 1e3);
+        }
+        let mut paths = self.paths.lock();
+        paths.retain(|key, _| wanted.contains_key(key));
+        for (key, knowledge) in wanted {
+            match paths.get_mut(&key) {
+                Some(path) => path.judge.update(knowledge),
+                None => {
+                    let judge = PathJudge::new(knowledge, &watched.config.judge, now);
+                    paths.insert(key, Path { judge, findings: Vec::new() });
+                }
+            }
+        }
+        let is_watched = |from: &str, to: &str| paths.contains_key(&(from.to_owned(), to.to_owned()));
+        let ended = self.alarms.lock().forget(is_watched, now);
+        drop(paths);
+        self.tell(ended);
+        let named: BTreeSet<String> = watched.config.nodes().map(|(name, _)| name.clone()).collect();
+        self.nodes.lock().retain(|name, _| named.contains(name));
+        self.watched.store(Arc::new(watched));
+    }
+
+    fn tell(&self, changes: Vec<Change>) {
+        for change in changes {
+            // Nobody listens any more: the watch ends.
+            let _ = self.changes.send(change);
+        }
+    }
+
+    /// Takes measurements of a node: stored together with `next`, or not at all; then judged.
+    ///
+    /// # Errors
+    /// The archive cannot be written: they are to be fetched again.
+    pub async fn take(&self, node: &str, measurements: Vec<Measurement>, next: u64) -> Result<(), ArchiveError> {
+        let watched = self.watched.load_full();
+        let now = time::now();
+        let mut rows = Vec::new();
+        let mut believed = Vec::new();
+        for measurement in &measurements {
+            let Some(test) = watched.by_schedule.get(&measurement.schedule).map(|at| &watched.mesh.tests[*at]) else {
+                continue;
+            };
+            match observation::read(test, measurement, now as f64 / 1e3) {
+                Ok(found) if test.from == node => {
+                    let begin = (measurement.at_s * 1e3) as i64;
+                    if let Some(row) = found.row(begin, measurement.seconds) {
+                        rows.push(self.new_row(test, row, measurement).await?);
+                    }
+                    believed.push((test.clone(), found, begin, measurement.seconds));
+                }
+                Ok(_) => self.disbelieve(node, "it speaks of another node's test".into()),
+                Err(why) => self.disbelieve(node, why),
+            }
+        }
+        self.archive.append(&rows, Some((node, next))).await?;
+        self.status(node, |status| {
+            status.measurements += measurements.len() as u64;
+            status.heard = Some(time::show(now));
+        });
+        self.judge(&believed, now);
+        Ok(())
+    }
+
+    async fn new_row(&self, test: &Test, row: Row, measurement: &Measurement) -> Result<NewRow, ArchiveError> {
+        let key = SeriesKey { from: test.from.clone(), to: test.to.clone(), test: test.word() };
+        let report = match &measurement.found {
+            model::v1::node::Found::Report(report) => Some(report.to_string()),
+            _ => None,
+        };
+        Ok(NewRow { series: self.archive.series(&key).await?, columns: key.columns(), row, report })
+    }
+
+    fn disbelieve(&self, node: &str, why: String) {
+        tracing::debug!(node, why, "a measurement is not believed");
+        self.status(node, |status| {
+            status.disbelieved += 1;
+            status.disbelieved_why = why;
+        });
+    }
+
+    fn judge(&self, believed: &[(Test, Observation, i64, f64)], now: i64) {
+        let mut touched = BTreeSet::new();
+        let mut paths = self.paths.lock();
+        for (test, observation, begin, seconds) in believed {
+            let key = (test.from.clone(), test.to.clone());
+            if let Some(path) = paths.get_mut(&key) {
+                path.judge.observe(test.kind, observation, *begin, *seconds);
+                touched.insert(key);
+            }
+        }
+        let events = self.events.lock().clone();
+        let mut changes = Vec::new();
+        for key in &touched {
+            if let Some(path) = paths.get_mut(key) {
+                path.findings = path.judge.findings(now);
+                changes.extend(self.alarms.lock().update(&key.0, &key.1, &path.findings, &events, now));
+            }
+        }
+        drop(paths);
+        self.tell(changes);
+    }
+
+    /// Looks at all paths: at what nobody measures any more, and where the trouble is.
+    pub fn look(&self, now: i64) {
+        let mut paths = self.paths.lock();
+        let events = self.events.lock().clone();
+        let mut changes = Vec::new();
+        for (key, path) in paths.iter_mut() {
+            path.findings = path.judge.findings(now);
+            changes.extend(self.alarms.lock().update(&key.0, &key.1, &path.findings, &events, now));
+        }
+        let kinds: BTreeSet<AlarmKind> =
+            paths.values().flat_map(|path| path.findings.iter().map(|it| it.kind)).collect();
+        let watched = self.watched.load();
+        for kind in kinds.into_iter().filter(|kind| is_of_segments(*kind)) {
+            changes.extend(self.place(kind, &paths, &watched.config));
+        }
+        drop(paths);
+        self.tell(changes);
+    }
+
+    fn place(&self, kind: AlarmKind, paths: &BTreeMap<(String, String), Path>, config: &Config) -> Vec<Change> {
+        let mut names = Vec::new();
+        let mut crossings = Vec::new();
+        for ((from, to), path) in paths {
+            for direction in [Direction::Forward, Direction::Reverse] {
+                let is_of = |finding: &&Finding| {
+                    finding.kind == kind && finding.direction.is_none_or(|known| known == direction)
+                };
+                let is_bad = path.findings.iter().any(|finding| is_of(&finding));
+                let segments = segments(config, from, to, direction);
+                names.push((from, to, direction));
+                crossings.push(Crossing { segments, is_bad });
+            }
+        }
+        let mut alarms = self.alarms.lock();
+        let mut changes = Vec::new();
+        for ((from, to, direction), segment) in names.into_iter().zip(blame(&crossings)) {
+            let Some(segment) = segment else { continue };
+            for direction in [Some(direction), None] {
+                changes.extend(alarms.place(from, to, kind, direction, &segment).map(Change::Changed));
+            }
+        }
+        changes
+    }
+
+    /// Changes how the collector of a node fares.
+    pub fn status(&self, node: &str, change: impl FnOnce(&mut NodeStatus)) {
+        let mut nodes = self.nodes.lock();
+        let status = nodes.entry(node.to_owned()).or_default();
+        node.clone_into(&mut status.node);
+        change(status);
+    }
+
+    /// How the collectors fare.
+    pub fn nodes(&self) -> Vec<NodeStatus> {
+        self.nodes.lock().values().cloned().collect()
+    }
+
+    /// An alarm was stored.
+    pub fn stored(&self, alarm: &Alarm) {
+        self.alarms.lock().stored(alarm);
+    }
+
+    /// Alarms that last.
+    pub fn alarms(&self) -> Vec<Alarm> {
+        self.alarms.lock().all()
+    }
+
+    /// Somebody has seen an alarm.
+    pub fn acknowledge(&self, id: i64, acknowledged: Acknowledgement) -> Option<Alarm> {
+        let alarm = self.alarms.lock().acknowledge(id, acknowledged)?;
+        self.tell(vec![Change::Changed(alarm.clone())]);
+        Some(alarm)
+    }
+
+    /// Something happened.
+    ///
+    /// # Errors
+    /// The archive cannot be written.
+    pub async fn annotate(&self, annotation: Annotation) -> Result<(), ArchiveError> {
+        self.archive.annotate(&annotation).await?;
+        let mut events = self.events.lock();
+        events.push(annotation);
+        let oldest = time::show(time::now() - EVENTS_SPAN);
+        events.retain(|event| event.at >= oldest);
+        Ok(())
+    }
+
+    /// How all pairs fare; one test alone, where it is said.
+    pub fn grid(&self, test: Option<TestKind>, sees: &dyn Fn(&str, &str) -> bool) -> Grid {
+        let now = time::now();
+        let paths = self.paths.lock();
+        let watched = self.watched.load();
+        let mut names = BTreeSet::new();
+        let mut cells = Vec::new();
+        for ((from, to), path) in paths.iter().filter(|((from, to), _)| sees(from, to)) {
+            names.extend([from.clone(), to.clone()]);
+            for kind in TestKind::ALL.into_iter().filter(|kind| test.is_none_or(|test| test == *kind)) {
+                if !watched.has(from, to, kind) {
+                    continue;
+                }
+                let half = |direction| path.judge.half(kind, direction, &path.findings, now);
+                cells.push(Cell {
+                    from: from.clone(),
+                    to: to.clone(),
+                    test: kind.word().to_owned(),
+                    forward: half(Direction::Forward),
+                    reverse: half(Direction::Reverse),
+                });
+            }
+        }
+        Grid { at: time::show(now), names: names.into_iter().collect(), cells }
+    }
+
+    /// A pair in the order in which it is tested; none where it is not.
+    pub fn pair(&self, a: &str, b: &str) -> Option<(String, String)> {
+        let paths = self.paths.lock();
+        [(a, b), (b, a)]
+            .map(|(from, to)| (from.to_owned(), to.to_owned()))
+            .into_iter()
+            .find(|pair| paths.contains_key(pair))
+    }
+
+    /// Why a path fares as it does; none where it is not watched.
+    pub fn why(&self, from: &str, to: &str) -> Option<Why> {
+        let now = time::now();
+        let paths = self.paths.lock();
+        let path = paths.get(&(from.to_owned(), to.to_owned()))?;
+        let explain = |direction| path.judge.explain(direction, &path.findings, now);
+        let (forward, reverse, rtt_s) = (explain(Direction::Forward), explain(Direction::Reverse), path.judge.rtt_s());
+        drop(paths);
+        let watched = self.watched.load();
+        let tests = watched.mesh.tests.iter().filter(|test| test.from == from && test.to == to);
+        let tests = tests.map(|test| {
+            let every = model::duration::show(std::time::Duration::from_secs_f64(test.every_s));
+            format!("{} every {every}", test.word())
+        });
+        let places = [from, to];
+        let concerns = |event: &&Annotation| event.place.is_empty() || places.contains(&event.place.as_str());
+        Some(Why {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            at: time::show(now),
+            rtt_s,
+            forward,
+            reverse,
+            alarms: self.alarms.lock().of(from, to),
+            tests: tests.collect(),
+            annotations: self.events.lock().iter().filter(concerns).cloned().collect(),
+        })
+    }
+
+    /// What was measured from `since` up to `until`, in at most so many rows.
+    ///
+    /// # Errors
+    /// The archive cannot be read.
+    pub async fn history(
+        &self,
+        key: &SeriesKey,
+        since: i64,
+        until: i64,
+        rows_max: usize,
+    ) -> Result<History, ArchiveError> {
+        let (level, step) = level_for(since, until, rows_max);
+        let rows = self.archive.rows(key, level, since, until).await?;
+        let columns = key.columns();
+        let rows = match step {
+            Some(step) => crate::archive::columns::roll_up(columns, &rows, step),
+            None => rows,
+        };
+        let shown = |row: &Row| {
+            let values = row.values.iter().map(|value| value.map(|value| value as f64));
+            std::iter::once(Some(row.at as f64 / 1e3)).chain(values).collect()
+        };
+        let alarms = self.archive.alarms(Some(since), 1_000).await?;
+        let concerns = |alarm: &Alarm| alarm.from == key.from && alarm.to == key.to;
+        Ok(History {
+            from: key.from.clone(),
+            to: key.to.clone(),
+            test: key.test.clone(),
+            step_s: step.or(level.step()).unwrap_or(0) as f64 / 1e3,
+            columns: std::iter::once("at_s")
+                .chain(columns.iter().map(|column| column.name))
+                .map(str::to_owned)
+                .collect(),
+            rows: rows.iter().map(shown).collect(),
+            annotations: self.archive.annotations(since, until).await?,
+            alarms: alarms.into_iter().filter(concerns).collect(),
+        })
+    }
+}
+
+/// The coarsest level that gives enough rows, and what is rolled up further for there to be few enough.
+fn level_for(since: i64, until: i64, rows_max: usize) -> (Level, Option<i64>) {
+    let span = (until - since).max(1);
+    let wanted = span / rows_max.clamp(1, HISTORY_ROWS_MAX) as i64;
+    match wanted {
+        0..60_000 => (Level::Minutes, None),
+        60_000..3_600_000 => (Level::Minutes, Some((wanted / 60_000 + 1) * 60_000)),
+        _ => (Level::Hours, Some((wanted / 3_600_000 + 1) * 3_600_000)),
+    }
+}
+
+impl Watched {
+    fn has(&self, from: &str, to: &str, kind: TestKind) -> bool {
+        self.by_schedule.contains_key(&schedule_id(from, to, kind.word()))
+    }
+}
+
+/// Kinds of trouble that lie on segments, and not in hosts or clocks.
+fn is_of_segments(kind: AlarmKind) -> bool {
+    use AlarmKind::{Asymmetry, Delay, Loss, Mtu, Queue, Reordering, Route, Silent, Throughput};
+    matches!(kind, Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry)
+}
+
+/// The segments that packets pass in a direction: out of a site, what is known to lie between, into the other site.
+fn segments(config: &Config, from: &str, to: &str, direction: Direction) -> Vec<String> {
+    let site = |name: &str| config.places.get(name).map_or(name, |place| place.site.as_str()).to_owned();
+    let known = config.paths.iter().find(|path| path.from == from && path.to == to);
+    let (near, far) = (site(from), site(to));
+    let mut between = known.map_or_else(Vec::new, |path| path.segments.clone());
+    if between.is_empty() {
+        between.push(format!("{near} to {far}"));
+    }
+    let (out, into) = match direction {
+        Direction::Forward => (near, far),
+        Direction::Reverse => {
+            between = if known.is_some_and(|path| !path.segments.is_empty()) {
+                between.into_iter().rev().map(|segment| format!("{segment} (back)")).collect()
+            } else {
+                vec![format!("{far} to {near}")]
+            };
+            (far, near)
+        }
+    };
+    let mut segments = vec![format!("{out} out")];
+    segments.extend(between);
+    segments.push(format!("{into} in"));
+    segments
+}
+
+fn knowledge(config: &Config, from: &str, to: &str) -> PathKnowledge {
+    let link = |name: &str| config.places.get(name).and_then(|place| place.link).map(|rate| rate.0 as f64);
+    let known = config.paths.iter().find(|path| path.from == from && path.to == to);
+    let said = known.and_then(|path| path.rate).map(|rate| rate.0 as f64);
+    let links = [link(from), link(to), said].into_iter().flatten().reduce(f64::min);
+    PathKnowledge { link_bit_s: links, hops: known.map(|path| path.hops.clone()).unwrap_or_default(), every: [None; 3] }
+}
+
+#[cfg(test)]
+mod tests;

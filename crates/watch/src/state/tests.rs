@@ -1,0 +1,100 @@
+//! A watch without nodes: what they would say goes in, grid, history and alarms come out.
+
+use model::v1::node::{Delays, Found, StreamReport};
+use model::v1::watch::Health;
+
+use super::*;
+
+const CONFIG: &str = "[judge]\nscale = 0.01\n[[group]]\nthroughput = false\npath = false\n\
+                      [node.a]\naddress = \"a\"\n[node.b]\naddress = \"b\"\n[node.c]\naddress = \"c\"\n";
+
+async fn watch(dir: &tempfile::TempDir) -> (Watch, mpsc::UnboundedReceiver<Change>) {
+    let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
+    Watch::new(Watched::of(Config::parse(CONFIG).unwrap()).unwrap(), archive).await.unwrap()
+}
+
+fn stream(from: &str, to: &str, at: i64, number: u64, lost_forward: u64) -> Measurement {
+    let delays = Some(Delays { min_us: 150_000, median_us: 150_020, p95_us: 150_100, max_us: 150_300 });
+    let report = StreamReport {
+        sent: 600,
+        received: 600 - lost_forward,
+        lost_forward,
+        round_trip: delays,
+        ports: 8,
+        ..StreamReport::default()
+    };
+    let (schedule, found) = (schedule_id(from, to, "latency"), Found::Stream(report));
+    Measurement { number, schedule, at_s: at as f64 / 1e3, seconds: 60.0, found }
+}
+
+#[tokio::test]
+async fn what_nodes_say_becomes_grid_history_and_alarms() {
+    let dir = tempfile::tempdir().unwrap();
+    let (watch, mut changes) = watch(&dir).await;
+    let now = time::now();
+    let begin = now - 120 * 60_000;
+    for minute in 0..119 {
+        let at = begin + minute * 60_000;
+        let both = vec![stream("a", "b", at, minute as u64 * 2 + 1, 3), stream("a", "c", at, minute as u64 * 2 + 2, 0)];
+        watch.take("a", both, minute as u64 * 2 + 2).await.unwrap();
+        watch.take("b", vec![stream("b", "c", at, minute as u64 + 1, 0)], minute as u64 + 1).await.unwrap();
+    }
+    // Two looks: what is found must last.
+    watch.look(now);
+    watch.look(now + 2_000);
+    let raised = std::iter::from_fn(|| changes.try_recv().ok()).collect::<Vec<_>>();
+    let alarm = raised.iter().find(|change| change.alarm().kind == AlarmKind::Loss).unwrap().alarm();
+    assert_eq!((alarm.from.as_str(), alarm.to.as_str(), alarm.direction), ("a", "b", Some(Direction::Forward)));
+    let placed = raised.iter().rev().find(|change| change.alarm().kind == AlarmKind::Loss).unwrap().alarm();
+    assert_eq!(placed.segment, "a to b", "a's way out and b's way in are on paths that are well");
+    let grid = watch.grid(None, &|_, _| true);
+    let cell = |from: &str, to: &str| grid.cells.iter().find(|cell| cell.from == from && cell.to == to).unwrap();
+    assert_eq!((grid.names.len(), grid.cells.len()), (3, 3));
+    assert!(cell("a", "b").forward.health >= Health::Warning && cell("a", "b").reverse.health == Health::Ok);
+    assert_eq!(cell("b", "c").forward.health, Health::Ok);
+    let only = watch.grid(Some(TestKind::Latency), &|from, _| from == "b");
+    assert_eq!((only.cells.len(), only.names.len()), (1, 2));
+    let why = watch.why("a", "b").unwrap();
+    assert!(why.alarms.len() == 1 && why.forward.loss_6h.unwrap() > 1e-3 && watch.why("b", "a").is_none(), "{why:?}");
+    let key = SeriesKey { from: "a".into(), to: "b".into(), test: "latency".into() };
+    let history = watch.history(&key, begin, now, 1_000).await.unwrap();
+    assert_eq!((history.rows.len(), history.columns[0].as_str(), history.step_s), (119, "at_s", 60.0));
+    assert_eq!(watch.history(&key, begin, now, 12).await.unwrap().rows.len(), 12);
+    assert_eq!(watch.archive.cursor("a").await.unwrap(), 238);
+}
+
+#[tokio::test]
+async fn liars_are_named_and_what_they_say_counts_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (watch, _changes) = watch(&dir).await;
+    let now = time::now();
+    let mut future = stream("a", "b", now + 86_400_000, 1, 0);
+    let foreign = stream("b", "c", now - 60_000, 2, 0);
+    watch.take("a", vec![future.clone(), foreign], 2).await.unwrap();
+    future.schedule = Uuid::nil();
+    watch.take("a", vec![future], 3).await.unwrap();
+    let status = watch.nodes().into_iter().find(|status| status.node == "a").unwrap();
+    assert_eq!((status.disbelieved, status.measurements), (2, 3));
+    assert!(status.disbelieved_why.contains("another node's test"), "{status:?}");
+    let grid = watch.grid(None, &|_, _| true);
+    assert!(grid.cells.iter().all(|cell| cell.forward.health == Health::Unknown), "never green without a measurement");
+}
+
+#[tokio::test]
+async fn another_configuration_keeps_what_was_learnt() {
+    let dir = tempfile::tempdir().unwrap();
+    let (watch, _changes) = watch(&dir).await;
+    watch.take("a", vec![stream("a", "b", time::now() - 61_000, 1, 0)], 1).await.unwrap();
+    let fewer = CONFIG.replace("[node.c]\naddress = \"c\"\n", "");
+    watch.replace(Watched::of(Config::parse(&fewer).unwrap()).unwrap());
+    let grid = watch.grid(None, &|_, _| true);
+    assert_eq!((grid.cells.len(), grid.cells[0].forward.health), (1, Health::Ok));
+}
+
+#[test]
+fn histories_have_as_many_rows_as_are_asked_for() {
+    let day = 86_400_000;
+    assert_eq!(level_for(0, day / 24, 1_000), (Level::Minutes, None));
+    assert_eq!(level_for(0, 7 * day, 1_000), (Level::Minutes, Some(11 * 60_000)));
+    assert_eq!(level_for(0, 365 * day, 1_000), (Level::Hours, Some(9 * 3_600_000)));
+}
