@@ -39,8 +39,19 @@ pub struct Config {
     pub quiet: Vec<(u16, u16)>,
     /// Where everything is written to as well (Prometheus remote-write).
     pub remote_write: Option<String>,
+    /// Archives of perfSONAR that hear of everything as well.
+    pub post_records: Vec<PostRecords>,
     /// What other domains may see.
     pub shows: Vec<Show>,
+}
+
+/// An archive of perfSONAR.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostRecords {
+    /// Where records go.
+    pub url: String,
+    /// Fields of each request: `Authorization`, `x-ps-observer`.
+    pub headers: Vec<(String, String)>,
 }
 
 /// How long what is kept.

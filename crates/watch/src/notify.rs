@@ -182,11 +182,17 @@ pub fn summary(alarm: &Alarm) -> String {
 }
 
 fn post(dialer: &Dialer, url: &str, body: &Value) -> Result<(), String> {
+    post_json(dialer, url, &[], body)
+}
+
+/// Posts JSON, with these fields besides.
+pub(crate) fn post_json(dialer: &Dialer, url: &str, fields: &[(String, String)], body: &Value) -> Result<(), String> {
     let parsed = HttpUrl::parse(url).map_err(|error| error.to_string())?;
     let mut client = Client::new(dialer, &parsed).map_err(|error| model::fault::with_causes(&error))?;
     let text = body.to_string();
-    let headers =
+    let mut headers =
         Headers::new().with("Content-Type", "application/json").with("Content-Length", text.len().to_string());
+    fields.iter().for_each(|(name, value)| headers.add(name, value.as_str()));
     let said = |error: web::ClientError| model::fault::with_causes(&error);
     client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(said)?;
     client.write(text.as_bytes()).map_err(said)?;

@@ -12,6 +12,7 @@ use crate::archive::store::{Archive, ArchiveError};
 use crate::collector::{self, Over};
 use crate::config::{Config, ConfigError};
 use crate::notify::{Notifier, dialer, minute_of_day};
+use crate::outgoing::Outgoing;
 use crate::state::{Watch, Watched};
 use crate::time;
 
@@ -33,6 +34,9 @@ pub enum WatchError {
     /// The archive.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// Something of this host.
+    #[error("this host: {0}")]
+    Host(#[from] std::io::Error),
     /// TLS with those who are told.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -66,11 +70,12 @@ impl Opened {
     /// Runs until it is stopped.
     ///
     /// # Errors
-    /// TLS cannot be spoken with those who are told.
+    /// TLS cannot be spoken with those who are told, or the host gives no thread.
     pub async fn run(self, mut stop: signal::Receiver<bool>) -> Result<(), WatchError> {
         let Opened { watch, mut changes, authorities } = self;
         let tls = auth::client_certificate::http_client_config(authorities, None)?;
-        let mut notifier = Notifier::new(&watch.watched.load().config, dialer(tls));
+        let mut notifier = Notifier::new(&watch.watched.load().config, dialer(Arc::clone(&tls)));
+        watch.hand_on(Outgoing::start(&watch.watched.load().config, &dialer(tls))?);
         let mut collectors = Collectors::default();
         let mut looks = tokio::time::interval(LOOK_EVERY);
         let mut packs = tokio::time::interval(PACK_EVERY);

@@ -19,6 +19,8 @@ use crate::judge::Finding;
 use crate::judge::path::{PathJudge, PathKnowledge};
 use crate::mesh::{Mesh, Test, TestKind};
 use crate::observation::{self, Observation};
+use crate::outgoing::{Measured, Outgoing};
+use crate::records::Record;
 use crate::segments::{Crossing, blame};
 use crate::time;
 
@@ -102,6 +104,8 @@ pub struct Watch {
     nodes: Mutex<BTreeMap<String, NodeStatus>>,
     /// Who tells others of changes.
     changes: mpsc::UnboundedSender<Change>,
+    /// Who hears of everything as well.
+    outgoing: ArcSwap<Outgoing>,
 }
 
 impl Watch {
@@ -126,6 +130,7 @@ impl Watch {
             events: Mutex::new(events),
             nodes: Mutex::default(),
             changes,
+            outgoing: ArcSwap::default(),
         };
         watch.replace(watched);
         Ok((watch, told))
@@ -159,6 +164,20 @@ impl Watch {
         let named: BTreeSet<String> = watched.config.nodes().map(|(name, _)| name.clone()).collect();
         self.nodes.lock().retain(|name, _| named.contains(name));
         self.watched.store(Arc::new(watched));
+    }
+
+    /// These hear of everything from now on.
+    pub fn hand_on(&self, outgoing: Outgoing) {
+        self.outgoing.store(Arc::new(outgoing));
+    }
+
+    /// Stores a record of an archiver of perfSONAR. It is kept and shown; what is judged are our own tests.
+    ///
+    /// # Errors
+    /// The archive cannot be written.
+    pub async fn take_record(&self, record: Record) -> Result<(), ArchiveError> {
+        let (series, columns) = (self.archive.series(&record.key).await?, record.key.columns());
+        self.archive.append(&[NewRow { series, columns, row: record.row, report: None }], None).await
     }
 
     fn tell(&self, changes: Vec<Change>) {
@@ -198,6 +217,10 @@ impl Watch {
             status.measurements += measurements.len() as u64;
             status.heard = Some(time::show(now));
         });
+        let outgoing = self.outgoing.load();
+        for (test, found, at, seconds) in &believed {
+            outgoing.push(|| Measured { test: test.clone(), found: found.clone(), at: *at, seconds: *seconds });
+        }
         self.judge(&believed, now);
         Ok(())
     }

@@ -87,7 +87,7 @@ fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
     let seen = operator.json(&["watch", "acknowledge", &id, "--note", "power is off"]);
     assert_eq!(seen[0]["acknowledged"]["by"], "noc");
     operator.run(&["watch", "note", "power work at c"]).expect(0);
-    assert!(operator.run(&["watch", "why", "nowhere", "c"]).expect(1).err().contains("nothing is watched"));
+    assert!(operator.run(&["watch", "why", "nowhere", "c"]).expect(1).err.contains("nothing is watched"));
     c.restart();
     until("it is measured again", LONG, || is_ok(&operator, "a", "c", "latency"));
     let rows = |member: &Member<'_>| {
@@ -191,13 +191,13 @@ fn a_template_is_imported_and_what_is_wrong_is_named() {
     );
     let out = dir.path("watch.toml");
     let done = dir.run(words!["watch", "import", template, "--out", out]);
-    assert!(done.expect(0).err().contains("archive old is not taken"));
+    assert!(done.expect(0).err.contains("archive old is not taken"));
     let text = std::fs::read_to_string(&out).unwrap();
     assert!(text.contains("[node.a]") && text.contains("every = \"14400s\"") && text.contains("streams = 2"), "{text}");
     let bad = dir.write("bad.json", "{\"addresses\":{}}");
     let refused = dir.run(words!["watch", "import", bad]);
-    assert!(refused.expect(2).err().contains("no groups"));
+    assert!(refused.expect(2).err.contains("no groups"));
     let config = dir.write("bad.toml", "[[group]]\nmode = \"star\"\n");
     let refused = dir.run(words!["watch", "serve", "--config", config]);
-    assert!(refused.expect(2).err().contains("mesh, island"));
+    assert!(refused.expect(2).err.contains("mesh, island"));
 }

@@ -140,6 +140,15 @@ pub(super) async fn annotate(asked: Asked) -> Answered {
     json(201, &annotation)
 }
 
+pub(super) async fn record(asked: Asked) -> Answered {
+    let value: serde_json::Value = asked.read("a record")?;
+    let record = crate::records::read(&asked.watch.watched.load().config, &value);
+    let record = record.map_err(|why| Refused::new(400, why))?;
+    let kept = json!({"source": record.key.from, "target": record.key.to, "test": record.key.test});
+    asked.watch.take_record(record).await.map_err(unavailable)?;
+    json(200, &kept)
+}
+
 pub(super) async fn nodes(asked: Asked) -> Answered {
     json(200, &asked.watch.nodes())
 }

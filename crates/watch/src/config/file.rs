@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{
     Config, ConfigError, Group, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX, PathTest,
-    Place, PlaceKind, Show, Throughput,
+    Place, PlaceKind, PostRecords, Show, Throughput,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -25,6 +25,7 @@ struct File {
     notify: Vec<FileNotify>,
     quiet: Vec<String>,
     remote_write: Option<String>,
+    post_records: Vec<FilePost>,
     show: Vec<FileShow>,
 }
 
@@ -143,6 +144,14 @@ struct FileMail {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilePost {
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct FileShow {
     to: String,
@@ -210,6 +219,7 @@ pub(super) fn parse(text: &str) -> Read<Config> {
         notify: file.notify.into_iter().map(notify).collect::<Read<Vec<_>>>()?,
         quiet: file.quiet.iter().map(|text| quiet(text)).collect::<Read<Vec<_>>>()?,
         remote_write: file.remote_write,
+        post_records: file.post_records.into_iter().map(post_records).collect(),
         shows: file.show.into_iter().map(show).collect::<Read<Vec<_>>>()?,
     })
 }
@@ -430,6 +440,10 @@ fn notify(said: FileNotify) -> Read<Notify> {
         other => return Err(ConfigError::new(at, format!("severity is warning or critical, and not {other:?}"))),
     };
     Ok(Notify { how, critical_only })
+}
+
+fn post_records(said: FilePost) -> PostRecords {
+    PostRecords { url: said.url, headers: said.headers.into_iter().collect() }
 }
 
 /// `22:00-06:00`, UTC: minutes of the day.
