@@ -68,6 +68,10 @@ bench-hub: build ## a hub over loopback: jobs taken, lists while many wait, allo
 bench-hub-deep: build ## a hub with ten million files that wait, a million small ones, a data set beside cp: minutes, and 12 GB; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub-deep -- $(BENCH)
 
+.PHONY: bench-watch-archive
+bench-watch-archive: ## what a watch of 100 sites costs: a year of its archive, views of it, the minutes of 9,900 pairs as they come; BENCH="--help"
+	cargo run --release --quiet --package bench --bin watch-archive -- $(BENCH)
+
 .PHONY: bench-hub-lab
 bench-hub-lab: build ## a hub and three sites behind one emulated link: marks, shares, deadlines; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub-lab -- $(BENCH)

@@ -346,7 +346,7 @@ impl Task {
 }
 
 fn told_participant(task: &Value, key: &str) -> Value {
-    task["test"]["spec"].get(key).cloned().unwrap_or_else(|| json!(null))
+    task["test"]["spec"].get(key).cloned().unwrap_or_default()
 }
 
 /// What the server's side says of a run: that it was served, or not. The client's side has the numbers.

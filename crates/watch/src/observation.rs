@@ -13,7 +13,7 @@ use crate::mesh::{Test, TestKind};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observation {
     /// A part of a stream.
-    Stream(StreamReport),
+    Stream(Box<StreamReport>),
     /// TCP in one direction.
     Throughput(Box<Throughput>),
     /// Routers and MTU of both directions.
@@ -143,7 +143,7 @@ fn stream(test: &Test, measurement: &Measurement, report: &StreamReport) -> Resu
     if report.round_trip.as_ref().is_some_and(impossible) {
         return Err("its delays cannot be".into());
     }
-    Ok(Observation::Stream(report.clone()))
+    Ok(Observation::Stream(Box::new(report.clone())))
 }
 
 fn throughput(test: &Test, value: &serde_json::Value) -> Result<Observation, String> {
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn rows_hold_what_was_counted() {
-        let row = Observation::Stream(report()).row(5, 60.0).unwrap();
+        let row = Observation::Stream(Box::new(report())).row(5, 60.0).unwrap();
         assert_eq!((row.at, row.values[1], row.values[2], row.values[8]), (5, Some(600), Some(2), Some(1_000)));
         assert_eq!((row.values[12], Observation::Silent.row(5, 0.0)), (None, None));
         let hops = |names: &[&str]| route_number(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());

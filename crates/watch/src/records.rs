@@ -144,7 +144,7 @@ fn latency(result: &Value, seconds: f64) -> Result<Vec<Option<i64>>, String> {
     report.duplicates = number(&result["packets-duplicated"]).unwrap_or(0.0) as u64;
     report.reordered_forward = number(&result["packets-reordered"]).unwrap_or(0.0) as u64;
     report.forward = histogram(&result["histogram-latency"]);
-    let values = Observation::Stream(report).row(0, seconds).map(|row| row.values);
+    let values = Observation::Stream(Box::new(report)).row(0, seconds).map(|row| row.values);
     values.ok_or_else(|| "it has no numbers".to_owned())
 }
 
@@ -185,7 +185,10 @@ fn rtt(result: &Value, seconds: f64) -> Result<Vec<Option<i64>>, String> {
         round_trip: delays,
         ..StreamReport::default()
     };
-    Observation::Stream(report).row(0, seconds).map(|row| row.values).ok_or_else(|| "it has no numbers".to_owned())
+    Observation::Stream(Box::new(report))
+        .row(0, seconds)
+        .map(|row| row.values)
+        .ok_or_else(|| "it has no numbers".to_owned())
 }
 
 fn trace(result: &Value) -> Result<Vec<Option<i64>>, String> {

@@ -63,7 +63,10 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
         }
         WatchAction::Nodes => {
             let nodes = api(&at, settings)?.watch_nodes().map_err(failure)?;
-            tell(printer, &nodes, || show::node_lines(&nodes));
+            match printer.is_json() {
+                true => nodes.iter().for_each(|node| printer.object(node)),
+                false => show::node_lines(&nodes).iter().for_each(|line| printer.line(line)),
+            }
             None
         }
     };

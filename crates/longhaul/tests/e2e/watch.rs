@@ -20,7 +20,7 @@ fn node() -> Node {
 
 /// A configuration's table of a node, with a key to it in a file.
 fn node_table(name: &str, node: &Node, dir: &Client) -> String {
-    let key = dir.write(&format!("{name}.key"), &node.grant(&["--export", "data", "--write"]));
+    let key = dir.write(&format!("{name}.key"), node.grant(&["--export", "data", "--write"]));
     format!("[node.{name}]\naddress = \"{}\"\nkey-file = \"{}\"\nlink = \"1Gbit/s\"\n", node.address(), key.display())
 }
 

@@ -76,11 +76,11 @@ impl Schedules {
                 Attempt::Failed(Failed { fault, why, .. }) => return Found::Failed { fault: fault.word().into(), why },
                 Attempt::Busy(why) => {
                     // At a random time: two that were in each other's way are not again.
-                    let pause = Duration::from_secs_f64(1.0 + fastrand::f64() * (AGAIN_S_MAX - 1.0));
-                    if Instant::now() + pause > until || self.means.shutdown.has_begun() {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() || self.means.shutdown.has_begun() {
                         return Found::Missed { why };
                     }
-                    self.sleep(pause);
+                    self.sleep(Duration::from_secs_f64(1.0 + fastrand::f64() * (AGAIN_S_MAX - 1.0)).min(left));
                 }
             }
         }
@@ -113,7 +113,7 @@ impl Schedules {
 
     /// Claims this node, where nothing here is in the way.
     fn claim(&self, claim: &Claim) -> ClaimLine {
-        let transfers = claim.is_shy_of_transfers.then(|| self.means.jobs.under_way()).unwrap_or(0);
+        let transfers = if claim.is_shy_of_transfers { self.means.jobs.under_way() } else { 0 };
         self.means.claims.claim(claim, self.means.tests.in_the_way(transfers, claim.seconds))
     }
 

@@ -92,8 +92,12 @@ fn what_we_post_reads_back() {
         reverse: delays,
         ..StreamReport::default()
     };
-    let both =
-        records(&test(TestKind::Latency, Direction::Forward), &Observation::Stream(report), 1_793_527_200_000, 60.0);
+    let both = records(
+        &test(TestKind::Latency, Direction::Forward),
+        &Observation::Stream(Box::new(report)),
+        1_793_527_200_000,
+        60.0,
+    );
     let back: Vec<Record> = both.iter().map(|value| read(&config(), value).unwrap()).collect();
     assert_eq!((back[0].key.from.as_str(), back[0].row.values[1], back[0].row.values[2]), ("a", Some(600), Some(2)));
     assert_eq!((back[1].key.from.as_str(), back[1].row.values[1], back[1].row.values[2]), ("b", Some(598), Some(3)));

@@ -270,11 +270,12 @@ fn settings_in_documents_read() {
             let client = client_config(&block).map_err(|e| format!("{e:?}"));
             let hub = hub::settings(&block).map_err(|e| format!("{e:?}"));
             let messages = hub::messages_settings(&block).map_err(|e| format!("{e:?}"));
-            let reads = [&node, &policy, &scenario, &client, &hub, &messages].iter().any(|read| read.is_ok());
+            let watch = ::watch::config::Config::parse(&block).map(drop).map_err(|e| e.to_string());
+            let reads = [&node, &policy, &scenario, &client, &hub, &messages, &watch].iter().any(|read| read.is_ok());
             assert!(
                 reads,
                 "{}:{line} is neither a node's settings ({node:?}) nor a client's ({client:?}) nor a policy ({policy:?}) nor a \
-                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?})",
+                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?}) nor a watch's ({watch:?})",
                 document.path
             );
         }

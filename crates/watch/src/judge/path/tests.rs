@@ -34,7 +34,7 @@ fn report(lost_forward: u64, lost_reverse: u64) -> StreamReport {
 
 fn minutes(judge: &mut PathJudge, from: i64, count: i64, report: impl Fn(i64) -> StreamReport) {
     for minute in from..from + count {
-        judge.observe(TestKind::Latency, &Observation::Stream(report(minute)), minute * MINUTE, 60.0);
+        judge.observe(TestKind::Latency, &Observation::Stream(Box::new(report(minute))), minute * MINUTE, 60.0);
     }
 }
 

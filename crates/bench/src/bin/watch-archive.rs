@@ -1,0 +1,282 @@
+//! `make bench-watch-archive`: what a watch of 100 sites costs: a year of its archive, any view of it, and the minutes of 9,900 pairs as they come. Writes
+//! docs/results/watch-archive.md.
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use bench::{machine, program, statistics};
+use clap::Parser;
+use model::v1::node::{Delays, Found, Measurement, Measurements, StreamReport};
+use tokio::runtime::Runtime;
+use watch::archive::chunk::pack;
+use watch::archive::columns::{LATENCY, roll_up};
+use watch::archive::store::{Archive, SeriesKey};
+use watch::archive::{DAY, Level, Row};
+use watch::config::{Config, schedule_id};
+use watch::state::{Watch, Watched};
+
+const MINUTE: i64 = 60_000;
+/// Pairs of a mesh of 100 sites, each way.
+const PAIRS: usize = 9_900;
+/// Days of the year.
+const DAYS: i64 = 366;
+/// Views of each kind.
+const VIEWS: usize = 40;
+/// Nodes that measure, and how many pairs each.
+const NODES: usize = 100;
+
+/// What a watch of 100 sites costs.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Pairs whose year is written; the size is scaled to 9,900
+    #[arg(long, default_value_t = 99)]
+    pairs: usize,
+    /// Minutes of 9,900 pairs that come
+    #[arg(long, default_value_t = 65, value_parser = clap::value_parser!(u32).range(1..))]
+    minutes: u32,
+    /// Where watch-archive.md goes; default: docs/results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    program::end("bench-watch-archive", run(&Args::parse()))
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// A minute of a path: 600 packets more or less, noise on its delays, a lost packet now and then, a queue in the afternoon.
+fn minute(at: i64, random: &mut fastrand::Rng, base: i64) -> Row {
+    let jitter = |random: &mut fastrand::Rng, most: i64| random.i64(0..most).min(random.i64(0..most));
+    let busy = if (at / 3_600_000) % 24 == 15 { 40 } else { 1 };
+    let least = base + jitter(random, 15);
+    let mut values = vec![Some(0); LATENCY.len()];
+    values[0] = Some(60_000);
+    values[1] = Some(600 + random.i64(-6..7));
+    values[2] = Some(i64::from(random.f64() < 0.01));
+    values[8] = Some(least);
+    values[9] = Some(least + 20 + jitter(random, 20 * busy));
+    values[10] = Some(least + 60 + jitter(random, 60 * busy));
+    values[11] = Some(least + 200 + jitter(random, 800 * busy));
+    values[12] = Some(30 + jitter(random, 40 * busy));
+    values[13] = Some(30 + jitter(random, 40));
+    values[14] = Some(12);
+    values[15] = Some(11);
+    Row { at, values }
+}
+
+fn key(pair: usize) -> SeriesKey {
+    SeriesKey { from: format!("s{}", pair / 99), to: format!("t{}", pair % 99), test: "latency".into() }
+}
+
+/// Writes a year of some pairs; its bytes in the database.
+async fn year(archive: &Archive, pairs: usize, file: &Path) -> Result<u64> {
+    let mut random = fastrand::Rng::with_seed(30);
+    let mut series = Vec::new();
+    for pair in 0..pairs {
+        series.push((archive.series(&key(pair)).await?, 20_000 + random.i64(0..280_000)));
+    }
+    let last = now() / DAY;
+    for day in last - DAYS..last {
+        let (mut minutes, mut hours) = (Vec::new(), Vec::new());
+        for (id, base) in &series {
+            let rows: Vec<Row> = (0..1_440).map(|at| minute(day * DAY + at * MINUTE, &mut random, *base)).collect();
+            hours.push((*id, pack(LATENCY, &roll_up(LATENCY, &rows, 3_600_000))));
+            minutes.push((*id, pack(LATENCY, &rows)));
+        }
+        archive.write_days(Level::Minutes, day, &minutes).await?;
+        archive.write_days(Level::Hours, day, &hours).await?;
+        if day % 60 == 0 {
+            println!("day {} of {DAYS}", day - last + DAYS);
+        }
+    }
+    let wal = fs::metadata(file.with_extension("db-wal")).map_or(0, |data| data.len());
+    Ok(fs::metadata(file)?.len() + wal)
+}
+
+/// Milliseconds of each view of a span, over pairs at random.
+async fn views(watch: &Watch, pairs: usize, span: i64) -> Result<Vec<f64>> {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut took = Vec::new();
+    for _ in 0..VIEWS {
+        let until = now() / DAY * DAY - random.i64(0..(DAYS * DAY - span).max(1));
+        let began = Instant::now();
+        let history = watch.history(&key(random.usize(0..pairs)), until - span, until, 1_000).await?;
+        took.push(began.elapsed().as_secs_f64() * 1e3);
+        anyhow::ensure!(!history.rows.is_empty(), "a view of {span} ms is empty");
+    }
+    Ok(took)
+}
+
+/// A mesh of 100 sites, each pair each way.
+fn mesh() -> Result<Watched> {
+    let nodes: String = (0..NODES).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\n")).collect();
+    let groups: String = (0..NODES)
+        .map(|from| {
+            let to: Vec<String> = (0..NODES).filter(|to| *to != from).map(|to| format!("\"n{to}\"")).collect();
+            format!(
+                "[[group]]\nname = \"g{from}\"\nmode = \"island\"\nfrom = [\"n{from}\"]\nto = [{}]\nthroughput = false\npath = false\n",
+                to.join(", ")
+            )
+        })
+        .collect();
+    Ok(Watched::of(Config::parse(&format!("{nodes}{groups}"))?)?)
+}
+
+/// What a node says of its 99 pairs in a minute, as it comes over the wire.
+fn page(node: usize, at: i64, number: u64, random: &mut fastrand::Rng) -> Result<String> {
+    let measurements = (0..NODES).filter(|to| *to != node).enumerate().map(|(index, to)| {
+        let least = 20_000 + (node * to) as i64 % 280_000 + random.i64(0..15);
+        let delays =
+            |least: i64| Some(Delays { min_us: least, median_us: least + 30, p95_us: least + 90, max_us: least + 400 });
+        let report = StreamReport {
+            sent: 600,
+            received: 600,
+            round_trip: delays(least),
+            forward: delays(least / 2),
+            reverse: delays(least / 2),
+            hops_forward: Some(12),
+            hops_reverse: Some(12),
+            ports: 8,
+            ..StreamReport::default()
+        };
+        Measurement {
+            number: number + index as u64 + 1,
+            schedule: schedule_id(&format!("n{node}"), &format!("n{to}"), "latency"),
+            at_s: at as f64 / 1e3,
+            seconds: 60.0,
+            found: Found::Stream(report),
+        }
+    });
+    let page = Measurements { measurements: measurements.collect(), next: number + 99, dropped: 0 };
+    Ok(serde_json::to_string(&page)?)
+}
+
+/// Processor time of this process, seconds.
+fn cpu_s() -> f64 {
+    let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9
+}
+
+/// What came of the minutes of all pairs.
+struct Fed {
+    /// Share of a processor.
+    processor: f64,
+    /// Seconds to pack an hour.
+    pack_s: f64,
+    /// Resident bytes.
+    resident: u64,
+}
+
+async fn feed(watch: &Watch, minutes: u32) -> Result<Fed> {
+    let mut random = fastrand::Rng::with_seed(99);
+    let begin = (now() / 3_600_000) * 3_600_000 - i64::from(minutes) * MINUTE;
+    let mut spent = 0.0;
+    for at in 0..minutes {
+        for node in 0..NODES {
+            let number = u64::from(at) * 99;
+            let text = page(node, begin + i64::from(at) * MINUTE, number, &mut random)?;
+            let before = cpu_s();
+            let read: Measurements = serde_json::from_str(&text)?;
+            watch.take(&format!("n{node}"), read.measurements, read.next).await?;
+            spent += cpu_s() - before;
+        }
+        let before = cpu_s();
+        // Six looks at all paths a minute, as a running watch has.
+        (0..6).for_each(|_| watch.look(begin + i64::from(at) * MINUTE + MINUTE));
+        spent += cpu_s() - before;
+    }
+    let resident = resident()?;
+    let (began, before) = (Instant::now(), cpu_s());
+    watch.archive.pack(begin + i64::from(minutes) * MINUTE).await?;
+    let packed = cpu_s() - before;
+    println!("packing took {:.1} s", began.elapsed().as_secs_f64());
+    let span = f64::from(minutes) * 60.0;
+    Ok(Fed { processor: (spent + packed) / span, pack_s: packed, resident })
+}
+
+fn resident() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .context("the kernel does not say how much is resident")?;
+    let kilobytes: u64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
+    Ok(kilobytes * 1024)
+}
+
+fn shown(all: &[f64]) -> String {
+    let middle = statistics::median(all.iter().copied()).unwrap_or_default();
+    let most = all.iter().copied().fold(0.0, f64::max);
+    format!("{middle:.1} ({most:.1} at most)")
+}
+
+/// Whether the targets were met.
+fn run(args: &Args) -> Result<bool> {
+    let scratch = program::scratch("watch", None)?;
+    let runtime = Runtime::new()?;
+    let file = |name: &str| scratch.path().join(name).join("watch.db");
+    for name in ["year", "feed"] {
+        fs::create_dir_all(scratch.path().join(name))?;
+    }
+    let open = |name: &str| runtime.block_on(Archive::open(&format!("sqlite:{}", file(name).display())));
+    let (fed, _changes) = {
+        let (watch, changes) = runtime.block_on(Watch::new(mesh()?, open("feed")?))?;
+        (runtime.block_on(feed(&watch, args.minutes))?, changes)
+    };
+    let archive = open("year")?;
+    let bytes = runtime.block_on(year(&archive, args.pairs, &file("year")))?;
+    let gigabytes = bytes as f64 / args.pairs as f64 * PAIRS as f64 / 1e9;
+    let (watch, _told) = runtime.block_on(Watch::new(Watched::default(), archive))?;
+    let spans = [("a day", DAY), ("a month", 30 * DAY), ("a year", DAYS * DAY - 1)];
+    let mut took = Vec::new();
+    for (_, span) in spans {
+        took.push(runtime.block_on(views(&watch, args.pairs, span))?);
+    }
+    let slowest = took.iter().flatten().copied().fold(0.0, f64::max);
+    let resident = fed.resident as f64 / 1e6;
+    let rows = [
+        (
+            format!("a year of 9,900 pairs, minutes and hours, GB ({} pairs written, scaled)", args.pairs),
+            format!("{gigabytes:.1}"),
+            "20",
+            gigabytes < 20.0,
+        ),
+        (
+            spans.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ") + " of a pair in 1,000 rows at most, ms",
+            took.iter().map(|all| shown(all)).collect::<Vec<_>>().join(", "),
+            "100",
+            slowest < 100.0,
+        ),
+        (
+            "minutes of 9,900 pairs as they come: JSON, archive, judge, looks, packing; % of a processor".to_owned(),
+            format!("{:.2}", fed.processor * 100.0),
+            "2",
+            fed.processor < 0.02,
+        ),
+        (format!("of that, packing {} minutes, s of processor", args.minutes), format!("{:.1}", fed.pack_s), "", true),
+        ("resident after that, MB".to_owned(), format!("{resident:.0}"), "200", resident < 200.0),
+    ];
+    let mut text = format!(
+        "# What a watch of 100 sites costs\n\n- Date: {}\n- Machine: {}\n- Command: `make bench-watch-archive`\n- Synthetic paths: a minute of 600 packets, noise on \
+         delays, a lost packet in a hundred minutes, a queue in the afternoon. Medians of {VIEWS} views. HTTP and TLS with the nodes are not in it: 100 requests a \
+         minute\n\n| what | measured | target | |\n|---|---|---|---|\n",
+        machine::date(),
+        machine::describe("no network")?
+    );
+    for (what, measured, target, is_met) in &rows {
+        let met = if *is_met { "met" } else { "**not met**" };
+        let _ = writeln!(text, "| {what} | {measured} | {target} | {} |", if target.is_empty() { "" } else { met });
+    }
+    print!("{text}");
+    let out = args.out.clone().unwrap_or_else(machine::repository_results);
+    fs::write(out.join("watch-archive.md"), text)?;
+    Ok(rows.iter().all(|(.., is_met)| *is_met))
+}
