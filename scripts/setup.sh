@@ -18,6 +18,7 @@
 #   xrootd-scitokens-plugins        the same, asking for tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
 #   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
+#   prometheus                      a receiver of what a watch writes to it
 #   faketime                        libfaketime: a hub whose clock steps
 #   voms-clients                    voms-proxy-fake: proxies with the attributes of virtual organisations
 #   rabbitmq-server                 a broker with its STOMP plug-in, which hears of a hub's files
@@ -53,6 +54,7 @@ need cadaver cadaver
 [ -x /usr/sbin/mount.davfs ] || [ -x /sbin/mount.davfs ] || missing="$missing davfs2"
 need gfal-copy gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 need openssl openssl
+need prometheus prometheus
 need voms-proxy-fake voms-clients
 [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing="$missing rabbitmq-server"
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"

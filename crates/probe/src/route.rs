@@ -35,16 +35,15 @@ pub use order::explore;
 /// Where traceroute's probes begin (RFC 1393 and every implementation since).
 const TRACEROUTE_PORT: u16 = 33_434;
 
-/// The way to a host that is no node: forward alone.
+/// The way to a host that is no node: forward alone. `token` tells its probes from others'.
 ///
 /// # Errors
 /// Those of [`open`] and [`explore`].
-pub fn one_way(to: IpAddr, order: &RouteOrder, stop: &Stop) -> Result<Routes> {
+pub fn one_way(to: IpAddr, order: &RouteOrder, token: &Token, stop: &Stop) -> Result<Routes> {
     let to = SocketAddr::new(to, TRACEROUTE_PORT);
     let from = SocketAddr::new(if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) }, 0);
     let sockets = (0..order.flows.max(1)).map(|_| open(from, to)).collect::<Result<Vec<_>>>()?;
-    let token: Token = crate::task::token()?;
-    let forward = explore(&sockets, &token, order, stop)?;
+    let forward = explore(&sockets, token, order, stop)?;
     Ok(Routes { forward, ..Routes::default() })
 }
 

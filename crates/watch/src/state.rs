@@ -1,5 +1,7 @@
 //! What the parts of a running watch share: which tests there are, how each path fares, what is wrong.
 
+mod places;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -23,6 +25,7 @@ use crate::outgoing::{Measured, Outgoing};
 use crate::records::Record;
 use crate::segments::{Crossing, blame};
 use crate::time;
+use places::{is_of_segments, knowledge, segments};
 
 /// Rows of a history, unless fewer are asked for.
 pub const HISTORY_ROWS_MAX: usize = 10_000;
@@ -470,46 +473,6 @@ impl Watched {
     fn has(&self, from: &str, to: &str, kind: TestKind) -> bool {
         self.by_schedule.contains_key(&schedule_id(from, to, kind.word()))
     }
-}
-
-/// Kinds of trouble that lie on segments, and not in hosts or clocks.
-fn is_of_segments(kind: AlarmKind) -> bool {
-    use AlarmKind::{Asymmetry, Delay, Loss, Mtu, Queue, Reordering, Route, Silent, Throughput};
-    matches!(kind, Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry)
-}
-
-/// The segments that packets pass in a direction: out of a site, what is known to lie between, into the other site.
-fn segments(config: &Config, from: &str, to: &str, direction: Direction) -> Vec<String> {
-    let site = |name: &str| config.places.get(name).map_or(name, |place| place.site.as_str()).to_owned();
-    let known = config.paths.iter().find(|path| path.from == from && path.to == to);
-    let (near, far) = (site(from), site(to));
-    let mut between = known.map_or_else(Vec::new, |path| path.segments.clone());
-    if between.is_empty() {
-        between.push(format!("{near} to {far}"));
-    }
-    let (out, into) = match direction {
-        Direction::Forward => (near, far),
-        Direction::Reverse => {
-            between = if known.is_some_and(|path| !path.segments.is_empty()) {
-                between.into_iter().rev().map(|segment| format!("{segment} (back)")).collect()
-            } else {
-                vec![format!("{far} to {near}")]
-            };
-            (far, near)
-        }
-    };
-    let mut segments = vec![format!("{out} out")];
-    segments.extend(between);
-    segments.push(format!("{into} in"));
-    segments
-}
-
-fn knowledge(config: &Config, from: &str, to: &str) -> PathKnowledge {
-    let link = |name: &str| config.places.get(name).and_then(|place| place.link).map(|rate| rate.0 as f64);
-    let known = config.paths.iter().find(|path| path.from == from && path.to == to);
-    let said = known.and_then(|path| path.rate).map(|rate| rate.0 as f64);
-    let links = [link(from), link(to), said].into_iter().flatten().reduce(f64::min);
-    PathKnowledge { link_bit_s: links, hops: known.map(|path| path.hops.clone()).unwrap_or_default(), every: [None; 3] }
 }
 
 #[cfg(test)]

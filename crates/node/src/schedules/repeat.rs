@@ -162,7 +162,9 @@ impl Schedules {
             return Err(Refusal::new(Fault::Config, "a host that is no node is tested for its path").into());
         };
         let order = crate::test_orders::path_order(path);
-        let routes = probe::route::one_way(self.address(at)?.ip(), &order, &Stop::default());
+        let address = self.address(at)?.ip();
+        let routes =
+            probe::task::token().and_then(|token| probe::route::one_way(address, &order, &token, &Stop::default()));
         line(kept, "path", &routes.map_err(|error| Failed::new(error.fault(), with_causes(&error)))?)
     }
 }

@@ -128,7 +128,9 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(
         refused("\"groups\":{\"g\":{\"type\":\"mesh\",\"addresses\":[{\"name\":\"z\"}]}}").contains("no address z")
     );
-    assert!(refused("\"groups\":{\"g\":{\"type\":\"mesh\",\"addresses\":[{\"class\":\"k\"}]}},\"address-classes\":{\"k\":{\"match-filter\":{\"type\":\"address-class\",\"class\":\"k\"}}}").contains("made of itself"));
+    let circle = "\"groups\":{\"g\":{\"type\":\"mesh\",\"addresses\":[{\"class\":\"k\"}]}},\
+                  \"address-classes\":{\"k\":{\"match-filter\":{\"type\":\"address-class\",\"class\":\"k\"}}}";
+    assert!(refused(circle).contains("made of itself"));
     let with = |tests: &str, schedule: &str| {
         format!(
             "{{\"addresses\":{{\"a\":{{\"address\":\"a\"}},\"c\":{{\"address\":\"c\"}}}},{group},\"tests\":{{\"t\":{tests}}},\

@@ -109,15 +109,6 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
     let state = settings.state()?;
     let own = state.identity()?;
     let own = Certificate { chain: own.chain, key: own.key };
-    let anonymous = match options.anonymous {
-        None => None,
-        Some(Anonymous::Rw) => Some(Role::User),
-        Some(Anonymous::Ro) => {
-            return Err(Failure::usage(
-                "--anonymous rw lets anybody submit; whoever may only look has nothing to see here",
-            ));
-        }
-    };
     let policy_file = options.access.clone().unwrap_or_else(|| state.path().join("access.toml"));
     let config = HubConfig {
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -130,7 +121,7 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
         client_authorities: authorities(options.client_ca.as_deref(), options.vomsdir.as_deref())?,
         authorities: settings.authorities(),
         plain: options.plain,
-        anonymous,
+        anonymous: role_of_anybody(options.anonymous)?,
         policy: policy(&policy_file, options.access.is_some())?,
         issuers: Issuers::new(state.path(), Some(&settings.authorities())),
         messages: options.messages.as_deref().map(messages::read).transpose()?,
@@ -173,6 +164,17 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
     // Questions to nodes that do not answer are not waited for.
     runtime.shutdown_timeout(hub::limits::SHUTDOWN_MAX);
     Ok(Exit::Done)
+}
+
+/// What those may who show no key.
+fn role_of_anybody(anonymous: Option<Anonymous>) -> Result<Option<Role>, Failure> {
+    match anonymous {
+        None => Ok(None),
+        Some(Anonymous::Rw) => Ok(Some(Role::User)),
+        Some(Anonymous::Ro) => {
+            Err(Failure::usage("--anonymous rw lets anybody submit; whoever may only look has nothing to see here"))
+        }
+    }
 }
 
 /// Whose client certificates count, and whose VOMS attributes.

@@ -44,10 +44,12 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
             // No node there, or none for us: the forward direction can be seen all the same.
             Err(failure) => {
                 Printer::note(&format!("{}; only the forward direction is looked at", failure.message));
-                route::one_way(resolve(&at)?.ip(), &order, stop)?
+                route::one_way(resolve(&at)?.ip(), &order, &task::token()?, stop)?
             }
         },
-        Ok(Target::Iperf3(at) | Target::Stamp(at)) => route::one_way(resolve(&at)?.ip(), &order, stop)?,
+        Ok(Target::Iperf3(at) | Target::Stamp(at)) => {
+            route::one_way(resolve(&at)?.ip(), &order, &task::token()?, stop)?
+        }
         Err(failure) => return Err(failure),
     };
     let changes = before.map_or_else(Vec::new, |before| changes(&before.routes, &routes));

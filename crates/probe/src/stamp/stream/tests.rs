@@ -110,15 +110,18 @@ impl World {
     }
 
     fn reports(&self) -> Vec<&StreamReport> {
-        let report = |event| match event {
-            &Event::Report { ref report, .. } => Some(&**report),
-            _ => None,
-        };
         self.events.iter().filter_map(report).collect()
     }
 
     fn sum(&self, of: fn(&StreamReport) -> u64) -> u64 {
         self.reports().into_iter().map(of).sum()
+    }
+}
+
+fn report(event: &Event) -> Option<&StreamReport> {
+    match event {
+        Event::Report { report, .. } => Some(report.as_ref()),
+        _ => None,
     }
 }
 

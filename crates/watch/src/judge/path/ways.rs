@@ -34,7 +34,7 @@ impl Ways {
         Ways { expected: expected.to_vec(), ..Ways::default() }
     }
 
-    pub fn expect(&mut self, expected: &[String]) {
+    pub fn should_pass(&mut self, expected: &[String]) {
         self.expected = expected.to_vec();
     }
 

@@ -1,0 +1,48 @@
+//! What the places of a configuration mean for a path: the segments that it crosses, and what it is known to give.
+
+use model::v1::probe::Direction;
+use model::v1::watch::AlarmKind;
+
+use crate::config::Config;
+use crate::judge::path::PathKnowledge;
+
+/// Kinds of trouble that lie on segments, and not in hosts or clocks.
+pub(super) fn is_of_segments(kind: AlarmKind) -> bool {
+    use AlarmKind::{Asymmetry, Delay, Loss, Mtu, Queue, Reordering, Route, Silent, Throughput};
+    matches!(kind, Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry)
+}
+
+/// The segments that packets pass in a direction: out of a site, what is known to lie between, into the other site.
+pub(super) fn segments(config: &Config, from: &str, to: &str, direction: Direction) -> Vec<String> {
+    let site = |name: &str| config.places.get(name).map_or(name, |place| place.site.as_str()).to_owned();
+    let known = config.paths.iter().find(|path| path.from == from && path.to == to);
+    let (near, far) = (site(from), site(to));
+    let mut between = known.map_or_else(Vec::new, |path| path.segments.clone());
+    if between.is_empty() {
+        between.push(format!("{near} to {far}"));
+    }
+    let (out, into) = match direction {
+        Direction::Forward => (near, far),
+        Direction::Reverse => {
+            between = if known.is_some_and(|path| !path.segments.is_empty()) {
+                between.into_iter().rev().map(|segment| format!("{segment} (back)")).collect()
+            } else {
+                vec![format!("{far} to {near}")]
+            };
+            (far, near)
+        }
+    };
+    let mut segments = vec![format!("{out} out")];
+    segments.extend(between);
+    segments.push(format!("{into} in"));
+    segments
+}
+
+/// What a configuration knows of a path.
+pub(super) fn knowledge(config: &Config, from: &str, to: &str) -> PathKnowledge {
+    let link = |name: &str| config.places.get(name).and_then(|place| place.link).map(|rate| rate.0 as f64);
+    let known = config.paths.iter().find(|path| path.from == from && path.to == to);
+    let said = known.and_then(|path| path.rate).map(|rate| rate.0 as f64);
+    let links = [link(from), link(to), said].into_iter().flatten().reduce(f64::min);
+    PathKnowledge { link_bit_s: links, hops: known.map(|path| path.hops.clone()).unwrap_or_default(), every: [None; 3] }
+}
