@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 pub use crate::iperf3::fuzzing::{cookie, iperf3_datagrams, iperf3_params, iperf3_results};
 pub use crate::stamp::fuzzing::{stamp_answer, stamp_counts, stamp_delays, stamp_question};
+pub use crate::stamp::stream::fuzzing::stream_replies;
+pub use crate::twamp::fuzzing::twamp_request;
 pub use crate::udp::fuzzing::{udp_counts, udp_run};
 
 use crate::flow::{self, Flows};
@@ -56,6 +58,12 @@ mod tests {
             super::stamp_answer(&bytes);
             super::stamp_counts(&bytes);
             super::udp_counts(&bytes);
+            super::twamp_request(&bytes);
+        }
+
+        #[test]
+        fn a_reflector_says_anything(bytes in vec(any::<u8>(), 0..4_000)) {
+            super::stream_replies(&bytes);
         }
 
         #[test]

@@ -16,6 +16,7 @@
 //! What this module does not know: the authenticated and encrypted modes (RFC 4656, section 3), which no tool of perfSONAR uses by default.
 
 mod client;
+pub(crate) mod fuzzing;
 mod message;
 mod server;
 

@@ -1,6 +1,6 @@
 //! What a node said, as numbers that the archive keeps and the judge judges. What a liar says is marked, by name, and judged by nobody.
 
-use model::v1::node::{Found, Measurement, StreamReport};
+use model::v1::node::{Delays, Found, Measurement, StreamReport};
 use model::v1::probe::Direction;
 use model::v1::probe::route::{Route, Routes, SuspectBy};
 use model::v1::probe::tcp::Report;
@@ -93,6 +93,8 @@ const BEHIND_S: f64 = 40.0 * 86_400.0;
 const RATE_MAX: f64 = 1e13;
 /// No packet takes longer, microseconds.
 const DELAY_MAX_US: i64 = 100_000_000;
+/// Two clocks differ by so much at most, microseconds: a hundred years.
+const CLOCKS_MAX_US: i64 = 3_200_000_000_000_000;
 
 /// Reads a measurement of a test at `now_s`.
 ///
@@ -135,15 +137,18 @@ fn stream(test: &Test, measurement: &Measurement, report: &StreamReport) -> Resu
             report.sent
         ));
     }
-    let impossible = |delays: &model::v1::node::Delays| {
-        let in_order =
-            delays.min_us <= delays.median_us && delays.median_us <= delays.p95_us && delays.p95_us <= delays.max_us;
-        !in_order || delays.min_us < 0 || delays.max_us > DELAY_MAX_US
-    };
-    if report.round_trip.as_ref().is_some_and(impossible) {
+    let one_way = [&report.forward, &report.reverse].into_iter().flatten();
+    let is_round_trip = report.round_trip.as_ref().is_none_or(|delays| can_be(delays, 0, DELAY_MAX_US));
+    if !is_round_trip || !one_way.into_iter().all(|delays| can_be(delays, -CLOCKS_MAX_US, CLOCKS_MAX_US)) {
         return Err("its delays cannot be".into());
     }
     Ok(Observation::Stream(Box::new(report.clone())))
+}
+
+/// Whether delays are in their order, and within bounds.
+fn can_be(delays: &Delays, least: i64, most: i64) -> bool {
+    let order = [delays.min_us, delays.median_us, delays.p95_us, delays.max_us];
+    order.is_sorted() && delays.min_us >= least && delays.max_us <= most
 }
 
 fn throughput(test: &Test, value: &serde_json::Value) -> Result<Observation, String> {
@@ -263,8 +268,8 @@ fn latency_values(report: &StreamReport, seconds: f64) -> Vec<Option<i64>> {
         let delays = [delays.min_us, delays.median_us, delays.p95_us, delays.max_us];
         values[8..12].iter_mut().zip(delays).for_each(|(value, delay)| *value = Some(delay));
     }
-    values[12] = report.forward.as_ref().map(|delays| delays.p95_us - delays.min_us);
-    values[13] = report.reverse.as_ref().map(|delays| delays.p95_us - delays.min_us);
+    values[12] = report.forward.as_ref().map(|delays| delays.p95_us.saturating_sub(delays.min_us));
+    values[13] = report.reverse.as_ref().map(|delays| delays.p95_us.saturating_sub(delays.min_us));
     values[14] = report.hops_forward.map(i64::from);
     values[15] = report.hops_reverse.map(i64::from);
     values
@@ -273,7 +278,7 @@ fn latency_values(report: &StreamReport, seconds: f64) -> Vec<Option<i64>> {
 #[cfg(test)]
 mod tests {
     use model::id::Uuid;
-    use model::v1::node::{Delays, ScheduledTest, StreamTest};
+    use model::v1::node::{ScheduledTest, StreamTest};
 
     use super::*;
 
@@ -303,6 +308,8 @@ mod tests {
         assert!(refused(of(StreamReport { lost_forward: u64::MAX / 2, ..report() })).contains("were sent"));
         let backwards = Some(Delays { min_us: 5, median_us: 4, p95_us: 6, max_us: 7 });
         assert!(refused(of(StreamReport { round_trip: backwards, ..report() })).contains("cannot be"));
+        let ages = Some(Delays { min_us: i64::MIN, median_us: 0, p95_us: 0, max_us: i64::MAX });
+        assert!(refused(of(StreamReport { forward: ages, ..report() })).contains("cannot be"));
         assert!(refused(Measurement { at_s: NOW_S + 86_400.0, ..of(report()) }).contains("ahead by 86400 s"));
         assert!(refused(Measurement { at_s: f64::NAN, ..of(report()) }).contains("no time"));
         assert!(refused(Measurement { at_s: 0.0, ..of(report()) }).contains("behind"));

@@ -148,11 +148,14 @@ fn latency(result: &Value, seconds: f64) -> Result<Vec<Option<i64>>, String> {
     values.ok_or_else(|| "it has no numbers".to_owned())
 }
 
+/// Clocks of others differ by a hundred years at most, milliseconds.
+const DELAY_MAX_MS: f64 = 3.2e12;
+
 /// Delays of a histogram: milliseconds, and how often each.
 fn histogram(value: &Value) -> Option<Delays> {
     let mut buckets: Vec<(f64, f64)> =
         value.as_object()?.iter().filter_map(|(ms, count)| Some((ms.parse().ok()?, number(count)?))).collect();
-    buckets.retain(|(ms, count)| ms.is_finite() && *count > 0.0);
+    buckets.retain(|(ms, count)| ms.abs() < DELAY_MAX_MS && *count > 0.0);
     buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = buckets.iter().map(|(_, count)| count).sum();
     let at = |share: f64| {

@@ -47,7 +47,12 @@ fn the_archive_is_the_same_on_postgresql() {
         let series = archive.series(&key()).await.unwrap();
         assert_eq!(archive.series(&key()).await.unwrap(), series);
         let begin = 20_000 * DAY - HOUR;
-        let new = |minute: i64| NewRow { series, row: row(begin + minute * MINUTE, 600), columns: LATENCY, report: Some("{}".into()) };
+        let new = |minute: i64| NewRow {
+            series,
+            row: row(begin + minute * MINUTE, 600),
+            columns: LATENCY,
+            report: Some("{}".into()),
+        };
         let rows: Vec<NewRow> = (0..120).map(new).collect();
         archive.append(&rows, Some(("a", 120))).await.unwrap();
         archive.append(&rows[..3], Some(("a", 121))).await.unwrap();
@@ -60,7 +65,10 @@ fn the_archive_is_the_same_on_postgresql() {
         assert_eq!(before, (120, vec![Some(36_000), Some(36_000)]));
         assert_eq!(archive.pack(begin + 2 * HOUR).await.unwrap(), 120);
         assert_eq!(view(archive.clone()).await, before);
-        assert_eq!((archive.cursor("a").await.unwrap(), archive.report(series, begin + HOUR).await.unwrap()), (121, Some("{}".into())));
+        assert_eq!(
+            (archive.cursor("a").await.unwrap(), archive.report(series, begin + HOUR).await.unwrap()),
+            (121, Some("{}".into()))
+        );
     });
 }
 

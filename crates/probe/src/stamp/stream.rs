@@ -5,6 +5,7 @@
 //! that counts for itself (from 0) is never taken for one that copies.
 
 pub mod driver;
+pub(crate) mod fuzzing;
 mod minute;
 mod ping;
 mod port;
