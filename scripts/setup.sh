@@ -19,6 +19,8 @@
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
 #   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
 #   prometheus                      a receiver of what a watch writes to it
+#   snmpd                           an agent whose counters a watch reads
+#   snmpd                           an agent whose counters a watch reads
 #   faketime                        libfaketime: a hub whose clock steps
 #   voms-clients                    voms-proxy-fake: proxies with the attributes of virtual organisations
 #   rabbitmq-server                 a broker with its STOMP plug-in, which hears of a hub's files
@@ -55,6 +57,7 @@ need cadaver cadaver
 need gfal-copy gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 need openssl openssl
 need prometheus prometheus
+[ -x /usr/sbin/snmpd ] || missing="$missing snmpd"
 need voms-proxy-fake voms-clients
 [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing="$missing rabbitmq-server"
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"

@@ -7,7 +7,7 @@ use model::v1::hub::{
     Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site,
     Stopped, WhoAmI, Why,
 };
-use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Why as PathWhy};
+use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Interfaces, Why as PathWhy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::api_client::{ApiClient, EventStream};
@@ -83,6 +83,11 @@ impl Api {
     /// Notes what happened.
     pub fn watch_annotate(&self, annotation: &Annotation) -> Result<Annotation> {
         Ok(self.0.ask(&Method::Post, "/api/v1/watch/annotations", Some(annotation))?.1)
+    }
+
+    /// Interfaces whose counters are read.
+    pub fn watch_interfaces(&self) -> Result<Interfaces> {
+        self.0.get("/api/v1/watch/interfaces")
     }
 
     /// Which nodes measure for the watch.

@@ -95,7 +95,7 @@ pub(crate) const ROUTES: &[Route<Handler>] = &[
         summary: "What was measured of a pair",
         query: &[
             ("from", "one end"),
-            ("to", "the other end"),
+            ("to", "the other end; none for the counters of an interface"),
             ("test", "`latency`, `throughput`, `throughput reverse`, `path` or `counters`; latency unless said"),
             ("since", "RFC 3339, or a time back: `7d`; a day unless said"),
             ("until", "RFC 3339; now unless said"),
@@ -198,6 +198,16 @@ pub(crate) const ROUTES: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::any(200, "nodes")],
         handler: handler!(Some(Role::User), answers::nodes),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/watch/interfaces",
+        name: "interfaces",
+        summary: "Interfaces whose counters are read: utilisation, errors, light. Their history is `history?from=NAME&test=counters`",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "interfaces", "Interfaces")],
+        handler: handler!(Some(Role::User), answers::interfaces),
     },
     Route {
         method: "GET",

@@ -40,12 +40,13 @@ impl Over {
         self.0.store(true, Ordering::Release);
     }
 
-    fn is_set(&self) -> bool {
+    /// Whether they are to end.
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
     /// Sleeps, or returns early where it is over.
-    fn sleep(&self, span: Duration) {
+    pub(crate) fn sleep(&self, span: Duration) {
         let until = Instant::now() + span;
         while !self.is_set() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(200).min(until.saturating_duration_since(Instant::now())));

@@ -1,6 +1,7 @@
 //! What is watched: nodes, targets, groups and tests, from one TOML file.
 
 mod file;
+mod interface;
 mod problem;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use ipnet::IpNet;
 use model::id::Uuid;
 use model::units::BitRate;
 
+pub use interface::{CounterSource, Interface};
 pub use problem::ConfigError;
 
 /// Nodes and targets of a configuration.
@@ -31,6 +33,8 @@ pub struct Config {
     pub groups: Vec<Group>,
     /// What is known of paths.
     pub paths: Vec<KnownPath>,
+    /// Interfaces whose counters are read.
+    pub interfaces: Vec<Interface>,
     /// How patient the judge is.
     pub judge: JudgeConfig,
     /// Who is told.

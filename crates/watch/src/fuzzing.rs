@@ -19,6 +19,15 @@ pub fn record(bytes: &[u8]) {
     }
 }
 
+/// Counters of an interface, as CSV and as JSON.
+pub fn counters(bytes: &[u8]) {
+    use crate::counters::{fresh, row_between, text};
+    for readings in [text::csv(bytes), text::json(bytes)].into_iter().flatten() {
+        let Ok(fresh) = fresh(readings, 0, i64::MAX) else { continue };
+        let _ = fresh.windows(2).filter_map(|pair| row_between(&pair[0], &pair[1])).count();
+    }
+}
+
 /// A day of the archive.
 pub fn day(bytes: &[u8]) {
     if let Ok(rows) = unpack(LATENCY, bytes) {
@@ -58,6 +67,7 @@ mod tests {
         fn any_bytes(bytes in vec(any::<u8>(), 0..300)) {
             super::psconfig(&bytes);
             super::record(&bytes);
+            super::counters(&bytes);
             super::day(&bytes);
             super::day(&[&[2u8][..], &bytes].concat());
             super::configuration(&bytes);
@@ -69,6 +79,13 @@ mod tests {
             super::psconfig(text.as_bytes());
             super::record(text.as_bytes());
             super::configuration(text.as_bytes());
+        }
+
+        #[test]
+        fn counters_of_any_numbers(rows in vec((any::<f64>(), any::<u64>(), any::<f64>()), 1..6)) {
+            let line = |(at, octets, light): &(f64, u64, f64)| format!("{at},{octets},{light}\n");
+            let text: String = rows.iter().map(line).collect();
+            super::counters(format!("time,in_octets,light_in_dbm\n{text}").as_bytes());
         }
 
         #[test]

@@ -11,6 +11,7 @@ pub mod api;
 pub mod archive;
 pub mod collector;
 pub mod config;
+pub mod counters;
 pub mod fuzzing;
 pub mod judge;
 pub mod mesh;

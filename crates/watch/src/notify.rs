@@ -41,10 +41,20 @@ pub struct Notifier {
 impl Notifier {
     /// Those of a configuration.
     pub fn new(config: &Config, dialer: Dialer) -> Notifier {
-        let recipient =
-            |notify: &Notify| Recipient { notify: notify.clone(), waiting: VecDeque::new(), again: Instant::now() };
-        let recipients = config.notify.iter().map(recipient).collect();
-        Notifier { recipients, quiet: config.quiet.clone(), dialer, reminded: Instant::now() }
+        let mut notifier = Notifier { recipients: Vec::new(), quiet: Vec::new(), dialer, reminded: Instant::now() };
+        notifier.replace(config);
+        notifier
+    }
+
+    /// Those of another configuration: what waits for those who stay, stays.
+    pub fn replace(&mut self, config: &Config) {
+        let mut before = std::mem::take(&mut self.recipients);
+        let recipient = |notify: &Notify| match before.iter().position(|known| known.notify == *notify) {
+            Some(known) => before.swap_remove(known),
+            None => Recipient { notify: notify.clone(), waiting: VecDeque::new(), again: Instant::now() },
+        };
+        self.recipients = config.notify.iter().map(recipient).collect();
+        self.quiet.clone_from(&config.quiet);
     }
 
     /// Something changed.

@@ -58,6 +58,11 @@ impl Outgoing {
         Ok(Outgoing(Some(sender)))
     }
 
+    /// Whether two configurations have the same receivers.
+    pub fn is_same(a: &Config, b: &Config) -> bool {
+        a.remote_write == b.remote_write && a.post_records == b.post_records
+    }
+
     /// One more.
     pub fn push(&self, measured: impl FnOnce() -> Measured) {
         if let Some(sender) = &self.0 {
@@ -80,14 +85,18 @@ impl Worker {
             match self.measured.recv_timeout(EVERY) {
                 Ok(measured) => self.take(&measured),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.send(),
             }
             if sent.elapsed() >= EVERY {
                 sent = Instant::now();
-                self.remote_write.iter_mut().for_each(RemoteWrite::send);
-                self.archives.iter_mut().for_each(RecordArchive::send);
+                self.send();
             }
         }
+    }
+
+    fn send(&mut self) {
+        self.remote_write.iter_mut().for_each(RemoteWrite::send);
+        self.archives.iter_mut().for_each(RecordArchive::send);
     }
 
     fn take(&mut self, measured: &Measured) {

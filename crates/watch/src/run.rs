@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::RootCertStore;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch as signal};
+use web::Dialer;
 
 use crate::alarms::Change;
 use crate::archive::store::{Archive, ArchiveError};
 use crate::collector::{self, Over};
 use crate::config::{Config, ConfigError};
+use crate::counters::reader;
 use crate::notify::{Notifier, dialer, minute_of_day};
 use crate::outgoing::Outgoing;
 use crate::state::{Watch, Watched};
@@ -74,16 +77,30 @@ impl Opened {
     pub async fn run(self, mut stop: signal::Receiver<bool>) -> Result<(), WatchError> {
         let Opened { watch, mut changes, authorities } = self;
         let tls = auth::client_certificate::http_client_config(authorities, None)?;
-        let mut notifier = Notifier::new(&watch.watched.load().config, dialer(Arc::clone(&tls)));
-        watch.hand_on(Outgoing::start(&watch.watched.load().config, &dialer(tls))?);
-        let mut collectors = Collectors::default();
+        let dialer = dialer(tls);
+        let mut watched = watch.watched.load_full();
+        let mut notifier = Notifier::new(&watched.config, dialer.clone());
+        watch.hand_on(Outgoing::start(&watched.config, &dialer)?);
+        let (mut nodes, mut interfaces) = (Threads::default(), Threads::default());
+        let over = Over::default();
         let mut looks = tokio::time::interval(LOOK_EVERY);
         let mut packs = tokio::time::interval(PACK_EVERY);
         loop {
             tokio::select! {
                 _ = stop.changed() => break,
                 _ = looks.tick() => {
-                    collectors.start_missing(&watch);
+                    let replaced = watch.watched.load_full();
+                    if !Arc::ptr_eq(&watched, &replaced) {
+                        notifier.replace(&replaced.config);
+                        hand_on_to_others(&watch, &watched.config, &replaced.config, &dialer);
+                        watched = replaced;
+                    }
+                    nodes.start_missing(watched.config.nodes().map(|(name, _)| name.clone()), |name| {
+                        collector::start(Arc::clone(&watch), name, over.clone(), Handle::current())
+                    });
+                    interfaces.start_missing(watched.config.interfaces.iter().map(|it| it.name.clone()), |name| {
+                        reader::start(Arc::clone(&watch), name, dialer.clone(), over.clone(), Handle::current())
+                    });
                     let looking = Arc::clone(&watch);
                     // Judging thousands of paths holds up no request.
                     let looked = tokio::task::spawn_blocking(move || looking.look(time::now())).await;
@@ -101,28 +118,39 @@ impl Opened {
                 }
             }
         }
-        collectors.over.end();
+        over.end();
         Ok(())
     }
 }
 
-/// Threads of nodes, by their names.
-#[derive(Default)]
-struct Collectors {
-    running: HashSet<String>,
-    over: Over,
+/// Other receivers of measurements, where a configuration that replaces another one has others.
+fn hand_on_to_others(watch: &Watch, before: &Config, config: &Config, dialer: &Dialer) {
+    if Outgoing::is_same(before, config) {
+        return;
+    }
+    match Outgoing::start(config, dialer) {
+        Ok(outgoing) => watch.hand_on(outgoing),
+        Err(error) => {
+            tracing::error!(%error, "no thread for other receivers: the former ones keep hearing of measurements")
+        }
+    }
 }
 
-impl Collectors {
-    fn start_missing(&mut self, watch: &Arc<Watch>) {
-        let watched = watch.watched.load_full();
-        let nodes: HashSet<String> = watched.config.nodes().map(|(name, _)| name.clone()).collect();
-        self.running.retain(|name| nodes.contains(name));
-        for node in nodes.difference(&self.running.clone()) {
-            let (watch, over) = (Arc::clone(watch), self.over.clone());
-            match collector::start(watch, node.clone(), over, tokio::runtime::Handle::current()) {
-                Ok(()) => drop(self.running.insert(node.clone())),
-                Err(error) => tracing::error!(node, %error, "no thread for a node; it is tried again"),
+/// Threads of nodes or interfaces, by their names. They end by themselves when nobody wants them any more.
+#[derive(Default)]
+struct Threads(HashSet<String>);
+
+impl Threads {
+    fn start_missing(&mut self, wanted: impl Iterator<Item = String>, start: impl Fn(String) -> std::io::Result<()>) {
+        let wanted: HashSet<String> = wanted.collect();
+        self.0.retain(|name| wanted.contains(name));
+        for name in wanted {
+            if self.0.contains(&name) {
+                continue;
+            }
+            match start(name.clone()) {
+                Ok(()) => drop(self.0.insert(name)),
+                Err(error) => tracing::error!(name, %error, "the host gives no thread; it is tried again"),
             }
         }
     }

@@ -94,6 +94,8 @@ pub enum WatchAction {
         #[arg(long, value_name = "PLACE", default_value = "")]
         place: String,
     },
+    /// Interfaces whose counters are read: utilisation, errors, light
+    Interfaces,
     /// Which nodes measure for the watch, and what they refuse
     Nodes,
 }

@@ -5,7 +5,7 @@ mod show;
 use model::Exit;
 use model::v1::watch::{Alarm, Annotation, Health, Why};
 
-use self::show::{alarm_lines, grid_lines, history_lines, why_lines};
+use self::show::{alarm_lines, grid_lines, history_lines, interface_lines, why_lines};
 use crate::args::{HubServe, Watch, WatchAction, WatchServe};
 use crate::commands::hub;
 use crate::failure::Failure;
@@ -59,6 +59,11 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
             let said = Annotation { at: when, text, place, by: String::new() };
             let noted = api(&at, settings)?.watch_annotate(&said).map_err(failure)?;
             tell(printer, &noted, || vec![format!("{} {}", noted.at, noted.text)]);
+            None
+        }
+        WatchAction::Interfaces => {
+            let found = api(&at, settings)?.watch_interfaces().map_err(failure)?;
+            tell(printer, &found, || interface_lines(&found.interfaces));
             None
         }
         WatchAction::Nodes => {

@@ -317,6 +317,50 @@ pub struct Explained {
     pub mtu_bytes: Option<u32>,
 }
 
+/// An interface of a router or a host, as its counters say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// The segment whose packets it receives.
+    pub segment_in: String,
+    /// The segment whose packets it sends.
+    pub segment_out: String,
+    /// When it was read last (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// What it can carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bit_s: Option<f64>,
+    /// What came in lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_bit_s: Option<f64>,
+    /// What went out lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_bit_s: Option<f64>,
+    /// Share of the capacity that came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_utilisation: Option<f64>,
+    /// Share of the capacity that went out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_utilisation: Option<f64>,
+    /// Errors in both directions over six hours.
+    pub errors_6h: u64,
+    /// Received light.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub light_in_dbm: Option<f64>,
+    /// Why it cannot be read just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Interfaces whose counters are read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Interfaces {
+    /// In the order of the configuration.
+    pub interfaces: Vec<Interface>,
+}
+
 /// Why a path fares as it does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {

@@ -1,6 +1,7 @@
 //! The answers, one function for each route.
 
-use model::v1::watch::{Acknowledgement, Alarms, Annotation, Health};
+use model::v1::hub::Role;
+use model::v1::watch::{Acknowledgement, Alarms, Annotation, Health, Interfaces};
 use serde_json::json;
 use web::Refused;
 
@@ -8,7 +9,7 @@ use super::{Answered, Asked, PREFIX, json, with_body};
 use crate::archive::store::{ArchiveError, SeriesKey};
 use crate::config::PlaceKind;
 use crate::mesh::TestKind;
-use crate::{pages, time};
+use crate::{counters, pages, time};
 
 const DAY: i64 = 86_400_000;
 /// Rows of a history, unless it is said.
@@ -48,8 +49,14 @@ pub(super) async fn grid(asked: Asked) -> Answered {
 }
 
 pub(super) async fn history(asked: Asked) -> Answered {
-    let (from, to) = seen(&asked)?;
     let test = asked.parameter("test").unwrap_or_else(|| "latency".to_owned());
+    let (from, to) = match test == counters::TEST {
+        true => {
+            asked.viewer.require(Role::User)?;
+            (asked.needed("from")?, String::new())
+        }
+        false => seen(&asked)?,
+    };
     let kind = test.split(' ').next().and_then(TestKind::of_word);
     let key = SeriesKey { from, to, test };
     if !asked.viewer.sees(&key.from, &key.to, kind) || asked.watch.archive.known(&key).is_none() {
@@ -151,6 +158,12 @@ pub(super) async fn record(asked: Asked) -> Answered {
 
 pub(super) async fn nodes(asked: Asked) -> Answered {
     json(200, &asked.watch.nodes())
+}
+
+pub(super) async fn interfaces(asked: Asked) -> Answered {
+    let watched = asked.watch.watched.load_full();
+    let interfaces = asked.watch.interfaces().show(&watched.config.interfaces, time::now());
+    json(200, &Interfaces { interfaces })
 }
 
 pub(super) async fn map(asked: Asked) -> Answered {

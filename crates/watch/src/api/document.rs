@@ -2,7 +2,7 @@
 //! when it was committed; a test holds the two together.
 
 use model::v1::node::Problem;
-use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Why};
+use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Interfaces, Why};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -24,6 +24,7 @@ fn schemas() -> Map<String, Value> {
     add::<Alarms>(&mut all);
     add::<Acknowledgement>(&mut all);
     add::<Annotation>(&mut all);
+    add::<Interfaces>(&mut all);
     add::<Why>(&mut all);
     add::<Problem>(&mut all);
     let mut named: Map<String, Value> =

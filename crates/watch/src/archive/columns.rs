@@ -70,7 +70,7 @@ pub const PATH: &[Column] = &[
     column("route_reverse", Rollup::Last, 1),
 ];
 
-/// Of an interface, or of a link: what goes in and out, and its errors.
+/// Of an interface: what goes in and out, its errors, its light in thousandths of a dBm.
 pub const COUNTERS: &[Column] = &[
     column("in_bit_s", Rollup::Mean, 1_000),
     column("out_bit_s", Rollup::Mean, 1_000),
@@ -78,7 +78,7 @@ pub const COUNTERS: &[Column] = &[
     column("out_errors", Rollup::Sum, 1),
     column("discards", Rollup::Sum, 1),
     column("fec_uncorrectable", Rollup::Sum, 1),
-    column("light_in_udbm", Rollup::Least, 1_000),
+    column("light_in_mdbm", Rollup::Least, 10),
     column("capacity_bit_s", Rollup::Last, 1_000),
 ];
 

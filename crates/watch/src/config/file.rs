@@ -7,9 +7,10 @@ use std::time::Duration;
 use model::units::BitRate;
 use serde::Deserialize;
 
+use super::interface::{FileInterface, INTERFACES_MAX, interface};
 use super::{
-    Config, ConfigError, Group, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX, PathTest,
-    Place, PlaceKind, PostRecords, Show, Throughput,
+    Config, ConfigError, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX,
+    PathTest, Place, PlaceKind, PostRecords, Show, Throughput,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -21,6 +22,7 @@ struct File {
     target: BTreeMap<String, FileTarget>,
     group: Vec<FileGroup>,
     path: Vec<FilePath>,
+    interface: Vec<FileInterface>,
     judge: FileJudge,
     notify: Vec<FileNotify>,
     quiet: Vec<String>,
@@ -164,7 +166,7 @@ struct FileShow {
     per_minute: Option<u32>,
 }
 
-type Read<T> = Result<T, ConfigError>;
+pub(super) type Read<T> = Result<T, ConfigError>;
 
 /// The bounds of times: from one to the next, and how long.
 const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30 * 86_400));
@@ -209,12 +211,14 @@ pub(super) fn parse(text: &str) -> Read<Config> {
         return Err(ConfigError::new("group", "two groups have one name"));
     }
     let paths = file.path.into_iter().map(|path| known_path(path, &places)).collect::<Read<Vec<_>>>()?;
+    let interfaces = read_interfaces(file.interface)?;
     Ok(Config {
         archive: file.archive,
         keep: keep(&file.keep)?,
         places,
         groups,
         paths,
+        interfaces,
         judge: judge(&file.judge)?,
         notify: file.notify.into_iter().map(notify).collect::<Read<Vec<_>>>()?,
         quiet: file.quiet.iter().map(|text| quiet(text)).collect::<Read<Vec<_>>>()?,
@@ -224,8 +228,23 @@ pub(super) fn parse(text: &str) -> Read<Config> {
     })
 }
 
+fn read_interfaces(said: Vec<FileInterface>) -> Read<Vec<Interface>> {
+    if said.len() > INTERFACES_MAX {
+        return Err(ConfigError::new(
+            "interface",
+            format!("{} interfaces; a watch reads {INTERFACES_MAX} at most", said.len()),
+        ));
+    }
+    let interfaces = said.into_iter().map(interface).collect::<Read<Vec<_>>>()?;
+    let names: BTreeSet<&String> = interfaces.iter().map(|interface| &interface.name).collect();
+    match names.len() < interfaces.len() {
+        true => Err(ConfigError::new("interface", "two interfaces have one name")),
+        false => Ok(interfaces),
+    }
+}
+
 /// Names stand in URLs, tables and metrics.
-fn check_name(name: &str) -> Read<()> {
+pub(super) fn check_name(name: &str) -> Read<()> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     match (1..=120).contains(&name.len()) && name.chars().all(is_good) {
         true => Ok(()),
@@ -239,7 +258,12 @@ fn time(at: &str, text: &str) -> Read<Duration> {
     model::duration::parse(text).map_err(|error| ConfigError::new(at, error.to_string()))
 }
 
-fn time_within(at: &str, text: Option<&str>, default: Duration, bounds: (Duration, Duration)) -> Read<Duration> {
+pub(super) fn time_within(
+    at: &str,
+    text: Option<&str>,
+    default: Duration,
+    bounds: (Duration, Duration),
+) -> Read<Duration> {
     let span = text.map_or(Ok(default), |text| time(at, text))?;
     if !(bounds.0..=bounds.1).contains(&span) {
         let (least, most) = (model::duration::show(bounds.0), model::duration::show(bounds.1));
@@ -248,7 +272,7 @@ fn time_within(at: &str, text: Option<&str>, default: Duration, bounds: (Duratio
     Ok(span)
 }
 
-fn rate(at: &str, text: Option<&str>) -> Read<Option<BitRate>> {
+pub(super) fn rate(at: &str, text: Option<&str>) -> Read<Option<BitRate>> {
     let read = |text: &str| text.parse().map_err(|error| ConfigError::new(at, format!("{error}")));
     text.map(read).transpose()
 }

@@ -113,6 +113,17 @@ fn nights_are_quiet_but_for_what_is_critical() {
 }
 
 #[test]
+fn another_configuration_keeps_what_waits_for_those_who_stay() {
+    let to = |names: &[&str]| -> String {
+        names.iter().map(|name| format!("[[notify]]\nwebhook = \"http://127.0.0.1:1/{name}\"\n")).collect()
+    };
+    let mut notifier = notifier(&to(&["a", "b"]));
+    notifier.push(&Change::Raised(alarm(Health::Warning)), 600);
+    notifier.replace(&Config::parse(&to(&["c", "b"])).unwrap());
+    assert_eq!(notifier.recipients.iter().map(|it| it.waiting.len()).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
 fn a_mail_goes_by_smtp() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("smtp://{}", listener.local_addr().unwrap());

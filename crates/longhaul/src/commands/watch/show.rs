@@ -1,11 +1,11 @@
 //! Grid, history, alarms and explanations for a terminal: words and marks, never a colour alone.
 
 use model::units::BitRate;
-use model::v1::watch::{Alarm, Explained, Grid, Half, Health, History, Why};
+use model::v1::watch::{Alarm, Explained, Grid, Half, Health, History, Interface, Why};
 use serde_json::Value;
 
 /// Columns of a history that people look at.
-const SHOWN: [&str; 12] = [
+const SHOWN: [&str; 17] = [
     "sent",
     "lost_forward",
     "lost_reverse",
@@ -18,6 +18,11 @@ const SHOWN: [&str; 12] = [
     "hops_forward",
     "hops_reverse",
     "mtu_forward",
+    "in_bit_s",
+    "out_bit_s",
+    "in_errors",
+    "out_errors",
+    "light_in_mdbm",
 ];
 
 fn mark(health: Health) -> &'static str {
@@ -163,6 +168,33 @@ fn direction_lines(name: &str, side: &Explained) -> Vec<String> {
         lines.push(format!("    routers {}{mtu}", hops.join(" ")));
     }
     lines
+}
+
+/// A line for each interface, the fullest first.
+pub fn interface_lines(interfaces: &[Interface]) -> Vec<String> {
+    let width = interfaces.iter().map(|interface| interface.name.len()).max().unwrap_or(0);
+    let side = |bit_s: Option<f64>, share: Option<f64>| {
+        let rate = bit_s.map_or("not known".to_owned(), |rate| BitRate(rate.max(0.0) as u64).to_string());
+        share.map_or(rate.clone(), |share| format!("{rate} ({:.0} %)", share * 100.0))
+    };
+    let fullest = |interface: &Interface| {
+        interface.in_utilisation.into_iter().chain(interface.out_utilisation).fold(0.0, f64::max)
+    };
+    let line = |interface: &&Interface| {
+        let light = interface.light_in_dbm.map_or(String::new(), |light| format!(", light {light:.1} dBm"));
+        let error = interface.error.as_ref().map_or(String::new(), |error| format!("; {error}"));
+        format!(
+            "{:width$}  in {:22} out {:22} {} errors in 6 h{light}, read {}{error}",
+            interface.name,
+            side(interface.in_bit_s, interface.in_utilisation),
+            side(interface.out_bit_s, interface.out_utilisation),
+            interface.errors_6h,
+            interface.at.as_deref().unwrap_or("never")
+        )
+    };
+    let mut sorted: Vec<&Interface> = interfaces.iter().collect();
+    sorted.sort_by(|a, b| fullest(b).total_cmp(&fullest(a)));
+    sorted.iter().map(line).collect()
 }
 
 /// A line for each node.

@@ -1,0 +1,100 @@
+//! Interfaces whose counters are read, as they are written and as they are meant.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::units::BitRate;
+use serde::Deserialize;
+
+use super::ConfigError;
+use super::file::{Read, check_name, rate, time_within};
+
+/// Interfaces of a configuration: each has a thread.
+pub(super) const INTERFACES_MAX: usize = 500;
+/// From one reading to the next.
+const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3_600));
+const EVERY_UNLESS_SAID: Duration = Duration::from_secs(60);
+
+/// An interface whose counters are read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// The segment whose packets it receives.
+    pub segment_in: String,
+    /// The segment whose packets it sends.
+    pub segment_out: String,
+    /// What it can carry; what it says itself where nobody says.
+    pub capacity: Option<BitRate>,
+    /// From one reading to the next.
+    pub every: Duration,
+    /// Where its counters are.
+    pub source: CounterSource,
+}
+
+/// Where counters are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CounterSource {
+    /// A file or a URL of CSV.
+    Csv(String),
+    /// A file or a URL of JSON.
+    Json(String),
+    /// An agent of SNMP v2c.
+    Snmp {
+        /// `HOST:PORT`.
+        agent: String,
+        /// Its number, or its ifName.
+        interface: String,
+        /// A file with the community; `public` where there is none.
+        community_file: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FileInterface {
+    name: String,
+    site: Option<String>,
+    link: Option<String>,
+    capacity: Option<String>,
+    every: Option<String>,
+    csv: Option<String>,
+    json: Option<String>,
+    snmp: Option<String>,
+    community_file: Option<PathBuf>,
+}
+
+pub(super) fn interface(said: FileInterface) -> Read<Interface> {
+    check_name(&said.name)?;
+    let at = format!("interface {}", said.name);
+    let (segment_in, segment_out) = match (&said.site, &said.link) {
+        (Some(site), None) => (format!("{site} in"), format!("{site} out")),
+        (None, Some(link)) => (format!("{link} (back)"), link.clone()),
+        _ => return Err(ConfigError::new(at, "it says one of site or link: whose packets it carries")),
+    };
+    let source = match (said.csv, said.json, said.snmp) {
+        (Some(from), None, None) => CounterSource::Csv(from),
+        (None, Some(from), None) => CounterSource::Json(from),
+        (None, None, Some(url)) => snmp(&at, &url, said.community_file)?,
+        _ => return Err(ConfigError::new(at, "it says one of csv, json or snmp: where its counters are")),
+    };
+    Ok(Interface {
+        segment_in,
+        segment_out,
+        capacity: rate(&at, said.capacity.as_deref())?,
+        every: time_within(&format!("{at}, every"), said.every.as_deref(), EVERY_UNLESS_SAID, EVERY)?,
+        source,
+        name: said.name,
+    })
+}
+
+/// `snmp://HOST[:PORT]/INTERFACE`, where the interface's name may have slashes itself.
+fn snmp(at: &str, url: &str, community_file: Option<PathBuf>) -> Read<CounterSource> {
+    let read = url.strip_prefix("snmp://").and_then(|rest| rest.split_once('/'));
+    let (host, interface) = read
+        .filter(|(host, interface)| !host.is_empty() && !interface.is_empty() && !host.contains('@'))
+        .ok_or_else(|| ConfigError::new(at, "snmp is snmp://HOST[:PORT]/INTERFACE, by number or ifName"))?;
+    let has_port = host.rsplit_once(':').is_some_and(|(before, _)| !before.contains(':') || before.ends_with(']'));
+    let agent = if has_port { host.to_owned() } else { format!("{host}:161") };
+    Ok(CounterSource::Snmp { agent, interface: interface.to_owned(), community_file })
+}

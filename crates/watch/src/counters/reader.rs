@@ -1,0 +1,87 @@
+//! One thread for each interface: it reads its counters as often as the configuration says.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use web::{Dialer, Headers, HttpUrl, Method};
+
+use super::{Reading, snmp, text};
+use crate::collector::Over;
+use crate::config::{CounterSource, Interface};
+use crate::state::Watch;
+
+/// Bytes of a file or an answer.
+const BYTES_MAX: usize = 16 << 20;
+/// Stack of a thread: a datagram of SNMP and what is made of it.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Starts the thread of an interface, until it is over or the interface is none of ours any more.
+///
+/// # Errors
+/// The host gives no thread.
+pub fn start(watch: Arc<Watch>, name: String, dialer: Dialer, over: Over, runtime: Handle) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name(format!("counters {name}")).stack_size(STACK_BYTES);
+    thread.spawn(move || run(&watch, &name, &dialer, &over, &runtime)).map(drop)
+}
+
+fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &Over, runtime: &Handle) {
+    let wanted = || watch.watched.load().config.interfaces.iter().find(|interface| interface.name == name).cloned();
+    while !over.is_set()
+        && let Some(interface) = wanted()
+    {
+        let taken = read(&interface, dialer).and_then(|readings| runtime.block_on(watch.take_readings(name, readings)));
+        if let Err(why) = taken {
+            tracing::warn!(interface = name, why, "the counters of an interface cannot be read");
+            watch.interfaces().failed(name, why);
+        }
+        pause(over, interface.every, || wanted().as_ref() == Some(&interface));
+    }
+}
+
+/// Waits for the next reading, unless it is over or the configuration is another one.
+fn pause(over: &Over, every: Duration, is_same: impl Fn() -> bool) {
+    const STEP: Duration = Duration::from_secs(1);
+    let mut left = every;
+    while !left.is_zero() && !over.is_set() && is_same() {
+        let step = left.min(STEP);
+        over.sleep(step);
+        left -= step;
+    }
+}
+
+/// What an interface says now.
+fn read(interface: &Interface, dialer: &Dialer) -> Result<Vec<Reading>, String> {
+    match &interface.source {
+        CounterSource::Csv(from) => text::csv(&bytes(from, dialer)?).map_err(|why| format!("{from}: {why}")),
+        CounterSource::Json(from) => text::json(&bytes(from, dialer)?).map_err(|why| format!("{from}: {why}")),
+        CounterSource::Snmp { agent, interface, community_file } => {
+            let community = match community_file {
+                Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?,
+                None => "public".to_owned(),
+            };
+            Ok(vec![snmp::read(agent, interface, community.trim())?])
+        }
+    }
+}
+
+/// The bytes of a file, or behind a URL.
+fn bytes(from: &str, dialer: &Dialer) -> Result<Vec<u8>, String> {
+    if !from.starts_with("http://") && !from.starts_with("https://") {
+        let file = std::fs::File::open(from).map_err(|error| format!("{from}: {error}"))?;
+        let mut bytes = Vec::new();
+        file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| format!("{from}: {error}"))?;
+        return match bytes.len() > BYTES_MAX {
+            true => Err(format!("{from} is longer than {BYTES_MAX} bytes: rotate it")),
+            false => Ok(bytes),
+        };
+    }
+    let url = HttpUrl::parse(from).map_err(|error| format!("{from}: {error}"))?;
+    let failed = |error: web::ClientError| format!("{from}: {}", model::fault::with_causes(&error));
+    let mut answer = web::client::ask(dialer, &Method::Get, &url, &Headers::new()).map_err(failed)?;
+    if !(200..300).contains(&answer.response.status) {
+        return Err(format!("{from} answers {}", answer.response.status));
+    }
+    answer.client.read_all(&mut answer.body, BYTES_MAX).map_err(failed)
+}

@@ -1,0 +1,21 @@
+//! Agents that answer badly; a real one answers in `tests/receivers.rs`.
+
+use std::net::UdpSocket;
+
+use super::*;
+
+#[test]
+fn nonsense_is_no_reading() {
+    let agent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = agent.local_addr().unwrap().to_string();
+    let answering = std::thread::spawn(move || {
+        let mut asked = [0; 1_500];
+        for _ in 0..TRIES {
+            let (_, from) = agent.recv_from(&mut asked).unwrap();
+            agent.send_to(&[0x30, 0x84, 0xff, 0xff, 0xff, 0xff, 2], from).unwrap();
+        }
+    });
+    let why = read(&at, "1", "public").unwrap_err();
+    answering.join().unwrap();
+    assert!(why.contains(&at) && why.contains("community"), "{why}");
+}
