@@ -3,6 +3,7 @@
 mod file;
 mod interface;
 mod problem;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

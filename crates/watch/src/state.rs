@@ -1,5 +1,6 @@
 //! What the parts of a running watch share: which tests there are, how each path fares, what is wrong.
 
+mod counting;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,14 +11,14 @@ use model::id::Uuid;
 use model::v1::node::Measurement;
 use model::v1::probe::Direction;
 use model::v1::watch::{Acknowledgement, Alarm, AlarmKind, Annotation, Cell, Grid, History, Why};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::alarms::{Alarms, Change};
 use crate::archive::store::{Archive, ArchiveError, NewRow, SeriesKey};
 use crate::archive::{Level, Row};
 use crate::config::{Config, ConfigError, schedule_id};
-use crate::counters::{self, Interfaces, Reading};
+use crate::counters::Interfaces;
 use crate::judge::Finding;
 use crate::judge::path::{PathJudge, PathKnowledge};
 use crate::mesh::{Mesh, Test, TestKind};
@@ -185,45 +186,6 @@ impl Watch {
     pub async fn take_record(&self, record: Record) -> Result<(), ArchiveError> {
         let (series, columns) = (self.archive.series(&record.key).await?, record.key.columns());
         self.archive.append(&[NewRow { series, columns, row: record.row, report: None }], None).await
-    }
-
-    /// Interfaces as they are known.
-    pub fn interfaces(&self) -> MutexGuard<'_, Interfaces> {
-        self.interfaces.lock()
-    }
-
-    /// Takes readings of an interface's counters: what they come to is stored, and remembered once it is.
-    ///
-    /// # Errors
-    /// Their clock is ahead, or the archive cannot be written.
-    pub async fn take_readings(&self, name: &str, readings: Vec<Reading>) -> Result<(), String> {
-        let failed = |error: ArchiveError| error.to_string();
-        let cursor = format!("interface {name}");
-        let last = self.interfaces().last(name);
-        let after = match &last {
-            Some(last) => last.at,
-            None => self.archive.cursor(&cursor).await.map_err(failed)? as i64,
-        };
-        let fresh = counters::fresh(readings, after, time::now())?;
-        let readings: Vec<Reading> = last.into_iter().chain(fresh).collect();
-        let rows: Vec<Row> = readings.windows(2).filter_map(|pair| counters::row_between(&pair[0], &pair[1])).collect();
-        let Some(last) = readings.last() else { return Ok(()) };
-        let key = SeriesKey { from: name.to_owned(), to: String::new(), test: counters::TEST.to_owned() };
-        let (series, columns) = (self.archive.series(&key).await.map_err(failed)?, key.columns());
-        let new: Vec<NewRow> =
-            rows.iter().map(|row| NewRow { series, columns, row: row.clone(), report: None }).collect();
-        self.archive.append(&new, Some((&cursor, last.at.unsigned_abs()))).await.map_err(failed)?;
-        self.interfaces().stored(name, last.clone(), &rows);
-        Ok(())
-    }
-
-    /// What is wrong with a path now, with what the counters of its segments say of it.
-    fn find(&self, (from, to): &(String, String), path: &mut Path, config: &Config, now: i64) {
-        path.findings = path.judge.findings(now);
-        let interfaces = self.interfaces();
-        for finding in &mut path.findings {
-            interfaces.explain(finding, &config.interfaces, |direction| segments(config, from, to, direction), now);
-        }
     }
 
     fn tell(&self, changes: Vec<Change>) {

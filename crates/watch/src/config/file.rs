@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::units::BitRate;
 use serde::Deserialize;
 
 use super::interface::{FileInterface, INTERFACES_MAX, interface};
+use super::values::{Read, check_name, rate, time_within};
 use super::{
     Config, ConfigError, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX,
     PathTest, Place, PlaceKind, PostRecords, Show, Throughput,
@@ -166,8 +166,6 @@ struct FileShow {
     per_minute: Option<u32>,
 }
 
-pub(super) type Read<T> = Result<T, ConfigError>;
-
 /// The bounds of times: from one to the next, and how long.
 const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30 * 86_400));
 const LASTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
@@ -241,40 +239,6 @@ fn read_interfaces(said: Vec<FileInterface>) -> Read<Vec<Interface>> {
         true => Err(ConfigError::new("interface", "two interfaces have one name")),
         false => Ok(interfaces),
     }
-}
-
-/// Names stand in URLs, tables and metrics.
-pub(super) fn check_name(name: &str) -> Read<()> {
-    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-    match (1..=120).contains(&name.len()) && name.chars().all(is_good) {
-        true => Ok(()),
-        false => {
-            Err(ConfigError::new(format!("name {name:?}"), "a name has letters, digits, and . - _ : (120 at most)"))
-        }
-    }
-}
-
-fn time(at: &str, text: &str) -> Read<Duration> {
-    model::duration::parse(text).map_err(|error| ConfigError::new(at, error.to_string()))
-}
-
-pub(super) fn time_within(
-    at: &str,
-    text: Option<&str>,
-    default: Duration,
-    bounds: (Duration, Duration),
-) -> Read<Duration> {
-    let span = text.map_or(Ok(default), |text| time(at, text))?;
-    if !(bounds.0..=bounds.1).contains(&span) {
-        let (least, most) = (model::duration::show(bounds.0), model::duration::show(bounds.1));
-        return Err(ConfigError::new(at, format!("it is from {least} to {most}")));
-    }
-    Ok(span)
-}
-
-pub(super) fn rate(at: &str, text: Option<&str>) -> Read<Option<BitRate>> {
-    let read = |text: &str| text.parse().map_err(|error| ConfigError::new(at, format!("{error}")));
-    text.map(read).transpose()
 }
 
 fn location(at: &str, said: Option<[f64; 2]>) -> Read<Option<(f64, f64)>> {

@@ -7,7 +7,7 @@ use model::units::BitRate;
 use serde::Deserialize;
 
 use super::ConfigError;
-use super::file::{Read, check_name, rate, time_within};
+use super::values::{Read, check_name, rate, time_within};
 
 /// Interfaces of a configuration: each has a thread.
 pub(super) const INTERFACES_MAX: usize = 500;

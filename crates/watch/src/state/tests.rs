@@ -4,6 +4,7 @@ use model::v1::node::{Delays, Found, StreamReport};
 use model::v1::watch::Health;
 
 use super::*;
+use crate::counters::Reading;
 
 const CONFIG: &str = "[judge]\nscale = 0.01\n[[group]]\nthroughput = false\npath = false\n\
                       [node.a]\naddress = \"a\"\n[node.b]\naddress = \"b\"\n[node.c]\naddress = \"c\"\n";

@@ -1,0 +1,52 @@
+//! What interfaces count: stored, remembered, and held against what is wrong with paths.
+
+use parking_lot::MutexGuard;
+
+use super::places::segments;
+use super::{Path, Watch};
+use crate::archive::Row;
+use crate::archive::store::{ArchiveError, NewRow, SeriesKey};
+use crate::config::Config;
+use crate::counters::{self, Interfaces, Reading};
+use crate::time;
+
+impl Watch {
+    /// Interfaces as they are known.
+    pub fn interfaces(&self) -> MutexGuard<'_, Interfaces> {
+        self.interfaces.lock()
+    }
+
+    /// Takes readings of an interface's counters: what they come to is stored, and remembered once it is.
+    ///
+    /// # Errors
+    /// Their clock is ahead, or the archive cannot be written.
+    pub async fn take_readings(&self, name: &str, readings: Vec<Reading>) -> Result<(), String> {
+        let failed = |error: ArchiveError| error.to_string();
+        let cursor = format!("interface {name}");
+        let last = self.interfaces().last(name);
+        let after = match &last {
+            Some(last) => last.at,
+            None => self.archive.cursor(&cursor).await.map_err(failed)? as i64,
+        };
+        let fresh = counters::fresh(readings, after, time::now())?;
+        let readings: Vec<Reading> = last.into_iter().chain(fresh).collect();
+        let rows: Vec<Row> = readings.windows(2).filter_map(|pair| counters::row_between(&pair[0], &pair[1])).collect();
+        let Some(last) = readings.last() else { return Ok(()) };
+        let key = SeriesKey { from: name.to_owned(), to: String::new(), test: counters::TEST.to_owned() };
+        let (series, columns) = (self.archive.series(&key).await.map_err(failed)?, key.columns());
+        let new: Vec<NewRow> =
+            rows.iter().map(|row| NewRow { series, columns, row: row.clone(), report: None }).collect();
+        self.archive.append(&new, Some((&cursor, last.at.unsigned_abs()))).await.map_err(failed)?;
+        self.interfaces().stored(name, last.clone(), &rows);
+        Ok(())
+    }
+
+    /// What is wrong with a path now, with what the counters of its segments say of it.
+    pub(super) fn find(&self, (from, to): &(String, String), path: &mut Path, config: &Config, now: i64) {
+        path.findings = path.judge.findings(now);
+        let interfaces = self.interfaces();
+        for finding in &mut path.findings {
+            interfaces.explain(finding, &config.interfaces, |direction| segments(config, from, to, direction), now);
+        }
+    }
+}
