@@ -18,9 +18,6 @@ const RELATED: i64 = 6 * 3_600_000;
 /// Alarms at once.
 pub const ALARMS_MAX: usize = 10_000;
 
-/// What tells alarms apart.
-type Key = (String, String, AlarmKind, Option<Direction>);
-
 /// What happened to an alarm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
@@ -57,22 +54,57 @@ struct Open {
     last: i64,
 }
 
+impl Open {
+    fn is(&self, kind: AlarmKind, direction: Option<Direction>) -> bool {
+        self.alarm.kind == kind && self.alarm.direction == direction
+    }
+
+    /// It is found once more; what is to be told of that.
+    fn found(&mut self, finding: &Finding, hold: i64, events: &[Annotation], now: i64) -> Option<Change> {
+        self.last = now;
+        let is_worse = rank(finding.severity) > rank(self.alarm.severity) || finding.cause != self.alarm.cause;
+        self.alarm.evidence.clone_from(&finding.evidence);
+        if is_worse {
+            self.alarm.severity = finding.severity;
+            self.alarm.cause = finding.cause;
+            self.alarm.remedy = remedy(finding.cause).to_owned();
+        }
+        if !self.is_raised && now - self.first >= hold {
+            self.is_raised = true;
+            self.alarm.event = related(events, self.first);
+            return Some(Change::Raised(self.alarm.clone()));
+        }
+        (self.is_raised && is_worse).then(|| Change::Changed(self.alarm.clone()))
+    }
+}
+
 /// What is wrong, and what may be.
 #[derive(Debug, Default)]
 pub struct Alarms {
-    open: HashMap<Key, Open>,
+    /// By the two ends of their paths: a look at one path touches none of the others'.
+    open: HashMap<(String, String), Vec<Open>>,
     scale: f64,
 }
 
 impl Alarms {
     /// None yet, or those that lasted when the watch ended; `scale` shortens all times.
     pub fn new(lasting: Vec<Alarm>, scale: f64, now: i64) -> Alarms {
-        let open = lasting.into_iter().map(|alarm| {
-            let key = (alarm.from.clone(), alarm.to.clone(), alarm.kind, alarm.direction);
+        let mut open: HashMap<_, Vec<Open>> = HashMap::new();
+        for alarm in lasting {
+            let key = (alarm.from.clone(), alarm.to.clone());
             // Those that are not found any more have the usual time to be over.
-            (key, Open { alarm, is_raised: true, first: now, last: now })
-        });
-        Alarms { open: open.collect(), scale }
+            open.entry(key).or_default().push(Open { alarm, is_raised: true, first: now, last: now });
+        }
+        Alarms { open, scale }
+    }
+
+    fn of_path(&self, from: &str, to: &str) -> impl Iterator<Item = &Open> {
+        self.open.get(&(from.to_owned(), to.to_owned())).into_iter().flatten()
+    }
+
+    fn find(&mut self, from: &str, to: &str, kind: AlarmKind, direction: Option<Direction>) -> Option<&mut Open> {
+        let of_path = self.open.get_mut(&(from.to_owned(), to.to_owned()))?;
+        of_path.iter_mut().find(|open| open.is(kind, direction))
     }
 
     fn span(&self, span: i64) -> i64 {
@@ -88,51 +120,50 @@ impl Alarms {
         events: &[Annotation],
         now: i64,
     ) -> Vec<Change> {
+        let key = (from.to_owned(), to.to_owned());
+        if findings.is_empty() && !self.open.contains_key(&key) {
+            return Vec::new();
+        }
+        let (hold, clear) = (self.span(HOLD), self.span(CLEAR).max(1));
+        let mut left = ALARMS_MAX.saturating_sub(self.open.values().map(Vec::len).sum());
+        let of_path = self.open.entry(key.clone()).or_default();
         let mut changes = Vec::new();
         for finding in findings {
-            let key = (from.to_owned(), to.to_owned(), finding.kind, finding.direction);
-            if !self.open.contains_key(&key) && self.open.len() >= ALARMS_MAX {
-                continue;
-            }
-            let hold = if finding.kind == AlarmKind::Silent { 0 } else { self.span(HOLD) };
-            let open = self.open.entry(key).or_insert_with(|| Open {
-                alarm: alarm(from, to, finding, now),
-                is_raised: false,
-                first: now,
-                last: now,
-            });
-            open.last = now;
-            let is_worse = rank(finding.severity) > rank(open.alarm.severity) || finding.cause != open.alarm.cause;
-            open.alarm.evidence.clone_from(&finding.evidence);
-            if is_worse {
-                open.alarm.severity = finding.severity;
-                open.alarm.cause = finding.cause;
-                open.alarm.remedy = remedy(finding.cause).to_owned();
-            }
-            if !open.is_raised && now - open.first >= hold {
-                open.is_raised = true;
-                open.alarm.event = related(events, open.first);
-                changes.push(Change::Raised(open.alarm.clone()));
-            } else if open.is_raised && is_worse {
-                changes.push(Change::Changed(open.alarm.clone()));
-            }
+            let known = of_path.iter().position(|open| open.is(finding.kind, finding.direction));
+            let at = match known {
+                Some(at) => at,
+                None if left == 0 => continue,
+                None => {
+                    left -= 1;
+                    of_path.push(Open {
+                        alarm: alarm(from, to, finding, now),
+                        is_raised: false,
+                        first: now,
+                        last: now,
+                    });
+                    of_path.len() - 1
+                }
+            };
+            let hold = if finding.kind == AlarmKind::Silent { 0 } else { hold };
+            changes.extend(of_path[at].found(finding, hold, events, now));
         }
-        let clear = self.span(CLEAR);
-        self.open.retain(|key, open| {
-            let is_over = key.0 == from && key.1 == to && open.last < now && now - open.last >= clear.max(1);
+        of_path.retain_mut(|open| {
+            let is_over = open.last < now && now - open.last >= clear;
             if is_over && open.is_raised {
                 open.alarm.ended = Some(time::show(open.last));
                 changes.push(Change::Ended(open.alarm.clone()));
             }
             !is_over
         });
+        if of_path.is_empty() {
+            self.open.remove(&key);
+        }
         changes
     }
 
     /// An alarm that was stored has its number.
     pub fn stored(&mut self, alarm: &Alarm) {
-        let key = (alarm.from.clone(), alarm.to.clone(), alarm.kind, alarm.direction);
-        if let Some(open) = self.open.get_mut(&key) {
+        if let Some(open) = self.find(&alarm.from, &alarm.to, alarm.kind, alarm.direction) {
             open.alarm.id = alarm.id;
         }
     }
@@ -146,7 +177,7 @@ impl Alarms {
         direction: Option<Direction>,
         segment: &str,
     ) -> Option<Alarm> {
-        let open = self.open.get_mut(&(from.to_owned(), to.to_owned(), kind, direction))?;
+        let open = self.find(from, to, kind, direction)?;
         if open.alarm.segment == segment {
             return None;
         }
@@ -156,7 +187,7 @@ impl Alarms {
 
     /// Somebody has seen an alarm.
     pub fn acknowledge(&mut self, id: i64, acknowledged: Acknowledgement) -> Option<Alarm> {
-        let open = self.open.values_mut().find(|open| open.is_raised && open.alarm.id == id)?;
+        let open = self.open.values_mut().flatten().find(|open| open.is_raised && open.alarm.id == id)?;
         open.alarm.acknowledged = Some(acknowledged);
         Some(open.alarm.clone())
     }
@@ -164,24 +195,25 @@ impl Alarms {
     /// All that last.
     pub fn all(&self) -> Vec<Alarm> {
         let mut all: Vec<Alarm> =
-            self.open.values().filter(|open| open.is_raised).map(|open| open.alarm.clone()).collect();
+            self.open.values().flatten().filter(|open| open.is_raised).map(|open| open.alarm.clone()).collect();
         all.sort_by_key(|alarm| std::cmp::Reverse(alarm.id));
         all
     }
 
     /// Alarms of a path.
     pub fn of(&self, from: &str, to: &str) -> Vec<Alarm> {
-        let mut all = self.all();
-        all.retain(|alarm| alarm.from == from && alarm.to == to);
+        let mut all: Vec<Alarm> =
+            self.of_path(from, to).filter(|open| open.is_raised).map(|open| open.alarm.clone()).collect();
+        all.sort_by_key(|alarm| std::cmp::Reverse(alarm.id));
         all
     }
 
     /// A path is watched no more: its alarms are over.
     pub fn forget(&mut self, is_watched: impl Fn(&str, &str) -> bool, now: i64) -> Vec<Change> {
         let mut changes = Vec::new();
-        self.open.retain(|(from, to, ..), open| {
+        self.open.retain(|(from, to), of_path| {
             let stays = is_watched(from, to);
-            if !stays && open.is_raised {
+            for open in of_path.iter_mut().filter(|open| !stays && open.is_raised) {
                 open.alarm.ended = Some(time::show(now));
                 changes.push(Change::Ended(open.alarm.clone()));
             }

@@ -114,6 +114,11 @@ impl Loss {
         })
     }
 
+    /// Whether so much is lost that [`Loss::judge`] has to look.
+    pub fn may_be_found(&self) -> bool {
+        self.lost >= LOST_MIN || self.found.is_some()
+    }
+
     /// The loss that is surely above `floor`, in the shortest window that shows it. Once found it lasts until none has come for long.
     pub fn judge(&mut self, floor: f64) -> Option<LossFound> {
         if let Some(rate) = self.found
@@ -123,7 +128,7 @@ impl Loss {
             *self = Loss { since_loss: self.since_loss, ..Loss::new(self.bin as f64 / BIN as f64) };
             return None;
         }
-        if self.lost < LOST_MIN && self.found.is_none() {
+        if !self.may_be_found() {
             return None;
         }
         let found = WINDOWS.iter().zip(LOSSY_BINS).find_map(|(bins, lossy_min)| {

@@ -226,8 +226,10 @@ impl PathJudge {
     fn find_loss(&mut self, findings: &mut Vec<Finding>) {
         let concentrated = self.ports.concentrated();
         for direction in BOTH {
-            let allowed = self.expectation(direction).loss_allowed;
             let member = self.ways[at(direction)].lossy_member().map(str::to_owned);
+            // Most paths lose nothing: what they allow is not worked out at every look.
+            let may_be_found = self.sides[at(direction)].loss.may_be_found();
+            let allowed = may_be_found.then(|| self.expectation(direction).loss_allowed).flatten();
             let side = &mut self.sides[at(direction)];
             let Some(found) = side.loss.judge(allowed.unwrap_or(f64::MAX).min(side::LOSS_FLOOR)) else {
                 if let Some(member) = member {
@@ -341,6 +343,9 @@ impl PathJudge {
             let lost = findings.iter().find(|finding| {
                 finding.kind == AlarmKind::Loss && finding.direction.is_none_or(|known| known == direction)
             });
+            if self.sides[at(direction)].last.is_none() {
+                continue;
+            }
             let queue = self.delays.queue(direction).is_some();
             let expected = self.expectation(direction);
             let found =

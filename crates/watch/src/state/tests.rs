@@ -56,7 +56,9 @@ async fn what_nodes_say_becomes_grid_history_and_alarms() {
     let only = watch.grid(Some(TestKind::Latency), &|from, _| from == "b");
     assert_eq!((only.cells.len(), only.names.len()), (1, 2));
     let why = watch.why("a", "b").unwrap();
-    assert!(why.alarms.len() == 1 && why.forward.loss_6h.unwrap() > 1e-3 && watch.why("b", "a").is_none(), "{why:?}");
+    // What came late was stale for as long as the feeding took: on a busy machine long enough to be told.
+    let lossy = why.alarms.iter().filter(|alarm| alarm.kind == AlarmKind::Loss).count();
+    assert!(lossy == 1 && why.forward.loss_6h.unwrap() > 1e-3 && watch.why("b", "a").is_none(), "{why:?}");
     let key = SeriesKey { from: "a".into(), to: "b".into(), test: "latency".into() };
     let history = watch.history(&key, begin, now, 1_000).await.unwrap();
     assert_eq!((history.rows.len(), history.columns[0].as_str(), history.step_s), (119, "at_s", 60.0));
@@ -117,7 +119,8 @@ async fn counters_are_kept_from_where_they_were_and_explain_loss() {
         watch.take("a", vec![stream("a", "b", at, minute as u64, 3)], minute as u64).await.unwrap();
     }
     (0..2).for_each(|look| watch.look(now + look * 2_000));
-    let told = std::iter::from_fn(|| changes.try_recv().ok()).last().unwrap();
+    let told = std::iter::from_fn(|| changes.try_recv().ok());
+    let told = told.filter(|change| change.alarm().kind == AlarmKind::Loss).last().unwrap();
     assert_eq!(told.alarm().cause, model::v1::watch::CauseKind::Optics, "{told:?}");
     assert!(told.alarm().evidence.contains("border received 29 frames"), "{told:?}");
     let shown = watch.interfaces().show(&watch.watched.load().config.interfaces, now);
