@@ -83,19 +83,21 @@ impl Open {
 pub struct Alarms {
     /// By the two ends of their paths: a look at one path touches none of the others'.
     open: HashMap<(String, String), Vec<Open>>,
+    /// All of them together.
+    count: usize,
     scale: f64,
 }
 
 impl Alarms {
     /// None yet, or those that lasted when the watch ended; `scale` shortens all times.
     pub fn new(lasting: Vec<Alarm>, scale: f64, now: i64) -> Alarms {
-        let mut open: HashMap<_, Vec<Open>> = HashMap::new();
+        let (mut open, count): (HashMap<_, Vec<Open>>, _) = (HashMap::new(), lasting.len());
         for alarm in lasting {
             let key = (alarm.from.clone(), alarm.to.clone());
             // Those that are not found any more have the usual time to be over.
             open.entry(key).or_default().push(Open { alarm, is_raised: true, first: now, last: now });
         }
-        Alarms { open, scale }
+        Alarms { open, count, scale }
     }
 
     fn of_path(&self, from: &str, to: &str) -> impl Iterator<Item = &Open> {
@@ -125,16 +127,15 @@ impl Alarms {
             return Vec::new();
         }
         let (hold, clear) = (self.span(HOLD), self.span(CLEAR).max(1));
-        let mut left = ALARMS_MAX.saturating_sub(self.open.values().map(Vec::len).sum());
         let of_path = self.open.entry(key.clone()).or_default();
         let mut changes = Vec::new();
         for finding in findings {
             let known = of_path.iter().position(|open| open.is(finding.kind, finding.direction));
             let at = match known {
                 Some(at) => at,
-                None if left == 0 => continue,
+                None if self.count >= ALARMS_MAX => continue,
                 None => {
-                    left -= 1;
+                    self.count += 1;
                     of_path.push(Open {
                         alarm: alarm(from, to, finding, now),
                         is_raised: false,
@@ -147,6 +148,7 @@ impl Alarms {
             let hold = if finding.kind == AlarmKind::Silent { 0 } else { hold };
             changes.extend(of_path[at].found(finding, hold, events, now));
         }
+        let before = of_path.len();
         of_path.retain_mut(|open| {
             let is_over = open.last < now && now - open.last >= clear;
             if is_over && open.is_raised {
@@ -155,6 +157,7 @@ impl Alarms {
             }
             !is_over
         });
+        self.count -= before - of_path.len();
         if of_path.is_empty() {
             self.open.remove(&key);
         }
@@ -216,6 +219,9 @@ impl Alarms {
             for open in of_path.iter_mut().filter(|open| !stays && open.is_raised) {
                 open.alarm.ended = Some(time::show(now));
                 changes.push(Change::Ended(open.alarm.clone()));
+            }
+            if !stays {
+                self.count -= of_path.len();
             }
             stays
         });
@@ -327,5 +333,17 @@ mod tests {
         let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
         alarms.update("a", "b", &[finding(AlarmKind::Silent, Health::Critical)], &[], 0);
         assert_eq!(words(&alarms.forget(|_, _| false, 5)), ["ended"]);
+    }
+
+    #[test]
+    fn there_are_only_so_many_at_once() {
+        let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
+        let silent = [finding(AlarmKind::Silent, Health::Critical)];
+        let raised =
+            (0..ALARMS_MAX + 5).filter(|path| !alarms.update("a", &path.to_string(), &silent, &[], 0).is_empty());
+        assert_eq!((raised.count(), alarms.all().len()), (ALARMS_MAX, ALARMS_MAX));
+        assert_eq!(words(&alarms.update("a", "0", &[], &[], 4 * MINUTE)), ["ended"]);
+        assert_eq!(words(&alarms.update("b", "c", &silent, &[], 4 * MINUTE)), ["raised"]);
+        assert!(alarms.update("b", "d", &silent, &[], 4 * MINUTE).is_empty());
     }
 }
