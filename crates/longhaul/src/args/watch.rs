@@ -39,10 +39,14 @@ pub enum WatchAction {
     },
     /// What was measured of a pair
     History {
-        #[command(flatten)]
-        pair: WatchPair,
+        /// One end, or an interface
+        #[arg(value_name = "A")]
+        from: String,
+        /// The other end; none for the counters of an interface
+        #[arg(value_name = "B")]
+        to: Option<String>,
         /// Which test
-        #[arg(long, value_name = "TEST", default_value = "latency")]
+        #[arg(long, value_name = "TEST", default_value = "latency", requires = "to")]
         test: String,
         /// From when on: 7d, or 2026-11-01T10:00:00Z
         #[arg(long, value_name = "TIME", default_value = "1d")]

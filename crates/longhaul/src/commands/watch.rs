@@ -25,9 +25,13 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
             let halves = grid.cells.iter().flat_map(|cell| [cell.forward.health, cell.reverse.health]);
             check.check.then(|| halves.reduce(Health::worse).unwrap_or_default())
         }
-        WatchAction::History { pair, test, since, rows } => {
+        WatchAction::History { from, to, test, since, rows } => {
             let api = api(&at, settings)?;
-            let history = api.watch_history(&pair.from, &pair.to, &test, &since, rows).map_err(failure)?;
+            let found = match to {
+                Some(to) => api.watch_history(&from, &to, &test, &since, rows),
+                None => api.watch_history(&from, "", "counters", &since, rows),
+            };
+            let history = found.map_err(failure)?;
             tell(printer, &history, || history_lines(&history));
             None
         }

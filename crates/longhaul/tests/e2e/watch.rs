@@ -102,6 +102,38 @@ fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
     assert!(!operator.json(&["watch", "alarms", "--since", "1h"])[0]["alarms"].as_array().unwrap().is_empty());
 }
 
+#[test]
+fn counters_of_an_interface_are_read_and_read_on_after_a_restart() {
+    let dir = Client::new();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    // A gigabit a second.
+    let line = |minute: u64| format!("{},{}\n", now - 600 + minute * 60, minute * 7_500_000_000);
+    let counted = |minutes: u64| format!("time,in_octets\n{}", (0..minutes).map(line).collect::<String>());
+    let file = dir.write("counters.csv", counted(4));
+    let interface = format!(
+        "[[interface]]\nname = \"border\"\nsite = \"geneva\"\ncapacity = \"10Gbit/s\"\nevery = \"10s\"\ncsv = \"{}\"\n",
+        file.display()
+    );
+    let mut hub = watch("", &interface, &dir);
+    let key = hub.grant(&["--role", "user", "--name", "reader"]);
+    let rows = |member: &Member<'_>| -> Vec<Value> {
+        let found = member.run(&["watch", "history", "border", "--since", "1h", "--rows", "100", "--json"]);
+        let history: Option<Value> = found.text().lines().next().and_then(|line| serde_json::from_str(line).ok());
+        history.and_then(|history| Some(history["rows"].as_array()?.clone())).unwrap_or_default()
+    };
+    let member = hub.with_key(&key);
+    until("the file is read", LONG, || rows(&member).len() == 3);
+    let text = member.run(&["watch", "interfaces"]).expect(0).text();
+    assert!(text.contains("border") && text.contains("1.00 Gbit/s (10 %)"), "{text}");
+    assert!(member.run(&["watch", "history", "other"]).expect(1).err.contains("no counters of an interface other"));
+    drop(member);
+    dir.write("counters.csv", counted(8));
+    hub.restart();
+    let member = hub.with_key(&key);
+    until("it is read on from where it was", LONG, || rows(&member).len() == 7);
+    assert!(rows(&member).iter().all(|row| row[1] == 1e9), "no row is missing, and none is there twice");
+}
+
 /// A path for datagrams that loses one of so many forward, once it is told to.
 struct LossyPath {
     at: SocketAddr,

@@ -28,6 +28,13 @@ fn unknown(from: &str, to: &str) -> Refused {
     Refused::new(404, format!("nothing is watched from {from} to {to}: GET {PREFIX}/grid lists what is"))
 }
 
+fn no_interface(name: &str) -> Refused {
+    Refused::new(
+        404,
+        format!("no counters of an interface {name} are kept: GET {PREFIX}/interfaces lists what is read"),
+    )
+}
+
 pub(super) async fn index(_: Asked) -> Answered {
     json(200, &super::questions())
 }
@@ -60,7 +67,7 @@ pub(super) async fn history(asked: Asked) -> Answered {
     let kind = test.split(' ').next().and_then(TestKind::of_word);
     let key = SeriesKey { from, to, test };
     if !asked.viewer.sees(&key.from, &key.to, kind) || asked.watch.archive.known(&key).is_none() {
-        return Err(unknown(&key.from, &key.to));
+        return Err(if key.to.is_empty() { no_interface(&key.from) } else { unknown(&key.from, &key.to) });
     }
     let until = asked.time("until")?.unwrap_or_else(time::now);
     let since = asked.time("since")?.unwrap_or(until - DAY);

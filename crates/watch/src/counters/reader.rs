@@ -14,15 +14,14 @@ use crate::state::Watch;
 
 /// Bytes of a file or an answer.
 const BYTES_MAX: usize = 16 << 20;
-/// Stack of a thread: a datagram of SNMP and what is made of it.
-const STACK_BYTES: usize = 512 << 10;
 
 /// Starts the thread of an interface, until it is over or the interface is none of ours any more.
 ///
 /// # Errors
 /// The host gives no thread.
 pub fn start(watch: Arc<Watch>, name: String, dialer: Dialer, over: Over, runtime: Handle) -> std::io::Result<()> {
-    let thread = std::thread::Builder::new().name(format!("counters {name}")).stack_size(STACK_BYTES);
+    // The usual stack, 2 MiB: a session of SNMP has two buffers of 64 KiB, and moves them about before it is boxed.
+    let thread = std::thread::Builder::new().name(format!("counters {name}"));
     thread.spawn(move || run(&watch, &name, &dialer, &over, &runtime)).map(drop)
 }
 
