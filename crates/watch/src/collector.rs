@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use auth::AccessKey;
@@ -58,9 +59,9 @@ impl Over {
 ///
 /// # Errors
 /// The host gives no thread.
-pub fn start(watch: Arc<Watch>, node: String, over: Over, runtime: Handle) -> std::io::Result<()> {
+pub fn start(watch: Arc<Watch>, node: String, over: Over, runtime: Handle) -> std::io::Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name(format!("watch {node}")).stack_size(STACK_BYTES);
-    thread.spawn(move || Collector { watch, node, over, runtime }.run()).map(drop)
+    thread.spawn(move || Collector { watch, node, over, runtime }.run())
 }
 
 struct Collector {

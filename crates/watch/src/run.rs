@@ -1,7 +1,8 @@
 //! A watch from its configuration to its end.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustls::RootCertStore;
@@ -136,20 +137,24 @@ fn hand_on_to_others(watch: &Watch, before: &Config, config: &Config, dialer: &D
     }
 }
 
-/// Threads of nodes or interfaces, by their names. They end by themselves when nobody wants them any more.
+/// Threads of nodes or interfaces, by their names. They end by themselves when nobody wants them any more; one that ended though it is wanted (it
+/// broke off, or was unwanted for a moment) is started anew.
 #[derive(Default)]
-struct Threads(HashSet<String>);
+struct Threads(HashMap<String, JoinHandle<()>>);
 
 impl Threads {
-    fn start_missing(&mut self, wanted: impl Iterator<Item = String>, start: impl Fn(String) -> std::io::Result<()>) {
-        let wanted: HashSet<String> = wanted.collect();
-        self.0.retain(|name| wanted.contains(name));
+    fn start_missing(
+        &mut self,
+        wanted: impl Iterator<Item = String>,
+        start: impl Fn(String) -> std::io::Result<JoinHandle<()>>,
+    ) {
+        self.0.retain(|_, thread| !thread.is_finished());
         for name in wanted {
-            if self.0.contains(&name) {
+            if self.0.contains_key(&name) {
                 continue;
             }
             match start(name.clone()) {
-                Ok(()) => drop(self.0.insert(name)),
+                Ok(thread) => drop(self.0.insert(name, thread)),
                 Err(error) => tracing::error!(name, %error, "the host gives no thread; it is tried again"),
             }
         }

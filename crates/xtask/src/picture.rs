@@ -14,7 +14,7 @@ use crate::tidy::arrows::{self, Arrow, FLOORS};
 /// Below the root.
 pub const FILE: &str = "docs/crates.svg";
 
-const WIDTH: usize = 1260;
+const WIDTH: usize = 1360;
 const MARGIN: usize = 20;
 const LABEL: usize = 80;
 const BOX_WIDTH: usize = 100;

@@ -23,8 +23,8 @@ pub enum WatchAction {
     Serve(WatchServe),
     /// Make a configuration of a psConfig template of perfSONAR; what is not understood is named
     Import {
-        /// The template (JSON)
-        template: PathBuf,
+        /// The template (JSON): a file, or a URL; what it includes is fetched
+        template: String,
         /// Write the configuration here; default: stdout
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,

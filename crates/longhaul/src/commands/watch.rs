@@ -2,6 +2,8 @@
 
 mod show;
 
+use std::path::Path;
+
 use model::Exit;
 use model::v1::watch::{Alarm, Annotation, Health, Why};
 
@@ -18,7 +20,7 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
     let at = watch.at;
     let health = match watch.action {
         WatchAction::Serve(asked) => return hub::serve::run(served(asked), settings, printer),
-        WatchAction::Import { template, out } => return import(&template, out.as_deref(), printer),
+        WatchAction::Import { template, out } => return import(&template, out.as_deref(), settings, printer),
         WatchAction::Grid { test, check } => {
             let grid = api(&at, settings)?.watch_grid(test.map(|test| test.word())).map_err(failure)?;
             tell(printer, &grid, || grid_lines(&grid));
@@ -96,10 +98,17 @@ fn served(asked: WatchServe) -> HubServe {
     }
 }
 
-fn import(template: &std::path::Path, out: Option<&std::path::Path>, printer: &Printer) -> Result<Exit, Failure> {
-    let name = template.display();
-    let text = std::fs::read_to_string(template).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    let imported = watch::psconfig::import(&text).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+/// Makes a configuration of a template; it and what it includes may be files or URLs.
+fn import(template: &str, out: Option<&Path>, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let tls = auth::client_certificate::http_client_config(settings.authorities(), None);
+    let dialer = watch::notify::dialer(tls.map_err(|error| Failure::local(format!("TLS: {error}")))?);
+    let mut fetch = |from: &str| {
+        let bytes = watch::fetch::bytes(from, &dialer)?;
+        String::from_utf8(bytes).map_err(|_| format!("{from} is no text (UTF-8)"))
+    };
+    let text = fetch(template).map_err(Failure::usage)?;
+    let imported = watch::psconfig::import_with(&text, &mut fetch);
+    let imported = imported.map_err(|error| Failure::usage(format!("{template}: {error}")))?;
     imported.remarks.iter().for_each(|remark| Printer::say(remark));
     match out {
         Some(file) => std::fs::write(file, &imported.toml)

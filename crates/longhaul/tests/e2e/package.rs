@@ -258,6 +258,7 @@ fn every_setting_is_in_the_example_and_counts() {
         .replace("/srv", &at(""))
         .replace("/etc/longhaul", &at(""))
         .replace("[::]:7411", "127.0.0.1:0")
+        .replace("[::]:862", "127.0.0.1:0")
         .replace("collector.example", "127.0.0.1")
         .replace("/var/lib/longhaul", &at("state"));
     client.write("longhaul.toml", &settings);

@@ -213,13 +213,15 @@ fn loss_of_one_direction_is_told_with_its_direction_and_an_event_near_it() {
 #[test]
 fn a_template_is_imported_and_what_is_wrong_is_named() {
     let dir = Client::new();
+    let part = dir.write("schedules.json", r#"{"schedules":{"s":{"repeat":"PT4H"}}}"#);
     let template = dir.write(
         "mesh.json",
-        r#"{"addresses":{"a":{"address":"a.example"},"b":{"address":"b.example"}},
+        r#"{"includes":["file://PART"],"addresses":{"a":{"address":"a.example"},"b":{"address":"b.example"}},
             "groups":{"g":{"type":"mesh","addresses":[{"name":"a"},{"name":"b"}]}},
-            "schedules":{"s":{"repeat":"PT4H"}},"archives":{"old":{"archiver":"esmond","data":{}}},
+            "archives":{"old":{"archiver":"esmond","data":{}}},
             "tests":{"t":{"type":"throughput","spec":{"duration":"PT30S","parallel":2}}},
-            "tasks":{"x":{"group":"g","test":"t","schedule":"s"}}}"#,
+            "tasks":{"x":{"group":"g","test":"t","schedule":"s"}}}"#
+            .replace("PART", &part.display().to_string()),
     );
     let out = dir.path("watch.toml");
     let done = dir.run(words!["watch", "import", template, "--out", out]);

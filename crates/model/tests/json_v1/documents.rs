@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use model::fault::Fault;
 use model::v1::probe::{self, all, disk, host, latency, route, tcp, udp};
-use model::v1::{self, hub, node, tune};
+use model::v1::{self, hub, node, tune, watch};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Error, Value};
@@ -61,6 +61,17 @@ pub const DOCUMENTS: &[Document] = &[
     read::<hub::Route>("hub-route"),
     read::<hub::Community>("hub-community"),
     read::<hub::Activity>("hub-activity"),
+    read::<node::Schedule>("schedule"),
+    read::<Vec<node::ScheduledTest>>("scheduled-tests"),
+    read::<node::Schedules>("schedules"),
+    read::<node::Measurements>("measurements"),
+    read::<Vec<node::Found>>("measurements-found"),
+    read::<watch::Grid>("watch-grid"),
+    read::<watch::History>("watch-history"),
+    read::<watch::Alarms>("watch-alarms"),
+    read::<watch::Why>("watch-why"),
+    read::<watch::Annotation>("watch-annotation"),
+    read::<watch::Interfaces>("watch-interfaces"),
     read::<node::Health>("health"),
     read::<node::Problem>("problem"),
     read::<v1::flows::Flows>("flows"),
@@ -100,6 +111,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<probe::Ask>("far-ask"),
     read::<Vec<probe::Test>>("far-tests"),
     read::<Vec<probe::Task>>("far-tasks"),
+    read::<Vec<probe::ClaimLine>>("far-claim-lines"),
     read::<Vec<tcp::Line>>("far-tcp-lines"),
     read::<Vec<probe::FlowLine>>("far-flow-lines"),
     read::<Vec<probe::DiskLine>>("far-disk-lines"),
@@ -126,6 +138,9 @@ struct Words {
     hub_role: Vec<hub::Role>,
     hub_endpoint: Vec<hub::EndpointKind>,
     hub_constraint: Vec<hub::ConstraintKind>,
+    watch_health: Vec<watch::Health>,
+    watch_alarm: Vec<watch::AlarmKind>,
+    watch_cause: Vec<watch::CauseKind>,
 }
 
 fn progress() -> v1::Progress {

@@ -1,28 +1,32 @@
 //! One thread for each interface: it reads its counters as often as the configuration says.
 
-use std::io::Read;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use web::{Dialer, Headers, HttpUrl, Method};
+use web::Dialer;
 
 use super::{Reading, snmp, text};
 use crate::collector::Over;
 use crate::config::{CounterSource, Interface};
+use crate::fetch::bytes;
 use crate::state::Watch;
-
-/// Bytes of a file or an answer.
-const BYTES_MAX: usize = 16 << 20;
 
 /// Starts the thread of an interface, until it is over or the interface is none of ours any more.
 ///
 /// # Errors
 /// The host gives no thread.
-pub fn start(watch: Arc<Watch>, name: String, dialer: Dialer, over: Over, runtime: Handle) -> std::io::Result<()> {
+pub fn start(
+    watch: Arc<Watch>,
+    name: String,
+    dialer: Dialer,
+    over: Over,
+    runtime: Handle,
+) -> std::io::Result<JoinHandle<()>> {
     // The usual stack, 2 MiB: a session of SNMP has two buffers of 64 KiB, and moves them about before it is boxed.
     let thread = std::thread::Builder::new().name(format!("counters {name}"));
-    thread.spawn(move || run(&watch, &name, &dialer, &over, &runtime)).map(drop)
+    thread.spawn(move || run(&watch, &name, &dialer, &over, &runtime))
 }
 
 fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &Over, runtime: &Handle) {
@@ -63,24 +67,4 @@ fn read(interface: &Interface, dialer: &Dialer) -> Result<Vec<Reading>, String> 
             Ok(vec![snmp::read(agent, interface, community.trim())?])
         }
     }
-}
-
-/// The bytes of a file, or behind a URL.
-fn bytes(from: &str, dialer: &Dialer) -> Result<Vec<u8>, String> {
-    if !from.starts_with("http://") && !from.starts_with("https://") {
-        let file = std::fs::File::open(from).map_err(|error| format!("{from}: {error}"))?;
-        let mut bytes = Vec::new();
-        file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| format!("{from}: {error}"))?;
-        return match bytes.len() > BYTES_MAX {
-            true => Err(format!("{from} is longer than {BYTES_MAX} bytes: rotate it")),
-            false => Ok(bytes),
-        };
-    }
-    let url = HttpUrl::parse(from).map_err(|error| format!("{from}: {error}"))?;
-    let failed = |error: web::ClientError| format!("{from}: {}", model::fault::with_causes(&error));
-    let mut answer = web::client::ask(dialer, &Method::Get, &url, &Headers::new()).map_err(failed)?;
-    if !(200..300).contains(&answer.response.status) {
-        return Err(format!("{from} answers {}", answer.response.status));
-    }
-    answer.client.read_all(&mut answer.body, BYTES_MAX).map_err(failed)
 }

@@ -4,8 +4,8 @@ use parking_lot::MutexGuard;
 
 use super::places::segments;
 use super::{Path, Watch};
-use crate::archive::Row;
 use crate::archive::store::{ArchiveError, NewRow, SeriesKey};
+use crate::archive::{DAY, Level, Row};
 use crate::config::Config;
 use crate::counters::{self, Interfaces, Reading};
 use crate::time;
@@ -24,6 +24,7 @@ impl Watch {
         let failed = |error: ArchiveError| error.to_string();
         let cursor = format!("interface {name}");
         let last = self.interfaces().last(name);
+        let is_first = last.is_none();
         let after = match &last {
             Some(last) => last.at,
             None => self.archive.cursor(&cursor).await.map_err(failed)? as i64,
@@ -34,10 +35,17 @@ impl Watch {
         let Some(last) = readings.last() else { return Ok(()) };
         let key = SeriesKey { from: name.to_owned(), to: String::new(), test: counters::TEST.to_owned() };
         let (series, columns) = (self.archive.series(&key).await.map_err(failed)?, key.columns());
+        // What a watch before this one stored counts as well: errors of an hour ago explain the loss of now.
+        let now = time::now();
+        let mut remembered = match is_first {
+            true => self.archive.rows(&key, Level::Minutes, now - DAY, now).await.map_err(failed)?,
+            false => Vec::new(),
+        };
         let new: Vec<NewRow> =
             rows.iter().map(|row| NewRow { series, columns, row: row.clone(), report: None }).collect();
         self.archive.append(&new, Some((&cursor, last.at.unsigned_abs()))).await.map_err(failed)?;
-        self.interfaces().stored(name, last.clone(), &rows);
+        remembered.extend(rows);
+        self.interfaces().stored(name, last.clone(), &remembered);
         Ok(())
     }
 

@@ -128,6 +128,8 @@ async fn counters_are_kept_from_where_they_were_and_explain_loss() {
     // Another watch on the same archive goes on where this one was.
     let (watch, _changes) = Watch::new(watched(), archive).await.unwrap();
     watch.take_readings("border", (20..32).map(reading).collect()).await.unwrap();
+    let shown = watch.interfaces().show(&watch.watched.load().config.interfaces, now);
+    assert_eq!(shown[0].errors_6h, 31, "errors before the restart count");
     let key = SeriesKey { from: "border".into(), to: String::new(), test: "counters".into() };
     let history = watch.history(&key, now - 7_200_000, now, 1_000).await.unwrap();
     assert_eq!((history.rows.len(), history.rows[30][1], history.rows[30][3]), (31, Some(500_000_000.0), Some(1.0)));
