@@ -74,6 +74,11 @@ fn the_archive_is_the_same_on_postgresql() {
     });
 }
 
+/// A port for a server that binds it later: below those that the kernel gives to whoever asks for any.
+fn free_port(is_free: impl Fn(u16) -> bool) -> u16 {
+    std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).find(|port| is_free(*port)).unwrap()
+}
+
 /// A Prometheus that takes what is written to it.
 struct Prometheus {
     child: Child,
@@ -85,7 +90,7 @@ impl Prometheus {
     fn start() -> Option<Prometheus> {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("prometheus.yml"), "global: {}\n").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
         let at = format!("127.0.0.1:{port}");
         let mut command = Command::new("prometheus");
         command.arg(format!("--config.file={}", dir.path().join("prometheus.yml").display()));
@@ -162,7 +167,7 @@ impl Agent {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("snmpd.conf");
         std::fs::write(&config, "rocommunity watched 127.0.0.1\n").unwrap();
-        let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port(|port| std::net::UdpSocket::bind(("127.0.0.1", port)).is_ok());
         let at = format!("127.0.0.1:{port}");
         let mut command = Command::new(program);
         command

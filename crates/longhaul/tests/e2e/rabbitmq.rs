@@ -24,8 +24,11 @@ pub struct Broker {
     _dir: TempDir,
 }
 
+/// A port for a server that binds it seconds later: free now, and below those that the kernel gives to whoever asks for any, so that no other test
+/// is given it meanwhile.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).find(is_free).unwrap()
 }
 
 /// Whether one can be started; a test that needs it says that it is skipped.
