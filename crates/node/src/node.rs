@@ -3,7 +3,7 @@
 mod reload;
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ use crate::port::{Port, Sessions};
 use crate::responders::TestResponders;
 use crate::services::Services;
 
+/// How often another number is asked for where port 0 was.
+const PORTS_TRIED: usize = 16;
+
 /// The jobs of a node, for its operator.
 #[derive(Clone)]
 pub struct NodeJobs(Jobs);
@@ -48,6 +51,21 @@ impl NodeJobs {
     pub fn change(&self, job: &JobName, change: &v1::Change) -> Result<(), Refusal> {
         self.0.change(job, None, change)
     }
+}
+
+/// A listener, and the socket for datagrams to the same number, or why there is none. With port 0 numbers are taken until both are free: to look for
+/// a number first and to bind it later gave others the time to have it.
+fn ports(at: SocketAddr) -> io::Result<(TcpListener, io::Result<UdpSocket>)> {
+    for _ in 0..PORTS_TRIED {
+        let listener = serve::bind(at)?;
+        let datagrams = probe::flow::shared(listener.local_addr()?);
+        if at.port() != 0 || datagrams.is_ok() {
+            return Ok((listener, datagrams));
+        }
+    }
+    let listener = serve::bind(at)?;
+    let datagrams = probe::flow::shared(listener.local_addr()?);
+    Ok((listener, datagrams))
 }
 
 /// A node, listening.
@@ -71,7 +89,7 @@ impl Node {
             tracing::info!(files = swept, "removed what interrupted jobs left unfinished");
         }
         let listen = |source| NodeError::Listen { address: config.listen, source };
-        let listener = serve::bind(config.listen).map_err(listen)?;
+        let (listener, datagrams) = ports(config.listen).map_err(listen)?;
         let address = listener.local_addr()?;
         let asked_for = config.listen;
         let (web, state) = (config.web.clone(), config.state.path().to_owned());
@@ -83,7 +101,7 @@ impl Node {
         let web = Web::new(Arc::clone(&services), &web, &state, address.ip().is_loopback())?;
         let responders = TestResponders::open(
             responders,
-            address,
+            datagrams,
             twamp,
             (services.tests.flows.clone(), services.tests.stop.clone()),
             Arc::clone(&services.participant),

@@ -110,19 +110,19 @@ pub(crate) struct TestResponders {
 }
 
 impl TestResponders {
-    /// For a node that listens here: datagrams come to the same number, those of tests that `flows` knows among them. TWAMP-Control has a port of its own, where there is one.
+    /// For a node whose datagrams come here, those of tests that `flows` knows among them. TWAMP-Control has a port of its own, where there is one.
     pub fn open(
         who: Responders,
-        at: SocketAddr,
+        datagrams: io::Result<UdpSocket>,
         twamp: Option<SocketAddr>,
         (flows, stop): (Flows, Stop),
         participant: Arc<Participant>,
     ) -> io::Result<TestResponders> {
-        let datagrams = match probe::flow::shared(at) {
+        let datagrams = match datagrams {
             Ok(socket) => Some(socket),
             // A node that copies is worth more than none.
             Err(error) if who == Responders::default() => {
-                tracing::warn!(%error, %at, "the UDP port is not to be had: no tests with datagrams");
+                tracing::warn!(%error, "the UDP port is not to be had: no tests with datagrams");
                 None
             }
             Err(error) => return Err(error),
