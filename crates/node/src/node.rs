@@ -57,13 +57,13 @@ impl NodeJobs {
 /// a number first and to bind it later gave others the time to have it.
 fn ports(at: SocketAddr) -> io::Result<(TcpListener, io::Result<UdpSocket>)> {
     for _ in 0..PORTS_TRIED {
-        let listener = serve::bind(at)?;
+        let listener = TcpListener::bind(at)?;
         let datagrams = probe::flow::shared(listener.local_addr()?);
         if at.port() != 0 || datagrams.is_ok() {
             return Ok((listener, datagrams));
         }
     }
-    let listener = serve::bind(at)?;
+    let listener = TcpListener::bind(at)?;
     let datagrams = probe::flow::shared(listener.local_addr()?);
     Ok((listener, datagrams))
 }

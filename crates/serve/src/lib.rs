@@ -24,6 +24,6 @@ pub use admission::Admitted;
 pub use connection_limits::{ConnectionPermit, Full};
 pub use exchange::{Exchange, LITTLE_BYTES, Length, PIECE_BYTES};
 pub use incoming::Incoming;
-pub use server::{Counts, Server, Stop, Waits, WeakServer, bind};
+pub use server::{Counts, Server, Stop, Waits, WeakServer};
 pub use service::{ClearText, Protocols, Rejection, Service};
 pub use sniff::{Match, looks_like_http};

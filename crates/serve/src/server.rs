@@ -1,7 +1,7 @@
 //! The server: a port, the threads that serve its connections, and the bounds on both.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -22,8 +22,6 @@ use crate::{Incoming, h1, h2};
 
 /// How long an HTTP connection is kept between two requests: longer than clients pause within a piece of work.
 const KEPT_FOR: Duration = Duration::from_secs(300);
-/// How many ports are tried until one is free for UDP as well.
-const PORTS_TRIED: u32 = 16;
 
 /// How long the server waits for its clients.
 #[derive(Clone, Copy, Debug)]
@@ -137,20 +135,6 @@ impl AsFd for Waiting {
             Waiting::Http(connection) => connection.as_fd(),
         }
     }
-}
-
-/// Binds a listener. With port 0 it picks a port that is free for UDP too, since tests send datagrams to the port of the server.
-///
-/// # Errors
-/// The address is in use, does not belong to this host, or needs a privilege.
-pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
-    for _ in 0..PORTS_TRIED {
-        let listener = TcpListener::bind(at)?;
-        if at.port() != 0 || UdpSocket::bind(listener.local_addr()?).is_ok() {
-            return Ok(listener);
-        }
-    }
-    TcpListener::bind(at)
 }
 
 impl<S: Protocols> Server<S> {
