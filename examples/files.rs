@@ -42,7 +42,7 @@ impl Protocols for Files {}
 fn main() -> Result<()> {
     let directory = std::env::args_os().nth(1).map(PathBuf::from).context("which directory?")?;
     let files = Arc::new(Files(Posix::open(&directory, Links::Inside)?));
-    let server = Server::new(serve::bind(([127, 0, 0, 1], 0).into())?, files, None, Waits::default())?;
+    let server = Server::new(std::net::TcpListener::bind(("127.0.0.1", 0))?, files, None, Waits::default())?;
     println!("http://{}/", server.address()?);
     Ok(server.run()?)
 }
