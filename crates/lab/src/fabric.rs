@@ -96,6 +96,8 @@ pub struct Delivery {
 
 /// The network.
 pub struct Fabric {
+    /// As it is now, as far as routes depend on it.
+    scenario: Scenario,
     topology: Topology,
     links: Vec<Link>,
     firewalls: Vec<Option<Firewall>>,
@@ -115,6 +117,7 @@ impl Fabric {
         let links = links.map(|link| Link::new(link.way.clone(), link.rtt, seed(scenario, link.owner))).collect();
         let firewalls = scenario.sites.iter().map(|site| site.firewall.as_ref().map(|open| Firewall::new(open)));
         Fabric {
+            scenario: scenario.clone(),
             links,
             firewalls: firewalls.collect(),
             topology,
@@ -150,7 +153,18 @@ impl Fabric {
 
     /// Changes links; for each, the words that take the change back.
     pub fn set(&mut self, now: u64, links: &[usize], words: &[Word]) -> Vec<(usize, Vec<Word>)> {
-        links.iter().map(|link| (*link, self.links[*link].set(now, words))).collect()
+        let back = links.iter().map(|link| (*link, self.links[*link].set(now, words))).collect();
+        if words.iter().any(|word| matches!(word, Word::Withdrawn(_))) {
+            links.iter().for_each(|link| self.note_withdrawn(*link));
+            self.topology.find_routes(&self.scenario);
+        }
+        back
+    }
+
+    fn note_withdrawn(&mut self, link: usize) {
+        if let Owner::Path { path, direction, member } = self.topology.links[link].owner {
+            self.scenario.paths[path].ways[direction].members[member].withdrawn = self.links[link].way().withdrawn;
+        }
     }
 
     /// Where the next packet may be read into; none if there is no room.

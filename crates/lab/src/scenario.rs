@@ -111,6 +111,13 @@ pub struct Directed {
     pub via: Vec<usize>,
 }
 
+impl Directed {
+    /// No route leads over any of its members.
+    pub fn is_withdrawn(&self) -> bool {
+        self.members.iter().all(|way| way.withdrawn)
+    }
+}
+
 /// A direction of a path, as its words say. What can be changed while packets flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
@@ -142,6 +149,8 @@ pub struct Way {
     pub mtu_black_hole: Option<u16>,
     /// Nothing passes.
     pub down: bool,
+    /// No route leads over it: packets go another way, as when a router withdraws a route.
+    pub withdrawn: bool,
 }
 
 /// A drop-tail queue.
@@ -228,6 +237,7 @@ impl Default for Way {
             cross_traffic: None,
             mtu_black_hole: None,
             down: false,
+            withdrawn: false,
         }
     }
 }

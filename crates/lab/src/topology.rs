@@ -61,6 +61,8 @@ pub struct Topology {
     by_address: HashMap<IpAddr, Port>,
     by_owner: HashMap<Owner, usize>,
     between: HashMap<(Port, Port), usize>,
+    /// All that were ever found between two ports.
+    found: HashMap<(Port, Port), Vec<usize>>,
 }
 
 /// The address of a path's router: `hop` from 1, counted from the path's first end.
@@ -92,17 +94,37 @@ impl Topology {
         }
         let links = links(scenario);
         let by_owner = links.iter().enumerate().map(|(number, link)| (link.owner, number)).collect();
+        let mut topology = Topology {
+            ports,
+            links,
+            routes: Vec::new(),
+            by_address,
+            by_owner,
+            between: HashMap::new(),
+            found: HashMap::new(),
+        };
+        topology.find_routes(scenario);
+        topology
+    }
+
+    /// Finds all routes anew, by the scenario as it is now. Those that were found before stay where they are, for what is on its way.
+    pub fn find_routes(&mut self, scenario: &Scenario) {
         let mut finder = routes::Finder::new(scenario);
-        let mut topology = Topology { ports, links, routes: Vec::new(), by_address, by_owner, between: HashMap::new() };
-        for from in 0..topology.ports.len() {
-            for to in 0..topology.ports.len() {
-                if let Some(route) = finder.find(&topology, from, to) {
-                    topology.between.insert((from, to), topology.routes.len());
-                    topology.routes.push(route);
-                }
+        for from in 0..self.ports.len() {
+            for to in 0..self.ports.len() {
+                let Some(route) = finder.find(self, from, to) else {
+                    self.between.remove(&(from, to));
+                    continue;
+                };
+                let known = self.found.entry((from, to)).or_default();
+                let number = known.iter().copied().find(|known| self.routes[*known] == route).unwrap_or_else(|| {
+                    known.push(self.routes.len());
+                    self.routes.push(route);
+                    self.routes.len() - 1
+                });
+                self.between.insert((from, to), number);
             }
         }
-        topology
     }
 
     /// The route of what enters at a port for an address.

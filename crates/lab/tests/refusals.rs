@@ -93,6 +93,7 @@ fn words_of_a_site() {
         ("[site.a]\nsysctl = { 'net.ipv4.ip_forward' = true }\n", "cannot be true", "string or a whole number"),
         ("[site.a]\nuplink = { rtt = '1ms' }\n", "an uplink has no word \"rtt\"", ""),
         ("[site.a]\nuplink = { rate = '0Gbit/s' }\n", "rate is zero", "down = true"),
+        ("[site.a]\nuplink = { withdrawn = true }\n", "no other way leads round", "withdraw a path"),
         ("[site.a]\nuplink = { queue = '1MB' }\n", "a queue without a rate", "add a rate"),
         ("[site.a]\n[site.a.interface]\neth1 = 1500\n", "eth1 cannot be 1500", "[site.a.interface.eth1]"),
         ("[site.a]\n[site.a.interface.eth1]\nprofile = 'dtn'\n", "an interface has no word", "mtu, address"),

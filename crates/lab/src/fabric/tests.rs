@@ -12,7 +12,7 @@ use crate::arena::Arena;
 use crate::link::Counts;
 use crate::packet::frames::Packet;
 use crate::packet::{FRAME_MAX, OFFLOAD_HEADER};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Word};
 use crate::topology::{Owner, Topology};
 
 const US: u64 = 1_000;

@@ -66,6 +66,7 @@ fn all_words_of_a_path_are_read() {
         cross_traffic: Some(BitRate(400_000_000)),
         mtu_black_hole: Some(1400),
         down: false,
+        withdrawn: false,
     };
     assert_eq!(path.ways[1].members, [wanted]);
     assert_eq!(path.ways[0].members, [Way::default()], "the words are those of the other direction only");

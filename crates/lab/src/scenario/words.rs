@@ -12,7 +12,7 @@ use super::source::{Entry, Table, Value};
 use super::{Loss, Policer, Queue, Target, Way, quantity};
 
 /// All of them, as they are written.
-pub(super) const WORDS: [&str; 14] = [
+pub(super) const WORDS: [&str; 15] = [
     "delay",
     "jitter",
     "rate",
@@ -27,6 +27,7 @@ pub(super) const WORDS: [&str; 14] = [
     "cross_traffic",
     "mtu_black_hole",
     "down",
+    "withdrawn",
 ];
 
 const NO_RATE: &str = "leave it out for no bottleneck, or say down = true to let nothing pass";
@@ -51,6 +52,7 @@ pub enum Word {
     CrossTraffic(Option<BitRate>),
     MtuBlackHole(Option<u16>),
     Down(bool),
+    Withdrawn(bool),
 }
 
 /// Words for a target.
@@ -85,6 +87,7 @@ impl Word {
             "mtu_black_hole" if none || matches!(entry.value, Value::Truth(false)) => Word::MtuBlackHole(None),
             "mtu_black_hole" => Word::MtuBlackHole(Some(quantity::mtu(entry)?)),
             "down" => Word::Down(entry.truth()?),
+            "withdrawn" => Word::Withdrawn(entry.truth()?),
             _ => return Err(entry.unknown(&WORDS, "a direction of a path")),
         })
     }
@@ -200,6 +203,7 @@ impl Way {
             Word::CrossTraffic(value) => Word::CrossTraffic(replace(&mut self.cross_traffic, value)),
             Word::MtuBlackHole(value) => Word::MtuBlackHole(replace(&mut self.mtu_black_hole, value)),
             Word::Down(value) => Word::Down(replace(&mut self.down, value)),
+            Word::Withdrawn(value) => Word::Withdrawn(replace(&mut self.withdrawn, value)),
         }
     }
 }

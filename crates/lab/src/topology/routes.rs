@@ -68,7 +68,7 @@ impl<'a> Finder<'a> {
         }
         let direct = scenario.paths.iter().enumerate().find_map(|(path, its)| {
             let direction = [[a, b], [b, a]].iter().position(|ends| *ends == its.ends)?;
-            Some(Step { path, direction })
+            (!its.ways[direction].is_withdrawn()).then_some(Step { path, direction })
         });
         let steps = match direct {
             Some(step) => {
@@ -101,8 +101,9 @@ fn steps_from(scenario: &Scenario, site: usize) -> impl Iterator<Item = (Step, u
     scenario.paths.iter().enumerate().flat_map(move |(path, its)| {
         [0, 1].into_iter().filter_map(move |direction| {
             let (near, far) = (its.ends[direction], its.ends[1 - direction]);
-            let own = its.ways[direction].via.is_empty();
-            (near.site == site && own).then_some((Step { path, direction }, far.site, its.rtt()))
+            let way = &its.ways[direction];
+            let leads = way.via.is_empty() && !way.is_withdrawn();
+            (near.site == site && leads).then_some((Step { path, direction }, far.site, its.rtt()))
         })
     })
 }
@@ -158,9 +159,9 @@ fn route(scenario: &Scenario, topology: &Topology, from: Port, to: Port, steps: 
             let (v4, v6) = router_addresses(path, number);
             Router { leg: legs.len(), along, v4, v6 }
         }));
-        let members = (0..its.ways[direction].members.len())
-            .filter_map(|member| topology.link(Owner::Path { path, direction, member }))
-            .collect();
+        let members = its.ways[direction].members.iter().enumerate().filter(|(_, way)| !way.withdrawn);
+        let members =
+            members.filter_map(|(member, _)| topology.link(Owner::Path { path, direction, member })).collect();
         legs.push(Leg { members });
     }
     legs.extend(uplink(b.site, 1));

@@ -185,3 +185,30 @@ fn links_draw_apart() {
     assert_ne!(lost(1, "b"), lost(2, "b"));
     assert_ne!(lost(1, "c"), lost(2, "b"), "and not those of another seed, one place further");
 }
+
+const ROUND: &str = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"10ms\"\necmp = 2\n[path.a-c]\nrtt = \"20ms\"\nhops = 1\n\
+                     [path.c-b]\nrtt = \"20ms\"\nhops = 1\n";
+
+/// A withdrawn path is gone round; what is on its way stays on it, and what comes after it is given back goes over it again.
+#[test]
+fn packets_go_round_what_is_withdrawn() {
+    let mut net = Net::of(ROUND);
+    let forward = |member| Owner::Path { path: 0, direction: 0, member };
+    let link = |net: &Net, member| net.fabric.topology().link(forward(member)).unwrap();
+    let both = [link(&net, 0), link(&net, 1)];
+    let put = |net: &mut Net, now| {
+        let packet = net.udp("a", "b", 100);
+        net.put(now, &packet);
+    };
+    put(&mut net, 0);
+    net.fabric.set(MS, &both, &[Word::Withdrawn(true)]);
+    put(&mut net, MS);
+    net.fabric.set(2 * MS, &both, &[Word::Withdrawn(false)]);
+    put(&mut net, 2 * MS);
+    let due: Vec<u64> = net.all().iter().map(|arrival| arrival.due / MS).collect();
+    assert_eq!(due, [5, 7, 21]);
+    let used = usize::from(net.counts(forward(1)).segments > 0);
+    net.fabric.set(30 * MS, &both[used..=used], &[Word::Withdrawn(true)]);
+    put(&mut net, 30 * MS);
+    assert_eq!((net.all()[0].due / MS, net.counts(forward(1 - used)).segments), (35, 1), "the other member takes it");
+}

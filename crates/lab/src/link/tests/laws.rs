@@ -59,6 +59,8 @@ fn ways() -> impl Strategy<Value = Way> {
             cross_traffic,
             mtu_black_hole,
             down,
+            // What a route does, no link knows.
+            withdrawn: false,
         }
     })
 }

@@ -110,6 +110,7 @@ pub(super) fn read(scenario: &Scenario, target: Target, line: usize, entries: &[
         match entry.key.as_str() {
             "rtt" if undirected => words.push(Word::Delay(way::half(entry)?)),
             "rtt" => return Err(entry.problem("rtt is of both directions", "write delay for one direction")),
+            "withdrawn" if matches!(target, Target::Uplink { .. }) => return Err(way::undetoured(entry)),
             key if WORDS.contains(&key) => words.push(Word::read(entry)?),
             _ => {
                 let known: Vec<&str> = WORDS.iter().copied().chain(["rtt"]).collect();

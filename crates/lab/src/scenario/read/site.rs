@@ -7,7 +7,7 @@ use super::super::source::{Entry, Table, Value};
 use super::super::words::WORDS;
 use super::super::{Interface, Profile, Site, Way, quantity};
 use super::address::{self, Asked};
-use super::way::Draft;
+use super::way::{self, Draft};
 
 const SITE_WORDS: [&str; 8] = ["mtu", "profile", "address", "interface", "uplink", "sysctl", "cpu_share", "firewall"];
 const MTU_USUAL: u16 = 9_000;
@@ -117,6 +117,9 @@ fn profile(entry: &Entry) -> Result<Profile, Problem> {
 fn uplink(entry: &Entry) -> Result<Way, Problem> {
     let table = entry.table("write a table, like { rate = \"10Gbit/s\", queue = \"64MB\" }")?;
     table.only(&WORDS, "an uplink")?;
+    if let Some(withdrawn) = table.get("withdrawn") {
+        return Err(way::undetoured(withdrawn));
+    }
     let mut draft = Draft::default();
     draft.say_all(table)?;
     draft.finish()

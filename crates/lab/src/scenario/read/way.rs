@@ -65,6 +65,11 @@ impl Draft {
     }
 }
 
+/// There is no way round the only link of a site.
+pub(super) fn undetoured(entry: &Entry) -> Problem {
+    entry.problem("no other way leads round an uplink", "withdraw a path, or say down = true")
+}
+
 const IDLE_QUEUE: (&str, &str) =
     ("a queue without a rate", "add a rate, or leave the queue out: nothing waits without a bottleneck");
 
