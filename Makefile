@@ -72,6 +72,10 @@ bench-hub-deep: build ## a hub with ten million files that wait, a million small
 bench-watch-archive: ## what a watch of 100 sites costs: a year of its archive, views of it, the minutes of 9,900 pairs as they come; BENCH="--help"
 	cargo run --release --quiet --package bench --bin watch-archive -- $(BENCH)
 
+.PHONY: bench-watch
+bench-watch: build ## faults in a mesh of six emulated sites, and what a watch says of them, an hour of it; needs root; BENCH="--help"
+	cargo run --release --quiet --package bench --bin watch-lab -- $(BENCH)
+
 .PHONY: bench-hub-lab
 bench-hub-lab: build ## a hub and three sites behind one emulated link: marks, shares, deadlines; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub-lab -- $(BENCH)

@@ -35,3 +35,4 @@ pub mod several;
 pub mod statistics;
 pub mod target;
 pub mod wan;
+pub mod watch_lab;

@@ -2,6 +2,7 @@
 
 mod counting;
 mod places;
+mod placing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -25,9 +26,8 @@ use crate::mesh::{Mesh, Test, TestKind};
 use crate::observation::{self, Observation};
 use crate::outgoing::{Measured, Outgoing};
 use crate::records::Record;
-use crate::segments::{Crossing, blame};
 use crate::time;
-use places::{is_of_segments, knowledge, segments};
+use places::{knowledge, whereabouts};
 
 /// Rows of a history, unless fewer are asked for.
 pub const HISTORY_ROWS_MAX: usize = 10_000;
@@ -283,36 +283,11 @@ impl Watch {
         }
         let kinds: BTreeSet<AlarmKind> =
             paths.values().flat_map(|path| path.findings.iter().map(|it| it.kind)).collect();
-        for kind in kinds.into_iter().filter(|kind| is_of_segments(*kind)) {
-            changes.extend(self.place(kind, &paths, &watched.config));
+        for placed in kinds.into_iter().filter_map(|kind| Some((kind, whereabouts(kind)?))) {
+            changes.extend(self.place(placed, &paths, &watched.config));
         }
         drop(paths);
         self.tell(changes);
-    }
-
-    fn place(&self, kind: AlarmKind, paths: &BTreeMap<(String, String), Path>, config: &Config) -> Vec<Change> {
-        let mut names = Vec::new();
-        let mut crossings = Vec::new();
-        for ((from, to), path) in paths {
-            for direction in [Direction::Forward, Direction::Reverse] {
-                let is_of = |finding: &&Finding| {
-                    finding.kind == kind && finding.direction.is_none_or(|known| known == direction)
-                };
-                let is_bad = path.findings.iter().any(|finding| is_of(&finding));
-                let segments = segments(config, from, to, direction);
-                names.push((from, to, direction));
-                crossings.push(Crossing { segments, is_bad });
-            }
-        }
-        let mut alarms = self.alarms.lock();
-        let mut changes = Vec::new();
-        for ((from, to, direction), segment) in names.into_iter().zip(blame(&crossings)) {
-            let Some(segment) = segment else { continue };
-            for direction in [Some(direction), None] {
-                changes.extend(alarms.place(from, to, kind, direction, &segment).map(Change::Changed));
-            }
-        }
-        changes
     }
 
     /// Changes how the collector of a node fares.

@@ -106,6 +106,12 @@ impl Course {
         self.recent.len() >= IN_A_ROW && self.recent.iter().all(|value| *value < middle * (1.0 - effect))
     }
 
+    /// The last test alone lacks so much that it may be the first of a shift.
+    pub fn is_doubtful(&self) -> bool {
+        let Some((middle, _)) = self.spread() else { return false };
+        self.recent.back().is_some_and(|value| *value < middle * (1.0 - EFFECT_MIN))
+    }
+
     /// What is normal; none before it is known.
     pub fn normal(&self) -> Option<f64> {
         self.spread().map(|(middle, _)| middle)

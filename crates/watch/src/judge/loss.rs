@@ -28,6 +28,12 @@ struct Bin {
     lost: u32,
 }
 
+/// The most that may have been expected where so many were lost, with 99 % (the same approximation, from above).
+pub fn upper_bound(lost: u64) -> f64 {
+    let next = lost as f64 + 1.0;
+    next * (1.0 - 1.0 / (9.0 * next) + Z / (3.0 * next.sqrt())).powi(3)
+}
+
 /// Loss in one direction.
 #[derive(Clone, Debug)]
 pub struct Loss {
@@ -37,6 +43,8 @@ pub struct Loss {
     lost: u64,
     /// While it is found: the rate when it was found first.
     found: Option<f64>,
+    /// What was found at the last look.
+    latest: Option<LossFound>,
     /// Packets since the last one that was lost.
     since_loss: u64,
 }
@@ -75,7 +83,7 @@ impl Loss {
     /// Nothing yet. `scale` shortens all times.
     pub fn new(scale: f64) -> Loss {
         let bin = ((BIN as f64 * scale) as i64).max(1);
-        Loss { bins: VecDeque::new(), bin, lost: 0, found: None, since_loss: 0 }
+        Loss { bins: VecDeque::new(), bin, lost: 0, found: None, latest: None, since_loss: 0 }
     }
 
     /// Adds counts of a time.
@@ -106,6 +114,18 @@ impl Loss {
         })
     }
 
+    /// Lost and sent of the last so many milliseconds.
+    pub fn within(&self, window: i64) -> (u64, u64) {
+        let bins = usize::try_from(window / self.bin).unwrap_or(0);
+        let (lost, sent, _) = self.window(bins);
+        (lost, sent)
+    }
+
+    /// What [`Loss::judge`] found at its last look.
+    pub fn latest(&self) -> Option<LossFound> {
+        self.latest
+    }
+
     /// Lost and sent of six hours, and of 24.
     pub fn totals(&self) -> [(u64, u64); 2] {
         [WINDOWS[2], WINDOWS[3]].map(|bins| {
@@ -121,6 +141,11 @@ impl Loss {
 
     /// The loss that is surely above `floor`, in the shortest window that shows it. Once found it lasts until none has come for long.
     pub fn judge(&mut self, floor: f64) -> Option<LossFound> {
+        self.latest = self.look(floor);
+        self.latest
+    }
+
+    fn look(&mut self, floor: f64) -> Option<LossFound> {
         if let Some(rate) = self.found
             && self.since_loss as f64 * rate > ENDED_AFTER
         {
@@ -179,6 +204,9 @@ mod tests {
             assert!((bound - exact).abs() < 0.03, "{lost}: {bound}");
         }
         assert_eq!((lower_bound(0, 9), lower_bound(1, 0)), (0.0, 0.0));
+        for (lost, exact) in [(0, 4.6052), (3, 10.0451), (10, 20.1447)] {
+            assert!((upper_bound(lost) - exact).abs() < 0.06, "{lost}: {}", upper_bound(lost));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use model::v1::probe::Direction;
 use model::v1::watch::{AlarmKind, CauseKind, Health};
 
 use super::delay::{Delays, Step};
-use super::loss::Loss;
+use super::loss::{Loss, LossFound};
 use super::ports::Ports;
 use super::{Finding, in_direction, percent};
 use crate::config::JudgeConfig;
@@ -382,6 +382,21 @@ impl PathJudge {
                 cause: CauseKind::SlowSender,
             });
         }
+    }
+
+    /// The loss of a direction that was found at the last look.
+    pub fn loss(&self, direction: Direction) -> Option<LossFound> {
+        self.sides[at(direction)].loss.latest()
+    }
+
+    /// Packets lost and sent in a direction in the last so many milliseconds.
+    pub fn counts(&self, direction: Direction, window: i64) -> (u64, u64) {
+        self.sides[at(direction)].loss.within(window)
+    }
+
+    /// The last test of TCP in a direction may be the first of a shift.
+    pub fn is_doubtful(&self, direction: Direction) -> bool {
+        self.sides[at(direction)].tests.is_doubtful()
     }
 
     /// The last test of TCP in a direction.

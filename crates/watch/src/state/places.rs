@@ -6,10 +6,23 @@ use model::v1::watch::AlarmKind;
 use crate::config::Config;
 use crate::judge::path::PathKnowledge;
 
-/// Kinds of trouble that lie on segments, and not in hosts or clocks.
-pub(super) fn is_of_segments(kind: AlarmKind) -> bool {
-    use AlarmKind::{Asymmetry, Delay, Loss, Mtu, Queue, Reordering, Route, Silent, Throughput};
-    matches!(kind, Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry)
+/// On what trouble of a kind lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// On what packets pass.
+    Segments,
+    /// At one of the two ends.
+    Hosts,
+}
+
+/// On what trouble of a kind lies; none where it lies nowhere.
+pub(super) fn whereabouts(kind: AlarmKind) -> Option<Where> {
+    use AlarmKind::{Asymmetry, Clock, Delay, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput};
+    match kind {
+        Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry => Some(Where::Segments),
+        Clock | Host => Some(Where::Hosts),
+        Stale => None,
+    }
 }
 
 /// The segments that packets pass in a direction: out of a site, what is known to lie between, into the other site.

@@ -1,0 +1,259 @@
+//! The faults, where they are put, and what is to be said of each. Those of one round are there at the same time, on paths that share no direction.
+
+use std::time::Duration;
+
+use model::v1::watch::{AlarmKind, CauseKind};
+
+/// How a fault is put in, and taken out again.
+#[derive(Clone, Copy, Debug)]
+pub enum Means {
+    /// A word of a direction of a path of the lab, or of one member of it; and the word without the fault.
+    Path {
+        /// The path.
+        path: &'static str,
+        /// 0 for `ab`; none for both.
+        direction: Option<usize>,
+        /// From 0.
+        member: Option<usize>,
+        /// Its words with the fault, and without it.
+        words: [(&'static str, &'static str); 2],
+    },
+    /// A setting of a site's network; and what it was.
+    Sysctl {
+        /// The site.
+        site: &'static str,
+        /// The setting, with the fault, without it.
+        setting: [&'static str; 3],
+    },
+    /// The clock of the reflector `g` is set, by so many milliseconds.
+    Clock(i64),
+}
+
+/// A fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// How it is put in.
+    pub means: Means,
+    /// What is to be said.
+    pub cause: CauseKind,
+    /// Kinds of alarms that say it.
+    pub kinds: &'static [AlarmKind],
+    /// Where: a segment, or a host.
+    pub segment: &'static str,
+}
+
+/// Faults at the same time, and how long the watch has to find them.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// The faults.
+    pub faults: &'static [Fault],
+    /// At most.
+    pub patience: Duration,
+}
+
+const LOSS: &[AlarmKind] = &[AlarmKind::Loss];
+const THROUGHPUT: &[AlarmKind] = &[AlarmKind::Throughput];
+
+/// A word of one direction of a path.
+const fn word(
+    path: &'static str,
+    direction: usize,
+    with: (&'static str, &'static str),
+    without: &'static str,
+) -> Means {
+    Means::Path { path, direction: Some(direction), member: None, words: [with, (with.0, without)] }
+}
+
+/// Packets lost in one direction of a path.
+const fn loss(
+    name: &'static str,
+    path: &'static str,
+    direction: usize,
+    share: &'static str,
+    segment: &'static str,
+) -> Fault {
+    let means = word(path, direction, ("loss", share), "none");
+    Fault { name, means, cause: CauseKind::RandomLoss, kinds: LOSS, segment }
+}
+
+const fn squeeze(
+    name: &'static str,
+    path: &'static str,
+    direction: usize,
+    with: (&'static str, &'static str),
+    without: &'static str,
+    (cause, segment): (CauseKind, &'static str),
+) -> Fault {
+    Fault { name, means: word(path, direction, with, without), cause, kinds: THROUGHPUT, segment }
+}
+
+const fn minutes(faults: &'static [Fault], minutes: u64) -> Round {
+    Round { faults, patience: Duration::from_secs(minutes * 60) }
+}
+
+/// All of them; the weakest last, as it takes longest until nobody speaks of them any more.
+pub const ROUNDS: [Round; 11] = [
+    minutes(
+        &[
+            loss("0.3 % lost out of a", "a-west", 0, "0.3%", "a out"),
+            loss("0.1 % lost out of e", "e-east", 0, "0.1%", "e out"),
+        ],
+        4,
+    ),
+    minutes(
+        &[
+            Fault {
+                name: "large packets vanish into d",
+                means: word("d-east", 1, ("mtu_black_hole", "1500"), "none"),
+                cause: CauseKind::MtuHole,
+                kinds: &[AlarmKind::Mtu],
+                segment: "d in",
+            },
+            Fault {
+                name: "the clock of g is set by 20 ms",
+                means: Means::Clock(20),
+                cause: CauseKind::ClockStep,
+                kinds: &[AlarmKind::Clock],
+                segment: "g",
+            },
+        ],
+        4,
+    ),
+    minutes(
+        &[Fault {
+            name: "packets take the way over the south",
+            means: Means::Path {
+                path: "west-east",
+                direction: Some(0),
+                member: None,
+                words: [("withdrawn", "true"), ("withdrawn", "false")],
+            },
+            cause: CauseKind::RouteChange,
+            kinds: &[AlarmKind::Route, AlarmKind::Delay],
+            segment: "core",
+        }],
+        4,
+    ),
+    minutes(
+        &[
+            squeeze(
+                "a queue of 64 KiB out of a",
+                "a-west",
+                0,
+                ("queue", "64KiB"),
+                "100ms",
+                (CauseKind::ShallowQueue, "a out"),
+            ),
+            squeeze(
+                "a policer of 60 Mbit/s out of d",
+                "d-east",
+                0,
+                ("policer", "60Mbit/s"),
+                "none",
+                (CauseKind::Policer, "d out"),
+            ),
+        ],
+        8,
+    ),
+    minutes(
+        &[
+            squeeze(
+                "a policer of 40 Mbit/s into b",
+                "b-west",
+                1,
+                ("policer", "40Mbit/s"),
+                "none",
+                (CauseKind::Policer, "b in"),
+            ),
+            squeeze(
+                "a queue of 64 KiB into f",
+                "f-east",
+                1,
+                ("queue", "64KiB"),
+                "100ms",
+                (CauseKind::ShallowQueue, "f in"),
+            ),
+        ],
+        8,
+    ),
+    minutes(
+        &[
+            Fault {
+                name: "c receives with windows of 64 KiB",
+                means: Means::Sysctl {
+                    site: "c",
+                    setting: ["net.ipv4.tcp_rmem", "4096 65536 65536", "4096 131072 1073741824"],
+                },
+                cause: CauseKind::SlowReceiver,
+                kinds: THROUGHPUT,
+                segment: "c in",
+            },
+            squeeze(
+                "half of the rate into e",
+                "e-east",
+                1,
+                ("rate", "50Mbit/s"),
+                "100Mbit/s",
+                (CauseKind::NarrowLink, "e in"),
+            ),
+        ],
+        8,
+    ),
+    minutes(
+        &[
+            Fault {
+                name: "f sends with buffers of 64 KiB",
+                means: Means::Sysctl {
+                    site: "f",
+                    setting: ["net.ipv4.tcp_wmem", "4096 65536 65536", "4096 65536 1073741824"],
+                },
+                cause: CauseKind::SlowSender,
+                kinds: THROUGHPUT,
+                segment: "f out",
+            },
+            Fault {
+                name: "others take 98 Mbit/s of 100 out of c",
+                means: word("c-west", 0, ("cross_traffic", "98Mbit/s"), "none"),
+                cause: CauseKind::Congestion,
+                kinds: &[AlarmKind::Throughput, AlarmKind::Queue, AlarmKind::Loss],
+                segment: "c out",
+            },
+        ],
+        8,
+    ),
+    minutes(
+        &[
+            Fault {
+                name: "one of four members of the core loses 2 % forward",
+                means: Means::Path {
+                    path: "west-east",
+                    direction: Some(0),
+                    member: Some(1),
+                    words: [("loss", "2%"), ("loss", "none")],
+                },
+                cause: CauseKind::LossyMember,
+                kinds: LOSS,
+                segment: "core",
+            },
+            loss("0.05 % lost on the core in reverse", "west-east", 1, "0.05%", "core (back)"),
+        ],
+        6,
+    ),
+    minutes(
+        &[
+            loss("0.05 % lost into d", "d-east", 1, "0.05%", "d in"),
+            loss("0.02 % lost into b", "b-west", 1, "0.02%", "b in"),
+        ],
+        8,
+    ),
+    minutes(&[loss("0.1 % lost into c, in bursts", "c-west", 1, "{ burst = [0.0003, 0.3] }", "c in")], 6),
+    minutes(
+        &[
+            loss("0.01 % lost out of b", "b-west", 0, "0.01%", "b out"),
+            loss("0.005 % lost out of f", "f-east", 0, "0.005%", "f out"),
+        ],
+        24,
+    ),
+];

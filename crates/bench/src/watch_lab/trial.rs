@@ -1,0 +1,157 @@
+//! Faults put in, what the watch says, and whether that is true.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use model::v1::watch::{Alarm, AlarmKind, Health};
+
+use super::faults::{Fault, ROUNDS, Round};
+use super::mesh::{Mesh, TCP_EVERY, passes};
+
+/// After the last fault of a round is found the watch may look so long before its word is taken: an hour of compressed time.
+const SETTLE: Duration = Duration::from_secs(60);
+/// And where TCP tells: until all pairs have been tested twice.
+const SETTLE_TCP: Duration = Duration::from_secs(75 * 2);
+/// How long the mesh rests after a round, at most: until nothing is wrong any more.
+const RECOVER: Duration = Duration::from_secs(100);
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What came of a fault.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The fault.
+    pub fault: Fault,
+    /// When it was put in, and taken out.
+    pub span: [SystemTime; 2],
+    /// After which time the first alarm was raised of a path that meets it.
+    pub found_after: Option<Duration>,
+    /// What most alarms of these paths said at the end: cause and segment.
+    pub said: String,
+    /// That is it.
+    pub is_right: bool,
+}
+
+/// All that was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Trials {
+    /// Of each fault.
+    pub outcomes: Vec<Outcome>,
+    /// Alarms of paths that met no fault, and those that were there before the first one.
+    pub false_alarms: Vec<Alarm>,
+    /// How long nothing was wrong before the first fault.
+    pub clean: Duration,
+}
+
+/// Runs rounds; those alone that have a fault of which `wanted` says so.
+///
+/// # Errors
+/// The lab or the watch fails, or a signal ended the run.
+pub fn run(mesh: &Mesh<'_>, wanted: impl Fn(&str) -> bool) -> Result<Trials> {
+    let begun = Instant::now();
+    mesh.learn()?;
+    let mut trials = Trials { clean: begun.elapsed(), ..Trials::default() };
+    trials.false_alarms.extend(mesh.alarms()?.into_iter().filter(|alarm| alarm.kind != AlarmKind::Stale));
+    for alarm in &trials.false_alarms {
+        println!("before any fault: {}", shown(alarm));
+    }
+    for round in ROUNDS.iter().filter(|round| round.faults.iter().any(|fault| wanted(fault.name))) {
+        one(mesh, round, &mut trials)?;
+    }
+    Ok(trials)
+}
+
+fn one(mesh: &Mesh<'_>, round: &Round, trials: &mut Trials) -> Result<()> {
+    let before = newest(&mesh.alarms()?);
+    let put_in = (Instant::now(), SystemTime::now());
+    round.faults.iter().try_for_each(|fault| mesh.put(&fault.means, true))?;
+    let mut found: Vec<Option<Duration>> = vec![None; round.faults.len()];
+    let is_tcp = round.faults.iter().any(|fault| fault.kinds.contains(&AlarmKind::Throughput));
+    let settle = if is_tcp { SETTLE_TCP } else { SETTLE };
+    let mut all_found = None;
+    let raised = loop {
+        mesh.rest(LOOK)?;
+        let raised: Vec<Alarm> = mesh.alarms()?.into_iter().filter(|alarm| is_of_round(alarm, before)).collect();
+        for (at, fault) in found.iter_mut().zip(round.faults) {
+            let is_found = raised.iter().any(|alarm| passes(alarm, fault.segment));
+            *at = at.or_else(|| is_found.then(|| put_in.0.elapsed()));
+        }
+        if found.iter().all(Option::is_some) {
+            all_found.get_or_insert_with(Instant::now);
+        }
+        let has_settled = all_found.is_some_and(|at: Instant| at.elapsed() >= settle);
+        if has_settled || put_in.0.elapsed() >= round.patience {
+            break raised;
+        }
+    };
+    round.faults.iter().try_for_each(|fault| mesh.put(&fault.means, false))?;
+    let span = [put_in.1, SystemTime::now()];
+    for (fault, found_after) in round.faults.iter().zip(found) {
+        let outcome = judge(fault, found_after, span, &raised);
+        println!(
+            "{}: {} after {:?} ({})",
+            fault.name,
+            outcome.said,
+            outcome.found_after,
+            if outcome.is_right { "right" } else { "WRONG" }
+        );
+        trials.outcomes.push(outcome);
+    }
+    for alarm in &raised {
+        println!("    {}", shown(alarm));
+    }
+    let met = |alarm: &Alarm| round.faults.iter().any(|fault| passes(alarm, fault.segment));
+    trials.false_alarms.extend(raised.into_iter().filter(|alarm| !met(alarm)));
+    recover(mesh)
+}
+
+fn newest(alarms: &[Alarm]) -> i64 {
+    alarms.iter().map(|alarm| alarm.id).max().unwrap_or_default()
+}
+
+/// Unknown is not told as a fault: a test that could not be made says nothing of the path.
+fn is_of_round(alarm: &Alarm, before: i64) -> bool {
+    alarm.id > before && alarm.kind != AlarmKind::Stale
+}
+
+/// Waits until nothing is wrong, or long enough.
+fn recover(mesh: &Mesh<'_>) -> Result<()> {
+    let begun = Instant::now();
+    let lasts = |alarm: &Alarm| alarm.ended.is_none() && alarm.kind != AlarmKind::Stale;
+    while begun.elapsed() < RECOVER.max(TCP_EVERY) && mesh.alarms()?.iter().any(lasts) {
+        mesh.rest(LOOK)?;
+    }
+    Ok(())
+}
+
+/// What most alarms of the fault's paths say that last, the worst where they are as many.
+fn judge(fault: &Fault, found_after: Option<Duration>, span: [SystemTime; 2], raised: &[Alarm]) -> Outcome {
+    let mut said: BTreeMap<(&str, &str), (usize, Health)> = BTreeMap::new();
+    for alarm in raised.iter().filter(|alarm| alarm.ended.is_none() && passes(alarm, fault.segment)) {
+        let (count, worst) = said.entry((alarm.cause.word(), &alarm.segment)).or_insert((0, alarm.severity));
+        *count += 1;
+        *worst = (*worst).max(alarm.severity);
+    }
+    let most = said.iter().max_by_key(|(_, rank)| **rank).map(|(said, _)| *said);
+    Outcome {
+        fault: *fault,
+        span,
+        found_after,
+        said: most.map_or_else(|| "nothing".into(), |(cause, segment)| format!("{cause}, {segment}")),
+        is_right: most == Some((fault.cause.word(), fault.segment)),
+    }
+}
+
+fn shown(alarm: &Alarm) -> String {
+    let direction = alarm.direction.map(|direction| format!(" {direction:?}")).unwrap_or_default();
+    let ended = if alarm.ended.is_some() { " (over)" } else { "" };
+    format!(
+        "{}-{}{direction} {:?}: {}, {}{ended}: {}",
+        alarm.from,
+        alarm.to,
+        alarm.kind,
+        alarm.cause.word(),
+        alarm.segment,
+        alarm.evidence
+    )
+}

@@ -1,0 +1,82 @@
+//! Where the trouble of alarms is, from how all paths fare.
+
+use std::collections::BTreeMap;
+
+use model::v1::probe::Direction;
+use model::v1::watch::AlarmKind;
+
+use super::places::{Where, segments};
+use super::{Path, Watch};
+use crate::alarms::Change;
+use crate::config::Config;
+use crate::judge::loss::upper_bound;
+use crate::segments::{Crossing, Fares, blame};
+
+const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
+
+/// What a path is held against that is not bad, for a loss that is found elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Weakest {
+    rate: f64,
+    /// In which it was found, milliseconds.
+    window: i64,
+}
+
+impl Watch {
+    /// Names the segment, or the host, of all alarms of a kind.
+    pub(super) fn place(
+        &self,
+        (kind, is_of): (AlarmKind, Where),
+        paths: &BTreeMap<(String, String), Path>,
+        config: &Config,
+    ) -> Vec<Change> {
+        let weakest = (kind == AlarmKind::Loss).then(|| weakest(paths)).flatten();
+        let mut names = Vec::new();
+        let mut crossings = Vec::new();
+        for ((from, to), path) in paths {
+            for direction in BOTH {
+                let segments = match is_of {
+                    Where::Segments => segments(config, from, to, direction),
+                    Where::Hosts => vec![from.clone(), to.clone()],
+                };
+                names.push((from, to, direction));
+                crossings.push(Crossing { segments, fares: fares(path, kind, direction, weakest) });
+            }
+        }
+        let mut alarms = self.alarms.lock();
+        let mut changes = Vec::new();
+        for ((from, to, direction), segment) in names.into_iter().zip(blame(&crossings)) {
+            let Some(segment) = segment else { continue };
+            for direction in [Some(direction), None] {
+                changes.extend(alarms.place(from, to, kind, direction, &segment).map(Change::Changed));
+            }
+        }
+        changes
+    }
+}
+
+/// The loss that is hardest to see, of all that are found.
+fn weakest(paths: &BTreeMap<(String, String), Path>) -> Option<Weakest> {
+    let found = paths.values().flat_map(|path| BOTH.map(|direction| path.judge.loss(direction))).flatten();
+    let one = found.map(|found| Weakest { rate: found.rate(), window: found.window });
+    one.reduce(|a, b| Weakest { rate: a.rate.min(b.rate), window: a.window.max(b.window) })
+}
+
+fn fares(path: &Path, kind: AlarmKind, direction: Direction, weakest: Option<Weakest>) -> Fares {
+    let is_of = |known: Option<Direction>| known.is_none_or(|known| known == direction);
+    if path.findings.iter().any(|finding| finding.kind == kind && is_of(finding.direction)) {
+        return Fares::Bad;
+    }
+    match (kind, weakest) {
+        (AlarmKind::Throughput, _) if path.judge.is_doubtful(direction) => Fares::Unproven { hits: 1, expected: 1.0 },
+        (AlarmKind::Loss, Some(weakest)) => {
+            let (lost, sent) = path.judge.counts(direction, weakest.window);
+            let expected = weakest.rate * sent as f64;
+            match upper_bound(lost) < expected {
+                true => Fares::Good,
+                false => Fares::Unproven { hits: lost, expected },
+            }
+        }
+        _ => Fares::Good,
+    }
+}
