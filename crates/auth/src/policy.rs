@@ -16,7 +16,7 @@ mod judge;
 mod nat64;
 mod rule;
 
-pub use address::{Addresses, ThirdParty};
+pub use address::{Addresses, ThirdParty, is_public};
 pub use dn::{DistinguishedName, DnError};
 pub use error::PolicyError;
 pub use judge::Visitor;

@@ -5,6 +5,7 @@
 
 use model::id::Uuid;
 use model::v1::Receipt;
+use model::v1::flows::Flows;
 use model::v1::node::{
     Capabilities, FileResults, Health, Measurements, Order, Probe, ProbeOrder, ProbeStage, Probes, Schedule,
     ScheduleStatus, Schedules,
@@ -62,6 +63,16 @@ impl Api {
     /// What it can do for us.
     pub fn capabilities(&self) -> Result<Capabilities> {
         self.0.get("/api/v1/capabilities")
+    }
+
+    /// How its host's settings stand, where it tells: `host` and `findings`, as `longhaul tune audit --json` has them.
+    pub fn host(&self) -> Result<serde_json::Value> {
+        self.0.get("/api/v1/host")
+    }
+
+    /// Who moves most there.
+    pub fn flows(&self, top: usize) -> Result<Flows> {
+        self.0.get(&format!("/api/v1/flows?top={top}"))
     }
 
     /// Orders a transfer, and whether it is a new one: the same order may be sent again and again.

@@ -46,6 +46,17 @@ impl Over {
         self.0.load(Ordering::Acquire)
     }
 
+    /// Sleeps, or returns early where it is over, or the reason to sleep is gone: that is looked at each second.
+    pub(crate) fn sleep_while(&self, span: Duration, is_wanted: impl Fn() -> bool) {
+        const STEP: Duration = Duration::from_secs(1);
+        let mut left = span;
+        while !left.is_zero() && !self.is_set() && is_wanted() {
+            let step = left.min(STEP);
+            self.sleep(step);
+            left -= step;
+        }
+    }
+
     /// Sleeps, or returns early where it is over.
     pub(crate) fn sleep(&self, span: Duration) {
         let until = Instant::now() + span;
@@ -94,8 +105,7 @@ impl Collector {
     /// Compares schedules, then fetches until they are to be compared again.
     fn session(&self) -> Result<(), String> {
         let place = self.place().ok_or("it is none of ours any more")?;
-        let key = own_key(&place)?;
-        let api = api(&place, key.as_ref())?;
+        let api = node_api(&place)?;
         let watched = self.watch.watched.load_full();
         self.compare(&api, &watched)?;
         let compared = Instant::now();
@@ -185,9 +195,10 @@ fn own_key(place: &Place) -> Result<Option<AccessKey>, String> {
     text.trim().parse().map(Some).map_err(|error: auth::key::KeyError| format!("{}: {error}", file.display()))
 }
 
-fn api(place: &Place, key: Option<&AccessKey>) -> Result<Api, String> {
+/// The API of a node, with our key to it.
+pub(crate) fn node_api(place: &Place) -> Result<Api, String> {
     let PlaceKind::Node { address, .. } = &place.kind else { return Err("it is no node".into()) };
-    let key = key.ok_or("there is no key to it: key-file names a file with an access key of the node")?;
+    let key = own_key(place)?.ok_or("there is no key to it: key-file names a file with an access key of the node")?;
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(host, port)| !port.ends_with(']') && (!host.contains(':') || host.ends_with(']')));

@@ -3,6 +3,7 @@
 mod file;
 mod interface;
 mod problem;
+mod register;
 mod values;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use model::units::BitRate;
 
 pub use interface::{CounterSource, Interface};
 pub use problem::ConfigError;
+pub use register::{LookupService, RecordForm, Register};
 
 /// Nodes and targets of a configuration.
 pub const PLACES_MAX: usize = 1_000;
@@ -46,6 +48,8 @@ pub struct Config {
     pub remote_write: Option<String>,
     /// Archives of perfSONAR that hear of everything as well.
     pub post_records: Vec<PostRecords>,
+    /// Lookup services of perfSONAR that hear of our nodes.
+    pub registers: Vec<Register>,
     /// What other domains may see.
     pub shows: Vec<Show>,
 }

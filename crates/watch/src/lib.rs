@@ -15,6 +15,7 @@ pub mod counters;
 pub mod fetch;
 pub mod fuzzing;
 pub mod judge;
+pub mod lookup;
 pub mod mesh;
 pub mod notify;
 pub mod observation;

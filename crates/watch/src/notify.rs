@@ -119,14 +119,15 @@ impl Recipient {
         }
         let changes: Vec<&Change> = self.waiting.iter().map(|(_, change)| change).collect();
         let told = match &self.notify.how {
-            NotifyKind::Webhook(url) => post(
+            NotifyKind::Webhook(url) => post_json(
                 dialer,
                 url,
+                &[],
                 &json!({"v": 1, "event": "alarms", "changes": changes.iter().map(|c| webhook(c)).collect::<Vec<_>>()}),
             ),
             NotifyKind::Alertmanager(url) => {
                 let alerts: Vec<Value> = changes.iter().map(|change| alert(change)).collect();
-                post(dialer, &format!("{}/api/v2/alerts", url.trim_end_matches('/')), &json!(alerts))
+                post_json(dialer, &format!("{}/api/v2/alerts", url.trim_end_matches('/')), &[], &json!(alerts))
             }
             NotifyKind::Mail { server, from, to } => mail::send(server, from, to, &changes),
         };
@@ -191,25 +192,43 @@ pub fn summary(alarm: &Alarm) -> String {
     )
 }
 
-fn post(dialer: &Dialer, url: &str, body: &Value) -> Result<(), String> {
-    post_json(dialer, url, &[], body)
+/// Why somebody did not take what was posted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct NotTaken {
+    /// What was answered; none where nothing was.
+    pub status: Option<u16>,
+    why: String,
 }
 
-/// Posts JSON, with these fields besides.
+/// Posts a document, with these fields besides; what is answered counts for nothing but its status.
 pub(crate) fn post_json(dialer: &Dialer, url: &str, fields: &[(String, String)], body: &Value) -> Result<(), String> {
-    let parsed = HttpUrl::parse(url).map_err(|error| error.to_string())?;
-    let mut client = Client::new(dialer, &parsed).map_err(|error| model::fault::with_causes(&error))?;
+    post(dialer, url, fields, body).map(drop).map_err(|not_taken| not_taken.why)
+}
+
+/// Posts a document; the document that is answered, or nothing where that is none.
+pub(crate) fn post_for_json(dialer: &Dialer, url: &str, body: &Value) -> Result<Value, NotTaken> {
+    let answer = post(dialer, url, &[], body)?;
+    Ok(serde_json::from_slice(&answer).unwrap_or_default())
+}
+
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+fn post(dialer: &Dialer, url: &str, fields: &[(String, String)], body: &Value) -> Result<Vec<u8>, NotTaken> {
+    let said = |error: web::ClientError| NotTaken { status: None, why: model::fault::with_causes(&error) };
+    let parsed = HttpUrl::parse(url).map_err(|error| NotTaken { status: None, why: error.to_string() })?;
+    let mut client = Client::new(dialer, &parsed).map_err(said)?;
     let text = body.to_string();
     let mut headers =
         Headers::new().with("Content-Type", "application/json").with("Content-Length", text.len().to_string());
     fields.iter().for_each(|(name, value)| headers.add(name, value.as_str()));
-    let said = |error: web::ClientError| model::fault::with_causes(&error);
     client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(said)?;
     client.write(text.as_bytes()).map_err(said)?;
-    let (response, _) = client.answer(&Method::Post).map_err(said)?;
+    let (response, mut body) = client.answer(&Method::Post).map_err(said)?;
     match response.status {
-        200..300 => Ok(()),
-        status => Err(format!("{} answers {status}", parsed.authority())),
+        200..300 => client.read_all(&mut body, ANSWER_BYTES_MAX).map_err(said),
+        status => Err(NotTaken { status: Some(status), why: format!("{} answers {status}", parsed.authority()) }),
     }
 }
 

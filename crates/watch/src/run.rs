@@ -15,6 +15,7 @@ use crate::archive::store::{Archive, ArchiveError};
 use crate::collector::{self, Over};
 use crate::config::{Config, ConfigError};
 use crate::counters::reader;
+use crate::lookup::register;
 use crate::notify::{Notifier, dialer, minute_of_day};
 use crate::outgoing::Outgoing;
 use crate::state::{Watch, Watched};
@@ -82,7 +83,7 @@ impl Opened {
         let mut watched = watch.watched.load_full();
         let mut notifier = Notifier::new(&watched.config, dialer.clone());
         watch.hand_on(Outgoing::start(&watched.config, &dialer)?);
-        let (mut nodes, mut interfaces) = (Threads::default(), Threads::default());
+        let (mut nodes, mut interfaces, mut lookups) = (Threads::default(), Threads::default(), Threads::default());
         let over = Over::default();
         let mut looks = tokio::time::interval(LOOK_EVERY);
         let mut packs = tokio::time::interval(PACK_EVERY);
@@ -101,6 +102,9 @@ impl Opened {
                     });
                     interfaces.start_missing(watched.config.interfaces.iter().map(|it| it.name.clone()), |name| {
                         reader::start(Arc::clone(&watch), name, dialer.clone(), over.clone(), Handle::current())
+                    });
+                    lookups.start_missing(watched.config.registers.iter().map(|it| it.url.clone()), |url| {
+                        register::start(Arc::clone(&watch), url, dialer.clone(), over.clone())
                     });
                     let looking = Arc::clone(&watch);
                     // Judging thousands of paths holds up no request.

@@ -101,6 +101,12 @@ pub(super) fn is_in(prefixes: &[IpNet], address: IpAddr) -> bool {
     prefixes.iter().any(|prefix| prefix.contains(&address))
 }
 
+/// Whether an address is a machine's that everybody may reach: in no private network, on no single link.
+pub fn is_public(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    !is_nobody(address) && !is_local(address) && !is_private(address)
+}
+
 /// Groups, and what is no address of a machine.
 fn is_nobody(address: IpAddr) -> bool {
     address.is_multicast() || matches!(address, IpAddr::V4(v4) if v4.is_broadcast() || v4.octets()[0] >= 240)
@@ -136,6 +142,14 @@ mod tests {
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_private_is_not_public() {
+        assert!(["192.0.2.1", "2001:db8::1"].into_iter().all(|address| is_public(ip(address))));
+        let others =
+            ["10.1.2.3", "100.64.0.1", "127.0.0.1", "::ffff:192.168.1.1", "169.254.1.1", "fe80::1", "fd00::1", "::"];
+        assert!(!others.into_iter().any(|address| is_public(ip(address))));
     }
 
     fn nets(texts: &[&str]) -> Vec<IpNet> {

@@ -19,6 +19,8 @@ use watch::archive::store::Archive;
 /// Of twenty faults.
 const FOUND_MIN: usize = 19;
 const RIGHT_MIN: usize = 18;
+/// False alarms that are told of.
+const SHOWN_MAX: usize = 20;
 
 /// Faults in a running mesh of six sites, at compressed time. Needs root.
 #[derive(Debug, Parser)]
@@ -50,15 +52,17 @@ fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let scratch = program::scratch("watch-lab", args.scratch.as_deref())?;
     let stop = program::stopped_by_signals()?;
-    let year = std::thread::spawn(year::false_alarms).join();
-    let Ok(year) = year else { anyhow::bail!("the clean year failed") };
-    println!("a clean year of {} paths: {} alarms", year::PATHS, year.len());
     let mesh = Mesh::up(&longhaul, scratch.path(), &stop)?;
     let before = mesh.reading()?;
     let trials = run_trials(&mesh, |name| program::is_wanted(&args.only, name))?;
     let limited = mesh.limited(&before)?;
     let yellow = yellow(&mesh.archive(), &trials.outcomes)?;
     drop(mesh);
+    // A part of the table is asked for by who changes that part.
+    let year = if args.only.is_empty() { Some(year::false_alarms()?) } else { None };
+    for alarm in year.iter().flatten().take(SHOWN_MAX) {
+        println!("in a clean year: {alarm:?}");
+    }
     let head = format!(
         "- Date: {}\n- Machine: {}\n- Command: `make bench-watch`\n- **Everything here is emulated**: six sites of 100 Mbit/s, RTT 6 to 46 ms, four members of a core, 100 packets/s \
          of latency on each of 15 paths, TCP of 2 s every 75 s on nine. Times of the judge are {SCALE:.4} of the usual ones: a second stands for a minute\n- Emulator: {}\n",
@@ -66,7 +70,7 @@ fn run(args: &Args) -> Result<bool> {
         machine::describe("emulated network")?,
         limited.as_deref().unwrap_or("it was not the limit"),
     );
-    let (text, met) = markdown(&head, &trials, &yellow, year.len());
+    let (text, met) = markdown(&head, &trials, &yellow, year.map(|year| year.len()));
     let out = Results::open(args.out.as_deref())?;
     out.write("watch-lab.md", &text)?;
     print!("\n{text}");
@@ -92,7 +96,7 @@ fn seconds(after: Option<Duration>) -> String {
     after.map_or_else(|| "never".into(), |after| format!("{:.0} s", after.as_secs_f64()))
 }
 
-fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: usize) -> (String, bool) {
+fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: Option<usize>) -> (String, bool) {
     let mut text = format!("# Faults in a mesh, and what a watch says\n\n{head}\n");
     text += "A fault is found when an alarm is raised of a path and direction that meets it. What most alarms of these paths say an hour of compressed time \
              later (where TCP tells: when all pairs have been tested twice more) is held against the truth: cause, direction, segment. Faults of one round are there \
@@ -133,11 +137,13 @@ fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: usiz
         trials.false_alarms.len(),
         is_met(trials.false_alarms.is_empty())
     );
-    let _ = writeln!(
-        text,
-        "| alarms of a clean year of {} paths (drawn, minute by minute) | {year} | 0 | {} |",
-        year::PATHS,
-        is_met(year == 0)
-    );
-    (text, missing && year == 0)
+    if let Some(year) = year {
+        let _ = writeln!(
+            text,
+            "| alarms of a clean year of {} paths (drawn, minute by minute) | {year} | 0 | {} |",
+            year::PATHS,
+            is_met(year == 0)
+        );
+    }
+    (text, missing && year.is_none_or(|year| year == 0))
 }

@@ -29,6 +29,14 @@ pub enum WatchAction {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Find services in a lookup service of perfSONAR: tables of targets for a configuration
+    Find {
+        /// Its records (`…/lookup/records`), or its search (`…/lookup/_search`)
+        url: String,
+        /// Of this community alone
+        #[arg(long, value_name = "NAME")]
+        community: Option<String>,
+    },
     /// How all pairs fare: forward and reverse
     Grid {
         /// This test alone

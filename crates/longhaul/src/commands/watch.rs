@@ -21,6 +21,7 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
     let health = match watch.action {
         WatchAction::Serve(asked) => return hub::serve::run(served(asked), settings, printer),
         WatchAction::Import { template, out } => return import(&template, out.as_deref(), settings, printer),
+        WatchAction::Find { url, community } => return find(&url, community.as_deref(), settings, printer),
         WatchAction::Grid { test, check } => {
             let grid = api(&at, settings)?.watch_grid(test.map(|test| test.word())).map_err(failure)?;
             tell(printer, &grid, || grid_lines(&grid));
@@ -98,10 +99,25 @@ fn served(asked: WatchServe) -> HubServe {
     }
 }
 
+/// How others are dialled, who are no nodes and no hub.
+fn dialer(settings: &Settings) -> Result<web::Dialer, Failure> {
+    let tls = auth::client_certificate::http_client_config(settings.authorities(), None);
+    Ok(watch::notify::dialer(tls.map_err(|error| Failure::local(format!("TLS: {error}")))?))
+}
+
+/// Services that others have registered, as tables of targets.
+fn find(url: &str, community: Option<&str>, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let found = watch::lookup::find(url, community, &dialer(settings)?).map_err(Failure::local)?;
+    match found.is_empty() {
+        true => Printer::say("nobody has registered a service that can be tested"),
+        false => printer.line(watch::lookup::targets(&found).trim_end()),
+    }
+    Ok(Exit::Done)
+}
+
 /// Makes a configuration of a template; it and what it includes may be files or URLs.
 fn import(template: &str, out: Option<&Path>, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let tls = auth::client_certificate::http_client_config(settings.authorities(), None);
-    let dialer = watch::notify::dialer(tls.map_err(|error| Failure::local(format!("TLS: {error}")))?);
+    let dialer = dialer(settings)?;
     let mut fetch = |from: &str| {
         let bytes = watch::fetch::bytes(from, &dialer)?;
         String::from_utf8(bytes).map_err(|_| format!("{from} is no text (UTF-8)"))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::interface::{FileInterface, INTERFACES_MAX, interface};
+use super::register::{FileRegister, register};
 use super::values::{Read, check_name, rate, time_within};
 use super::{
     Config, ConfigError, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX,
@@ -28,6 +29,7 @@ struct File {
     quiet: Vec<String>,
     remote_write: Option<String>,
     post_records: Vec<FilePost>,
+    register: Vec<FileRegister>,
     show: Vec<FileShow>,
 }
 
@@ -209,6 +211,12 @@ pub(super) fn parse(text: &str) -> Read<Config> {
         return Err(ConfigError::new("group", "two groups have one name"));
     }
     let paths = file.path.into_iter().map(|path| known_path(path, &places)).collect::<Read<Vec<_>>>()?;
+    let register = |said| register(said, |name| all_nodes.iter().any(|node| node == name));
+    let registers = file.register.into_iter().map(register).collect::<Read<Vec<_>>>()?;
+    let services: BTreeSet<&String> = registers.iter().map(|register| &register.url).collect();
+    if services.len() < registers.len() {
+        return Err(ConfigError::new("register", "a lookup service is named twice"));
+    }
     let interfaces = read_interfaces(file.interface)?;
     Ok(Config {
         archive: file.archive,
@@ -222,6 +230,7 @@ pub(super) fn parse(text: &str) -> Read<Config> {
         quiet: file.quiet.iter().map(|text| quiet(text)).collect::<Read<Vec<_>>>()?,
         remote_write: file.remote_write,
         post_records: file.post_records.into_iter().map(post_records).collect(),
+        registers,
         shows: file.show.into_iter().map(show).collect::<Read<Vec<_>>>()?,
     })
 }

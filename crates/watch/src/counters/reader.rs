@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use web::Dialer;
@@ -39,18 +38,7 @@ fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &Over, runtime: &Handle
             tracing::warn!(interface = name, why, "the counters of an interface cannot be read");
             watch.interfaces().failed(name, why);
         }
-        pause(over, interface.every, || wanted().as_ref() == Some(&interface));
-    }
-}
-
-/// Waits for the next reading, unless it is over or the configuration is another one.
-fn pause(over: &Over, every: Duration, is_same: impl Fn() -> bool) {
-    const STEP: Duration = Duration::from_secs(1);
-    let mut left = every;
-    while !left.is_zero() && !over.is_set() && is_same() {
-        let step = left.min(STEP);
-        over.sleep(step);
-        left -= step;
+        over.sleep_while(interface.every, || wanted().as_ref() == Some(&interface));
     }
 }
 

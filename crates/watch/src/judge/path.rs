@@ -394,6 +394,12 @@ impl PathJudge {
         self.sides[at(direction)].loss.within(window)
     }
 
+    /// The last test of a kind could be made: what it did not find is not there.
+    pub fn is_known(&self, kind: TestKind) -> bool {
+        let latest = &self.latest[index(kind)];
+        latest.at.is_some() && latest.failed == 0
+    }
+
     /// The last test of TCP in a direction may be the first of a shift.
     pub fn is_doubtful(&self, direction: Direction) -> bool {
         self.sides[at(direction)].tests.is_doubtful()

@@ -5,6 +5,7 @@ use model::v1::watch::AlarmKind;
 
 use crate::config::Config;
 use crate::judge::path::PathKnowledge;
+use crate::mesh::TestKind;
 
 /// On what trouble of a kind lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,16 @@ pub(super) enum Where {
     Segments,
     /// At one of the two ends.
     Hosts,
+}
+
+/// The test that finds trouble of a kind.
+pub(super) fn finder(kind: AlarmKind) -> TestKind {
+    use AlarmKind::{Asymmetry, Clock, Delay, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput};
+    match kind {
+        Silent | Loss | Queue | Reordering | Delay | Clock | Host | Stale => TestKind::Latency,
+        Throughput | Asymmetry => TestKind::Throughput,
+        Route | Mtu => TestKind::Path,
+    }
 }
 
 /// On what trouble of a kind lies; none where it lies nowhere.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::v1::probe::Direction;
 use model::v1::watch::AlarmKind;
 
-use super::places::{Where, segments};
+use super::places::{Where, finder, segments};
 use super::{Path, Watch};
 use crate::alarms::Change;
 use crate::config::Config;
@@ -66,6 +66,9 @@ fn fares(path: &Path, kind: AlarmKind, direction: Direction, weakest: Option<Wea
     let is_of = |known: Option<Direction>| known.is_none_or(|known| known == direction);
     if path.findings.iter().any(|finding| finding.kind == kind && is_of(finding.direction)) {
         return Fares::Bad;
+    }
+    if !path.judge.is_known(finder(kind)) {
+        return Fares::Unproven { hits: 0, expected: 0.0 };
     }
     match (kind, weakest) {
         (AlarmKind::Throughput, _) if path.judge.is_doubtful(direction) => Fares::Unproven { hits: 1, expected: 1.0 },

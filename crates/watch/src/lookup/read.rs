@@ -1,0 +1,163 @@
+//! What a lookup service answers: services that can be tested.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use web::{Dialer, Headers, HttpUrl, Method};
+
+/// Bytes of an answer.
+const BYTES_MAX: usize = 16 << 20;
+/// Records of an answer.
+const RECORDS_MAX: usize = 1_000;
+
+/// A service that somebody else has registered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Its host.
+    pub host: String,
+    /// As a target's URL.
+    pub url: String,
+    /// Its site.
+    pub site: Option<String>,
+    /// Latitude and longitude.
+    pub location: Option<(f64, f64)>,
+    /// Its domain.
+    pub domain: Option<String>,
+}
+
+/// Asks a lookup service for services of a community, or of everybody. Where the URL ends with `_search` it is asked as Elasticsearch is.
+///
+/// # Errors
+/// It does not answer, or not with records.
+pub fn find(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<Found>, String> {
+    let is_search = url.trim_end_matches('/').ends_with("_search");
+    let answer = if is_search { search(url, community, dialer)? } else { pull(url, community, dialer)? };
+    let answer: Value = serde_json::from_slice(&answer).map_err(|error| format!("{url} answers no JSON: {error}"))?;
+    let records: Vec<&Value> = match (&answer, answer["hits"]["hits"].as_array()) {
+        (_, Some(hits)) => hits.iter().map(|hit| &hit["_source"]).collect(),
+        (Value::Array(records), _) => records.iter().collect(),
+        _ => return Err(format!("{url} answers no records: it is no lookup service")),
+    };
+    Ok(records.into_iter().take(RECORDS_MAX).flat_map(services).collect())
+}
+
+fn failed(url: &str, error: &web::ClientError) -> String {
+    format!("{url}: {}", model::fault::with_causes(error))
+}
+
+fn pull(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<u8>, String> {
+    let community =
+        community.map(|it| format!("&group-communities={}", web::target::encode(it.as_bytes()))).unwrap_or_default();
+    let mark = if url.contains('?') { '&' } else { '?' };
+    crate::fetch::bytes(&format!("{url}{mark}type=service{community}"), dialer)
+}
+
+fn search(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<u8>, String> {
+    let mut filter = vec![json!({"range": {"expires": {"gt": "now"}}})];
+    if let Some(community) = community {
+        let terms = ["group-communities.keyword", "host.group_communities.keyword"];
+        let terms: Vec<Value> = terms.iter().map(|name| json!({"term": {*name: community}})).collect();
+        filter.push(json!({"bool": {"should": terms}}));
+    }
+    let query = json!({"size": RECORDS_MAX, "query": {"bool": {"filter": filter}}}).to_string();
+    let parsed = HttpUrl::parse(url).map_err(|error| format!("{url}: {error}"))?;
+    let said = |error: web::ClientError| failed(url, &error);
+    let mut client = web::Client::new(dialer, &parsed).map_err(said)?;
+    let headers =
+        Headers::new().with("Content-Type", "application/json").with("Content-Length", query.len().to_string());
+    client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(said)?;
+    client.write(query.as_bytes()).map_err(said)?;
+    let (response, mut body) = client.answer(&Method::Post).map_err(said)?;
+    match response.status {
+        200..300 => client.read_all(&mut body, BYTES_MAX).map_err(said),
+        status => Err(format!("{url} answers {status}")),
+    }
+}
+
+/// The services of a record of either form.
+fn services(record: &Value) -> Vec<Found> {
+    if record["host"].is_object() { of_interface(record) } else { of_flat(record).into_iter().collect() }
+}
+
+/// The first of a list, or the text itself: servers differ.
+fn text<'a>(record: &'a Value, name: &str) -> Option<&'a str> {
+    let value = &record[name];
+    value.as_array().and_then(|all| all.first()).unwrap_or(value).as_str().filter(|text| !text.is_empty())
+}
+
+fn of_flat(record: &Value) -> Option<Found> {
+    if text(record, "type") != Some("service") {
+        return None;
+    }
+    let locator = text(record, "service-locator")?;
+    let host = host_of(locator)?;
+    let number = |name: &str| text(record, name)?.parse().ok();
+    Some(Found {
+        url: url(text(record, "service-type")?, &host)?,
+        host,
+        site: text(record, "location-sitename").map(str::to_owned),
+        location: number("location-latitude").zip(number("location-longitude")),
+        domain: text(record, "group-domains").map(str::to_owned),
+    })
+}
+
+fn of_interface(record: &Value) -> Vec<Found> {
+    let host = &record["host"];
+    let location = &host["location"];
+    let urls = host["pscheduler_service"]["urls"].as_array();
+    let locators = urls.into_iter().flatten().filter_map(Value::as_str);
+    locators
+        .filter_map(|locator| {
+            let name = host_of(locator)?;
+            Some(Found {
+                url: url("pscheduler", &name)?,
+                host: name,
+                site: location["sitename"].as_str().map(str::to_owned),
+                location: location["latitude"].as_f64().zip(location["longitude"].as_f64()),
+                domain: None,
+            })
+        })
+        .collect()
+}
+
+/// A service as a target; none of what cannot be tested.
+fn url(service: &str, host: &str) -> Option<String> {
+    match service {
+        "twamp" | "pscheduler" => Some(format!("{service}://{host}")),
+        "ping" => Some(format!("ping://{host}")),
+        _ => None,
+    }
+}
+
+/// The host of `https://HOST[:PORT]/…`, `tcp://HOST:PORT`, or `HOST[:PORT]`; none of what is no name or address.
+fn host_of(locator: &str) -> Option<String> {
+    let rest = locator.split_once("://").map_or(locator, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = match authority.strip_prefix('[') {
+        Some(v6) => format!("[{}]", v6.split(']').next()?),
+        None => authority.split(':').next()?.to_owned(),
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+    ((1..=253).contains(&host.len()) && host.chars().all(is_name) && !host.starts_with('-')).then_some(host)
+}
+
+/// Tables of a configuration: a target for each service, of one host only the first.
+pub fn targets(found: &[Found]) -> String {
+    let by_host: BTreeMap<&str, &Found> = found.iter().rev().map(|found| (found.host.as_str(), found)).collect();
+    let mut text = String::new();
+    for found in by_host.into_values() {
+        let name: String = found.host.chars().map(|c| if c == '[' || c == ']' { '_' } else { c }).collect();
+        let _ = writeln!(text, "[target.{}]\nurl = {}", json!(name), json!(found.url));
+        let texts = [("site", &found.site), ("domain", &found.domain)];
+        for (name, value) in texts.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+            let _ = writeln!(text, "{name} = {}", toml::Value::from(value.as_str()));
+        }
+        let is_on_earth = |(latitude, longitude): &(f64, f64)| latitude.abs() <= 90.0 && longitude.abs() <= 180.0;
+        if let Some((latitude, longitude)) = found.location.filter(is_on_earth) {
+            let _ = writeln!(text, "location = [{latitude:?}, {longitude:?}]");
+        }
+        text.push('\n');
+    }
+    text
+}
