@@ -7,7 +7,9 @@ use model::v1::hub::{
     Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site,
     Stopped, WhoAmI, Why,
 };
-use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Interfaces, Why as PathWhy};
+use model::v1::watch::{
+    Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Interfaces, Talkers, Why as PathWhy,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::api_client::{ApiClient, EventStream};
@@ -88,6 +90,11 @@ impl Api {
     /// Interfaces whose counters are read.
     pub fn watch_interfaces(&self) -> Result<Interfaces> {
         self.0.get("/api/v1/watch/interfaces")
+    }
+
+    /// Who moves most through all nodes, in a window that they keep.
+    pub fn watch_talkers(&self, window: &str, top: u32) -> Result<Talkers> {
+        self.0.get(&format!("/api/v1/watch/talkers?window={}&top={top}", encode(window.as_bytes())))
     }
 
     /// Which nodes measure for the watch.

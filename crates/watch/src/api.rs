@@ -201,6 +201,19 @@ pub(crate) const ROUTES: &[Route<Handler>] = &[
     },
     Route {
         method: "GET",
+        path: "/api/v1/watch/talkers",
+        name: "talkers",
+        summary: "Who moves most through all nodes",
+        query: &[
+            ("window", "`minute`, `hour` or `start` (since each node started); an hour unless said"),
+            ("top", "addresses at most: 20 unless said, 1000 at most"),
+        ],
+        body: None,
+        answers: &[Answer::json(200, "addresses, the fastest first, and what each node moved", "Talkers")],
+        handler: handler!(Some(Role::User), answers::talkers),
+    },
+    Route {
+        method: "GET",
         path: "/api/v1/watch/interfaces",
         name: "interfaces",
         summary: "Interfaces whose counters are read: utilisation, errors, light. Their history is `history?from=NAME&test=counters`",

@@ -66,6 +66,10 @@ impl Over {
     }
 }
 
+/// How often a node is asked who moves most through it, and for how many rows.
+const FLOWS_EVERY: Duration = Duration::from_secs(60);
+const FLOWS_TOP: usize = 50;
+
 /// Starts the thread of a node, until it is over or the node is none of ours any more.
 ///
 /// # Errors
@@ -109,11 +113,16 @@ impl Collector {
         let watched = self.watch.watched.load_full();
         self.compare(&api, &watched)?;
         let compared = Instant::now();
+        let mut asked = None;
         while !self.over.is_set() && compared.elapsed() < COMPARE_EVERY {
             if !Arc::ptr_eq(&watched, &self.watch.watched.load()) {
                 return Ok(());
             }
             self.fetch(&api)?;
+            if asked.is_none_or(|at: Instant| at.elapsed() >= FLOWS_EVERY) {
+                asked = Some(Instant::now());
+                self.watch.take_flows(&self.node, api.flows(FLOWS_TOP).map_err(said)?);
+            }
         }
         Ok(())
     }

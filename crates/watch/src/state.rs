@@ -3,6 +3,7 @@
 mod counting;
 mod places;
 mod placing;
+mod talkers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::outgoing::{Measured, Outgoing};
 use crate::records::Record;
 use crate::time;
 use places::{knowledge, whereabouts};
+use talkers::Told;
 
 /// Rows of a history, unless fewer are asked for.
 pub const HISTORY_ROWS_MAX: usize = 10_000;
@@ -107,6 +109,7 @@ pub struct Watch {
     alarms: Mutex<Alarms>,
     events: Mutex<Vec<Annotation>>,
     nodes: Mutex<BTreeMap<String, NodeStatus>>,
+    talkers: Mutex<BTreeMap<String, Told>>,
     interfaces: Mutex<Interfaces>,
     /// Who tells others of changes.
     changes: mpsc::UnboundedSender<Change>,
@@ -135,6 +138,7 @@ impl Watch {
             alarms: Mutex::new(alarms),
             events: Mutex::new(events),
             nodes: Mutex::default(),
+            talkers: Mutex::default(),
             interfaces: Mutex::default(),
             changes,
             outgoing: ArcSwap::default(),
@@ -170,6 +174,7 @@ impl Watch {
         self.tell(ended);
         let named: BTreeSet<String> = watched.config.nodes().map(|(name, _)| name.clone()).collect();
         self.nodes.lock().retain(|name, _| named.contains(name));
+        self.talkers.lock().retain(|name, _| named.contains(name));
         self.interfaces.lock().retain(&watched.config.interfaces);
         self.watched.store(Arc::new(watched));
     }

@@ -270,7 +270,8 @@ fn configuration(tables: &[String]) -> String {
     let pairs: Vec<(&str, &str)> = west.iter().flat_map(|from| east.iter().map(|to| (*from, *to))).collect();
     let mut text = format!("[judge]\nscale = {SCALE}\nlearn = {LEARN}\n{}", tables.concat());
     text += &format!("[target.{REFLECTOR}]\nurl = \"stamp://10.77.7.1\"\n");
-    for (from, to) in &pairs {
+    let known = pairs.iter().copied().chain(west.iter().map(|from| (*from, REFLECTOR)));
+    for (from, to) in known {
         text += &format!("[[path]]\nfrom = \"{from}\"\nto = \"{to}\"\nsegments = [\"core\"]\n");
     }
     let latency = "latency = { rate = 100, report = \"1s\" }\nthroughput = false\n";

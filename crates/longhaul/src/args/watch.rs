@@ -108,6 +108,15 @@ pub enum WatchAction {
     },
     /// Interfaces whose counters are read: utilisation, errors, light
     Interfaces,
+    /// Who moves most through all nodes
+    Talkers {
+        /// Over how long
+        #[arg(long, value_enum, value_name = "WINDOW", default_value = "hour")]
+        window: TalkersWindow,
+        /// Addresses at most
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        top: u32,
+    },
     /// Which nodes measure for the watch, and what they refuse
     Nodes,
 }
@@ -129,6 +138,28 @@ pub struct WatchChecked {
     /// Exit with 0 where all is well, 1 warning, 2 critical, 3 unknown
     #[arg(long)]
     pub check: bool,
+}
+
+/// Over how long nodes count who moves most.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum TalkersWindow {
+    /// The last minute
+    Minute,
+    /// The last hour
+    Hour,
+    /// Since each node started
+    Start,
+}
+
+impl TalkersWindow {
+    /// Its name in the API.
+    pub fn word(self) -> &'static str {
+        match self {
+            TalkersWindow::Minute => "minute",
+            TalkersWindow::Hour => "hour",
+            TalkersWindow::Start => "start",
+        }
+    }
 }
 
 /// What is measured of a pair.

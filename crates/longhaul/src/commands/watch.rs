@@ -7,7 +7,7 @@ use std::path::Path;
 use model::Exit;
 use model::v1::watch::{Alarm, Annotation, Health, Why};
 
-use self::show::{alarm_lines, grid_lines, history_lines, interface_lines, why_lines};
+use self::show::{alarm_lines, grid_lines, history_lines, interface_lines, talker_lines, why_lines};
 use crate::args::{HubServe, Watch, WatchAction, WatchServe};
 use crate::commands::hub;
 use crate::failure::Failure;
@@ -71,6 +71,11 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
         WatchAction::Interfaces => {
             let found = api(&at, settings)?.watch_interfaces().map_err(failure)?;
             tell(printer, &found, || interface_lines(&found.interfaces));
+            None
+        }
+        WatchAction::Talkers { window, top } => {
+            let found = api(&at, settings)?.watch_talkers(window.word(), top).map_err(failure)?;
+            tell(printer, &found, || talker_lines(&found));
             None
         }
         WatchAction::Nodes => {

@@ -65,6 +65,9 @@ fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
     assert!(text.lines().count() == 4 && text.contains("+ 0.0 % lost"), "{text}");
     let nodes = operator.json(&["watch", "nodes"]);
     assert!(nodes[0].to_string().contains("measurements"), "{nodes:?}");
+    until("all nodes tell who moves most through them", LONG, || {
+        operator.json(&["watch", "talkers", "--window", "start"])[0]["nodes"].as_array().unwrap().len() == 3
+    });
     let tested = || {
         let why = operator.json(&["watch", "why", "a", "b"]).remove(0);
         why["forward"]["throughput_bit_s"].as_f64()

@@ -361,6 +361,47 @@ pub struct Interfaces {
     pub interfaces: Vec<Interface>,
 }
 
+/// Who moves most through all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Talkers {
+    /// When (RFC 3339).
+    pub at: String,
+    /// `minute`, `hour` or `start`, as nodes keep them.
+    pub window: String,
+    /// Addresses, the fastest first. What goes between two of our nodes counts at both of them.
+    pub talkers: Vec<Talker>,
+    /// What each node moved.
+    pub nodes: Vec<NodeTraffic>,
+}
+
+/// An address at the other end of our nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Talker {
+    /// The address.
+    pub address: String,
+    /// Bytes of files that it sent.
+    pub bytes_sent: u64,
+    /// Bytes of files that it received.
+    pub bytes_received: u64,
+    /// The mean of the window, both directions together.
+    pub rate_bit_s: u64,
+    /// With which nodes.
+    pub nodes: Vec<String>,
+}
+
+/// What a node moved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeTraffic {
+    /// Its name.
+    pub node: String,
+    /// How long the window is there, seconds.
+    pub seconds: f64,
+    /// Bytes of files that came in; 0 where the node shows us only ourselves.
+    pub bytes_in: u64,
+    /// Bytes of files that went out.
+    pub bytes_out: u64,
+}
+
 /// Why a path fares as it does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {

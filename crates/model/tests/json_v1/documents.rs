@@ -72,6 +72,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<watch::Why>("watch-why"),
     read::<watch::Annotation>("watch-annotation"),
     read::<watch::Interfaces>("watch-interfaces"),
+    read::<watch::Talkers>("watch-talkers"),
     read::<node::Health>("health"),
     read::<node::Problem>("problem"),
     read::<v1::flows::Flows>("flows"),

@@ -167,6 +167,15 @@ pub(super) async fn nodes(asked: Asked) -> Answered {
     json(200, &asked.watch.nodes())
 }
 
+pub(super) async fn talkers(asked: Asked) -> Answered {
+    const WINDOWS: [&str; 3] = ["minute", "hour", "start"];
+    let window = asked.parameter("window").unwrap_or_else(|| "hour".to_owned());
+    if !WINDOWS.contains(&window.as_str()) {
+        return Err(Refused::new(400, format!("window is minute, hour or start, and not {window:?}")));
+    }
+    json(200, &asked.watch.talkers(&window, asked.number("top", 20, 1_000)?))
+}
+
 pub(super) async fn interfaces(asked: Asked) -> Answered {
     let watched = asked.watch.watched.load_full();
     let interfaces = asked.watch.interfaces().show(&watched.config.interfaces, time::now());

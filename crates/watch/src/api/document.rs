@@ -2,7 +2,7 @@
 //! when it was committed; a test holds the two together.
 
 use model::v1::node::Problem;
-use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Interfaces, Why};
+use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Interfaces, Talkers, Why};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -25,6 +25,7 @@ fn schemas() -> Map<String, Value> {
     add::<Acknowledgement>(&mut all);
     add::<Annotation>(&mut all);
     add::<Interfaces>(&mut all);
+    add::<Talkers>(&mut all);
     add::<Why>(&mut all);
     add::<Problem>(&mut all);
     let mut named: Map<String, Value> =
@@ -35,7 +36,7 @@ fn schemas() -> Map<String, Value> {
 
 fn parameter(name: &str) -> Value {
     match name {
-        "limit" | "rows" => json!({"type": "integer", "minimum": 1}),
+        "limit" | "rows" | "top" => json!({"type": "integer", "minimum": 1}),
         _ => json!({"type": "string"}),
     }
 }

@@ -1,5 +1,6 @@
 //! A watch without nodes: what they would say goes in, grid, history and alarms come out.
 
+use model::v1::flows::{Flows, Host, Window};
 use model::v1::node::{Delays, Found, StreamReport};
 use model::v1::watch::Health;
 
@@ -133,6 +134,29 @@ async fn counters_are_kept_from_where_they_were_and_explain_loss() {
     let key = SeriesKey { from: "border".into(), to: String::new(), test: "counters".into() };
     let history = watch.history(&key, now - 7_200_000, now, 1_000).await.unwrap();
     assert_eq!((history.rows.len(), history.rows[30][1], history.rows[30][3]), (31, Some(500_000_000.0), Some(1.0)));
+}
+
+#[tokio::test]
+async fn who_moves_most_is_summed_over_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (watch, _changes) = watch(&dir).await;
+    let host =
+        |address: &str, bytes: u64| Host { address: address.into(), bytes, rate_bit_s: bytes / 450, ..Host::default() };
+    let flows = |sources: Vec<Host>, targets: Vec<Host>| {
+        let window = Window { window: "hour".into(), seconds: 3_600.0, sources, targets, ..Window::default() };
+        Flows { v: 1, whole_node: true, windows: vec![window] }
+    };
+    watch.take_flows("a", flows(vec![host("2001:db8::1", 9_000)], vec![host("192.0.2.7", 4_500)]));
+    watch.take_flows("b", flows(vec![host("192.0.2.7", 13_500), host("192.0.2.8", 450)], vec![]));
+    let found = watch.talkers("hour", 2);
+    let rows: Vec<_> =
+        found.talkers.iter().map(|it| (it.address.as_str(), it.bytes_sent, it.bytes_received, it.rate_bit_s)).collect();
+    assert_eq!(rows, [("192.0.2.7", 13_500, 4_500, 40), ("2001:db8::1", 9_000, 0, 20)]);
+    assert_eq!(
+        (found.talkers[0].nodes.as_slice(), found.nodes.len()),
+        (["a".to_owned(), "b".to_owned()].as_slice(), 2)
+    );
+    assert!(watch.talkers("minute", 2).talkers.is_empty());
 }
 
 #[test]

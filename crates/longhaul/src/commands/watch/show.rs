@@ -1,7 +1,10 @@
 //! Grid, history, alarms and explanations for a terminal: words and marks, never a colour alone.
 
-use model::units::BitRate;
-use model::v1::watch::{Alarm, Explained, Grid, Half, Health, History, Interface, Why};
+use std::time::Duration;
+
+use model::duration;
+use model::units::{BitRate, Bytes};
+use model::v1::watch::{Alarm, Explained, Grid, Half, Health, History, Interface, NodeTraffic, Talker, Talkers, Why};
 use serde_json::Value;
 
 /// Columns of a history that people look at.
@@ -168,6 +171,26 @@ fn direction_lines(name: &str, side: &Explained) -> Vec<String> {
         lines.push(format!("    routers {}{mtu}", hops.join(" ")));
     }
     lines
+}
+
+/// A line for each address, the fastest first, then what each node moved.
+pub fn talker_lines(found: &Talkers) -> Vec<String> {
+    let width = found.talkers.iter().map(|talker| talker.address.len()).max().unwrap_or(0);
+    let talker = |talker: &Talker| {
+        format!(
+            "{:width$}  {:>14}  sent {}, received {} ({})",
+            talker.address,
+            BitRate(talker.rate_bit_s).to_string(),
+            Bytes(talker.bytes_sent),
+            Bytes(talker.bytes_received),
+            talker.nodes.join(", ")
+        )
+    };
+    let node = |node: &NodeTraffic| {
+        let span = duration::show(Duration::from_secs_f64(node.seconds.max(0.0)));
+        format!("{}: {} in, {} out within {span}", node.node, Bytes(node.bytes_in), Bytes(node.bytes_out))
+    };
+    found.talkers.iter().map(talker).chain(found.nodes.iter().map(node)).collect()
 }
 
 /// A line for each interface, the fullest first.

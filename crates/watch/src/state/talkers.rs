@@ -1,0 +1,68 @@
+//! Who moves most through our nodes, as each of them tells.
+
+use std::collections::BTreeMap;
+
+use model::v1::flows::{Flows, Host, Window};
+use model::v1::watch::{NodeTraffic, Talker, Talkers};
+
+use super::Watch;
+use crate::time;
+
+/// What a node told is shown for so long, milliseconds.
+const FRESH: i64 = 600_000;
+
+/// What a node told last, and when.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    at: i64,
+    flows: Flows,
+}
+
+impl Watch {
+    /// A node tells who moves most through it.
+    pub fn take_flows(&self, node: &str, flows: Flows) {
+        self.talkers.lock().insert(node.to_owned(), Told { at: time::now(), flows });
+    }
+
+    /// Who moves most through all nodes, in a window that nodes keep (`minute`, `hour`, `start`), so many addresses at most.
+    pub fn talkers(&self, window: &str, top: usize) -> Talkers {
+        let now = time::now();
+        let told = self.talkers.lock();
+        let fresh = told.iter().filter(|(_, told)| now - told.at <= FRESH);
+        let windows: Vec<(&String, &Window)> = fresh
+            .filter_map(|(node, told)| Some((node, told.flows.windows.iter().find(|found| found.window == window)?)))
+            .collect();
+        let mut nodes = Vec::new();
+        let mut by_address: BTreeMap<&str, Talker> = BTreeMap::new();
+        for (node, window) in &windows {
+            let all = window.all.unwrap_or_default();
+            nodes.push(NodeTraffic {
+                node: (*node).clone(),
+                seconds: window.seconds,
+                bytes_in: all.bytes_in,
+                bytes_out: all.bytes_out,
+            });
+            let rows = window.sources.iter().map(|host| (host, true));
+            for (host, is_source) in rows.chain(window.targets.iter().map(|host| (host, false))) {
+                add(by_address.entry(&host.address).or_default(), node, host, is_source);
+            }
+        }
+        let mut talkers: Vec<Talker> =
+            by_address.into_iter().map(|(address, talker)| Talker { address: address.to_owned(), ..talker }).collect();
+        talkers.sort_by_key(|talker| std::cmp::Reverse(talker.rate_bit_s));
+        talkers.truncate(top);
+        Talkers { at: time::show(now), window: window.to_owned(), talkers, nodes }
+    }
+}
+
+/// One more row about an address.
+fn add(talker: &mut Talker, node: &str, host: &Host, is_source: bool) {
+    talker.rate_bit_s += host.rate_bit_s;
+    match is_source {
+        true => talker.bytes_sent += host.bytes,
+        false => talker.bytes_received += host.bytes,
+    }
+    if talker.nodes.last().is_none_or(|last| last != node) {
+        talker.nodes.push(node.to_owned());
+    }
+}
