@@ -97,6 +97,12 @@ impl Api {
         self.0.get(&format!("/api/v1/watch/talkers?window={}&top={top}", encode(window.as_bytes())))
     }
 
+    /// The public key that the watch signs its directory with.
+    pub fn watch_directory_key(&self) -> Result<String> {
+        let answer: serde_json::Value = self.0.get("/api/v1/watch/directory/key")?;
+        Ok(answer["key"].as_str().unwrap_or_default().to_owned())
+    }
+
     /// Which nodes measure for the watch.
     pub fn watch_nodes(&self) -> Result<Vec<serde_json::Value>> {
         self.0.get("/api/v1/watch/nodes")

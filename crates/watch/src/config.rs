@@ -28,6 +28,8 @@ pub const TESTS_MAX: usize = 40_000;
 pub struct Config {
     /// `sqlite:FILE` or `postgres://…`; beside the hub's state where it is not said.
     pub archive: Option<String>,
+    /// The domain of the nodes, as others are told; empty where nobody says.
+    pub domain: String,
     /// How long what is kept.
     pub keep: Keep,
     /// Nodes and others, by name.

@@ -12,6 +12,7 @@ pub mod archive;
 pub mod collector;
 pub mod config;
 pub mod counters;
+pub mod directory;
 pub mod fetch;
 pub mod fuzzing;
 pub mod judge;

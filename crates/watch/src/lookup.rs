@@ -10,4 +10,5 @@ pub(crate) mod register;
 mod tests;
 mod write;
 
+pub(crate) use read::host_of;
 pub use read::{Found, find, targets};

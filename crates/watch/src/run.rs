@@ -1,6 +1,7 @@
 //! A watch from its configuration to its end.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::archive::store::{Archive, ArchiveError};
 use crate::collector::{self, Over};
 use crate::config::{Config, ConfigError};
 use crate::counters::reader;
+use crate::directory::{DirectoryError, DirectoryKey};
 use crate::lookup::register;
 use crate::notify::{Notifier, dialer, minute_of_day};
 use crate::outgoing::Outgoing;
@@ -42,6 +44,9 @@ pub enum WatchError {
     /// Something of this host.
     #[error("this host: {0}")]
     Host(#[from] std::io::Error),
+    /// The key of the directory.
+    #[error("the key of the directory: {0}")]
+    Directory(#[from] DirectoryError),
     /// TLS with those who are told.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -54,15 +59,18 @@ pub struct Opened {
     authorities: Arc<RootCertStore>,
 }
 
-/// Opens the archive, by its URL unless the configuration says another one.
+/// Opens what a watch keeps in the hub's state directory: the key of its directory, and its archive unless the configuration says another one.
 ///
 /// # Errors
-/// The configuration has too many tests, or the archive cannot be opened.
-pub async fn open(config: Config, archive: &str, authorities: Arc<RootCertStore>) -> Result<Opened, WatchError> {
-    let archive = Archive::open(config.archive.as_deref().unwrap_or(archive)).await?;
+/// The configuration has too many tests, or one of them cannot be opened.
+pub async fn open(config: Config, state: &Path, authorities: Arc<RootCertStore>) -> Result<Opened, WatchError> {
+    let key = DirectoryKey::open(&state.join("watch-directory.key"))?;
+    let archive = format!("sqlite:{}", state.join("watch.db").display());
+    let archive = Archive::open(config.archive.as_deref().unwrap_or(&archive)).await?;
     let watched = Watched::of(config)?;
     watched.mesh.remarks.iter().for_each(|remark| tracing::warn!(remark, "the plan of heavy tests"));
     let (watch, changes) = Watch::new(watched, archive).await?;
+    watch.sign_with(key);
     Ok(Opened { watch: Arc::new(watch), changes, authorities })
 }
 

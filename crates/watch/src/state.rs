@@ -6,7 +6,7 @@ mod placing;
 mod talkers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use model::id::Uuid;
@@ -21,6 +21,7 @@ use crate::archive::store::{Archive, ArchiveError, NewRow, SeriesKey};
 use crate::archive::{Level, Row};
 use crate::config::{Config, ConfigError, schedule_id};
 use crate::counters::Interfaces;
+use crate::directory::DirectoryKey;
 use crate::judge::Finding;
 use crate::judge::path::{PathJudge, PathKnowledge};
 use crate::mesh::{Mesh, Test, TestKind};
@@ -110,6 +111,8 @@ pub struct Watch {
     events: Mutex<Vec<Annotation>>,
     nodes: Mutex<BTreeMap<String, NodeStatus>>,
     talkers: Mutex<BTreeMap<String, Told>>,
+    /// What the directory is signed with, once it is known.
+    directory_key: OnceLock<DirectoryKey>,
     interfaces: Mutex<Interfaces>,
     /// Who tells others of changes.
     changes: mpsc::UnboundedSender<Change>,
@@ -139,6 +142,7 @@ impl Watch {
             events: Mutex::new(events),
             nodes: Mutex::default(),
             talkers: Mutex::default(),
+            directory_key: OnceLock::new(),
             interfaces: Mutex::default(),
             changes,
             outgoing: ArcSwap::default(),
@@ -177,6 +181,17 @@ impl Watch {
         self.talkers.lock().retain(|name, _| named.contains(name));
         self.interfaces.lock().retain(&watched.config.interfaces);
         self.watched.store(Arc::new(watched));
+    }
+
+    /// What the directory is signed with from now on.
+    pub fn sign_with(&self, key: DirectoryKey) {
+        // There is one for as long as the watch runs.
+        let _ = self.directory_key.set(key);
+    }
+
+    /// What the directory is signed with; none before it is known.
+    pub fn directory_key(&self) -> Option<&DirectoryKey> {
+        self.directory_key.get()
     }
 
     /// These hear of everything from now on.

@@ -29,14 +29,21 @@ pub enum WatchAction {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Find services in a lookup service of perfSONAR: tables of targets for a configuration
+    /// Find others that can be tested: tables of targets for a configuration
+    ///
+    /// In the signed directory of another domain's watch (--key), or in a lookup service of perfSONAR.
     Find {
-        /// Its records (`…/lookup/records`), or its search (`…/lookup/_search`)
+        /// A directory (`…/api/v1/watch/directory`, or a file), records (`…/lookup/records`), or a search (`…/lookup/_search`)
         url: String,
+        /// The public key of the domain, as its `longhaul watch directory` prints it
+        #[arg(long, value_name = "KEY", conflicts_with = "community")]
+        key: Option<String>,
         /// Of this community alone
         #[arg(long, value_name = "NAME")]
         community: Option<String>,
     },
+    /// The public key that the watch signs its directory with, for other domains
+    Directory,
     /// How all pairs fare: forward and reverse
     Grid {
         /// This test alone

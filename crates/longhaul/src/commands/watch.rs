@@ -21,7 +21,15 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
     let health = match watch.action {
         WatchAction::Serve(asked) => return hub::serve::run(served(asked), settings, printer),
         WatchAction::Import { template, out } => return import(&template, out.as_deref(), settings, printer),
-        WatchAction::Find { url, community } => return find(&url, community.as_deref(), settings, printer),
+        WatchAction::Find { url, key: Some(key), .. } => return find_signed(&url, &key, settings, printer),
+        WatchAction::Find { url, key: None, community } => {
+            return find(&url, community.as_deref(), settings, printer);
+        }
+        WatchAction::Directory => {
+            let key = api(&at, settings)?.watch_directory_key().map_err(failure)?;
+            tell(printer, &serde_json::json!({"key": key}), || vec![key.clone()]);
+            None
+        }
         WatchAction::Grid { test, check } => {
             let grid = api(&at, settings)?.watch_grid(test.map(|test| test.word())).map_err(failure)?;
             tell(printer, &grid, || grid_lines(&grid));
@@ -113,9 +121,21 @@ fn dialer(settings: &Settings) -> Result<web::Dialer, Failure> {
 /// Services that others have registered, as tables of targets.
 fn find(url: &str, community: Option<&str>, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let found = watch::lookup::find(url, community, &dialer(settings)?).map_err(Failure::local)?;
+    tell_targets(&found, printer)
+}
+
+/// Nodes of another domain, by the directory that it has signed.
+fn find_signed(url: &str, key: &str, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let bytes = watch::fetch::bytes(url, &dialer(settings)?).map_err(Failure::local)?;
+    let directory = watch::directory::verify(&String::from_utf8_lossy(&bytes), key);
+    let directory = directory.map_err(|error| Failure::usage(format!("{url}: {error}")))?;
+    tell_targets(&watch::directory::found(&directory), printer)
+}
+
+fn tell_targets(found: &[watch::lookup::Found], printer: &Printer) -> Result<Exit, Failure> {
     match found.is_empty() {
         true => Printer::say("nobody has registered a service that can be tested"),
-        false => printer.line(watch::lookup::targets(&found).trim_end()),
+        false => printer.line(watch::lookup::targets(found).trim_end()),
     }
     Ok(Exit::Done)
 }

@@ -402,6 +402,35 @@ pub struct NodeTraffic {
     pub bytes_out: u64,
 }
 
+/// What a domain shows of its nodes; it is told signed (a compact JWS).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Directory {
+    /// Always 1.
+    pub v: u32,
+    /// The domain; empty where its watch says none.
+    pub domain: String,
+    /// From when on it is valid (RFC 3339).
+    pub issued: String,
+    /// Until when (RFC 3339).
+    pub expires: String,
+    /// Nodes that may be tested.
+    pub places: Vec<DirectoryPlace>,
+}
+
+/// A node that others may test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DirectoryPlace {
+    /// What its domain calls it.
+    pub name: String,
+    /// Where it is: `lh://HOST[:PORT]`.
+    pub url: String,
+    /// Its site.
+    pub site: String,
+    /// Latitude and longitude, degrees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<[f64; 2]>,
+}
+
 /// Why a path fares as it does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {

@@ -73,6 +73,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<watch::Annotation>("watch-annotation"),
     read::<watch::Interfaces>("watch-interfaces"),
     read::<watch::Talkers>("watch-talkers"),
+    read::<watch::Directory>("watch-directory"),
     read::<node::Health>("health"),
     read::<node::Problem>("problem"),
     read::<v1::flows::Flows>("flows"),

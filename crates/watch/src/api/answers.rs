@@ -9,7 +9,7 @@ use super::{Answered, Asked, PREFIX, json, with_body};
 use crate::archive::store::{ArchiveError, SeriesKey};
 use crate::config::PlaceKind;
 use crate::mesh::TestKind;
-use crate::{counters, pages, time};
+use crate::{counters, directory, pages, time};
 
 const DAY: i64 = 86_400_000;
 /// Rows of a history, unless it is said.
@@ -174,6 +174,18 @@ pub(super) async fn talkers(asked: Asked) -> Answered {
         return Err(Refused::new(400, format!("window is minute, hour or start, and not {window:?}")));
     }
     json(200, &asked.watch.talkers(&window, asked.number("top", 20, 1_000)?))
+}
+
+pub(super) async fn directory(asked: Asked) -> Answered {
+    let watched = asked.watch.watched.load_full();
+    let shown = directory::directory(&watched.config, |name| asked.viewer.sees_place(name));
+    let key = asked.watch.directory_key().ok_or_else(|| Refused::new(503, "the watch has no key to sign with yet"))?;
+    Ok(with_body(200, "application/jose", key.sign(&shown).into_bytes()))
+}
+
+pub(super) async fn directory_key(asked: Asked) -> Answered {
+    let key = asked.watch.directory_key().ok_or_else(|| Refused::new(503, "the watch has no key to sign with yet"))?;
+    json(200, &json!({"key": key.public()}))
 }
 
 pub(super) async fn interfaces(asked: Asked) -> Answered {

@@ -2,7 +2,9 @@
 //! when it was committed; a test holds the two together.
 
 use model::v1::node::Problem;
-use model::v1::watch::{Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Interfaces, Talkers, Why};
+use model::v1::watch::{
+    Acknowledgement, Alarm, Alarms, Annotation, Directory, Grid, History, Interfaces, Talkers, Why,
+};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -24,6 +26,7 @@ fn schemas() -> Map<String, Value> {
     add::<Alarms>(&mut all);
     add::<Acknowledgement>(&mut all);
     add::<Annotation>(&mut all);
+    add::<Directory>(&mut all);
     add::<Interfaces>(&mut all);
     add::<Talkers>(&mut all);
     add::<Why>(&mut all);
@@ -31,6 +34,8 @@ fn schemas() -> Map<String, Value> {
     let mut named: Map<String, Value> =
         all.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default())).collect();
     named.insert("Index".into(), json!({"type": "object"}));
+    let key = json!({"type": "object", "required": ["key"], "properties": {"key": {"type": "string"}}});
+    named.insert("DirectoryKey".into(), key);
     named
 }
 

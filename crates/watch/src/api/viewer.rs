@@ -103,6 +103,11 @@ impl Viewer {
         }
     }
 
+    /// Whether it may see a place.
+    pub fn sees_place(&self, name: &str) -> bool {
+        self.sees(name, name, None)
+    }
+
     /// Whether it may see a test of a pair.
     pub fn sees(&self, from: &str, to: &str, test: Option<TestKind>) -> bool {
         let Viewer::Stranger(shows) = self else { return true };

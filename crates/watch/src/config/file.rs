@@ -18,6 +18,7 @@ use super::{
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct File {
     archive: Option<String>,
+    domain: String,
     keep: FileKeep,
     node: BTreeMap<String, FileNode>,
     target: BTreeMap<String, FileTarget>,
@@ -220,6 +221,7 @@ pub(super) fn parse(text: &str) -> Read<Config> {
     let interfaces = read_interfaces(file.interface)?;
     Ok(Config {
         archive: file.archive,
+        domain: file.domain,
         keep: keep(&file.keep)?,
         places,
         groups,

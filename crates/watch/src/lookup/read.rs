@@ -131,7 +131,7 @@ fn url(service: &str, host: &str) -> Option<String> {
 }
 
 /// The host of `https://HOST[:PORT]/…`, `tcp://HOST:PORT`, or `HOST[:PORT]`; none of what is no name or address.
-fn host_of(locator: &str) -> Option<String> {
+pub(crate) fn host_of(locator: &str) -> Option<String> {
     let rest = locator.split_once("://").map_or(locator, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = match authority.strip_prefix('[') {

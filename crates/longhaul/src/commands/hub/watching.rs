@@ -22,8 +22,7 @@ fn failed(error: WatchError) -> Failure {
 /// Opens the archive of a watch.
 pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -> Result<Opened, Failure> {
     let config = Config::read(file).map_err(|error| Failure::usage(error.to_string()))?;
-    let archive = format!("sqlite:{}", state.join("watch.db").display());
-    runtime.block_on(watch::run::open(config, &archive, settings.authorities())).map_err(failed)
+    runtime.block_on(watch::run::open(config, state, settings.authorities())).map_err(failed)
 }
 
 /// What the hub answers for it.

@@ -1,0 +1,248 @@
+//! The directory of a domain: the nodes that others may test, signed, so that a copy of it is worth as much as what its watch answers. A compact JWS
+//! (RFC 7515) with Ed25519 (RFC 8037), for a day.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use jiff::Timestamp;
+use model::v1::watch::{Directory, DirectoryPlace};
+use serde_json::{Value, json};
+
+use crate::config::{Config, PlaceKind};
+use crate::lookup::Found;
+use crate::time;
+
+/// For so long a directory is believed, milliseconds.
+const VALID: i64 = 86_400_000;
+/// Clocks of two domains differ by so much at most, milliseconds.
+const CLOCKS: i64 = 300_000;
+/// What stands before a public key.
+const KEY_MARK: &str = "ed25519:";
+/// The kind of document, so that none of another kind is taken for it (RFC 7515, section 4.1.9).
+const KIND: &str = "longhaul-directory+jws";
+
+/// Why a directory is not believed, or cannot be signed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirectoryError {
+    /// The file of the key.
+    #[error("{file}: {source}")]
+    File {
+        /// Which.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file has no key.
+    #[error(
+        "{0} has no key of Ed25519 (PKCS #8): put it back from a copy, or remove it for a new one, which others must be told"
+    )]
+    NoKey(String),
+    /// A public key that is none.
+    #[error("{0:?} is no public key: it is written ed25519:… (43 characters), as `longhaul watch directory` prints it")]
+    PublicKey(String),
+    /// What was read is no directory.
+    #[error("it is no signed directory: {0}")]
+    Malformed(&'static str),
+    /// Somebody else has signed it.
+    #[error("it is not signed with {0}: somebody has changed it, or its domain has another key now")]
+    Signature(String),
+    /// It is too old, or not yet valid.
+    #[error("it is valid from {issued} to {expires}, and now it is {now}")]
+    Time {
+        /// From.
+        issued: String,
+        /// To.
+        expires: String,
+        /// Now.
+        now: String,
+    },
+}
+
+/// The key that a watch signs its directory with.
+pub struct DirectoryKey(Ed25519KeyPair);
+
+impl DirectoryKey {
+    /// The key in a file, made where there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or has no key.
+    pub fn open(file: &Path) -> Result<DirectoryKey, DirectoryError> {
+        let failed = |source| DirectoryError::File { file: file.display().to_string(), source };
+        let bytes = match std::fs::read(file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let made = Ed25519KeyPair::generate().and_then(|key| key.to_pkcs8().map(|key| key.as_ref().to_vec()));
+                let made = made.map_err(|_| failed(std::io::Error::other("no key can be made")))?;
+                let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(failed)?;
+                new.write_all(&made).and_then(|()| new.sync_all()).map_err(failed)?;
+                made
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let key = Ed25519KeyPair::from_pkcs8(&bytes);
+        key.map(DirectoryKey).map_err(|_| DirectoryError::NoKey(file.display().to_string()))
+    }
+
+    /// Its public half, as others are told.
+    pub fn public(&self) -> String {
+        format!("{KEY_MARK}{}", BASE64.encode(self.0.public_key()))
+    }
+
+    /// A directory, signed.
+    pub fn sign(&self, directory: &Directory) -> String {
+        let header = json!({"alg": "EdDSA", "typ": KIND}).to_string();
+        let payload = serde_json::to_string(directory).unwrap_or_default();
+        let message = format!("{}.{}", BASE64.encode(header), BASE64.encode(payload));
+        let signature = BASE64.encode(self.0.sign(message.as_bytes()));
+        format!("{message}.{signature}")
+    }
+}
+
+/// What a domain shows of its nodes, of those that `is_shown` says.
+pub fn directory(config: &Config, is_shown: impl Fn(&str) -> bool) -> Directory {
+    let now = time::now();
+    let place = |(name, place): (&String, &crate::config::Place)| {
+        let PlaceKind::Node { address, .. } = &place.kind else { return None };
+        Some(DirectoryPlace {
+            name: name.clone(),
+            url: format!("lh://{address}"),
+            site: place.site.clone(),
+            location: place.location.map(|(latitude, longitude)| [latitude, longitude]),
+        })
+    };
+    Directory {
+        v: 1,
+        domain: config.domain.clone(),
+        issued: time::show(now),
+        expires: time::show(now + VALID),
+        places: config.places.iter().filter(|(name, _)| is_shown(name)).filter_map(place).collect(),
+    }
+}
+
+/// A directory that was signed with a key, if it is valid now.
+///
+/// # Errors
+/// It is none, or not of that key, or not of now.
+pub fn verify(text: &str, key: &str) -> Result<Directory, DirectoryError> {
+    let unread = || DirectoryError::PublicKey(key.to_owned());
+    let public = key.strip_prefix(KEY_MARK).and_then(|text| BASE64.decode(text).ok()).ok_or_else(unread)?;
+    if public.len() != 32 {
+        return Err(unread());
+    }
+    let text = text.trim();
+    let (message, signature) =
+        text.rsplit_once('.').ok_or(DirectoryError::Malformed("three parts with dots between"))?;
+    let (header, payload) =
+        message.split_once('.').ok_or(DirectoryError::Malformed("three parts with dots between"))?;
+    let decoded = |part: &str| BASE64.decode(part).map_err(|_| DirectoryError::Malformed("base64url"));
+    let of_json = |part: &str| {
+        serde_json::from_slice::<Value>(&decoded(part)?).map_err(|_| DirectoryError::Malformed("JSON in its parts"))
+    };
+    let header = of_json(header)?;
+    if header["alg"] != "EdDSA" || header["typ"] != KIND || !header["crit"].is_null() {
+        return Err(DirectoryError::Malformed("its header names another algorithm, or another kind of document"));
+    }
+    let is_genuine = UnparsedPublicKey::new(&ED25519, &public).verify(message.as_bytes(), &decoded(signature)?).is_ok();
+    if !is_genuine {
+        return Err(DirectoryError::Signature(key.to_owned()));
+    }
+    let directory: Directory = serde_json::from_slice(&decoded(payload)?)
+        .map_err(|_| DirectoryError::Malformed("a document that is no directory"))?;
+    let now = time::now();
+    let at = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
+    let is_valid = at(&directory.issued).is_some_and(|issued| issued <= now + CLOCKS)
+        && at(&directory.expires).is_some_and(|expires| expires > now);
+    match is_valid {
+        true => Ok(directory),
+        false => {
+            Err(DirectoryError::Time { issued: directory.issued, expires: directory.expires, now: time::show(now) })
+        }
+    }
+}
+
+/// The nodes of another domain's directory, as targets.
+pub fn found(directory: &Directory) -> Vec<Found> {
+    let domain = Some(directory.domain.clone()).filter(|domain| !domain.is_empty());
+    let places = directory.places.iter().filter_map(|place| {
+        let host = crate::lookup::host_of(&place.url)?;
+        let authority = place.url.strip_prefix("lh://")?;
+        let is_authority =
+            authority == host || authority.strip_prefix(&host)?.strip_prefix(':')?.parse::<u16>().is_ok();
+        is_authority.then(|| Found {
+            url: place.url.clone(),
+            host,
+            site: Some(place.site.clone()).filter(|site| !site.is_empty()),
+            location: place.location.map(|[latitude, longitude]| (latitude, longitude)),
+            domain: domain.clone(),
+        })
+    });
+    places.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = "domain = \"janet\"\n[node.jbo]\naddress = \"dtn.example:7411\"\nsite = \"jodrell\"\nlocation = [53.2, -2.3]\n\
+                          [node.inner]\naddress = \"10.0.0.1\"\n[target.far]\nurl = \"stamp://far\"\n";
+
+    fn key(dir: &tempfile::TempDir) -> DirectoryKey {
+        DirectoryKey::open(&dir.path().join("key")).unwrap()
+    }
+
+    #[test]
+    fn what_is_shown_is_signed_and_believed_with_the_right_key() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let config = Config::parse(CONFIG).unwrap();
+        let signed = key(&dir).sign(&directory(&config, |name| name != "inner"));
+        let again = key(&dir).public();
+        let believed = verify(&signed, &again).unwrap();
+        assert_eq!((believed.domain.as_str(), believed.places.len()), ("janet", 1));
+        let targets = crate::lookup::targets(&found(&believed));
+        let read = Config::parse(&targets).unwrap();
+        assert!(targets.contains("lh://dtn.example:7411") && read.places["dtn.example"].domain == "janet", "{targets}");
+        assert!(matches!(verify(&signed, &key(&other).public()), Err(DirectoryError::Signature(_))));
+        for wrong in ["", "ed25519:", "ed25519:AAAA", "rsa:x"] {
+            assert!(matches!(verify(&signed, wrong), Err(DirectoryError::PublicKey(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_changed_is_old_or_of_another_kind_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = key(&dir);
+        let now = directory(&Config::parse(CONFIG).unwrap(), |_| true);
+        let public = key.public();
+        let signed = key.sign(&now);
+        let parts: Vec<&str> = signed.split('.').collect();
+        let forged = serde_json::to_string(&Directory { domain: "evil".into(), ..now.clone() }).unwrap();
+        let forged = format!("{}.{}.{}", parts[0], BASE64.encode(forged), parts[2]);
+        assert!(matches!(verify(&forged, &public), Err(DirectoryError::Signature(_))));
+        let unsigned = format!("{}.{}.", BASE64.encode(json!({"alg": "none"}).to_string()), parts[1]);
+        assert!(matches!(verify(&unsigned, &public), Err(DirectoryError::Malformed(_))));
+        let old = Directory { expires: "2026-01-01T00:00:00Z".into(), ..now.clone() };
+        let early = Directory { issued: "2126-01-01T00:00:00Z".into(), expires: "2127-01-01T00:00:00Z".into(), ..now };
+        for wrong in [old, early] {
+            assert!(matches!(verify(&key.sign(&wrong), &public), Err(DirectoryError::Time { .. })));
+        }
+        assert!(verify("a page", &public).is_err());
+    }
+
+    #[test]
+    fn a_key_is_its_owners_alone_and_stays() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key");
+        let first = key(&dir).public();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(key(&dir).public(), first);
+        std::fs::write(&file, "rubbish").unwrap();
+        assert!(matches!(DirectoryKey::open(&file), Err(DirectoryError::NoKey(_))));
+    }
+}
