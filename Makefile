@@ -76,6 +76,10 @@ bench-watch-archive: ## what a watch of 100 sites costs: a year of its archive, 
 bench-watch: build ## faults in a mesh of six emulated sites, and what a watch says of them, an hour of it; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin watch-lab -- $(BENCH)
 
+.PHONY: bench-separate
+bench-separate: build ## what a MacVLAN in a namespace of its own costs a node, beside the host's own stack, over a veth; needs root; BENCH="--help"
+	cargo run --release --quiet --package bench --bin separate -- $(BENCH)
+
 .PHONY: bench-hub-lab
 bench-hub-lab: build ## a hub and three sites behind one emulated link: marks, shares, deadlines; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub-lab -- $(BENCH)

@@ -5,6 +5,7 @@ mod changelog;
 mod deb;
 mod depends;
 mod dist;
+mod instance;
 mod program;
 
 use std::collections::BTreeMap;

@@ -64,6 +64,7 @@ mod rewritten;
 #[path = "../../../remote/tests/servers/s3.rs"]
 mod s3;
 mod scripted_node;
+mod separate;
 mod space;
 mod ssh;
 mod sshd;

@@ -214,6 +214,24 @@ fn loss_of_one_direction_is_told_with_its_direction_and_an_event_near_it() {
 }
 
 #[test]
+fn another_domain_finds_our_nodes_by_a_signed_directory() {
+    let (dir, a) = (Client::new(), node());
+    let rest = "[[show]]\nto = \"ska\"\nnetworks = [\"127.0.0.0/8\"]\nplaces = [\"a\"]\n[[group]]\nthroughput = false\n\
+                [node.inner]\naddress = \"inner.example\"\n";
+    let file = dir.write("watch.toml", format!("domain = \"janet\"\n{}{rest}", node_table("a", &a, &dir)));
+    let words = ["--plain", "--watch", file.display().to_string().leak()];
+    let hub = Hub::start_in(&std::env::temp_dir(), &words, &[]);
+    let key = hub.member("user", "reader", "").run(&["watch", "directory"]).expect(0).text().trim().to_owned();
+    let url = format!("{}/api/v1/watch/directory", hub.url.replace("https://", "http://"));
+    let found = dir.run(words!["watch", "find", url, "--key", key]).expect(0).text();
+    let wanted = format!("url = \"lh://{}\"", a.address());
+    assert!(found.contains(&wanted) && found.contains("domain = \"janet\"") && !found.contains("inner"), "{found}");
+    let other = format!("ed25519:{}", "A".repeat(43));
+    let refused = dir.run(words!["watch", "find", url, "--key", other]).expect(2);
+    assert!(refused.err.contains("not signed with"), "{}", refused.err);
+}
+
+#[test]
 fn a_template_is_imported_and_what_is_wrong_is_named() {
     let dir = Client::new();
     let part = dir.write("schedules.json", r#"{"schedules":{"s":{"repeat":"PT4H"}}}"#);

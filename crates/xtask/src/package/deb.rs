@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use md5::{Digest, Md5};
 
 use super::program::Workplace;
-use super::{COMPLETIONS, DOCUMENTS, Files, Order, Parts, changelog, depends, gzip, ours};
+use super::{COMPLETIONS, DOCUMENTS, Files, Order, Parts, changelog, depends, gzip, instance, ours};
 
 /// How hard a package or an archive is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,9 @@ fn files(order: &Order, parts: &Parts) -> Result<Files> {
         add(path, 0o644, text.clone());
     }
     add("usr/lib/systemd/system/longhaul.service", 0o644, ours("packaging/longhaul.service")?);
+    add("usr/lib/systemd/system/longhaul@.service", 0o644, instance::unit(&ours("packaging/longhaul.service")?)?);
+    add("usr/lib/systemd/system/longhaul-netns@.service", 0o644, ours("packaging/longhaul-netns@.service")?);
+    add("usr/lib/longhaul/longhaul-netns", 0o755, ours("packaging/longhaul-netns")?);
     add("usr/lib/sysusers.d/longhaul.conf", 0o644, ours("packaging/sysusers.conf")?);
     add("usr/lib/tmpfiles.d/longhaul.conf", 0o644, ours("packaging/tmpfiles.conf")?);
     add("usr/share/longhaul/grafana-dashboard.json", 0o644, ours("packaging/grafana-dashboard.json")?);

@@ -8,11 +8,14 @@ use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{COMPLETIONS, DOCUMENTS, Files, Order, Parts, Squeeze, ours};
+use super::{COMPLETIONS, DOCUMENTS, Files, Order, Parts, Squeeze, instance, ours};
 
 /// Where the unit of the package looks for the program and its documents, and where those of the archive lie.
-const PLACES: [(&str, &str); 2] =
-    [("/usr/bin/longhaul", "/usr/local/bin/longhaul"), ("/usr/share/doc", "/usr/local/share/doc")];
+const PLACES: [(&str, &str); 3] = [
+    ("/usr/bin/longhaul", "/usr/local/bin/longhaul"),
+    ("/usr/lib/longhaul", "/usr/local/lib/longhaul"),
+    ("/usr/share/doc", "/usr/local/share/doc"),
+];
 
 fn files(parts: &Parts) -> Result<Files> {
     let mut files = Files::new();
@@ -31,6 +34,9 @@ fn files(parts: &Parts) -> Result<Files> {
         Ok(PLACES.iter().fold(text, |text, (from, to)| text.replace(from, to)).into_bytes())
     };
     add("lib/systemd/system/longhaul.service", 0o644, moved("packaging/longhaul.service")?);
+    add("lib/systemd/system/longhaul@.service", 0o644, instance::unit(&moved("packaging/longhaul.service")?)?);
+    add("lib/systemd/system/longhaul-netns@.service", 0o644, moved("packaging/longhaul-netns@.service")?);
+    add("lib/longhaul/longhaul-netns", 0o755, ours("packaging/longhaul-netns")?);
     add("lib/sysusers.d/longhaul.conf", 0o644, ours("packaging/sysusers.conf")?);
     add("lib/tmpfiles.d/longhaul.conf", 0o644, ours("packaging/tmpfiles.conf")?);
     add("share/longhaul/grafana-dashboard.json", 0o644, ours("packaging/grafana-dashboard.json")?);
