@@ -70,6 +70,11 @@ impl Api {
         self.0.get("/api/v1/host")
     }
 
+    /// What goes over the NICs of its host: WLCG's document of a site's network.
+    pub fn network(&self) -> Result<serde_json::Value> {
+        self.0.get("/api/v1/site-network")
+    }
+
     /// Who moves most there.
     pub fn flows(&self, top: usize) -> Result<Flows> {
         self.0.get(&format!("/api/v1/flows?top={top}"))

@@ -51,7 +51,8 @@ fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
     let dir = Client::new();
     let (a, b, mut c) = (node(), node(), node());
     let tables = [("a", &a), ("b", &b), ("c", &c)].map(|(name, node)| node_table(name, node, &dir)).concat();
-    let group = "[[group]]\nlatency = { rate = 20, report = \"1s\" }\npath = { every = \"10s\" }\n\
+    let group = "[[interface]]\nname = \"nic\"\nsite = \"a\"\nnode = \"a\"\nevery = \"10s\"\n\
+                 [[group]]\nlatency = { rate = 20, report = \"1s\" }\npath = { every = \"10s\" }\n\
                  throughput = { every = \"10s\", lasts = \"1s\", waits-for-transfers = false }\n";
     let mut hub = watch(&tables, group, &dir);
     let operator_key = hub.grant(&["--role", "operator", "--name", "noc"]);
@@ -67,6 +68,9 @@ fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
     assert!(nodes[0].to_string().contains("measurements"), "{nodes:?}");
     until("all nodes tell who moves most through them", LONG, || {
         operator.json(&["watch", "talkers", "--window", "start"])[0]["nodes"].as_array().unwrap().len() == 3
+    });
+    until("the NICs of a node's host are read", LONG, || {
+        operator.json(&["watch", "interfaces"])[0]["interfaces"][0]["in_bit_s"].is_number()
     });
     let tested = || {
         let why = operator.json(&["watch", "why", "a", "b"]).remove(0);

@@ -10,7 +10,7 @@ use super::interface::{FileInterface, INTERFACES_MAX, interface};
 use super::register::{FileRegister, register};
 use super::values::{Read, check_name, rate, time_within};
 use super::{
-    Config, ConfigError, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX,
+    Config, ConfigError, CounterSource, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX,
     PathTest, Place, PlaceKind, PostRecords, Show, Throughput,
 };
 
@@ -218,7 +218,7 @@ pub(super) fn parse(text: &str) -> Read<Config> {
     if services.len() < registers.len() {
         return Err(ConfigError::new("register", "a lookup service is named twice"));
     }
-    let interfaces = read_interfaces(file.interface)?;
+    let interfaces = read_interfaces(file.interface, &all_nodes)?;
     Ok(Config {
         archive: file.archive,
         domain: file.domain,
@@ -237,7 +237,7 @@ pub(super) fn parse(text: &str) -> Read<Config> {
     })
 }
 
-fn read_interfaces(said: Vec<FileInterface>) -> Read<Vec<Interface>> {
+fn read_interfaces(said: Vec<FileInterface>, nodes: &[String]) -> Read<Vec<Interface>> {
     if said.len() > INTERFACES_MAX {
         return Err(ConfigError::new(
             "interface",
@@ -245,6 +245,13 @@ fn read_interfaces(said: Vec<FileInterface>) -> Read<Vec<Interface>> {
         ));
     }
     let interfaces = said.into_iter().map(interface).collect::<Read<Vec<_>>>()?;
+    for Interface { name, source, .. } in &interfaces {
+        if let CounterSource::Node(node) = source
+            && !nodes.contains(node)
+        {
+            return Err(ConfigError::new(format!("interface {name}"), format!("there is no node {node:?}")));
+        }
+    }
     let names: BTreeSet<&String> = interfaces.iter().map(|interface| &interface.name).collect();
     match names.len() < interfaces.len() {
         true => Err(ConfigError::new("interface", "two interfaces have one name")),

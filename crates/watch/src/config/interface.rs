@@ -39,6 +39,8 @@ pub enum CounterSource {
     Csv(String),
     /// A file or a URL of JSON.
     Json(String),
+    /// A node that tells what goes over the NICs of its host.
+    Node(String),
     /// An agent of SNMP v2c.
     Snmp {
         /// `HOST:PORT`.
@@ -60,6 +62,7 @@ pub(super) struct FileInterface {
     every: Option<String>,
     csv: Option<String>,
     json: Option<String>,
+    node: Option<String>,
     snmp: Option<String>,
     community_file: Option<PathBuf>,
 }
@@ -72,11 +75,12 @@ pub(super) fn interface(said: FileInterface) -> Read<Interface> {
         (None, Some(link)) => (format!("{link} (back)"), link.clone()),
         _ => return Err(ConfigError::new(at, "it says one of site or link: whose packets it carries")),
     };
-    let source = match (said.csv, said.json, said.snmp) {
-        (Some(from), None, None) => CounterSource::Csv(from),
-        (None, Some(from), None) => CounterSource::Json(from),
-        (None, None, Some(url)) => snmp(&at, &url, said.community_file)?,
-        _ => return Err(ConfigError::new(at, "it says one of csv, json or snmp: where its counters are")),
+    let source = match (said.csv, said.json, said.node, said.snmp) {
+        (Some(from), None, None, None) => CounterSource::Csv(from),
+        (None, Some(from), None, None) => CounterSource::Json(from),
+        (None, None, Some(node), None) => CounterSource::Node(node),
+        (None, None, None, Some(url)) => snmp(&at, &url, said.community_file)?,
+        _ => return Err(ConfigError::new(at, "it says one of csv, json, node or snmp: where its counters are")),
     };
     Ok(Interface {
         segment_in,

@@ -68,6 +68,14 @@ fn what_cannot_be_is_refused_by_name() {
         ("[keep]\nraw = \"5min\"", "keep raw"),
         ("[judge]\nscale = 0", "scale"),
         ("[[show]]\nto = \"x\"\nnetworks = [\"everybody\"]", "no network"),
+        ("[[interface]]\nname = \"x\"\nsite = \"a\"\nnode = \"b\"", "no node"),
+        ("[[interface]]\nname = \"x\"\nsite = \"a\"", "one of csv"),
+        ("[[register]]\nurl = \"ftp://x\"", "https://"),
+        ("[[register]]\nurl = \"https://x\"\nrole = \"king\"", "science-dmz"),
+        ("[[register]]\nurl = \"https://x\"\naccess-policy = \"all\"", "research-education"),
+        ("[[register]]\nurl = \"https://x\"\nform = \"2027\"", "2026"),
+        ("[[register]]\nurl = \"https://x\"\nnodes = [\"a\"]", "no node"),
+        ("[[register]]\nurl = \"https://x\"\n[[register]]\nurl = \"https://x\"", "twice"),
     ] {
         let said = refused(text);
         assert!(said.contains(part), "{text}: {said}");

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use web::Dialer;
 
 use super::{Reading, snmp, text};
-use crate::collector::Over;
+use crate::collector::{Over, node_api};
 use crate::config::{CounterSource, Interface};
 use crate::fetch::bytes;
 use crate::state::Watch;
@@ -33,7 +33,7 @@ fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &Over, runtime: &Handle
     while !over.is_set()
         && let Some(interface) = wanted()
     {
-        let taken = read(&interface, dialer).and_then(|readings| runtime.block_on(watch.take_readings(name, readings)));
+        let taken = read(watch, &interface, dialer).and_then(|readings| runtime.block_on(watch.take_readings(name, readings)));
         if let Err(why) = taken {
             tracing::warn!(interface = name, why, "the counters of an interface cannot be read");
             watch.interfaces().failed(name, why);
@@ -43,8 +43,14 @@ fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &Over, runtime: &Handle
 }
 
 /// What an interface says now.
-fn read(interface: &Interface, dialer: &Dialer) -> Result<Vec<Reading>, String> {
+fn read(watch: &Watch, interface: &Interface, dialer: &Dialer) -> Result<Vec<Reading>, String> {
     match &interface.source {
+        CounterSource::Node(node) => {
+            let place = watch.watched.load().config.places.get(node).cloned();
+            let api = node_api(&place.ok_or_else(|| format!("there is no node {node}"))?)?;
+            let told = api.network().map_err(|error| format!("{node}: {}", model::fault::with_causes(&error)))?;
+            text::json(told.to_string().as_bytes()).map_err(|why| format!("{node}: {why}"))
+        }
         CounterSource::Csv(from) => text::csv(&bytes(from, dialer)?).map_err(|why| format!("{from}: {why}")),
         CounterSource::Json(from) => text::json(&bytes(from, dialer)?).map_err(|why| format!("{from}: {why}")),
         CounterSource::Snmp { agent, interface, community_file } => {

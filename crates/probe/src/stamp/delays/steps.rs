@@ -14,6 +14,8 @@ const WINDOW_S: f64 = 0.025;
 const SIDE: usize = 4;
 /// Smaller steps are not told from what schedulers and queues do.
 const LEAST_NS: i64 = 100_000;
+/// Nor are those below this part of the round trip: a busy host delays packets by more, and one-way delays are no worse for them.
+const LEAST_SHARE: i64 = 100;
 /// A step stands out of the usual changes by this factor.
 const STANDS_OUT: i64 = 8;
 
@@ -61,7 +63,8 @@ impl Windows {
         let drifts: Vec<i64> = self.windows.windows(2).map(|pair| moved(&pair[0], &pair[1])).collect();
         let drift = median(drifts.clone());
         let noise = median(drifts.iter().map(|own| own.saturating_sub(drift).saturating_abs()).collect());
-        let least = LEAST_NS.max(noise.saturating_mul(STANDS_OUT));
+        let round_trip = self.windows.iter().map(|w| w.forward_ns.saturating_add(w.backward_ns)).min().unwrap_or(0);
+        let least = LEAST_NS.max(round_trip / LEAST_SHARE).max(noise.saturating_mul(STANDS_OUT));
         let moments = 2..self.windows.len().saturating_sub(2);
         let changes = moments.map(|at| self.change(at, drift));
         changes
@@ -151,6 +154,12 @@ mod tests {
         for few in 0..6 {
             assert_eq!(step(few, 0, still, still), None);
         }
+    }
+
+    #[test]
+    fn a_hundredth_of_the_round_trip_is_no_step_and_a_fiftieth_is() {
+        assert_eq!(step(1_000, 1_000, at(500, 190_000), still), None);
+        assert!(step(1_000, 1_000, at(500, 400_000), still).is_some());
     }
 
     #[test]
