@@ -4,6 +4,8 @@
 //! The lead tells of a task, asks when there is room, books a run, tells both ends' data, and at the time its iperf3 connects to our one port. What
 //! the run came to is what we saw of that iperf3.
 
+pub(crate) mod lead;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

@@ -143,7 +143,7 @@ fn answers_stream(place: &Place) -> bool {
 fn answers_tcp(place: &Place) -> bool {
     match &place.kind {
         PlaceKind::Node { .. } => true,
-        PlaceKind::Target { url } => url.starts_with("iperf3://"),
+        PlaceKind::Target { url } => url.starts_with("iperf3://") || url.starts_with("pscheduler://"),
     }
 }
 

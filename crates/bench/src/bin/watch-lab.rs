@@ -99,7 +99,7 @@ fn seconds(after: Option<Duration>) -> String {
 fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: Option<usize>) -> (String, bool) {
     let mut text = format!("# Faults in a mesh, and what a watch says\n\n{head}\n");
     text += "A fault is found when an alarm is raised of a path and direction that meets it. What most alarms of these paths say an hour of compressed time \
-             later (where TCP tells: when all pairs have been tested twice more) is held against the truth: cause, direction, segment. Faults of one round are there \
+             later (where TCP tells: when all pairs have been tested once more) is held against the truth: cause, direction, segment. Faults of one round are there \
              together. The last column is perfSONAR's dashboard with its shipped thresholds on the same packets (loss of 600 packets yellow from 1 %; \
              its thresholds of throughput are 2 and 5 Gbit/s, whatever the link gives: red before and after).\n\n";
     text += "| fault | found after | said | | 1 % dashboard |\n|---|---|---|---|---|\n";

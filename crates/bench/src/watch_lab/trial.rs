@@ -7,14 +7,14 @@ use anyhow::Result;
 use model::v1::watch::{Alarm, AlarmKind, Health};
 
 use super::faults::{Fault, ROUNDS, Round};
-use super::mesh::{Mesh, TCP_EVERY, passes};
+use super::mesh::{Mesh, passes};
 
 /// After the last fault of a round is found the watch may look so long before its word is taken: an hour of compressed time.
 const SETTLE: Duration = Duration::from_secs(60);
-/// And where TCP tells: until all pairs have been tested twice.
-const SETTLE_TCP: Duration = Duration::from_secs(75 * 2);
+/// And where TCP tells: until all pairs have been tested once more.
+const SETTLE_TCP: Duration = Duration::from_secs(100);
 /// How long the mesh rests after a round, at most: until nothing is wrong any more.
-const RECOVER: Duration = Duration::from_secs(100);
+const RECOVER: Duration = Duration::from_secs(50);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// What came of a fault.
@@ -118,7 +118,7 @@ fn is_of_round(alarm: &Alarm, before: i64) -> bool {
 fn recover(mesh: &Mesh<'_>) -> Result<()> {
     let begun = Instant::now();
     let lasts = |alarm: &Alarm| alarm.ended.is_none() && alarm.kind != AlarmKind::Stale;
-    while begun.elapsed() < RECOVER.max(TCP_EVERY) && mesh.alarms()?.iter().any(lasts) {
+    while begun.elapsed() < RECOVER && mesh.alarms()?.iter().any(lasts) {
         mesh.rest(LOOK)?;
     }
     Ok(())

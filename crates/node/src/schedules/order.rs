@@ -25,6 +25,7 @@ pub(super) enum Target {
     Stamp(HostPort),
     Twamp(HostPort),
     Iperf3(HostPort),
+    Pscheduler(HostPort),
     Ping(String),
 }
 
@@ -46,8 +47,8 @@ pub(super) fn read(schedule: &Schedule) -> Result<Plan, Refusal> {
         ScheduledTest::Stream(test) => {
             let renews = matches!(target, Target::Node(_) | Target::Stamp(_));
             let settings = Settings::new(*test, renews).map_err(|error| wrong(error.to_string()))?;
-            if matches!(target, Target::Iperf3(_)) {
-                return Err(wrong("iperf3 answers no stream: ping, STAMP and TWAMP do, and nodes"));
+            if matches!(target, Target::Iperf3(_) | Target::Pscheduler(_)) {
+                return Err(wrong("iperf3 and pScheduler answer no stream: ping, STAMP and TWAMP do, and nodes"));
             }
             Ok(Plan::Stream { target, settings })
         }
@@ -55,7 +56,7 @@ pub(super) fn read(schedule: &Schedule) -> Result<Plan, Refusal> {
             times(repeat)?;
             match (&target, &repeat.test) {
                 (Target::Node(_), _) => test_orders::check(&order_of(schedule, repeat))?,
-                (Target::Iperf3(_), ProbeTest::Tcp(_)) | (_, ProbeTest::Path(_)) => {}
+                (Target::Iperf3(_) | Target::Pscheduler(_), ProbeTest::Tcp(_)) | (_, ProbeTest::Path(_)) => {}
                 (_, test) => {
                     let target = &schedule.target;
                     return Err(wrong(format!("{target} answers no test of {}: a node does", test.word())));
@@ -91,7 +92,7 @@ fn times(repeat: &Repeat) -> Result<(), Refusal> {
 fn target(text: &str) -> Result<Target, Refusal> {
     let unread = || {
         wrong(
-            "the other end is lh://HOST, stamp://HOST, twamp://HOST, iperf3://HOST or ping://HOST, each with :PORT if need be",
+            "the other end is lh://HOST, stamp://HOST, twamp://HOST, iperf3://HOST, pscheduler://HOST or ping://HOST, each with :PORT if need be",
         )
     };
     if text.len() > TARGET_BYTES_MAX {
@@ -116,6 +117,7 @@ fn target(text: &str) -> Result<Target, Refusal> {
         "stamp" => at(862).map(Target::Stamp),
         "twamp" => at(862).map(Target::Twamp),
         "iperf3" => at(5201).map(Target::Iperf3),
+        "pscheduler" => at(443).map(Target::Pscheduler),
         "ping" => at(1).map(|at| Target::Ping(at.host)),
         _ => Err(unread()),
     }
@@ -195,6 +197,7 @@ mod tests {
         }
         let run = |target: &str, test| read(&schedule(target, ScheduledTest::Repeat(repeat(test))));
         assert!(run("iperf3://far", ProbeTest::Tcp(TcpProbe::default())).is_ok());
+        assert!(run("pscheduler://far", ProbeTest::Tcp(TcpProbe::default())).is_ok() && stream("pscheduler://far").is_err());
         assert!(run("ping://far", ProbeTest::Path(PathProbe::default())).is_ok());
         assert!(run("iperf3://far", ProbeTest::Udp(UdpProbe::default())).unwrap_err().reason.contains("udp"));
         assert!(run("lh://far", ProbeTest::default()).unwrap_err().reason.contains("which node"));

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use auth::Access;
 use model::fault::{Blame, Fault, with_causes};
 use model::id::Uuid;
-use model::v1::node::{Found, ProbeTest, Repeat};
+use model::v1::node::{Found, ProbeTest, Repeat, TcpProbe};
 use model::v1::probe::{Claim, ClaimLine, Said};
 use model::{HostPort, Refusal};
 use probe::Stop;
 
 use super::order::{self, Plan, Target};
 use super::{Kept, Schedules, unix_seconds_f};
+use crate::pscheduler::lead;
 use crate::test_orders::{Failed, Run, tcp_order};
 
 /// A claim outlasts its test by so much, seconds: words on their way, streams that drain.
@@ -132,6 +133,10 @@ impl Schedules {
                 run.run(&self.means.access, &self.means.transfers)
             }
             Target::Iperf3(at) => self.iperf3(kept, at, repeat),
+            Target::Pscheduler(at) => match &repeat.test {
+                ProbeTest::Tcp(tcp) => self.pscheduler(kept, at, tcp),
+                _ => self.path(kept, at, repeat),
+            },
             Target::Stamp(at) | Target::Twamp(at) => self.path(kept, at, repeat),
             Target::Ping(host) => self.path(kept, &HostPort { host: host.clone(), port: 1 }, repeat),
         };
@@ -155,6 +160,13 @@ impl Schedules {
         let order = tcp_order(tcp)?;
         let report = probe::iperf3::test(self.address(at)?, &order, &Stop::default(), &mut |_| {});
         line(kept, "tcp", &report.map_err(|error| Failed::new(error.fault(), with_causes(&error)))?)
+    }
+
+    fn pscheduler(&self, kept: &Kept, at: &HostPort, tcp: &TcpProbe) -> Result<String, Failed> {
+        let order = tcp_order(tcp)?;
+        let is_over = || self.means.shutdown.has_begun();
+        let report = lead::test((self.address(at)?, &at.host), &order, &unix_seconds_f, &is_over)?;
+        line(kept, "tcp", &report)
     }
 
     fn path(&self, kept: &Kept, at: &HostPort, repeat: &Repeat) -> Result<String, Failed> {

@@ -45,7 +45,7 @@ impl Schedules {
                     probe::twamp::begin(self.resolve(at)?, settings.test()).map_err(|error| error.to_string())?;
                 Far::Twamp { socket: session.socket, control: session.control }
             }
-            Target::Iperf3(_) => return Err("iperf3 answers no stream".into()),
+            Target::Iperf3(_) | Target::Pscheduler(_) => return Err("it answers no stream".into()),
         };
         let Some(key) = self.table().entries.get(id).map(|entry| entry.key) else { return Ok(()) };
         let mut streams = self.streams.lock();

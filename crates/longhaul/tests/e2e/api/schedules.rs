@@ -6,6 +6,7 @@ use model::id::Uuid;
 use model::v1::node::{
     Found, Measurement, PathProbe, ProbeKey, ProbeTest, Repeat, Schedule, ScheduledTest, StreamTest, TcpProbe,
 };
+use model::v1::probe::tcp::Directions;
 use nodeapi::Api;
 
 use super::{Pair, api, full_key, pair_of, plain};
@@ -108,6 +109,28 @@ fn whatever_answers_is_measured() {
         let found = measured(&api, &mut 0, |one| one.schedule == schedule.id);
         assert!(matches!(found.found, Found::Report(_)), "{found:?}");
     }
+}
+
+#[test]
+fn a_test_is_led_at_a_pscheduler() {
+    let (there, silent) = (plain().arg("--responders").arg("pscheduler").start(), plain().start());
+    let here = plain().start();
+    let api = api(&here, &full_key(&here));
+    for direction in [Directions::Forward, Directions::Reverse] {
+        let tcp = ProbeTest::Tcp(TcpProbe { seconds: Some(1.0), direction, ..TcpProbe::default() });
+        let run = repeat(format!("pscheduler://{}", there.address()), tcp, None);
+        api.create_schedule(&run).unwrap();
+        let found = measured(&api, &mut 0, |one| one.schedule == run.id);
+        let Found::Report(report) = &found.found else { panic!("{found:?}") };
+        let found = &report["directions"][0];
+        assert!(found["direction"] == direction.word() && found["rate_bit_s"].as_f64() > Some(1e6), "{report}");
+        api.remove_schedule(run.id).unwrap();
+    }
+    let tcp = ProbeTest::Tcp(TcpProbe { seconds: Some(1.0), ..TcpProbe::default() });
+    let nobody = repeat(format!("pscheduler://{}", silent.address()), tcp, None);
+    api.create_schedule(&nobody).unwrap();
+    let found = measured(&api, &mut 0, |one| one.schedule == nobody.id).found;
+    assert!(matches!(&found, Found::Failed { why, .. } if why.contains("pScheduler")), "{found:?}");
 }
 
 /// Whether the kernel lets this user ping without privilege.
