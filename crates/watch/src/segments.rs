@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Fares {
     /// Something is wrong with it.
     Bad,
-    /// Surely nothing is, or nothing that it shares with bad ones.
+    /// It was measured for long enough, and nothing is.
     Good,
     /// Too little was sent to tell.
     Unproven {
