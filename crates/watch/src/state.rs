@@ -1,11 +1,12 @@
 //! What the parts of a running watch share: which tests there are, how each path fares, what is wrong.
 
 mod counting;
+mod load;
 mod places;
 mod placing;
 mod talkers;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -29,7 +30,8 @@ use crate::observation::{self, Observation};
 use crate::outgoing::{Measured, Outgoing};
 use crate::records::Record;
 use crate::time;
-use places::{knowledge, whereabouts};
+use load::{Load, Patience, Waiting, is_load};
+use places::{knowledge, site_of, whereabouts};
 use talkers::Told;
 
 /// Rows of a history, unless fewer are asked for.
@@ -75,6 +77,8 @@ impl Watched {
 struct Path {
     judge: PathJudge,
     findings: Vec<Finding>,
+    /// Minutes that wait for tests that may have been under way meanwhile.
+    waiting: VecDeque<Waiting>,
 }
 
 /// How the collector of a node fares.
@@ -110,6 +114,7 @@ pub struct Watch {
     alarms: Mutex<Alarms>,
     events: Mutex<Vec<Annotation>>,
     nodes: Mutex<BTreeMap<String, NodeStatus>>,
+    load: Mutex<Load>,
     talkers: Mutex<BTreeMap<String, Told>>,
     /// What the directory is signed with, once it is known.
     directory_key: OnceLock<DirectoryKey>,
@@ -141,6 +146,7 @@ impl Watch {
             alarms: Mutex::new(alarms),
             events: Mutex::new(events),
             nodes: Mutex::default(),
+            load: Mutex::default(),
             talkers: Mutex::default(),
             directory_key: OnceLock::new(),
             interfaces: Mutex::default(),
@@ -168,7 +174,7 @@ impl Watch {
                 Some(path) => path.judge.update(knowledge),
                 None => {
                     let judge = PathJudge::new(knowledge, &watched.config.judge, now);
-                    paths.insert(key, Path { judge, findings: Vec::new() });
+                    paths.insert(key, Path { judge, findings: Vec::new(), waiting: VecDeque::new() });
                 }
             }
         }
@@ -271,19 +277,28 @@ impl Watch {
     }
 
     fn judge(&self, believed: &[(Test, Observation, i64, f64)], now: i64) {
+        let (events, watched) = (self.events.lock().clone(), self.watched.load());
+        self.note_load(believed, &watched.config);
         let mut touched = BTreeSet::new();
         let mut paths = self.paths.lock();
         for (test, observation, begin, seconds) in believed {
             let key = (test.from.clone(), test.to.clone());
-            if let Some(path) = paths.get_mut(&key) {
-                path.judge.observe(test.kind, observation, *begin, *seconds);
-                touched.insert(key);
+            let Some(path) = paths.get_mut(&key) else { continue };
+            match observation {
+                Observation::Stream(_) => {
+                    let one = Waiting { observation: observation.clone(), begin: *begin, seconds: *seconds };
+                    if let Some(oldest) = load::push(&mut path.waiting, one) {
+                        path.judge.observe(TestKind::Latency, &oldest.observation, oldest.begin, oldest.seconds);
+                    }
+                }
+                _ => path.judge.observe(test.kind, observation, *begin, *seconds),
             }
+            touched.insert(key);
         }
-        let (events, watched) = (self.events.lock().clone(), self.watched.load());
         let mut changes = Vec::new();
         for key in &touched {
             if let Some(path) = paths.get_mut(key) {
+                self.observe_waiting(key, path, &watched.config, now);
                 self.find(key, path, &watched.config, now);
                 changes.extend(self.alarms.lock().update(&key.0, &key.1, &path.findings, &events, now));
             }
@@ -292,12 +307,38 @@ impl Watch {
         self.tell(changes);
     }
 
+    /// Remembers which sites were tested with TCP.
+    fn note_load(&self, believed: &[(Test, Observation, i64, f64)], config: &Config) {
+        let margin = Patience::of(config).margin;
+        let mut load = self.load.lock();
+        for (test, _, begin, seconds) in believed.iter().filter(|(test, found, ..)| is_load(test.kind, found)) {
+            let end = begin + (seconds * 1e3) as i64 + margin;
+            for name in [&test.from, &test.to] {
+                load.note(site_of(config, name), begin - margin, end);
+            }
+        }
+    }
+
+    /// Judges minutes that have waited for long enough: those alone in which neither site was tested with TCP.
+    fn observe_waiting(&self, (from, to): &(String, String), path: &mut Path, config: &Config, now: i64) {
+        let hold = Patience::of(config).hold;
+        let sites = [from, to].map(|name| site_of(config, name));
+        while let Some(one) = path.waiting.pop_front_if(|one| one.end() + hold <= now) {
+            if self.load.lock().was_there(sites, one.begin, one.end()) {
+                path.judge.passed_over(one.end());
+            } else {
+                path.judge.observe(TestKind::Latency, &one.observation, one.begin, one.seconds);
+            }
+        }
+    }
+
     /// Looks at all paths: at what nobody measures any more, and where the trouble is.
     pub fn look(&self, now: i64) {
         let mut paths = self.paths.lock();
         let (events, watched) = (self.events.lock().clone(), self.watched.load());
         let mut changes = Vec::new();
         for (key, path) in paths.iter_mut() {
+            self.observe_waiting(key, path, &watched.config, now);
             self.find(key, path, &watched.config, now);
             changes.extend(self.alarms.lock().update(&key.0, &key.1, &path.findings, &events, now));
         }

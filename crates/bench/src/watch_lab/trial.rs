@@ -124,10 +124,10 @@ fn recover(mesh: &Mesh<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What most alarms of the fault's paths say that last, the worst where they are as many.
+/// What most alarms of the fault's paths say, the worst where they are as many. A clock that was set is over soon, and was there.
 fn judge(fault: &Fault, found_after: Option<Duration>, span: [SystemTime; 2], raised: &[Alarm]) -> Outcome {
     let mut said: BTreeMap<(&str, &str), (usize, Health)> = BTreeMap::new();
-    for alarm in raised.iter().filter(|alarm| alarm.ended.is_none() && passes(alarm, fault.segment)) {
+    for alarm in raised.iter().filter(|alarm| passes(alarm, fault.segment)) {
         let (count, worst) = said.entry((alarm.cause.word(), &alarm.segment)).or_insert((0, alarm.severity));
         *count += 1;
         *worst = (*worst).max(alarm.severity);

@@ -168,8 +168,10 @@ fn run(
     let until = now + AHEAD_S.1 + seconds;
     let [from, end] = [now, until].map(|at_s| web::target::encode(show(at_s).as_bytes()));
     let free = lead.good(&Method::Get, &format!("{task}/runtimes?start={from}&end={end}"), None)?;
-    let start_s = room(&free, now + AHEAD_S.0, seconds)
-        .ok_or_else(|| Failed { is_busy: true, ..failed(format!("its pScheduler has no room within {} s", AHEAD_S.1)) })?;
+    let start_s = room(&free, now + AHEAD_S.0, seconds).ok_or_else(|| Failed {
+        is_busy: true,
+        ..failed(format!("its pScheduler has no room within {} s", AHEAD_S.1))
+    })?;
     let run = format!("{task}/runs/{}", Uuid::now_v7());
     lead.good(&Method::Put, &run, Some(&json!({"start-time": show(start_s)})))?;
     let data = lead.good(&Method::Get, &run, None)?["participant-data"].take();
@@ -215,7 +217,10 @@ mod tests {
         let free = json!([span(1_000.0, 1_020.0), span(1_030.0, 1_100.0)]);
         assert_eq!(room(&free, 1_003.0, 10.0), Some(1_003.0));
         assert_eq!(room(&free, 1_015.0, 10.0), Some(1_030.0));
-        assert_eq!((room(&free, 1_003.0, 100.0), room(&json!([{"lower": 7}]), 0.0, 1.0), room(&Value::Null, 0.0, 1.0)), (None, None, None));
+        assert_eq!(
+            (room(&free, 1_003.0, 100.0), room(&json!([{"lower": 7}]), 0.0, 1.0), room(&Value::Null, 0.0, 1.0)),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -227,6 +232,9 @@ mod tests {
             said,
             json!({"schema": 1, "source": "192.0.2.10", "dest": "b.example", "duration": "PT10S", "parallel": 4, "reverse": true})
         );
-        assert!(spec(own, "b", &order(Directions::Both, 9.0)).is_err() && spec(own, "b", &order(Directions::Forward, 0.0)).is_err());
+        assert!(
+            spec(own, "b", &order(Directions::Both, 9.0)).is_err()
+                && spec(own, "b", &order(Directions::Forward, 0.0)).is_err()
+        );
     }
 }

@@ -197,7 +197,9 @@ mod tests {
         }
         let run = |target: &str, test| read(&schedule(target, ScheduledTest::Repeat(repeat(test))));
         assert!(run("iperf3://far", ProbeTest::Tcp(TcpProbe::default())).is_ok());
-        assert!(run("pscheduler://far", ProbeTest::Tcp(TcpProbe::default())).is_ok() && stream("pscheduler://far").is_err());
+        assert!(
+            run("pscheduler://far", ProbeTest::Tcp(TcpProbe::default())).is_ok() && stream("pscheduler://far").is_err()
+        );
         assert!(run("ping://far", ProbeTest::Path(PathProbe::default())).is_ok());
         assert!(run("iperf3://far", ProbeTest::Udp(UdpProbe::default())).unwrap_err().reason.contains("udp"));
         assert!(run("lh://far", ProbeTest::default()).unwrap_err().reason.contains("which node"));

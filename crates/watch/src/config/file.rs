@@ -10,8 +10,8 @@ use super::interface::{FileInterface, INTERFACES_MAX, interface};
 use super::register::{FileRegister, register};
 use super::values::{Read, check_name, rate, time_within};
 use super::{
-    Config, ConfigError, CounterSource, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify, NotifyKind, PLACES_MAX,
-    PathTest, Place, PlaceKind, PostRecords, Show, Throughput,
+    Config, ConfigError, CounterSource, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify,
+    NotifyKind, PLACES_MAX, PathTest, Place, PlaceKind, PostRecords, Show, Throughput,
 };
 
 #[derive(Debug, Default, Deserialize)]

@@ -33,7 +33,8 @@ fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &Over, runtime: &Handle
     while !over.is_set()
         && let Some(interface) = wanted()
     {
-        let taken = read(watch, &interface, dialer).and_then(|readings| runtime.block_on(watch.take_readings(name, readings)));
+        let taken =
+            read(watch, &interface, dialer).and_then(|readings| runtime.block_on(watch.take_readings(name, readings)));
         if let Err(why) = taken {
             tracing::warn!(interface = name, why, "the counters of an interface cannot be read");
             watch.interfaces().failed(name, why);

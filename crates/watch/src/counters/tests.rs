@@ -115,8 +115,8 @@ fn bad_texts_are_named() {
     assert!(text::json(br#"{"time": 1e300, "in_octets": 1}"#).is_err());
     let odd = "[[interface]]\nname = \"x\"\nsite = \"s\"\n";
     let config = |more: &str| Config::parse(&format!("{odd}{more}")).unwrap_err().to_string();
-    assert!(config("").contains("csv, json or snmp"), "{}", config(""));
-    assert!(config("csv = \"a\"\njson = \"b\"\n").contains("csv, json or snmp"));
+    assert!(config("").contains("csv, json, node or snmp"), "{}", config(""));
+    assert!(config("csv = \"a\"\njson = \"b\"\n").contains("csv, json, node or snmp"));
     assert!(config("snmp = \"snmp://router\"\n").contains("snmp://HOST[:PORT]/INTERFACE"));
     assert!(config("csv = \"a\"\nlink = \"geant\"\n").contains("site or link"));
     assert!(config("csv = \"a\"\nevery = \"1s\"\n").contains("every"));

@@ -16,8 +16,8 @@ const LOSSY_BINS: [usize; 4] = [2, 3, 3, 3];
 const LOST_MIN: u64 = 3;
 /// The quantile of the normal distribution for the lower bound: 99 %.
 const Z: f64 = 2.326;
-/// No loss in so many expected ones: it has ended. P = e^-5 for a rate that has not changed.
-const ENDED_AFTER: f64 = 5.0;
+/// No loss in so many expected ones: it has ended. P = e^-7 for a rate that has not changed.
+const ENDED_AFTER: f64 = 7.0;
 
 /// Counts of one bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,7 +163,8 @@ impl Loss {
             is_found.then_some(LossFound { lost, sent, window: *bins as i64 * self.bin, at_least })
         });
         match (found, self.found) {
-            (Some(found), None) => self.found = Some(found.rate()),
+            // What was just found is more than what is there, as a rule: a loss that had lost one packet less would have been found later.
+            (Some(found), None) => self.found = Some((found.lost - 1) as f64 / found.sent.max(1) as f64),
             (None, Some(rate)) => {
                 // It is rarer now, and has not surely ended.
                 let (lost, sent, _) = self.window(BINS);

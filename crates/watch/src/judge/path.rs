@@ -144,6 +144,12 @@ impl PathJudge {
         }
     }
 
+    /// A minute of a stream was measured until this time, and says nothing of the network: the path was under a load of ours.
+    pub fn passed_over(&mut self, end: i64) {
+        let latest = &mut self.latest[index(TestKind::Latency)];
+        *latest = Latest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..Latest::default() };
+    }
+
     fn stream(&mut self, report: &StreamReport, begin: i64, end: i64) {
         let overlaps = |(from, to): &(i64, i64)| begin < *to && end > *from;
         let is_silent = self.silent_since.is_some_and(|since| end > since - OUTAGE_MARGIN);

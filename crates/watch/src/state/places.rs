@@ -36,9 +36,14 @@ pub(super) fn whereabouts(kind: AlarmKind) -> Option<Where> {
     }
 }
 
+/// The site of a place.
+pub(super) fn site_of<'a>(config: &'a Config, name: &'a str) -> &'a str {
+    config.places.get(name).map_or(name, |place| place.site.as_str())
+}
+
 /// The segments that packets pass in a direction: out of a site, what is known to lie between, into the other site.
 pub(super) fn segments(config: &Config, from: &str, to: &str, direction: Direction) -> Vec<String> {
-    let site = |name: &str| config.places.get(name).map_or(name, |place| place.site.as_str()).to_owned();
+    let site = |name| site_of(config, name).to_owned();
     let known = config.paths.iter().find(|path| path.from == from && path.to == to);
     let (near, far) = (site(from), site(to));
     let mut between = known.map_or_else(Vec::new, |path| path.segments.clone());

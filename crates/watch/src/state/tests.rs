@@ -166,3 +166,37 @@ fn histories_have_as_many_rows_as_are_asked_for() {
     assert_eq!(level_for(0, 7 * day, 1_000), (Level::Minutes, Some(11 * 60_000)));
     assert_eq!(level_for(0, 365 * day, 1_000), (Level::Hours, Some(9 * 3_600_000)));
 }
+
+#[tokio::test]
+async fn what_is_lost_under_our_own_tests_is_no_loss() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
+    let heavy = CONFIG.replace("throughput = false\n", "");
+    let watched = Watched::of(Config::parse(&heavy).unwrap()).unwrap();
+    let (watch, _changes) = Watch::new(watched, archive).await.unwrap();
+    let now = time::now();
+    let begin = now - 130 * 60_000;
+    let schedule = schedule_id("b", "c", "throughput");
+    let tested = |at: i64| Measurement {
+        number: 1,
+        schedule,
+        at_s: at as f64 / 1e3,
+        seconds: 20.0,
+        found: Found::Failed { fault: "path".into(), why: "it broke off".into() },
+    };
+    for minute in 0..120 {
+        let at = begin + minute * 60_000;
+        // B and C test each other in each tenth minute, and A loses packets to B meanwhile.
+        let is_loaded = minute % 10 == 3;
+        if is_loaded {
+            watch.take("b", vec![tested(at + 30_000)], minute as u64).await.unwrap();
+        }
+        watch.take("a", vec![stream("a", "b", at, minute as u64, if is_loaded { 9 } else { 0 })], 1).await.unwrap();
+        watch.take("a", vec![stream("a", "c", at, minute as u64, u64::from(minute % 10 == 8))], 1).await.unwrap();
+    }
+    watch.look(now);
+    let loss = |to: &str| watch.why("a", to).unwrap().forward.loss_6h;
+    assert_eq!(loss("b"), Some(0.0));
+    assert!(loss("c").unwrap() > 1e-4, "what was lost at other times counts");
+    assert_eq!(watch.grid(Some(TestKind::Latency), &|_, _| true).cells[0].forward.health, Health::Ok);
+}

@@ -27,8 +27,11 @@ const MISSING_MUCH: f64 = 0.5;
 const LIMITED: f64 = 0.5;
 /// Bytes sent again from which on TCP lives with loss.
 const RESENT: f64 = 5e-4;
-/// A queue adds so much of the round trip before it runs over.
-const QUEUE_SHARE: f64 = 0.1;
+/// A queue that is as long as it should be adds so much of the round trip before it runs over.
+const QUEUE_SHARE: f64 = 0.25;
+/// A policer takes so much of what is sent, or of the rate; a short queue lets most of it pass.
+const POLICED: f64 = 0.03;
+const POLICED_MISSING: f64 = 0.4;
 
 /// One direction.
 #[derive(Clone, Debug)]
@@ -95,7 +98,7 @@ impl Side {
         if shift.is_none() && missing < MISSING {
             return None;
         }
-        let cause = self.cause(direction, last, lost, is_queued);
+        let cause = self.cause(direction, last, lost, is_queued, gone);
         let was = shift.map(|shift| format!(", where it was {}", told::rate(shift.before))).unwrap_or_default();
         let should = expected.rate_bit_s.filter(|_| missing >= MISSING).map(|rate| {
             format!(", and {} is expected ({})", told::rate(rate), expected.bound_by.as_deref().unwrap_or("?"))
@@ -112,7 +115,14 @@ impl Side {
         Some(Finding { kind: AlarmKind::Throughput, direction: Some(direction), severity, evidence, cause })
     }
 
-    fn cause(&self, direction: Direction, last: &Throughput, lost: Option<CauseKind>, is_queued: bool) -> CauseKind {
+    fn cause(
+        &self,
+        direction: Direction,
+        last: &Throughput,
+        lost: Option<CauseKind>,
+        is_queued: bool,
+        gone: f64,
+    ) -> CauseKind {
         // `probe` speaks of near and far: in reverse the far end sends.
         let far_is_receiver = direction == Direction::Forward;
         let queued = match (last.rtt_s, last.min_rtt_s) {
@@ -132,7 +142,7 @@ impl Side {
             () if last.buffer_limited > LIMITED => CauseKind::SlowSender,
             () if lost.is_some() => lost.unwrap_or(CauseKind::RandomLoss),
             () if is_queued => CauseKind::Congestion,
-            () if last.resent > RESENT && queued < QUEUE_SHARE => self.squeezed(last),
+            () if last.resent > RESENT && queued < QUEUE_SHARE => self.squeezed(last, gone),
             () if queued >= QUEUE_SHARE || last.resent > 0.0 => CauseKind::NarrowLink,
             () => CauseKind::Unknown,
         }
@@ -140,12 +150,12 @@ impl Side {
 
     /// Loss of what TCP sends alone, without a queue before it: a rate that is policed takes the same share all the time, a queue that is too short
     /// lets bursts through as far as it holds them.
-    fn squeezed(&self, last: &Throughput) -> CauseKind {
+    fn squeezed(&self, last: &Throughput, gone: f64) -> CauseKind {
         let steady = self.before.as_ref().is_some_and(|before| {
             let apart = (before.rate_bit_s - last.rate_bit_s).abs() / before.rate_bit_s.max(1.0);
             before.resent > RESENT && apart < 0.15
         });
-        // A policer drops a good part of what exceeds it; a shallow queue a few packets of each burst.
-        if steady && last.resent > 5e-3 { CauseKind::Policer } else { CauseKind::ShallowQueue }
+        let is_hard = last.resent > POLICED || gone > POLICED_MISSING;
+        if steady && is_hard && last.resent > 5e-3 { CauseKind::Policer } else { CauseKind::ShallowQueue }
     }
 }
