@@ -1,6 +1,7 @@
 //! What the parts of a running watch share: which tests there are, how each path fares, what is wrong.
 
 mod counting;
+mod judging;
 mod load;
 mod places;
 mod placing;
@@ -13,7 +14,7 @@ use arc_swap::ArcSwap;
 use model::id::Uuid;
 use model::v1::node::Measurement;
 use model::v1::probe::Direction;
-use model::v1::watch::{Acknowledgement, Alarm, AlarmKind, Annotation, Cell, Grid, History, Why};
+use model::v1::watch::{Acknowledgement, Alarm, Annotation, Cell, Grid, History, Why};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -26,12 +27,12 @@ use crate::directory::DirectoryKey;
 use crate::judge::Finding;
 use crate::judge::path::{PathJudge, PathKnowledge};
 use crate::mesh::{Mesh, Test, TestKind};
-use crate::observation::{self, Observation};
+use crate::observation;
 use crate::outgoing::{Measured, Outgoing};
 use crate::records::Record;
 use crate::time;
-use load::{Load, Patience, Waiting, is_load};
-use places::{knowledge, site_of, whereabouts};
+use load::{Load, Waiting};
+use places::knowledge;
 use talkers::Told;
 
 /// Rows of a history, unless fewer are asked for.
@@ -274,81 +275,6 @@ impl Watch {
             status.disbelieved += 1;
             status.disbelieved_why = why;
         });
-    }
-
-    fn judge(&self, believed: &[(Test, Observation, i64, f64)], now: i64) {
-        let (events, watched) = (self.events.lock().clone(), self.watched.load());
-        self.note_load(believed, &watched.config);
-        let mut touched = BTreeSet::new();
-        let mut paths = self.paths.lock();
-        for (test, observation, begin, seconds) in believed {
-            let key = (test.from.clone(), test.to.clone());
-            let Some(path) = paths.get_mut(&key) else { continue };
-            match observation {
-                Observation::Stream(_) => {
-                    let one = Waiting { observation: observation.clone(), begin: *begin, seconds: *seconds };
-                    if let Some(oldest) = load::push(&mut path.waiting, one) {
-                        path.judge.observe(TestKind::Latency, &oldest.observation, oldest.begin, oldest.seconds);
-                    }
-                }
-                _ => path.judge.observe(test.kind, observation, *begin, *seconds),
-            }
-            touched.insert(key);
-        }
-        let mut changes = Vec::new();
-        for key in &touched {
-            if let Some(path) = paths.get_mut(key) {
-                self.observe_waiting(key, path, &watched.config, now);
-                self.find(key, path, &watched.config, now);
-                changes.extend(self.alarms.lock().update(&key.0, &key.1, &path.findings, &events, now));
-            }
-        }
-        drop(paths);
-        self.tell(changes);
-    }
-
-    /// Remembers which sites were tested with TCP.
-    fn note_load(&self, believed: &[(Test, Observation, i64, f64)], config: &Config) {
-        let margin = Patience::of(config).margin;
-        let mut load = self.load.lock();
-        for (test, _, begin, seconds) in believed.iter().filter(|(test, found, ..)| is_load(test.kind, found)) {
-            let end = begin + (seconds * 1e3) as i64 + margin;
-            for name in [&test.from, &test.to] {
-                load.note(site_of(config, name), begin - margin, end);
-            }
-        }
-    }
-
-    /// Judges minutes that have waited for long enough: those alone in which neither site was tested with TCP.
-    fn observe_waiting(&self, (from, to): &(String, String), path: &mut Path, config: &Config, now: i64) {
-        let hold = Patience::of(config).hold;
-        let sites = [from, to].map(|name| site_of(config, name));
-        while let Some(one) = path.waiting.pop_front_if(|one| one.end() + hold <= now) {
-            if self.load.lock().was_there(sites, one.begin, one.end()) {
-                path.judge.passed_over(one.end());
-            } else {
-                path.judge.observe(TestKind::Latency, &one.observation, one.begin, one.seconds);
-            }
-        }
-    }
-
-    /// Looks at all paths: at what nobody measures any more, and where the trouble is.
-    pub fn look(&self, now: i64) {
-        let mut paths = self.paths.lock();
-        let (events, watched) = (self.events.lock().clone(), self.watched.load());
-        let mut changes = Vec::new();
-        for (key, path) in paths.iter_mut() {
-            self.observe_waiting(key, path, &watched.config, now);
-            self.find(key, path, &watched.config, now);
-            changes.extend(self.alarms.lock().update(&key.0, &key.1, &path.findings, &events, now));
-        }
-        let kinds: BTreeSet<AlarmKind> =
-            paths.values().flat_map(|path| path.findings.iter().map(|it| it.kind)).collect();
-        for placed in kinds.into_iter().filter_map(|kind| Some((kind, whereabouts(kind)?))) {
-            changes.extend(self.place(placed, &paths, &watched.config));
-        }
-        drop(paths);
-        self.tell(changes);
     }
 
     /// Changes how the collector of a node fares.

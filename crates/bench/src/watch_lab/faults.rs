@@ -168,10 +168,10 @@ pub const ROUNDS: [Round; 11] = [
                 (CauseKind::Policer, "b in"),
             ),
             squeeze(
-                "a queue of 64 KiB into f",
+                "a queue of 32 KiB into f",
                 "f-east",
                 1,
-                ("queue", "64KiB"),
+                ("queue", "32KiB"),
                 "100ms",
                 (CauseKind::ShallowQueue, "f in"),
             ),

@@ -4,6 +4,7 @@ mod show;
 
 use std::path::Path;
 
+use hubapi::Api;
 use model::Exit;
 use model::v1::watch::{Alarm, Annotation, Health, Why};
 
@@ -24,11 +25,6 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
         WatchAction::Find { url, key: Some(key), .. } => return find_signed(&url, &key, settings, printer),
         WatchAction::Find { url, key: None, community } => {
             return find(&url, community.as_deref(), settings, printer);
-        }
-        WatchAction::Directory => {
-            let key = api(&at, settings)?.watch_directory_key().map_err(failure)?;
-            tell(printer, &serde_json::json!({"key": key}), || vec![key.clone()]);
-            None
         }
         WatchAction::Grid { test, check } => {
             let grid = api(&at, settings)?.watch_grid(test.map(|test| test.word())).map_err(failure)?;
@@ -76,26 +72,42 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
             tell(printer, &noted, || vec![format!("{} {}", noted.at, noted.text)]);
             None
         }
-        WatchAction::Interfaces => {
-            let found = api(&at, settings)?.watch_interfaces().map_err(failure)?;
-            tell(printer, &found, || interface_lines(&found.interfaces));
-            None
-        }
-        WatchAction::Talkers { window, top } => {
-            let found = api(&at, settings)?.watch_talkers(window.word(), top).map_err(failure)?;
-            tell(printer, &found, || talker_lines(&found));
-            None
-        }
-        WatchAction::Nodes => {
-            let nodes = api(&at, settings)?.watch_nodes().map_err(failure)?;
-            match printer.is_json() {
-                true => nodes.iter().for_each(|node| printer.object(node)),
-                false => show::node_lines(&nodes).iter().for_each(|line| printer.line(line)),
-            }
-            None
-        }
+        WatchAction::Directory => directory(&api(&at, settings)?, printer)?,
+        WatchAction::Interfaces => interfaces(&api(&at, settings)?, printer)?,
+        WatchAction::Talkers { window, top } => talkers(&api(&at, settings)?, window.word(), top, printer)?,
+        WatchAction::Nodes => nodes(&api(&at, settings)?, printer)?,
     };
     Ok(health.map_or(Exit::Done, exit))
+}
+
+/// Whatever is shown of them, it is no health.
+type Shown = Result<Option<Health>, Failure>;
+
+fn directory(api: &Api, printer: &Printer) -> Shown {
+    let key = api.watch_directory_key().map_err(failure)?;
+    tell(printer, &serde_json::json!({"key": key}), || vec![key.clone()]);
+    Ok(None)
+}
+
+fn interfaces(api: &Api, printer: &Printer) -> Shown {
+    let found = api.watch_interfaces().map_err(failure)?;
+    tell(printer, &found, || interface_lines(&found.interfaces));
+    Ok(None)
+}
+
+fn talkers(api: &Api, window: &str, top: u32, printer: &Printer) -> Shown {
+    let found = api.watch_talkers(window, top).map_err(failure)?;
+    tell(printer, &found, || talker_lines(&found));
+    Ok(None)
+}
+
+fn nodes(api: &Api, printer: &Printer) -> Shown {
+    let nodes = api.watch_nodes().map_err(failure)?;
+    match printer.is_json() {
+        true => nodes.iter().for_each(|node| printer.object(node)),
+        false => show::node_lines(&nodes).iter().for_each(|line| printer.line(line)),
+    }
+    Ok(None)
 }
 
 /// A hub with this part alone.

@@ -23,10 +23,11 @@ mkdir netns data
 printf 'PARENT=nic0\nADDRESS="192.0.2.20/24"\n' > netns/measure.conf
 export LONGHAUL_NETNS=$PWD/netns
 "$NETNS" start measure
-trap '"$NETNS" stop measure' EXIT
+PIDS=
+trap 'kill $PIDS; "$NETNS" stop measure' EXIT
 cat /sys/class/net/nic0/address
 ip netns exec measure cat /sys/class/net/eth0/address
-serve() { "$@" "$LONGHAUL" serve --listen "$LISTEN" --export data=data:rw --anonymous rw --state "$STATE" > "$STATE.out" & }
+serve() { "$@" "$LONGHAUL" serve --listen "$LISTEN" --export data=data:rw --anonymous rw --state "$STATE" > "$STATE.out" 2> "$STATE.err" & PIDS="$PIDS $!"; }
 LISTEN=192.0.2.10:7411 STATE=host serve
 LISTEN=192.0.2.20:7411 STATE=second serve ip netns exec measure
 until grep -q listening host.out && grep -q listening second.out; do sleep 0.05; done
@@ -35,8 +36,6 @@ for at in 192.0.2.10 192.0.2.20; do
     ip netns exec far "$LONGHAUL" cp zero:1MB "lh://$at/data/$at" > /dev/null
 done
 ls -s --block-size=1 data/192.0.2.10 data/192.0.2.20 | wc -l
-kill $(jobs -p)
-wait
 "$NETNS" start measure 2> /dev/null || echo "there is one already"
 "$NETNS" start other 2>&1 || true
 "#;

@@ -176,6 +176,12 @@ impl Delays {
         (queue.long >= QUEUE_REPORTS).then(|| (queue.last, queue.usual()))
     }
 
+    /// The last report alone had a queue that is longer than usually: it may be the first of a long one.
+    pub fn is_queue_doubtful(&self, direction: Direction) -> bool {
+        let queue = &self.queue[usize::from(direction == Direction::Reverse)];
+        queue.long > 0 || queue.last > (queue.usual() * QUEUE_TIMES).max(QUEUE_US / 2.0)
+    }
+
     /// The last queue of a direction, microseconds.
     pub fn last_queue(&self, direction: Direction) -> f64 {
         self.queue[usize::from(direction == Direction::Reverse)].last

@@ -289,7 +289,9 @@ impl PathJudge {
     fn find_delays(&mut self, findings: &mut Vec<Finding>) {
         let warn =
             |kind, direction, evidence, cause| Finding { kind, direction, severity: Health::Warning, evidence, cause };
-        match self.delays.step() {
+        // Under a full queue even the fastest packet waits: that is no other route.
+        let is_queued = BOTH.iter().any(|direction| self.delays.queue(*direction).is_some());
+        match self.delays.step().filter(|step| !is_queued || matches!(step, Step::Clock { .. })) {
             Some(Step::Route { before, after, direction }) => {
                 let where_ = direction.map_or("", |direction| in_direction(Some(direction)));
                 let evidence =
@@ -409,6 +411,11 @@ impl PathJudge {
     /// The last test of TCP in a direction may be the first of a shift.
     pub fn is_doubtful(&self, direction: Direction) -> bool {
         self.sides[at(direction)].tests.is_doubtful()
+    }
+
+    /// The last queue of a direction may be the first of a long one.
+    pub fn is_queue_doubtful(&self, direction: Direction) -> bool {
+        self.delays.is_queue_doubtful(direction)
     }
 
     /// The last test of TCP in a direction.

@@ -72,6 +72,7 @@ fn fares(path: &Path, kind: AlarmKind, direction: Direction, weakest: Option<Wea
     }
     match (kind, weakest) {
         (AlarmKind::Throughput, _) if path.judge.is_doubtful(direction) => Fares::Unproven { hits: 1, expected: 1.0 },
+        (AlarmKind::Queue, _) if path.judge.is_queue_doubtful(direction) => Fares::Unproven { hits: 1, expected: 1.0 },
         (AlarmKind::Loss, Some(weakest)) => {
             let (lost, sent) = path.judge.counts(direction, weakest.window);
             let expected = weakest.rate * sent as f64;
