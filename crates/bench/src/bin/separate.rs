@@ -41,10 +41,10 @@ exec "$@"
 #[derive(Debug, Parser)]
 struct Args {
     /// Tests of each kind
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Seconds of each
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=60))]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
     #[command(flatten)]
     binary: Binary,
