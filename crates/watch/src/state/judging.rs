@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use model::v1::watch::AlarmKind;
 
-use super::load::{Patience, Waiting, is_load, push};
+use super::load::{Patience, Waiting, lasts, push};
 use super::places::{site_of, whereabouts};
 use super::{Path, Watch};
 use crate::config::Config;
@@ -47,10 +47,15 @@ impl Watch {
     fn note_load(&self, believed: &[(Test, Observation, i64, f64)], config: &Config) {
         let margin = Patience::of(config).margin;
         let mut load = self.load.lock();
-        for (test, _, begin, seconds) in believed.iter().filter(|(test, found, ..)| is_load(test.kind, found)) {
-            let end = begin + (seconds * 1e3) as i64 + margin;
+        for (test, found, at, seconds) in believed {
+            if !matches!(found, Observation::Throughput(_)) {
+                continue;
+            }
+            // A run may have waited for its turn before it was a test.
+            let end = at + (seconds * 1e3) as i64;
+            let begin = (end - lasts(test)).max(*at);
             for name in [&test.from, &test.to] {
-                load.note(site_of(config, name), begin - margin, end);
+                load.note(site_of(config, name), begin - margin, end + margin);
             }
         }
     }

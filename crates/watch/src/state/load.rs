@@ -4,8 +4,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use model::v1::node::{ProbeTest, Repeat, ScheduledTest};
+
 use crate::config::Config;
-use crate::mesh::TestKind;
+use crate::mesh::Test;
 use crate::observation::Observation;
 
 /// Between the end of a test and its arrival here, milliseconds.
@@ -78,9 +80,14 @@ pub(super) fn push(waiting: &mut VecDeque<Waiting>, one: Waiting) -> Option<Wait
     if waiting.len() > WAITING_MAX { waiting.pop_front() } else { None }
 }
 
-/// Whether an observation is of a test that loads both of its sites, also where it failed.
-pub(super) fn is_load(kind: TestKind, observation: &Observation) -> bool {
-    kind == TestKind::Throughput && matches!(observation, Observation::Throughput(_) | Observation::Failed(_))
+/// How long a test of TCP lasts, milliseconds.
+pub(super) fn lasts(test: &Test) -> i64 {
+    match &test.order {
+        ScheduledTest::Repeat(Repeat { test: ProbeTest::Tcp(tcp), .. }) => {
+            ((tcp.seconds.unwrap_or_default() + tcp.omit_s) * 1e3) as i64
+        }
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

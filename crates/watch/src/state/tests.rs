@@ -176,20 +176,12 @@ async fn what_is_lost_under_our_own_tests_is_no_loss() {
     let (watch, _changes) = Watch::new(watched, archive).await.unwrap();
     let now = time::now();
     let begin = now - 130 * 60_000;
-    let schedule = schedule_id("b", "c", "throughput");
-    let tested = |at: i64| Measurement {
-        number: 1,
-        schedule,
-        at_s: at as f64 / 1e3,
-        seconds: 20.0,
-        found: Found::Failed { fault: "path".into(), why: "it broke off".into() },
-    };
     for minute in 0..120 {
         let at = begin + minute * 60_000;
         // B and C test each other in each tenth minute, and A loses packets to B meanwhile.
         let is_loaded = minute % 10 == 3;
         if is_loaded {
-            watch.take("b", vec![tested(at + 30_000)], minute as u64).await.unwrap();
+            ["b", "c"].iter().for_each(|site| watch.load.lock().note(site, at + 30_000, at + 50_000));
         }
         watch.take("a", vec![stream("a", "b", at, minute as u64, if is_loaded { 9 } else { 0 })], 1).await.unwrap();
         watch.take("a", vec![stream("a", "c", at, minute as u64, u64::from(minute % 2 == 0))], 1).await.unwrap();
