@@ -139,10 +139,10 @@ pub const ROUNDS: [Round; 11] = [
     minutes(
         &[
             squeeze(
-                "a queue of 64 KiB out of a",
+                "a queue of 32 KiB out of a",
                 "a-west",
                 0,
-                ("queue", "64KiB"),
+                ("queue", "32KiB"),
                 "100ms",
                 (CauseKind::ShallowQueue, "a out"),
             ),
