@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use model::v1::watch::{Alarm, Health};
 use serde_json::{Value, json};
-use web::{Client, Dialer, Headers, HttpUrl, Method};
+use web::Dialer;
 
 use crate::alarms::Change;
 use crate::config::{Config, Notify, NotifyKind};
+use crate::fetch::post_json;
 
 mod mail;
 
@@ -190,46 +191,6 @@ pub fn summary(alarm: &Alarm) -> String {
         alarm.to,
         alarm.segment
     )
-}
-
-/// Why somebody did not take what was posted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub(crate) struct NotTaken {
-    /// What was answered; none where nothing was.
-    pub status: Option<u16>,
-    why: String,
-}
-
-/// Posts a document, with these fields besides; what is answered counts for nothing but its status.
-pub(crate) fn post_json(dialer: &Dialer, url: &str, fields: &[(String, String)], body: &Value) -> Result<(), String> {
-    post(dialer, url, fields, body).map(drop).map_err(|not_taken| not_taken.why)
-}
-
-/// Posts a document; the document that is answered, or nothing where that is none.
-pub(crate) fn post_for_json(dialer: &Dialer, url: &str, body: &Value) -> Result<Value, NotTaken> {
-    let answer = post(dialer, url, &[], body)?;
-    Ok(serde_json::from_slice(&answer).unwrap_or_default())
-}
-
-/// Bytes of an answer that are read.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
-
-fn post(dialer: &Dialer, url: &str, fields: &[(String, String)], body: &Value) -> Result<Vec<u8>, NotTaken> {
-    let said = |error: web::ClientError| NotTaken { status: None, why: model::fault::with_causes(&error) };
-    let parsed = HttpUrl::parse(url).map_err(|error| NotTaken { status: None, why: error.to_string() })?;
-    let mut client = Client::new(dialer, &parsed).map_err(said)?;
-    let text = body.to_string();
-    let mut headers =
-        Headers::new().with("Content-Type", "application/json").with("Content-Length", text.len().to_string());
-    fields.iter().for_each(|(name, value)| headers.add(name, value.as_str()));
-    client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(said)?;
-    client.write(text.as_bytes()).map_err(said)?;
-    let (response, mut body) = client.answer(&Method::Post).map_err(said)?;
-    match response.status {
-        200..300 => client.read_all(&mut body, ANSWER_BYTES_MAX).map_err(said),
-        status => Err(NotTaken { status: Some(status), why: format!("{} answers {status}", parsed.authority()) }),
-    }
 }
 
 /// The dialer that a watch tells others with.

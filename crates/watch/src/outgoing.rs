@@ -10,8 +10,8 @@ use web::Dialer;
 
 use crate::archive::store::SeriesKey;
 use crate::config::{Config, PostRecords};
+use crate::fetch::post_json;
 use crate::mesh::Test;
-use crate::notify::post_json;
 use crate::observation::Observation;
 use crate::records::records;
 use crate::remote_write::RemoteWrite;

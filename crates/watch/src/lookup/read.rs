@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use web::{Dialer, Headers, HttpUrl, Method};
+use web::Dialer;
 
-/// Bytes of an answer.
-const BYTES_MAX: usize = 16 << 20;
+use crate::fetch::{bytes, post_for_json};
+
 /// Records of an answer.
 const RECORDS_MAX: usize = 1_000;
 
@@ -33,7 +33,6 @@ pub struct Found {
 pub fn find(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<Found>, String> {
     let is_search = url.trim_end_matches('/').ends_with("_search");
     let answer = if is_search { search(url, community, dialer)? } else { pull(url, community, dialer)? };
-    let answer: Value = serde_json::from_slice(&answer).map_err(|error| format!("{url} answers no JSON: {error}"))?;
     let records: Vec<&Value> = match (&answer, answer["hits"]["hits"].as_array()) {
         (_, Some(hits)) => hits.iter().map(|hit| &hit["_source"]).collect(),
         (Value::Array(records), _) => records.iter().collect(),
@@ -42,37 +41,23 @@ pub fn find(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<F
     Ok(records.into_iter().take(RECORDS_MAX).flat_map(services).collect())
 }
 
-fn failed(url: &str, error: &web::ClientError) -> String {
-    format!("{url}: {}", model::fault::with_causes(error))
-}
-
-fn pull(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<u8>, String> {
+fn pull(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Value, String> {
     let community =
         community.map(|it| format!("&group-communities={}", web::target::encode(it.as_bytes()))).unwrap_or_default();
     let mark = if url.contains('?') { '&' } else { '?' };
-    crate::fetch::bytes(&format!("{url}{mark}type=service{community}"), dialer)
+    let answer = bytes(&format!("{url}{mark}type=service{community}"), dialer)?;
+    serde_json::from_slice(&answer).map_err(|error| format!("{url} answers no JSON: {error}"))
 }
 
-fn search(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<u8>, String> {
+fn search(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Value, String> {
     let mut filter = vec![json!({"range": {"expires": {"gt": "now"}}})];
     if let Some(community) = community {
         let terms = ["group-communities.keyword", "host.group_communities.keyword"];
         let terms: Vec<Value> = terms.iter().map(|name| json!({"term": {*name: community}})).collect();
         filter.push(json!({"bool": {"should": terms}}));
     }
-    let query = json!({"size": RECORDS_MAX, "query": {"bool": {"filter": filter}}}).to_string();
-    let parsed = HttpUrl::parse(url).map_err(|error| format!("{url}: {error}"))?;
-    let said = |error: web::ClientError| failed(url, &error);
-    let mut client = web::Client::new(dialer, &parsed).map_err(said)?;
-    let headers =
-        Headers::new().with("Content-Type", "application/json").with("Content-Length", query.len().to_string());
-    client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(said)?;
-    client.write(query.as_bytes()).map_err(said)?;
-    let (response, mut body) = client.answer(&Method::Post).map_err(said)?;
-    match response.status {
-        200..300 => client.read_all(&mut body, BYTES_MAX).map_err(said),
-        status => Err(format!("{url} answers {status}")),
-    }
+    let query = json!({"size": RECORDS_MAX, "query": {"bool": {"filter": filter}}});
+    post_for_json(dialer, url, &query).map_err(|not_taken| not_taken.to_string())
 }
 
 /// The services of a record of either form.

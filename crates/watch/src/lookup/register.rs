@@ -13,7 +13,7 @@ use super::facts::HostFacts;
 use super::write::{Registered, interface, legacy};
 use crate::collector::{Over, node_api};
 use crate::config::{Place, PlaceKind, RecordForm, Register};
-use crate::notify::post_for_json;
+use crate::fetch::post_for_json;
 use crate::state::Watch;
 
 /// From one registration to the next; records are valid for a day.

@@ -16,6 +16,8 @@ const LATE: f64 = 10_000.0;
 const MARGIN: f64 = 2_000.0;
 /// Tests are remembered for so long, milliseconds: a watch that was down fetches a day at once.
 const REMEMBERED: i64 = 26 * 3_600_000;
+/// Tests of one site that are remembered: a mesh of a thousand sites makes 8,658 in that time.
+const TESTS_MAX: usize = 10_000;
 /// Minutes of one path that wait.
 const WAITING_MAX: usize = 1_000;
 
@@ -30,7 +32,7 @@ impl Load {
     pub fn note(&mut self, site: &str, begin: i64, end: i64) {
         let tests = self.by_site.entry(site.to_owned()).or_default();
         tests.push_back((begin, end));
-        while tests.front().is_some_and(|(_, old)| *old < end - REMEMBERED) {
+        while tests.len() > TESTS_MAX || tests.front().is_some_and(|(_, old)| *old < end - REMEMBERED) {
             tests.pop_front();
         }
     }
@@ -104,5 +106,7 @@ mod tests {
         assert!(!load.was_there(["b", "c"], 0, 60_000));
         load.note("a", REMEMBERED, REMEMBERED + 4_000);
         assert!(!was_there(&load, 0, 60_000), "a day later nobody asks");
+        (0..2 * TESTS_MAX).for_each(|_| load.note("a", REMEMBERED, REMEMBERED + 4_000));
+        assert_eq!(load.by_site["a"].len(), TESTS_MAX, "whoever makes more tests than that is no site");
     }
 }
