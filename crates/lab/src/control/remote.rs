@@ -57,12 +57,19 @@ impl Remote {
             let line = serde_json::to_string(ask).map_err(io::Error::other)? + "\n";
             (&socket).write_all(line.as_bytes())?;
             let mut line = String::new();
-            BufReader::new(&socket).read_line(&mut line)?;
+            if BufReader::new(&socket).read_line(&mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             serde_json::from_str(&line).map_err(io::Error::other)
         };
         let refused = |reason: String| Error::Refused { name: self.name.clone(), reason };
         let answer = talk().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::Ended { name: self.name.clone() },
+            // One that is killed while it is asked closes the connection without an answer.
+            io::ErrorKind::NotFound
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof => Error::Ended { name: self.name.clone() },
             _ => refused(format!("does not answer: {error}")),
         })?;
         match answer.error {

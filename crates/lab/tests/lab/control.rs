@@ -1,6 +1,6 @@
 //! A lab held by one side and used by another, over its socket.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -235,4 +235,27 @@ fn what_a_killed_lab_left_is_cleared_away() {
     assert!(!group.exists(), "{} is left", group.display());
     assert!(!home.dir().join("sites").exists());
     assert!(!stray.wait().unwrap().success());
+}
+
+/// One that is killed may still be connected to; then the connection ends, before the question or after it.
+#[test]
+fn a_lab_that_dies_while_it_is_asked_has_ended() {
+    let state = tempfile::tempdir().unwrap();
+    let dir = state.path().join("lab/mine");
+    std::fs::create_dir_all(&dir).unwrap();
+    for hears_it in [false, true] {
+        let _ = std::fs::remove_file(dir.join("control"));
+        let listener = std::os::unix::net::UnixListener::bind(dir.join("control")).unwrap();
+        let dying = std::thread::spawn(move || {
+            drop(listener.accept().unwrap());
+            let (caller, _) = listener.accept().unwrap();
+            if hears_it {
+                std::io::BufReader::new(caller).read_line(&mut String::new()).unwrap();
+            }
+        });
+        let lab = Remote::at(state.path(), "mine").unwrap();
+        let error = lab.down().unwrap_err();
+        assert!(matches!(error, Error::Ended { .. }), "{error}");
+        dying.join().unwrap();
+    }
 }

@@ -153,20 +153,27 @@ fn down(name: Option<String>, settings: &Settings, printer: &Printer) -> Result<
     name.as_deref().map(check_name).transpose()?;
     let remote = match find(name.clone(), settings) {
         Ok(remote) => remote,
-        Err(failure) => {
-            // A lab that was killed has left its directory: taking its name clears that away.
-            let left = name.filter(|name| lab::control::labs(state).join(name).is_dir());
-            let Some(name) = left else { return Err(failure) };
-            drop(Home::claim(state, &name)?);
-            printer.line(&format!("lab {name} had ended; what it left is cleared away"));
-            return Ok(Exit::Done as u8);
-        }
+        // A lab that was killed has left its directory.
+        Err(failure) => match name.filter(|name| lab::control::labs(state).join(name).is_dir()) {
+            Some(name) => return clear(state, &name, printer),
+            None => return Err(failure),
+        },
     };
-    let (last, ended) = remote.down()?;
+    let (last, ended) = match remote.down() {
+        Err(lab::Error::Ended { name }) => return clear(state, &name, printer),
+        outcome => outcome?,
+    };
     match last {
         Some(last) if printer.is_json() => printer.object(&last),
         _ => printer.line(&format!("lab {} is down{}", remote.name(), ended_too(ended))),
     }
+    Ok(Exit::Done as u8)
+}
+
+/// Clears away what a lab that was killed has left, by taking its name.
+fn clear(state: &Path, name: &str, printer: &Printer) -> Result<u8, Failure> {
+    drop(Home::claim(state, name)?);
+    printer.line(&format!("lab {name} had ended; what it left is cleared away"));
     Ok(Exit::Done as u8)
 }
 
