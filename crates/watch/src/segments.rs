@@ -5,7 +5,8 @@
 //! so that two faults are named in turn. Where nothing tells segments of one path apart, the network is to blame, and no more is claimed.
 //!
 //! A rare loss is found on one path hours before it is found on the others of its segment: till then these are not well, but unproven. They clear
-//! nobody; of segments that explain the same bad paths the one is to blame that makes what the unproven ones lost most likely.
+//! nobody by themselves, and speak for a segment by what they lost and against it by what they would have lost: two accesses with rare loss are not taken for
+//! what all their bad paths have in common, as long as others pass that and lose nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,45 +37,85 @@ pub struct Crossing {
 
 /// What is said where nothing closer is known.
 pub const NETWORK: &str = "network";
-/// One hit is so many times likelier on a bad segment than by chance: its logarithm.
+/// A bad path is so much likelier where a segment of it is bad than by chance: its logarithm.
+const BAD: f64 = 14.0;
+/// One hit of an unproven path is: its logarithm.
 const HIT: f64 = 7.0;
-/// Segments are told apart where one makes the hits twenty times as likely as the other: its logarithm.
+/// One fault more is so much less likely: its logarithm.
+const FAULT: f64 = 7.0;
+/// Segments are told apart where one makes what is seen twenty times as likely as the other: its logarithm.
 const APART: f64 = 3.0;
 
 /// A segment that may be to blame.
 #[derive(Debug, Default)]
 struct Suspect {
     /// Bad paths over it.
-    explains: BTreeSet<usize>,
-    /// How much likelier the unproven paths over it make it (logarithm).
-    likelier: f64,
+    bad: BTreeSet<usize>,
+    /// Unproven paths over it: hits, and how many there would be if it were bad.
+    unproven: BTreeMap<usize, (u64, f64)>,
 }
 
 impl Suspect {
-    fn explained(&self, left: &BTreeSet<usize>) -> usize {
-        self.explains.intersection(left).count()
+    /// How much likelier it makes these bad paths, and the unproven ones that nothing explains so far (logarithm).
+    fn likelier(&self, bad: &BTreeSet<usize>, explained: &BTreeSet<usize>) -> f64 {
+        let of = |(at, (hits, expected)): (&usize, &(u64, f64))| match explained.contains(at) {
+            true => 0.0,
+            false => *hits as f64 * HIT - expected,
+        };
+        self.bad.intersection(bad).count() as f64 * BAD + self.unproven.iter().map(of).sum::<f64>()
     }
 }
 
+type Suspects<'a> = BTreeMap<&'a String, Suspect>;
+
 /// What may be to blame, by name.
-fn suspects(crossings: &[Crossing]) -> BTreeMap<&String, Suspect> {
+fn suspects(crossings: &[Crossing]) -> Suspects<'_> {
     let is_good = |path: &&Crossing| path.fares == Fares::Good;
     let good: BTreeSet<&String> = crossings.iter().filter(is_good).flat_map(|path| &path.segments).collect();
-    let mut suspects: BTreeMap<&String, Suspect> = BTreeMap::new();
+    let mut suspects = Suspects::new();
     for (at, path) in crossings.iter().enumerate().filter(|(_, path)| path.fares == Fares::Bad) {
         for segment in path.segments.iter().filter(|segment| !good.contains(*segment)) {
-            suspects.entry(segment).or_default().explains.insert(at);
+            suspects.entry(segment).or_default().bad.insert(at);
         }
     }
-    for path in crossings {
+    for (at, path) in crossings.iter().enumerate() {
         let Fares::Unproven { hits, expected } = path.fares else { continue };
         for segment in &path.segments {
             if let Some(suspect) = suspects.get_mut(segment) {
-                suspect.likelier += hits as f64 * HIT - expected;
+                suspect.unproven.insert(at, (hits, expected));
             }
         }
     }
     suspects
+}
+
+/// The suspect that makes what is seen likeliest, of all but one, and how much.
+fn likeliest<'a, 's>(
+    suspects: &'s Suspects<'a>,
+    bad: &BTreeSet<usize>,
+    explained: &BTreeSet<usize>,
+    but: Option<&String>,
+) -> Option<(&'a String, &'s Suspect, f64)> {
+    let may_be = suspects.iter().filter(|(name, it)| Some(**name) != but && !it.bad.is_disjoint(bad));
+    may_be.map(|(name, it)| (*name, it, it.likelier(bad, explained))).max_by(|(.., a), (.., b)| a.total_cmp(b))
+}
+
+/// The first of several that together make the bad paths of a suspect likelier than it does; none where it is the best explanation.
+fn instead_of<'a, 's>(
+    suspects: &'s Suspects<'a>,
+    (name, score): (&String, f64),
+    mut bad: BTreeSet<usize>,
+    mut explained: BTreeSet<usize>,
+) -> Option<(&'a String, &'s Suspect)> {
+    let (mut first, mut total) = (None, FAULT);
+    while !bad.is_empty() {
+        let (other, suspect, more) = likeliest(suspects, &bad, &explained, Some(name))?;
+        total += more - FAULT;
+        first.get_or_insert((other, suspect));
+        bad.retain(|at| !suspect.bad.contains(at));
+        explained.extend(suspect.unproven.keys());
+    }
+    first.filter(|_| total > score)
 }
 
 /// The segment to blame for each bad path, in the order of the paths; none for others.
@@ -82,20 +123,24 @@ pub fn blame(crossings: &[Crossing]) -> Vec<Option<String>> {
     let suspects = suspects(crossings);
     let mut blamed: Vec<Option<String>> =
         crossings.iter().map(|path| (path.fares == Fares::Bad).then(|| NETWORK.to_owned())).collect();
-    let mut left: BTreeSet<usize> = suspects.values().flat_map(|suspect| suspect.explains.clone()).collect();
-    while !left.is_empty() {
-        let Some(most) = suspects.values().map(|it| it.explained(&left)).max().filter(|most| *most > 0) else { break };
-        let best: Vec<(&String, &Suspect)> =
-            suspects.iter().filter(|(_, it)| it.explained(&left) == most).map(|(name, it)| (*name, it)).collect();
-        let likeliest = best.iter().max_by(|(_, a), (_, b)| a.likelier.total_cmp(&b.likelier));
-        let Some((_, first)) = likeliest else { break };
-        let covered: Vec<usize> = first.explains.intersection(&left).copied().collect();
+    let mut left: BTreeSet<usize> = suspects.values().flat_map(|suspect| suspect.bad.clone()).collect();
+    // Unproven paths over segments that are blamed: what they lost is no news.
+    let mut explained = BTreeSet::new();
+    while let Some((name, suspect, score)) = likeliest(&suspects, &left, &explained, None) {
+        let covered: BTreeSet<usize> = suspect.bad.intersection(&left).copied().collect();
+        let (first, covered) = match instead_of(&suspects, (name, score), covered.clone(), explained.clone()) {
+            Some((_, other)) => (other, other.bad.intersection(&left).copied().collect()),
+            None => (suspect, covered),
+        };
+        let most = first.likelier(&left, &explained);
         // Several that explain the same paths cannot be told apart: they are named together, but not a whole path of them.
-        let is_same =
-            |it: &Suspect| first.likelier - it.likelier < APART && it.explains.intersection(&left).eq(covered.iter());
-        let same: Vec<&str> = best.iter().filter(|(_, it)| is_same(it)).map(|(name, _)| name.as_str()).collect();
+        let is_same = |it: &Suspect| {
+            most - it.likelier(&left, &explained) < APART && it.bad.intersection(&left).eq(covered.iter())
+        };
+        let same: Vec<&str> = suspects.iter().filter(|(_, it)| is_same(it)).map(|(name, _)| name.as_str()).collect();
         let is_whole = covered.iter().any(|at| same.len() > 1 && same.len() >= crossings[*at].segments.len());
         let name = if is_whole { NETWORK.to_owned() } else { same.join(" or ") };
+        explained.extend(first.unproven.keys());
         for at in covered {
             blamed[at] = Some(name.clone());
             left.remove(&at);
@@ -172,6 +217,28 @@ mod tests {
         let both = |a: usize, b: usize| u64::from(a == 0 && b != 5 || b == 3 && a != 5);
         assert_eq!(first_of(both), "s0 out or s3 in");
         assert_eq!(first_of(|a, b| u64::from(a == 0 && b < 3 || b == 3 && a < 3)), NETWORK);
+    }
+
+    #[test]
+    fn two_accesses_are_not_taken_for_what_lies_between() {
+        // From three sites of the east to three of the west, over one segment in common; two of the west lose.
+        let mut crossings = Vec::new();
+        for east in 0..3usize {
+            for west in 0..3usize {
+                let fares = match (east, west) {
+                    (_, 0) => Fares::Unproven { hits: 0, expected: 3.0 },
+                    (2, _) => Fares::Unproven { hits: 1, expected: 3.0 },
+                    _ => Fares::Bad,
+                };
+                let segments = vec![format!("e{east} out"), "core".to_owned(), format!("w{west} in")];
+                crossings.push(Crossing { segments, fares });
+            }
+        }
+        for (from, to) in [(0, 1), (0, 2)] {
+            let segments = vec![format!("w{from} out"), format!("w{to} in")];
+            crossings.push(Crossing { segments, fares: Fares::Unproven { hits: 2, expected: 3.0 } });
+        }
+        assert_eq!(blamed(&crossings), ["w1 in".to_owned(), "w2 in".to_owned()].into());
     }
 
     proptest! {

@@ -167,13 +167,14 @@ pub const ROUNDS: [Round; 11] = [
                 "none",
                 (CauseKind::Policer, "b in"),
             ),
+            // Into a site the queue would stay empty: the sender's own access has the same rate, and spreads its packets.
             squeeze(
-                "a queue of 32 KiB into f",
-                "f-east",
-                1,
+                "a queue of 32 KiB out of b",
+                "b-west",
+                0,
                 ("queue", "32KiB"),
                 "100ms",
-                (CauseKind::ShallowQueue, "f in"),
+                (CauseKind::ShallowQueue, "b out"),
             ),
         ],
         8,

@@ -161,7 +161,7 @@ impl PathJudge {
         self.sides[0].streamed(report, begin, report.sent, report.lost_forward);
         self.sides[1].streamed(report, begin, reflected, report.lost_reverse);
         self.unplaced.note(begin, report.sent, report.lost_unplaced);
-        self.ports.note(report);
+        self.ports.note(begin, report);
         self.delays.note(report);
         self.reordered[0].0.note(begin, report.sent, report.reordered_forward);
         self.reordered[1].0.note(begin, reflected, report.reordered_reverse);
@@ -173,7 +173,7 @@ impl PathJudge {
     pub fn findings(&mut self, now: i64) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.find_silence(now, &mut findings);
-        self.find_loss(&mut findings);
+        self.find_loss(now, &mut findings);
         self.find_delays(&mut findings);
         self.find_routes(&mut findings);
         self.find_throughput(&mut findings);
@@ -229,8 +229,7 @@ impl PathJudge {
         ))
     }
 
-    fn find_loss(&mut self, findings: &mut Vec<Finding>) {
-        let concentrated = self.ports.concentrated();
+    fn find_loss(&mut self, now: i64, findings: &mut Vec<Finding>) {
         for direction in BOTH {
             let member = self.ways[at(direction)].lossy_member().map(str::to_owned);
             // Most paths lose nothing: what they allow is not worked out at every look.
@@ -244,6 +243,7 @@ impl PathJudge {
                 continue;
             };
             let is_harmful = allowed.is_some_and(|allowed| found.at_least > allowed);
+            let concentrated = self.ports.concentrated(now - found.window);
             let cause = match (&member, concentrated) {
                 (Some(_), _) | (_, Some(_)) => CauseKind::LossyMember,
                 _ if side.is_congested() => CauseKind::Congestion,

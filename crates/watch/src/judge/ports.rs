@@ -1,60 +1,60 @@
 //! Whether loss is of some source ports alone: those that routers send over a bad member of a bundle.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use model::v1::node::StreamReport;
+use model::v1::node::{PortLoss, StreamReport};
 
-/// Ports that are remembered: those of an hour and more.
-const PORTS_MAX: usize = 128;
+/// Reports with loss that are remembered: of a path that loses with every one, some minutes.
+const REPORTS_MAX: usize = 40;
 /// Packets lost before anything is said.
 const LOST_MIN: u32 = 12;
 /// Ports before anything is said.
-const PORTS_MIN: usize = 6;
+const PORTS_MIN: usize = 4;
 /// Standard deviations above what chance spreads.
-const DEVIATIONS: f64 = 5.0;
+const DEVIATIONS: f64 = 6.0;
 
-/// Sent and lost by port, the newest last.
+/// Sent and lost by port, in reports with loss, the newest last.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
-    seen: VecDeque<(u16, u32, u32)>,
+    reports: VecDeque<(i64, Box<[PortLoss]>)>,
 }
 
 impl Ports {
-    /// Adds what a report says.
-    pub fn note(&mut self, report: &StreamReport) {
-        for port in &report.by_port {
-            match self.seen.iter_mut().rev().find(|(known, ..)| *known == port.port) {
-                Some((_, sent, lost)) => {
-                    *sent = sent.saturating_add(port.sent);
-                    *lost = lost.saturating_add(port.lost);
-                }
-                None => self.seen.push_back((port.port, port.sent, port.lost)),
-            }
+    /// Adds what a report says that began then.
+    pub fn note(&mut self, begin: i64, report: &StreamReport) {
+        if report.by_port.is_empty() {
+            return;
         }
-        while self.seen.len() > PORTS_MAX {
-            self.seen.pop_front();
+        self.reports.push_back((begin, report.by_port.clone().into()));
+        if self.reports.len() > REPORTS_MAX {
+            self.reports.pop_front();
         }
     }
 
-    /// Ports that lose, of how many, where chance does not explain that it is those: loss spreads wider than Poisson's (index of dispersion).
-    pub fn concentrated(&self) -> Option<(usize, usize)> {
-        let (sent, lost) =
-            self.seen.iter().fold((0u64, 0u64), |(s, l), (_, sent, lost)| (s + u64::from(*sent), l + u64::from(*lost)));
-        if lost < u64::from(LOST_MIN) || self.seen.len() < PORTS_MIN || sent == 0 {
+    /// Ports that lose, of how many, since a time, where chance does not explain that it is those: loss spreads wider than Poisson's (index of
+    /// dispersion). Loss of an earlier cause, by all ports alike, would hide that of a member.
+    pub fn concentrated(&self, since: i64) -> Option<(usize, usize)> {
+        let mut ports: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
+        for (_, report) in self.reports.iter().filter(|(begin, _)| *begin >= since) {
+            for port in report {
+                let (sent, lost) = ports.entry(port.port).or_default();
+                (*sent, *lost) = (sent.saturating_add(port.sent), lost.saturating_add(port.lost));
+            }
+        }
+        let total =
+            ports.values().fold((0u64, 0u64), |(sent, lost), of| (sent + u64::from(of.0), lost + u64::from(of.1)));
+        if total.1 < u64::from(LOST_MIN) || ports.len() < PORTS_MIN || total.0 == 0 {
             return None;
         }
-        let rate = lost as f64 / sent as f64;
-        let spread: f64 = self
-            .seen
-            .iter()
-            .map(|(_, sent, lost)| {
-                let expected = (rate * f64::from(*sent)).max(1e-9);
-                (f64::from(*lost) - expected).powi(2) / expected
-            })
-            .sum();
-        let freedom = self.seen.len() as f64 - 1.0;
-        let lossy = self.seen.iter().filter(|(_, _, lost)| *lost > 0).count();
-        (spread > freedom + DEVIATIONS * (2.0 * freedom).sqrt()).then_some((lossy, self.seen.len()))
+        let rate = total.1 as f64 / total.0 as f64;
+        let deviation = |(sent, lost): &(u32, u32)| {
+            let expected = (rate * f64::from(*sent)).max(1e-9);
+            (f64::from(*lost) - expected).powi(2) / expected
+        };
+        let spread: f64 = ports.values().map(deviation).sum();
+        let freedom = ports.len() as f64 - 1.0;
+        let lossy = ports.values().filter(|(_, lost)| *lost > 0).count();
+        (spread > freedom + DEVIATIONS * (2.0 * freedom).sqrt()).then_some((lossy, ports.len()))
     }
 }
 
@@ -77,17 +77,30 @@ mod tests {
                 })
                 .collect();
             let by_port = if all.iter().any(|port| port.lost > 0) { all } else { Vec::new() };
-            ports.note(&StreamReport { sent: 600, ports: 8, by_port, ..StreamReport::default() });
+            ports.note(i64::from(minute), &StreamReport { sent: 600, ports: 8, by_port, ..StreamReport::default() });
         }
         ports
     }
 
     #[test]
     fn one_member_of_four_is_told_from_loss_of_all() {
-        assert!(minutes(40, |port| if port % 4 == 0 { 0.04 } else { 0.0 }).concentrated().is_some());
-        assert!(minutes(60, |port| if port % 4 == 0 { 0.01 } else { 0.0 }).concentrated().is_some());
-        assert_eq!(minutes(60, |_| 0.01).concentrated(), None);
-        assert_eq!(minutes(60, |_| 0.001).concentrated(), None);
-        assert_eq!(minutes(5, |_| 0.0).concentrated(), None);
+        assert!(minutes(40, |port| if port % 4 == 0 { 0.04 } else { 0.0 }).concentrated(0).is_some());
+        assert!(minutes(60, |port| if port % 4 == 0 { 0.01 } else { 0.0 }).concentrated(0).is_some());
+        assert_eq!(minutes(60, |_| 0.01).concentrated(0), None);
+        assert_eq!(minutes(60, |_| 0.001).concentrated(0), None);
+        assert_eq!(minutes(5, |_| 0.0).concentrated(0), None);
+    }
+
+    #[test]
+    fn loss_of_an_earlier_cause_hides_no_member() {
+        let report = |lost: [u32; 4]| {
+            let by_port = (1..5).zip(lost).map(|(port, lost)| PortLoss { port, sent: 250, lost }).collect();
+            StreamReport { sent: 1000, ports: 4, by_port, ..StreamReport::default() }
+        };
+        let mut ports = Ports::default();
+        (0..20).for_each(|minute| ports.note(minute, &report([9, 11, 10, 10])));
+        (20..23).for_each(|minute| ports.note(minute, &report([0, 6, 0, 0])));
+        assert_eq!(ports.concentrated(0), None);
+        assert_eq!(ports.concentrated(20), Some((1, 4)));
     }
 }
