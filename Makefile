@@ -80,6 +80,10 @@ bench-watch: build ## faults in a mesh of six emulated sites, and what a watch s
 bench-separate: build ## what a MacVLAN in a namespace of its own costs a node, beside the host's own stack, over a veth; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin separate -- $(BENCH)
 
+.PHONY: bench-catalogue
+bench-catalogue: build ## ten million files in the catalogue of a hub: look-ups, rules; minutes, and 8 GB; BENCH="--help"
+	cargo run --release --quiet --package bench --bin catalogue -- $(BENCH)
+
 .PHONY: bench-hub-lab
 bench-hub-lab: build ## a hub and three sites behind one emulated link: marks, shares, deadlines; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin hub-lab -- $(BENCH)

@@ -110,7 +110,7 @@ fn authenticate(
     let unknown = || Refused::new(500, "the listener says nothing of the connection of this request");
     let Connection { peer, is_secure, client } = connection.ok_or_else(unknown)?;
     let head = head.map_err(|error| Refused::new(error.status(), error.to_string()))?;
-    let target = target::parse(&head.target).map_err(|error| Refused::new(error.status(), error.to_string()))?;
+    let target = target::parse_api(&head.target).map_err(|error| Refused::new(error.status(), error.to_string()))?;
     let client_name = match client.as_deref() {
         Some(ClientCertificate::Verified(identity)) => Some(identity.name.as_str()),
         _ => None,
@@ -129,7 +129,8 @@ fn authenticate(
 }
 
 fn answer<R: From<String>>(refused: Refused) -> http::Response<R> {
-    let mut response = http::Response::new(R::from(refused.reason + "\n"));
+    let problem = serde_json::to_string(&refused.problem()).unwrap_or_default();
+    let mut response = http::Response::new(R::from(problem + "\n"));
     *response.status_mut() = http::StatusCode::from_u16(refused.status).unwrap_or(http::StatusCode::FORBIDDEN);
     let fields = refused.headers.iter().filter_map(|(name, value)| {
         Some((http::HeaderName::try_from(name).ok()?, http::HeaderValue::try_from(value).ok()?))
@@ -137,7 +138,7 @@ fn answer<R: From<String>>(refused: Refused) -> http::Response<R> {
     for (name, value) in fields {
         response.headers_mut().append(name, value);
     }
-    let text = http::HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, text);
+    let media = http::HeaderValue::from_static(web::routes::PROBLEM);
+    response.headers_mut().insert(http::header::CONTENT_TYPE, media);
     response
 }

@@ -1,11 +1,13 @@
 //! The hub's own API, `/api/v1`: who asks, what is asked, and how a no is said.
 
 mod collaboration;
+mod data;
 mod document;
 mod events;
 mod jobs;
 mod metrics;
 mod queues;
+mod rules;
 mod table;
 
 use std::future::Future;
@@ -34,7 +36,7 @@ use crate::state::HubState;
 
 /// The document of the API.
 pub fn document() -> serde_json::Value {
-    document::document(table::ROUTES)
+    document::document(&table::ROUTES)
 }
 
 /// A request that was authenticated, with its body.
@@ -149,7 +151,7 @@ async fn answer(hub: Arc<HubState>, request: axum::extract::Request) -> Response
 
 /// The handler of a request, and what stands for the id in its path.
 fn route(method: &str, path: &str) -> Result<(Handler, String), Refused> {
-    match web::routes::find(table::ROUTES, method, path.trim_start_matches('/')) {
+    match web::routes::find(&table::ROUTES, method, path.trim_start_matches('/')) {
         Ok((route, id)) => Ok((route.handler, id.unwrap_or_default().to_owned())),
         Err(Unrouted::Path) => {
             Err(Refused::new(404, format!("there is no {path} here; GET /api/v1 lists what there is")))

@@ -3,6 +3,7 @@
 //! One thread writes ([`writer`]): it commits what has come together as one transaction, so that the cost of reaching the disk is shared.
 //! Readers have connections of their own and wait for nobody.
 
+pub mod catalogue;
 pub mod claims;
 pub mod collaboration;
 pub mod delegations;
@@ -35,6 +36,9 @@ pub enum DatabaseError {
     /// A statement failed.
     #[error("the database: {0}")]
     Statement(#[from] sqlx::Error),
+    /// What is asked contradicts what is there.
+    #[error("{0}")]
+    Refused(String),
     /// The hub stops, and writes no more.
     #[error("the hub is stopping")]
     Stopping,

@@ -8,6 +8,7 @@
 pub mod admission;
 pub mod api;
 pub mod carriers;
+pub mod catalogue;
 pub mod database;
 pub mod delegated;
 pub mod fts;

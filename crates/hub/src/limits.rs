@@ -10,6 +10,8 @@ pub const URL_BYTES_MAX: usize = 4096;
 pub const METADATA_BYTES_MAX: usize = 4096;
 /// Sources of a file.
 pub const SOURCES_MAX: usize = 32;
+/// Copies that a rule asks for.
+pub const COPIES_MAX: u32 = 32;
 /// Connections to the database.
 pub const CONNECTIONS_MAX: u32 = 8;
 /// Writes that wait for the writer.

@@ -25,7 +25,7 @@ use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, carriers, fts, limits, scheduler};
+use crate::{api, carriers, catalogue, fts, limits, scheduler};
 
 /// What a hub is started with.
 pub struct HubConfig {
@@ -215,6 +215,7 @@ async fn run_async(
         .map(|to| tokio::spawn(messages::run(Arc::clone(&hub), to, Arc::clone(&config.authorities), stopped.clone())));
     let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
     let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
+    let keeping = tokio::spawn(catalogue::keeper::run(Arc::clone(&hub), stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
     let fts = fts_listener
         .map(|listener| tokio::spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone())));
@@ -241,6 +242,7 @@ async fn run_async(
     if let Some(telling) = telling {
         let _ = telling.await;
     }
+    let _ = keeping.await;
     drop(hub);
     writer_end.wait().await;
     Ok(())

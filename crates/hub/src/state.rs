@@ -43,6 +43,8 @@ pub struct HubState {
     pub meters: Meters,
     /// Wakes the scheduler: something is new.
     pub wake: Notify,
+    /// Wakes the catalogue: rules have something to do.
+    pub catalogue_wake: Notify,
     /// Places for streams of events.
     pub event_streams: Semaphore,
     /// One description is changed at a time.
@@ -79,6 +81,7 @@ impl HubState {
             snapshot: ArcSwap::default(),
             meters: Meters::default(),
             wake: Notify::new(),
+            catalogue_wake: Notify::new(),
             event_streams: Semaphore::new(limits::EVENT_STREAMS_MAX),
             describing: Mutex::new(()),
             promising: Mutex::new(()),

@@ -1,6 +1,7 @@
 //! The described collaboration, as the scheduler sees it: which endpoint a URL is of, and which shared resources lie between two endpoints.
 
 mod resources;
+mod storage;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,6 +9,7 @@ use model::v1::hub::{Collaboration, Endpoint, EndpointKind, Route, Stopped};
 
 use self::resources::resources;
 pub use self::resources::{Resource, ResourceOf};
+pub use self::storage::StoragePlace;
 
 /// Transfers that an endpoint has at once, in either direction, where nothing else is said.
 pub const TRANSFERS_DEFAULT: u32 = 20;
@@ -33,6 +35,8 @@ pub struct Topology {
     pub described: Collaboration,
     /// The resources.
     pub resources: Vec<Resource>,
+    /// Where the catalogue may store files, by endpoint.
+    pub storage: BTreeMap<String, StoragePlace>,
     by_name: HashMap<ResourceOf, u32>,
     /// Prefixes of URLs, normalised, and whose they are; longer ones first.
     prefixes: Vec<(String, String)>,
@@ -50,7 +54,22 @@ impl Topology {
             topology.by_name.insert(resource.of.clone(), topology.resources.len() as u32);
             topology.resources.push(resource);
         }
+        topology.storage = topology.storage_places()?;
         Ok(topology)
+    }
+
+    fn storage_places(&self) -> Result<BTreeMap<String, StoragePlace>, TopologyError> {
+        let mut places = BTreeMap::new();
+        for (name, endpoint) in &self.described.endpoints {
+            let Some(storage) = &endpoint.storage else { continue };
+            let what = || format!("endpoint {name}");
+            if self.endpoint(&storage.url).as_ref() != Some(name) {
+                return Err(wrong(what(), "the url of its storage is none of its urls, and lies below none"));
+            }
+            let place = StoragePlace::new(name, endpoint, storage).map_err(|why| wrong(what(), why))?;
+            places.insert(name.clone(), place);
+        }
+        Ok(places)
     }
 
     /// The endpoint of a URL: the described one with the longest prefix, else `SCHEME://HOST[:PORT]` by itself. None where it is no URL
@@ -126,6 +145,11 @@ impl Topology {
     /// Whether what runs between two endpoints for a community is to pause: something is stopped, and not only closed to what is new.
     pub fn is_paused(&self, source: &str, target: &str, community: &str) -> bool {
         self.stops(source, target, community).any(|(_, stopped)| !stopped.drain && !stopped.refuse)
+    }
+
+    /// Whether jobs from or to an endpoint are refused, whatever else they are of.
+    pub fn refuses(&self, endpoint: &str) -> bool {
+        self.stops(endpoint, endpoint, "").any(|(_, stopped)| stopped.refuse)
     }
 
     /// All that is stopped between two endpoints for a community.
@@ -395,6 +419,20 @@ mod tests {
     }
 
     #[test]
+    fn storage_has_urls_and_attributes() {
+        let toml = "[site.x]\n[endpoint.a]\nsite = \"x\"\nurls = [\"lh://h/\"]\n[endpoint.a.storage]\nurl = \"lh://h/data/\"\n\
+                    attributes = { region = \"eu\", tier = 1, scratch = true }";
+        let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
+        let place = &topology.storage["a"];
+        let words: Vec<_> = place.attributes.iter().map(|(word, value)| format!("{word}={value}")).collect();
+        assert_eq!(words, ["region=eu", "scratch=true", "site=x", "tier=1"]);
+        assert_eq!(place.number("tier"), Some(1.0));
+        let name = "s:a b/f%1".parse().unwrap();
+        assert_eq!(place.url_of(&name, None), "lh://h/data/s/a%20b/f%251");
+        assert_eq!(place.url_of(&name, Some("old/f")), "lh://h/data/old/f");
+    }
+
+    #[test]
     fn what_is_stopped_has_a_name() {
         let mut described: Collaboration = toml::from_str(TOML).unwrap();
         let stopped = Stopped { reason: "power".into(), ..Stopped::default() };
@@ -418,6 +456,11 @@ mod tests {
             ("[endpoint.a]\nurls = [\"lh://h\"]\n[endpoint.b]\nurls = [\"lh://H:7411\"]", "is a URL of a too"),
             ("[endpoint.a]\nurls = [\"lh://h\"]\ngateway = \"b\"", "its gateway b is no endpoint that is a node"),
             ("[link.l]\ncapacity_bit_s = 1\nmark = 1.5", "link l: its mark"),
+            ("[endpoint.a]\nurls = [\"lh://h/x\"]\nstorage = { url = \"lh://h/y\" }", "the url of its storage"),
+            (
+                "[endpoint.a]\nurls = [\"lh://h\"]\nstorage = { url = \"lh://h/d\", naming = \"md5\" }",
+                "endpoint a: \"md5\" is no naming",
+            ),
             ("[[route]]\nfrom = \"a\"\nto = \"*\"\nlinks = []", "there is no site a"),
             ("[[route]]\nfrom = \"*\"\nto = \"*\"\nlinks = [\"l\"]", "there is no link l"),
             ("[community.c]\nshare = 0.0", "a share is a number"),

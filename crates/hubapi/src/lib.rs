@@ -3,6 +3,8 @@
 //! What this crate does not know: how a hub does what it is asked, who one is (it is given the field), whom to trust and how to dial (it is
 //! given a dialer).
 
+mod data;
+
 use model::v1::hub::{
     Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site,
     Stopped, WhoAmI, Why,
@@ -16,6 +18,7 @@ use web::api_client::{ApiClient, EventStream};
 use web::target::encode;
 use web::{Dialer, HttpUrl, Method};
 
+pub use data::DataQuery;
 pub use web::api_client::ApiError as Error;
 
 type Result<T> = std::result::Result<T, Error>;

@@ -4,6 +4,7 @@
 
 mod bound;
 mod copy;
+mod data;
 mod help;
 mod hub;
 mod lab;
@@ -26,9 +27,10 @@ use crate::copy_defaults::limit;
 
 pub use bound::{Bound, Measure};
 pub use copy::Cp;
+pub use data::{Data, DataAction, DataFind, DataGet, DataKindWord, DataPut, DataRuleAction, DataRuleAdd, GroupingWord};
 pub use hub::{
     CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubAt, HubGrant, HubGrantAction, HubServe,
-    HubStop, LinkFacts, Named, NamedAction, Queue, QueueAction, RoleWord, SiteFacts, Submit,
+    HubStop, LinkFacts, Named, NamedAction, Queue, QueueAction, RoleWord, SiteFacts, StorageFacts, Submit,
 };
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use probe::{
@@ -108,6 +110,8 @@ pub enum Command {
     Submit(Submit),
     /// The queue of a hub: what waits, why, and what moves
     Queue(Queue),
+    /// Data of a collaboration, by name: put there, fetched, kept at as many places as wanted
+    Data(Data),
     /// A wide-area network on this machine, to try things on
     Lab(Lab),
     /// List a directory, or a node's exports

@@ -4,6 +4,7 @@ pub mod ask;
 pub mod between;
 pub mod carry;
 pub mod cp;
+pub mod data;
 pub mod far_end;
 pub mod grant;
 pub mod hub;

@@ -71,6 +71,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Watch(watch) => commands::watch::run(watch, &settings, printer),
         Command::Submit(submit) => commands::submit::run(&submit, &settings, printer),
         Command::Queue(queue) => commands::queue::run(&queue, &settings, printer),
+        Command::Data(data) => commands::data::run(&data, &settings, printer),
         Command::Ls(ls) => commands::ask::ls(&ls, &settings, printer),
         Command::Stat(at) => commands::ask::stat(&at, &settings, printer),
         Command::Mkdir(at) => commands::ask::mkdir(&at, &settings),

@@ -2,8 +2,10 @@
 //! was committed; a test holds the two together.
 
 use model::v1::hub::{
-    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NotPromised, Offer,
-    Queues, Shares, Site, Stopped, WhoAmI, Why,
+    Collaboration, Community, Data, DataChange, DataHistory, DataList, DataNames, DataWhere, Endpoint,
+    FileReplicasList, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced, NotPromised,
+    Offer, Queues, Quotas, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, Shares, Site,
+    Stopped, StorageUses, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -40,6 +42,25 @@ fn schemas() -> Map<String, Value> {
     add::<Link>(&mut all);
     add::<Community>(&mut all);
     add::<Stopped>(&mut all);
+    add::<NewDataList>(&mut all);
+    add::<Data>(&mut all);
+    add::<DataList>(&mut all);
+    add::<DataChange>(&mut all);
+    add::<DataNames>(&mut all);
+    add::<DataWhere>(&mut all);
+    add::<DataHistory>(&mut all);
+    add::<FileReplicasList>(&mut all);
+    add::<Scope>(&mut all);
+    add::<Scopes>(&mut all);
+    add::<ScopeOrder>(&mut all);
+    add::<RuleOrder>(&mut all);
+    add::<RuleChange>(&mut all);
+    add::<Rule>(&mut all);
+    add::<Rules>(&mut all);
+    add::<RuleWhy>(&mut all);
+    add::<NotPlaced>(&mut all);
+    add::<StorageUses>(&mut all);
+    add::<Quotas>(&mut all);
     add::<Health>(&mut all);
     add::<Problem>(&mut all);
     let mut named = Map::new();
@@ -47,6 +68,7 @@ fn schemas() -> Map<String, Value> {
         named.insert(name, serde_json::to_value(schema).unwrap_or_default());
     }
     named.insert("Whys".into(), json!({"type": "array", "items": {"$ref": "#/components/schemas/Why"}}));
+    named.insert("NewReplicas".into(), json!({"type": "array", "items": {"$ref": "#/components/schemas/NewReplica"}}));
     named.insert("Index".into(), json!({"type": "object"}));
     named
 }
@@ -66,7 +88,7 @@ fn security(handler: &Handler) -> Security {
 pub(super) fn document(routes: &[Route<Handler>]) -> Value {
     let api = Api {
         title: "Longhaul hub API",
-        description: "What a collaboration's hub does: jobs in a queue that shares links in bytes. docs/hub.md has examples.",
+        description: "What a collaboration's hub does: jobs in a queue that shares links in bytes, and a catalogue of data with rules for its copies. docs/hub.md and docs/data.md have examples.",
         schemas: schemas(),
         parameter,
         security,

@@ -17,8 +17,13 @@ macro_rules! handler {
     };
 }
 
+mod catalogue;
+
 /// All routes.
-pub(super) const ROUTES: &[Route<Handler>] = &[
+pub(super) static ROUTES: LazyLock<Vec<Route<Handler>>> = LazyLock::new(|| [QUEUE, catalogue::ROUTES].concat());
+
+/// The routes of the queue and of what is described.
+const QUEUE: &[Route<Handler>] = &[
     Route {
         method: "GET",
         path: "/api/v1",
@@ -381,7 +386,7 @@ async fn index(_: ApiRequest) -> Answered {
 
 /// GET /api/v1/openapi.json.
 async fn openapi(_: ApiRequest) -> Answered {
-    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(ROUTES));
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&ROUTES));
     super::json(200, &*DOCUMENT)
 }
 

@@ -72,6 +72,8 @@ pub struct Cp {
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
     /// Copy what this file lists: one path below the source per line, or PATH, a tab, and its path below the target
+    ///
+    /// Behind another tab ALGORITHM:VALUE may follow: what arrives must have it.
     #[arg(long, value_name = "FILE")]
     pub files_from: Option<PathBuf>,
     /// A further source of the same bytes; ranges come from all of them. May be given again

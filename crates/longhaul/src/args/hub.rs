@@ -248,6 +248,25 @@ pub struct EndpointFacts {
     /// Space that is reserved at it for what the hub brings: so much is on its way there at once at the most
     #[arg(long, value_name = "SIZE")]
     pub space: Option<Bytes>,
+    #[command(flatten)]
+    pub storage: StorageFacts,
+}
+
+/// What the catalogue may store at an endpoint.
+#[derive(Debug, ClapArgs)]
+pub struct StorageFacts {
+    /// The directory where the catalogue may store files: a URL of the endpoint, or below one
+    #[arg(long, value_name = "URL")]
+    pub storage: Option<String>,
+    /// How files are named there: `identity` (SCOPE/NAME) or `hash` (Rucio's)
+    #[arg(long, value_name = "HOW", value_parser = ["identity", "hash"])]
+    pub naming: Option<String>,
+    /// What rules may say of it: region=eu; may be given again
+    #[arg(long, value_name = "WORD=VALUE")]
+    pub attribute: Vec<String>,
+    /// What the catalogue may store there
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: Option<Bytes>,
 }
 
 /// Kinds of endpoints.

@@ -29,7 +29,7 @@ use model::fault::{Blame, Exit, Fault};
 use model::id::{JobId, Uuid};
 use model::locator::Place;
 use model::spec::Options;
-use model::{Locator, RelPath, v1};
+use model::{Expected, Locator, RelPath, v1};
 use parking_lot::Mutex;
 use report::receipt;
 use wire::frame::Removal;
@@ -161,11 +161,15 @@ fn file_list(cp: &Cp, sources: &[Locator]) -> Result<Option<FileList>, Failure> 
         if line.is_empty() {
             continue;
         }
-        let mut columns = line.splitn(2, |b| *b == b'\t');
+        let mut columns = line.splitn(3, |b| *b == b'\t');
         let wrong = |why: String| Failure::usage(format!("{name}, line {}: {why}", number + 1));
         let read = |bytes: &[u8]| RelPath::parse(bytes).map_err(|e| wrong(e.to_string()));
         let from = read(columns.next().unwrap_or_default())?;
         let to = columns.next().map(read).transpose()?.unwrap_or_else(|| from.clone());
+        if let Some(text) = columns.next() {
+            let digest = String::from_utf8_lossy(text).parse().map_err(wrong)?;
+            list.set_expected(to.clone(), Expected { bytes: None, digest: Some(digest) });
+        }
         list.add(from, to).map_err(|refusal| wrong(refusal.reason))?;
     }
     list.sorted().map(Some).map_err(|refusal| Failure::usage(format!("{name}: {}", refusal.reason)))

@@ -124,6 +124,11 @@ impl Member<'_> {
         self.client.write(name, text).display().to_string()
     }
 
+    /// The same, of any bytes.
+    pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> String {
+        self.client.write(name, bytes).display().to_string()
+    }
+
     pub fn run(&self, words: &[&str]) -> Outcome {
         let mut command = self.client.command(words.iter().map(Into::into).collect());
         command.env("LONGHAUL_HUB", &self.hub.url);

@@ -15,6 +15,7 @@ mod client;
 mod confinement;
 mod control;
 mod daily;
+mod data;
 mod deletes;
 mod docs;
 mod ends;

@@ -3,8 +3,10 @@
 //! A field here is a promise to programs, as everywhere in `v1`. What is taken in refuses fields that it does not know; what is said may
 //! have more fields in a later version. Times are RFC 3339, rates bits per second, sizes bytes.
 
+mod catalogue;
 mod collaboration;
 mod queue;
+mod rule;
 
 use std::collections::BTreeMap;
 
@@ -14,10 +16,17 @@ use utoipa::ToSchema;
 use super::Stage;
 use crate::id::Uuid;
 
+pub use catalogue::{
+    Data, DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataWhere, FileReplicas,
+    FileReplicasList, Metadata, NewData, NewDataList, NewReplica, Quota, Quotas, Replica, Scope, ScopeOrder, Scopes,
+    StorageUse, StorageUses,
+};
 pub use collaboration::{
     Activity, Collaboration, Community, Endpoint, EndpointKind, EndpointLimits, Link, Role, Route, Site, Stopped,
+    Storage,
 };
 pub use queue::{Constraint, ConstraintKind, NotPromised, Offer, QueueLine, Queues, ResourceLine, Shares, Why};
+pub use rule::{Grouping, NotPlaced, Rule, RuleChange, RuleLock, RuleOrder, RuleState, RuleWhy, Rules};
 
 /// A job to be done: files, each from one of its sources to its target.
 ///

@@ -7,7 +7,7 @@ use super::text::{Source, words};
 use super::{Breach, Tree};
 
 /// Crates that never see a clock, a file, a socket, a thread or chance: all of it comes in as arguments.
-const PURE: [&str; 6] = ["model", "wire", "auth", "pilot", "sched", "plan"];
+const PURE: [&str; 7] = ["model", "wire", "auth", "pilot", "sched", "replicas", "plan"];
 /// Crates that are programs, and so may print.
 const PROGRAMS: [&str; 4] = ["longhaul", "xtask", "bench", "examples"];
 

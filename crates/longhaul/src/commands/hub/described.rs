@@ -2,10 +2,12 @@
 
 use hubapi::{Api, Described};
 use model::fault::{Exit, Fault};
-use model::v1::hub::{Activity, Collaboration, Community, Endpoint, EndpointKind, Link, Route, Site};
+use model::v1::hub::{Activity, Collaboration, Community, Endpoint, EndpointKind, Link, Route, Site, Storage};
 
 use super::show;
-use crate::args::{CommunityFacts, EndpointFacts, EndpointKindWord, LinkFacts, Named, NamedAction, SiteFacts};
+use crate::args::{
+    CommunityFacts, EndpointFacts, EndpointKindWord, LinkFacts, Named, NamedAction, SiteFacts, StorageFacts,
+};
 use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
@@ -83,7 +85,29 @@ pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer
     limits.files_s = facts.files_per_second.or(limits.files_s);
     limits.space_bytes = facts.space.map(|space| space.0).or(limits.space_bytes);
     limits.in_bit_s = facts.in_limit.map(|rate| rate.0).or(limits.in_bit_s);
+    it.storage = storage(facts.storage, it.storage)?;
     api.put(&name, &it).map(drop).map_err(failure)
+}
+
+/// What the catalogue may store at an endpoint, if anything.
+fn storage(facts: StorageFacts, before: Option<Storage>) -> Result<Option<Storage>, Failure> {
+    let says_more = facts.naming.is_some() || !facts.attribute.is_empty() || facts.capacity.is_some();
+    if before.is_none() && facts.storage.is_none() {
+        return match says_more {
+            true => Err(Failure::usage("say where the catalogue may store files: --storage lh://HOST/EXPORT/DIR")),
+            false => Ok(None),
+        };
+    }
+    let mut it = before.unwrap_or_default();
+    it.url = facts.storage.unwrap_or(it.url);
+    it.naming = facts.naming.unwrap_or(it.naming);
+    it.capacity_bytes = facts.capacity.map(|bytes| bytes.0).or(it.capacity_bytes);
+    for text in facts.attribute {
+        let wrong = || Failure::usage(format!("--attribute {text}: write WORD=VALUE"));
+        let (word, value) = text.split_once('=').ok_or_else(wrong)?;
+        it.attributes.insert(word.to_owned(), value.to_owned());
+    }
+    Ok(Some(it))
 }
 
 /// `hub link`.

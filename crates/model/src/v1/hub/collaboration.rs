@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 /// Everything that is described. In TOML: `[site.NAME]`, `[endpoint.NAME]`, `[link.NAME]`, `[[route]]`, `[community.NAME]`.
@@ -94,6 +94,9 @@ pub struct Endpoint {
     pub limits: EndpointLimits,
     /// Files come from tape: reading begins with staging.
     pub tape: bool,
+    /// What the catalogue may store there; nothing unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
     /// Nothing new is begun from or to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
@@ -132,6 +135,43 @@ pub struct EndpointLimits {
     /// Bytes that the hub may have under way to it and not yet finished: what is reserved of its space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space_bytes: Option<u64>,
+}
+
+/// What the catalogue may store at an endpoint. In TOML: `[endpoint.NAME.storage]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Storage {
+    /// The directory of its files: a URL that is one of the endpoint's `urls` or lies below one.
+    pub url: String,
+    /// How files are named below it: `identity` (`scope/name`, unless said) or `hash` (Rucio's).
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub naming: String,
+    /// What rules may say of it: words and their values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "words_and_values")]
+    pub attributes: BTreeMap<String, String>,
+    /// What it may hold; not bounded unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+}
+
+/// Values that may be texts, numbers or true and false.
+fn words_and_values<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        Bool(bool),
+        Integer(i64),
+        Number(f64),
+        Text(String),
+    }
+    let all = BTreeMap::<String, Value>::deserialize(from)?;
+    let text = |value| match value {
+        Value::Bool(value) => value.to_string(),
+        Value::Integer(value) => value.to_string(),
+        Value::Number(value) => value.to_string(),
+        Value::Text(value) => value,
+    };
+    Ok(all.into_iter().map(|(word, value)| (word, text(value))).collect())
 }
 
 /// A shared resource between sites.

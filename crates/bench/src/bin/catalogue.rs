@@ -1,0 +1,214 @@
+//! `make bench-catalogue`: ten million files in the catalogue of a hub on SQLite: look-ups, a rule of a hundred thousand files looked through,
+//! and the queue's own submissions meanwhile. Writes docs/results/catalogue.md.
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bench::hub::{Hub, ask, late, spread, submit};
+use bench::machine;
+use bench::program::{self, Binary, Results};
+use clap::Parser;
+use model::v1::hub::{DataKind, Endpoint, NewData, NewDataList, NewReplica, RuleOrder, ScopeOrder, Stopped, Storage};
+
+/// Files of one request, and of one data set.
+const REQUEST: usize = 1_000;
+const DATASET: usize = 100_000;
+/// Look-ups of each kind.
+const LOOKUPS: u32 = 1_000;
+/// How long a rule may take to be looked through.
+const RULE_MAX: Duration = Duration::from_secs(300);
+
+/// What a catalogue takes, over loopback.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Files in the catalogue
+    #[arg(long, default_value_t = 10_000_000)]
+    files: usize,
+    /// Rules of 100,000 files that are looked through
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rules: u32,
+    #[command(flatten)]
+    binary: Binary,
+    /// Where catalogue.md goes; default: docs/results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    program::end("bench-catalogue", run(&Args::parse()))
+}
+
+/// What was measured.
+struct Measured {
+    /// Files entered per second.
+    entered: f64,
+    /// Milliseconds, sorted: a name, a file with its copies, a page of names.
+    name: Vec<f64>,
+    copies: Vec<f64>,
+    page: Vec<f64>,
+    /// Seconds until all files of a rule had been looked through, with one copy and with two.
+    rules: Vec<f64>,
+    /// Jobs of one file submitted per second while a rule is looked through, and before.
+    submitted: (f64, f64),
+    megabytes: f64,
+    database_gb: f64,
+}
+
+fn describe(hub: &Hub) -> Result<()> {
+    let api = hub.api()?;
+    for name in ["a", "b", "c"] {
+        let url = format!("lh://{name}.example");
+        let storage = Storage { url: format!("{url}/data"), ..Storage::default() };
+        api.put(name, &Endpoint { urls: vec![url], storage: Some(storage), ..Endpoint::default() })?;
+    }
+    // What rules ask for waits: it is the catalogue that is measured.
+    api.stop("all", &Stopped { reason: "measured".into(), ..Stopped::default() })?;
+    api.make_scope("survey", &ScopeOrder::default())?;
+    Ok(())
+}
+
+fn dataset_name(dataset: usize) -> String {
+    format!("survey:run-{dataset:04}")
+}
+
+fn file_name(at: usize) -> String {
+    format!("{}/beam-{:02}/visibilities-{at:09}.ms", dataset_name(at / DATASET), at % 36)
+}
+
+/// Enters files at `a`, in data sets of a hundred thousand; files per second.
+fn enter(hub: &Hub, files: usize) -> Result<f64> {
+    let api = hub.api()?;
+    let began = Instant::now();
+    for first in (0..files).step_by(REQUEST) {
+        let dataset = dataset_name(first / DATASET);
+        if first % DATASET == 0 {
+            let new = NewData { name: dataset.clone(), kind: DataKind::Dataset, ..NewData::default() };
+            api.enter_data(&NewDataList { data: vec![new], into: None })?;
+            println!("{first} files after {:.0} s", began.elapsed().as_secs_f64());
+        }
+        let file = |at: usize| NewData {
+            name: file_name(at),
+            bytes: Some(1_000_000_000),
+            adler32: Some(format!("{at:08x}")),
+            replicas: vec![NewReplica { endpoint: "a".into(), path: None }],
+            ..NewData::default()
+        };
+        let data = (first..files.min(first + REQUEST)).map(file).collect();
+        api.enter_data(&NewDataList { data, into: Some(dataset) })?;
+    }
+    Ok(files as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Asks for names from all over the catalogue; milliseconds, sorted.
+fn look_up(hub: &Hub, files: usize, target: impl Fn(&str) -> String) -> Result<Vec<f64>> {
+    let mut all = Vec::new();
+    for at in 0..LOOKUPS as usize {
+        // A step that shares no factor with their number leads everywhere.
+        let name = file_name(at * 7_368_787 % files).replace('/', "%2F");
+        all.extend(ask(hub, &target(&name), 1)?);
+    }
+    all.sort_by(f64::total_cmp);
+    Ok(all)
+}
+
+/// Seconds until a rule's files have all been looked through.
+fn rule(hub: &Hub, dataset: usize) -> Result<f64> {
+    let api = hub.api()?;
+    let order = RuleOrder { name: dataset_name(dataset), at: "b|c".into(), copies: Some(1), ..RuleOrder::default() };
+    let began = Instant::now();
+    let id = api.make_rule(&order)?.id;
+    loop {
+        let rule = api.rule(&id)?;
+        if !rule.is_evaluating {
+            let copies = rule.ok + rule.replicating + rule.stuck;
+            ensure!(copies == DATASET as u64, "the rule has {copies} copies");
+            return Ok(began.elapsed().as_secs_f64());
+        }
+        ensure!(began.elapsed() < RULE_MAX, "the rule is still looked through");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+fn measure(args: &Args, longhaul: &Path, dir: &Path) -> Result<Measured> {
+    let hub = Hub::start(longhaul, dir)?;
+    describe(&hub)?;
+    let entered = enter(&hub, args.files)?;
+    let name = look_up(&hub, args.files, |name| format!("/api/v1/data/{name}"))?;
+    let copies = look_up(&hub, args.files, |name| format!("/api/v1/data/{name}/files"))?;
+    let page = ask(&hub, "/api/v1/data?scope=survey&like=run-0000%2Fbeam-0*&limit=100", LOOKUPS)?;
+    let mut rules = Vec::new();
+    for at in 0..args.rules as usize {
+        rules.push(rule(&hub, at)?);
+        println!("a rule was looked through in {:.2} s", rules[at]);
+    }
+    let before = submit(&hub, 1, 5)?;
+    let during = std::thread::scope(|scope| -> Result<f64> {
+        let rule = scope.spawn(|| rule(&hub, args.rules as usize));
+        let during = submit(&hub, 1, 5)?;
+        rule.join().map_err(|_| anyhow::anyhow!("a rule was not looked through"))??;
+        Ok(during)
+    })?;
+    let database_gb = fs::metadata(dir.join("hub/hub.db")).context("no database")?.len() as f64 / 1e9;
+    let megabytes = hub.memory()? as f64 / 1e6;
+    Ok(Measured { entered, name, copies, page, rules, submitted: (during, before), megabytes, database_gb })
+}
+
+/// Whether the targets were met.
+fn run(args: &Args) -> Result<bool> {
+    let needed = (args.rules as usize + 1) * DATASET;
+    ensure!(args.files >= needed, "so many rules need {needed} files");
+    let longhaul = args.binary.find()?;
+    let scratch = tempfile::Builder::new().prefix("longhaul-catalogue-").tempdir()?;
+    let it = measure(args, &longhaul, scratch.path())?;
+    let slowest = it.rules.iter().copied().fold(0.0, f64::max);
+    let look_ups = [late(&it.name), late(&it.copies), late(&it.page)];
+    let rows = [
+        (
+            "99 of 100 look-ups of a name, of a file with its copies, of a page of 100 names like a pattern, ms"
+                .to_owned(),
+            format!("{:.2}, {:.2}, {:.2}", look_ups[0], look_ups[1], look_ups[2]),
+            "10",
+            Some(look_ups.iter().all(|ms| *ms < 10.0)),
+        ),
+        (format!("a rule of {DATASET} files looked through, s"), spread(&it.rules, 2), "10", Some(slowest < 10.0)),
+        (
+            "jobs of one file submitted per second while a rule is looked through; before".to_owned(),
+            format!("{:.0}; {:.0}", it.submitted.0, it.submitted.1),
+            "",
+            None,
+        ),
+        ("files entered per second, 1,000 a request, one client".to_owned(), format!("{:.0}", it.entered), "", None),
+        (
+            "memory of the hub, MB; its database, GB".to_owned(),
+            format!("{:.0}; {:.1}", it.megabytes, it.database_gb),
+            "",
+            None,
+        ),
+    ];
+    let mut text = format!(
+        "# The catalogue of a hub, measured\n\n- Date: {}\n- Machine: {}\n- Command: `make bench-catalogue`\n- {} files in data sets of {DATASET}, one copy of each; \
+         SQLite on {}, WAL, synchronous FULL. Look-ups over one connection each, one after another, all over the catalogue: what is read is seldom in a cache \
+         of the database. Rules: medians (least to most) of {}\n\n| what | measured | target | |\n|---|---|---|---|\n",
+        machine::date(),
+        machine::describe("loopback")?,
+        args.files,
+        machine::file_system(scratch.path()),
+        args.rules,
+    );
+    for (what, measured, target, is_met) in &rows {
+        let met = match is_met {
+            None => "",
+            Some(true) => "met",
+            Some(false) => "**not met**",
+        };
+        text.push_str(&format!("| {what} | {measured} | {target} | {met} |\n"));
+    }
+    print!("{text}");
+    Results::open(args.out.as_deref())?.write("catalogue.md", text)?;
+    Ok(rows.iter().all(|(.., is_met)| is_met.unwrap_or(true)))
+}

@@ -1,0 +1,186 @@
+-- The catalogue. Times are milliseconds since 1970; sizes are bytes. What it means: docs/design/catalogue.md.
+
+CREATE TABLE scopes (
+    name TEXT PRIMARY KEY,
+    account TEXT NOT NULL,
+    created BIGINT NOT NULL
+);
+
+-- Files, datasets and containers.
+CREATE TABLE names (
+    id BIGINT PRIMARY KEY,
+    scope TEXT NOT NULL,
+    name TEXT NOT NULL,
+    kind BIGINT NOT NULL,
+    account TEXT NOT NULL,
+    created BIGINT NOT NULL,
+    -- Of a file, its size; of a dataset, the sum of its files; of a container, 0: what it has is below it.
+    bytes BIGINT NOT NULL DEFAULT 0,
+    -- What it contains itself: files of a dataset, datasets and containers of a container.
+    entries BIGINT NOT NULL DEFAULT 0,
+    adler32 TEXT,
+    md5 TEXT,
+    open BIGINT NOT NULL DEFAULT 1,
+    monotonic BIGINT NOT NULL DEFAULT 0,
+    expires BIGINT,
+    -- When what it contains, or what is said of it, changed last.
+    changed BIGINT NOT NULL,
+    UNIQUE (scope, name)
+);
+CREATE INDEX names_expiring ON names (expires) WHERE expires IS NOT NULL;
+
+CREATE TABLE contents (
+    parent BIGINT NOT NULL,
+    child BIGINT NOT NULL,
+    PRIMARY KEY (parent, child)
+);
+CREATE INDEX contents_child ON contents (child);
+
+-- Values are JSON.
+CREATE TABLE metadata (
+    id BIGINT NOT NULL,
+    word TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (id, word)
+);
+CREATE INDEX metadata_value ON metadata (word, value);
+
+-- Endpoints that have stored something, by number; and how much is there, is on its way there, or is promised to a rule.
+CREATE TABLE stores (
+    id BIGINT PRIMARY KEY,
+    endpoint TEXT NOT NULL UNIQUE,
+    files BIGINT NOT NULL DEFAULT 0,
+    bytes BIGINT NOT NULL DEFAULT 0
+);
+
+CREATE TABLE replicas (
+    file BIGINT NOT NULL,
+    store BIGINT NOT NULL,
+    state BIGINT NOT NULL,
+    bytes BIGINT NOT NULL,
+    -- Rules that hold it; one that none holds may be deleted, from `unlocked` on.
+    locks BIGINT NOT NULL DEFAULT 0,
+    unlocked BIGINT,
+    -- Below the directory of the endpoint, where that is not as the endpoint names files.
+    path TEXT,
+    created BIGINT NOT NULL,
+    accessed BIGINT,
+    -- Of one that is wanted: how often a copy has failed, why, and when it is tried again.
+    attempts BIGINT NOT NULL DEFAULT 0,
+    not_before BIGINT NOT NULL DEFAULT 0,
+    error TEXT,
+    PRIMARY KEY (file, store)
+);
+CREATE INDEX replicas_of_store ON replicas (store, file);
+CREATE INDEX replicas_unlocked ON replicas (store, unlocked) WHERE locks = 0 AND unlocked IS NOT NULL;
+
+CREATE TABLE rules (
+    number BIGINT PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name BIGINT NOT NULL,
+    account TEXT NOT NULL,
+    community TEXT NOT NULL,
+    activity TEXT NOT NULL,
+    priority BIGINT NOT NULL,
+    copies BIGINT NOT NULL,
+    expression TEXT NOT NULL,
+    source_expression TEXT,
+    grouping BIGINT NOT NULL,
+    weight TEXT,
+    comment TEXT,
+    created BIGINT NOT NULL,
+    expires BIGINT,
+    deadline BIGINT,
+    suspended BIGINT NOT NULL DEFAULT 0,
+    -- Locks by their states, and bytes of those that are not ok.
+    ok BIGINT NOT NULL DEFAULT 0,
+    replicating BIGINT NOT NULL DEFAULT 0,
+    stuck BIGINT NOT NULL DEFAULT 0,
+    bytes BIGINT NOT NULL DEFAULT 0,
+    bytes_left BIGINT NOT NULL DEFAULT 0,
+    -- Why files of it are nowhere: no endpoint can take them.
+    error TEXT,
+    -- When it became ok last.
+    fulfilled BIGINT
+);
+CREATE INDEX rules_of_name ON rules (name);
+CREATE INDEX rules_expiring ON rules (expires) WHERE expires IS NOT NULL;
+CREATE INDEX rules_unfulfilled ON rules (priority, number) WHERE replicating > 0 OR stuck > 0;
+
+-- What has still to be looked at: the files of a name for a rule, from a file of a dataset on.
+CREATE TABLE evaluations (
+    number BIGINT PRIMARY KEY,
+    rule BIGINT NOT NULL,
+    name BIGINT NOT NULL,
+    -- 1: the name is no longer in what the rule is of.
+    released BIGINT NOT NULL,
+    dataset BIGINT NOT NULL DEFAULT 0,
+    file BIGINT NOT NULL DEFAULT 0,
+    not_before BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX evaluations_of_rule ON evaluations (rule);
+
+-- Where the groups of a rule go: a dataset, or 0 for all that the rule is of.
+CREATE TABLE placements (
+    rule BIGINT NOT NULL,
+    dataset BIGINT NOT NULL,
+    store BIGINT NOT NULL,
+    PRIMARY KEY (rule, dataset, store)
+);
+
+-- A rule's hold on a replica.
+CREATE TABLE locks (
+    rule BIGINT NOT NULL,
+    file BIGINT NOT NULL,
+    store BIGINT NOT NULL,
+    state BIGINT NOT NULL,
+    bytes BIGINT NOT NULL,
+    PRIMARY KEY (rule, file, store)
+);
+CREATE INDEX locks_of_replica ON locks (file, store);
+CREATE INDEX locks_unfulfilled ON locks (rule, store, file) WHERE state <> 1;
+
+-- Bytes that the rules of an account hold at an endpoint, and what they may.
+CREATE TABLE held (
+    account TEXT NOT NULL,
+    store BIGINT NOT NULL,
+    files BIGINT NOT NULL,
+    bytes BIGINT NOT NULL,
+    PRIMARY KEY (account, store)
+);
+CREATE TABLE quotas (
+    account TEXT NOT NULL,
+    expression TEXT NOT NULL,
+    bytes BIGINT NOT NULL,
+    PRIMARY KEY (account, expression)
+);
+
+-- Jobs of the queue by which replicas are made, and which replicas.
+CREATE TABLE copy_jobs (
+    number BIGINT PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    rule BIGINT NOT NULL,
+    store BIGINT NOT NULL,
+    created BIGINT NOT NULL,
+    -- Files of it that have ended, as far as the replicas say so.
+    settled BIGINT NOT NULL DEFAULT 0
+);
+CREATE TABLE copies (
+    job BIGINT NOT NULL,
+    at BIGINT NOT NULL,
+    file BIGINT NOT NULL,
+    store BIGINT NOT NULL,
+    PRIMARY KEY (job, at)
+);
+CREATE UNIQUE INDEX copies_of_replica ON copies (file, store);
+
+-- What happened to a name, in order: appended only.
+CREATE TABLE history (
+    number BIGINT PRIMARY KEY,
+    at BIGINT NOT NULL,
+    name BIGINT NOT NULL,
+    account TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    facts TEXT NOT NULL
+);
+CREATE INDEX history_of_name ON history (name, number);

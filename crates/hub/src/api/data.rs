@@ -1,0 +1,199 @@
+//! Names of the catalogue: entered, found, put into one another, and where their files are.
+
+use std::collections::BTreeMap;
+
+use model::v1::hub::{
+    DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataWhere, FileReplicasList,
+    NewDataList, NewReplica, Scope, ScopeOrder, Scopes,
+};
+use web::Refused;
+
+use super::{Answered, ApiRequest, json};
+use crate::catalogue::{self, data, find, refused, shown};
+use crate::database::catalogue::{DataRow, ReplicaState, Which};
+use crate::time;
+
+/// Names, files or events on a page, unless said.
+const PAGE: usize = 1_000;
+
+/// The name in the request's path, in which `/` is `%2F`.
+fn name(request: &ApiRequest) -> Result<String, Refused> {
+    let text = percent_encoding::percent_decode_str(&request.id).decode_utf8();
+    text.map(Into::into).map_err(|_| Refused::new(400, "a name is UTF-8"))
+}
+
+async fn named(request: &ApiRequest) -> Result<DataRow, Refused> {
+    find(&request.hub, &name(request)?).await
+}
+
+/// POST /api/v1/data.
+pub(super) async fn enter(request: ApiRequest) -> Answered {
+    let list: NewDataList = request.read("names of data")?;
+    let entered = data::enter(&request.hub, &request.member, &list).await?;
+    let rows = request.hub.database.data_of(&entered.ids).await.map_err(refused)?;
+    let rows = entered.ids.iter().filter_map(|id| rows.get(id)).map(|row| shown::data(row, &BTreeMap::new()));
+    json(if entered.new > 0 { 201 } else { 200 }, &DataList { data: rows.collect(), next: None })
+}
+
+/// GET /api/v1/data.
+pub(super) async fn list(request: ApiRequest) -> Answered {
+    let scope = request.parameter("scope").ok_or_else(|| Refused::new(400, "say of which scope: ?scope=NAME"))?;
+    let kind = request.parameter("kind").map(|kind| kind_of(&kind)).transpose()?;
+    let metadata = web::target::pairs(&request.query).filter_map(|(word, value)| {
+        let word = word.strip_prefix("meta.")?.to_owned();
+        // What is no JSON is a text.
+        let value = serde_json::from_str::<serde_json::Value>(&value).unwrap_or(serde_json::Value::String(value));
+        Some((word, value.to_string()))
+    });
+    let which = Which {
+        scope,
+        pattern: request.parameter("like").unwrap_or_default(),
+        kind,
+        metadata: metadata.collect(),
+        after: request.parameter("after_name").unwrap_or_default(),
+        limit: request.limit(PAGE)?,
+    };
+    let rows = request.hub.database.data_list(&which).await.map_err(refused)?;
+    let next = rows.last().filter(|_| rows.len() as i64 == which.limit).map(|row| row.name.name().to_owned());
+    json(200, &DataList { data: rows.iter().map(|row| shown::data(row, &BTreeMap::new())).collect(), next })
+}
+
+fn kind_of(text: &str) -> Result<DataKind, Refused> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned()))
+        .map_err(|_| Refused::new(400, format!("kind={text}: file, dataset or container")))
+}
+
+/// GET /api/v1/data/NAME.
+pub(super) async fn show(request: ApiRequest) -> Answered {
+    let row = named(&request).await?;
+    shown_whole(&request, row).await
+}
+
+async fn shown_whole(request: &ApiRequest, row: DataRow) -> Answered {
+    let metadata = request.hub.database.metadata(row.id).await.map_err(refused)?;
+    let mut data = shown::data(&row, &metadata);
+    if row.kind == DataKind::Container {
+        let (_, bytes) = request.hub.database.total(&row).await.map_err(refused)?;
+        data.bytes = u64::try_from(bytes).unwrap_or(0);
+    }
+    json(200, &data)
+}
+
+/// PATCH /api/v1/data/NAME.
+pub(super) async fn change(request: ApiRequest) -> Answered {
+    let change: DataChange = request.read("a change")?;
+    let row = data::change(&request.hub, &request.member, &name(&request)?, &change).await?;
+    shown_whole(&request, row).await
+}
+
+/// GET /api/v1/data/NAME/contents.
+pub(super) async fn contents(request: ApiRequest) -> Answered {
+    let row = named(&request).await?;
+    let (after, limit) = (request.number("after")?.unwrap_or(0), request.limit(PAGE)?);
+    let rows = request.hub.database.contents(row.id, after, limit).await.map_err(refused)?;
+    let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.id.to_string());
+    json(200, &DataList { data: rows.iter().map(|row| shown::data(row, &BTreeMap::new())).collect(), next })
+}
+
+/// POST /api/v1/data/NAME/contents.
+pub(super) async fn attach(request: ApiRequest) -> Answered {
+    let children: DataNames = request.read("names of data")?;
+    data::attach(&request.hub, &request.member, &name(&request)?, &children).await?;
+    show(request).await
+}
+
+/// DELETE /api/v1/data/NAME/contents.
+pub(super) async fn detach(request: ApiRequest) -> Answered {
+    let children: DataNames = request.read("names of data")?;
+    data::detach(&request.hub, &request.member, &name(&request)?, &children).await?;
+    show(request).await
+}
+
+/// GET /api/v1/data/NAME/parents.
+pub(super) async fn parents(request: ApiRequest) -> Answered {
+    let row = named(&request).await?;
+    let rows = request.hub.database.parents(row.id).await.map_err(refused)?;
+    json(200, &DataList { data: rows.iter().map(|row| shown::data(row, &BTreeMap::new())).collect(), next: None })
+}
+
+/// GET /api/v1/data/NAME/files.
+pub(super) async fn files(request: ApiRequest) -> Answered {
+    let row = named(&request).await?;
+    let (after, limit) = (request.number("after")?.unwrap_or(0), request.limit(PAGE)?);
+    let rows = request.hub.database.files_below(&row, after, limit).await.map_err(refused)?;
+    let topology = request.hub.topology.load();
+    let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.file.id);
+    json(200, &FileReplicasList { files: rows.iter().map(|row| shown::file(row, &topology)).collect(), next })
+}
+
+/// POST /api/v1/data/NAME/replicas.
+pub(super) async fn add_replicas(request: ApiRequest) -> Answered {
+    let copies: Vec<NewReplica> = request.read("replicas")?;
+    data::add_copies(&request.hub, &request.member, &name(&request)?, &copies).await?;
+    files(request).await
+}
+
+/// GET /api/v1/data/NAME/where.
+pub(super) async fn whereabouts(request: ApiRequest) -> Answered {
+    let row = named(&request).await?;
+    let (files, bytes) = request.hub.database.total(&row).await.map_err(refused)?;
+    let mut endpoints: BTreeMap<String, DataAt> = BTreeMap::new();
+    for there in request.hub.database.whereabouts(&row).await.map_err(refused)? {
+        let at = endpoints.entry(there.endpoint.clone()).or_default();
+        at.endpoint.clone_from(&there.endpoint);
+        let (files, bytes) = (u64::try_from(there.files).unwrap_or(0), u64::try_from(there.bytes).unwrap_or(0));
+        match there.state {
+            ReplicaState::Available => (at.files, at.bytes) = (files, bytes),
+            ReplicaState::Wanted | ReplicaState::Copying => {
+                at.coming_files += files;
+                at.coming_bytes += bytes;
+            }
+            ReplicaState::Bad | ReplicaState::Deleting => {}
+        }
+    }
+    let (files, bytes) = (u64::try_from(files).unwrap_or(0), u64::try_from(bytes).unwrap_or(0));
+    endpoints.values_mut().for_each(|at| at.complete = at.files == files);
+    json(200, &DataWhere { name: row.name.to_string(), files, bytes, endpoints: endpoints.into_values().collect() })
+}
+
+/// GET /api/v1/data/NAME/history.
+pub(super) async fn history(request: ApiRequest) -> Answered {
+    let row = named(&request).await?;
+    let (after, limit) = (request.number("after")?.unwrap_or(0), request.limit(PAGE)?);
+    let rows = request.hub.database.history(row.id, after, limit).await.map_err(refused)?;
+    let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.number);
+    let event = |event: &crate::database::catalogue::HistoryEvent| DataEvent {
+        number: event.number,
+        at: time::show(event.at),
+        name: row.name.to_string(),
+        account: event.account.clone(),
+        kind: event.kind.clone(),
+        facts: serde_json::from_str(&event.facts).unwrap_or_default(),
+    };
+    json(200, &DataHistory { events: rows.iter().map(event).collect(), next })
+}
+
+/// GET /api/v1/scopes.
+pub(super) async fn scopes(request: ApiRequest) -> Answered {
+    let rows = request.hub.database.scopes().await.map_err(refused)?;
+    let scope =
+        |(scope, account, created): (String, String, i64)| Scope { scope, account, created: time::show(created) };
+    json(200, &Scopes { scopes: rows.into_iter().map(scope).collect() })
+}
+
+/// PUT /api/v1/scopes/NAME.
+pub(super) async fn make_scope(request: ApiRequest) -> Answered {
+    let order: ScopeOrder = request.read("a scope")?;
+    let account = order.account.unwrap_or_else(|| request.member.owner.clone());
+    replicas::check_scope(&request.id).map_err(|error| Refused::new(400, error.to_string()))?;
+    let (scope, now) = (request.id.clone(), time::now());
+    let has_it =
+        request.hub.database.make_scope(scope.clone(), account.clone(), now).await.map_err(catalogue::refused)?;
+    if has_it != account {
+        return Err(Refused::new(409, format!("the scope {scope} is {has_it}'s")));
+    }
+    let scopes = request.hub.database.scopes().await.map_err(refused)?;
+    let found = scopes.into_iter().find(|(name, ..)| *name == scope);
+    let created = found.map_or(now, |(_, _, created)| created);
+    json(200, &Scope { scope, account, created: time::show(created) })
+}

@@ -1,0 +1,111 @@
+//! The catalogue of a collaboration: who may enter, change and remove what; and the work that follows from rules.
+//!
+//! Its tables are [`database::catalogue`](crate::database::catalogue)'s; what an endpoint is asked for goes through the queue, as jobs.
+
+pub mod data;
+pub mod keeper;
+pub mod orders;
+pub mod rules;
+pub mod shown;
+pub mod storage;
+
+use model::v1::hub::Role;
+use model::{Fault, Refusal};
+use replicas::{DataName, NameError};
+use web::Refused;
+
+use crate::database::DatabaseError;
+use crate::database::catalogue::DataRow;
+use crate::roles::Member;
+use crate::state::{HubState, unavailable};
+use crate::time;
+
+/// Names of one request.
+pub const NAMES_MAX: usize = 1_000;
+
+/// Why the database has not done what was asked: what contradicts what is there is a conflict (409).
+pub(crate) fn refused(error: DatabaseError) -> Refused {
+    match error {
+        DatabaseError::Refused(reason) => Refused::new(409, reason),
+        other => unavailable(other).into(),
+    }
+}
+
+fn bad(reason: impl Into<String>) -> Refused {
+    Refused::new(400, reason)
+}
+
+fn bad_name(error: &NameError) -> Refused {
+    bad(error.to_string())
+}
+
+/// A name, as it was written.
+///
+/// # Errors
+/// It is none.
+pub fn name_of(text: &str) -> Result<DataName, Refused> {
+    text.parse().map_err(|error| bad_name(&error))
+}
+
+/// A name that is to be in the catalogue.
+///
+/// # Errors
+/// It is none, or not there.
+pub async fn find(hub: &HubState, text: &str) -> Result<DataRow, Refused> {
+    let name = name_of(text)?;
+    let row = hub.database.data(&name).await.map_err(refused)?;
+    row.ok_or_else(|| Refused::new(404, format!("there is no {name} here")))
+}
+
+/// Whether somebody may enter and change names in a scope; a user's own scope is made when it is needed first.
+///
+/// # Errors
+/// It is another's.
+pub async fn require_scope(hub: &HubState, member: &Member, scope: &str) -> Result<(), Refused> {
+    let account = match hub.database.scope_account(scope).await.map_err(refused)? {
+        Some(account) => account,
+        None if scope == own_scope(&member.owner) => {
+            hub.database.make_scope(scope.to_owned(), member.owner.clone(), time::now()).await.map_err(refused)?
+        }
+        None => {
+            let own = own_scope(&member.owner);
+            let reason = format!(
+                "there is no scope {scope}; yours is {own}, and an operator makes others: PUT /api/v1/scopes/{scope}"
+            );
+            return Err(Refused::new(404, reason));
+        }
+    };
+    if account == member.owner || member.role >= Role::Operator {
+        return Ok(());
+    }
+    let reason = format!("the scope {scope} is {account}'s: {account} and operators change what is in it");
+    Err(Refusal::new(Fault::Auth, reason).into())
+}
+
+/// The scope of a user: `user.NAME`, with what a scope cannot have replaced.
+pub fn own_scope(owner: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let name: String = owner.chars().map(plain).take(replicas::SCOPE_BYTES_MAX - "user.".len()).collect();
+    format!("user.{name}")
+}
+
+/// A time that somebody has written: RFC 3339, or empty for never.
+fn time_or_never(what: &str, text: &str) -> Result<Option<i64>, Refused> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let at = time::parse(text).ok_or_else(|| bad(format!("{what} {text:?} is no time: write 2026-12-24T18:00:00Z")))?;
+    Ok(Some(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_a_scope() {
+        assert_eq!(own_scope("ann"), "user.ann");
+        let long = own_scope(&"/DC=example/CN=ann b".repeat(10));
+        assert!(replicas::check_scope(&long).is_ok(), "{long}");
+    }
+}

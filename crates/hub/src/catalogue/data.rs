@@ -1,0 +1,195 @@
+//! Names: entered, put into one another, changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::v1::hub::{DataChange, DataKind, DataNames, Metadata, NewData, NewDataList, NewReplica};
+use replicas::DataName;
+use web::Refused;
+
+use super::{NAMES_MAX, bad, bad_name, find, name_of, refused, require_scope, time_or_never};
+use crate::database::catalogue::{DataRow, Entered, MetadataChange, NewCopy, NewName};
+use crate::limits;
+use crate::roles::Member;
+use crate::state::HubState;
+use crate::time;
+use model::v1::hub::Role;
+
+/// Enters names.
+///
+/// # Errors
+/// One of them is none, is not what is there already, or is not whoever's who asks: nothing has changed.
+pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Result<Entered, Refused> {
+    let into = list.into.as_deref().map(name_of).transpose()?;
+    check_count(list.data.len())?;
+    let names = list.data.iter().map(|new| checked(hub, new)).collect::<Result<Vec<_>, _>>()?;
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = names.iter().find(|new| !seen.insert(&new.name)) {
+        return Err(bad(format!("{} is named twice", twice.name)));
+    }
+    let scopes: BTreeSet<&str> =
+        names.iter().map(|new| new.name.scope()).chain(into.iter().map(DataName::scope)).collect();
+    for scope in scopes {
+        require_scope(hub, member, scope).await?;
+    }
+    let entered = hub.database.enter(member.owner.clone(), names, into, time::now()).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    Ok(entered)
+}
+
+fn check_count(count: usize) -> Result<(), Refused> {
+    match count {
+        0 => Err(bad("name something")),
+        1..=NAMES_MAX => Ok(()),
+        more => Err(bad(format!("{NAMES_MAX} names are taken at once, and these are {more}: send several requests"))),
+    }
+}
+
+/// What is to be entered, as the database has it.
+fn checked(hub: &HubState, new: &NewData) -> Result<NewName, Refused> {
+    let name = name_of(&new.name)?;
+    let wrong = |why: &str| bad(format!("{name}: {why}"));
+    let is_file = new.kind == DataKind::File;
+    let bytes = match (is_file, new.bytes) {
+        (true, None) => return Err(wrong("say how many bytes a file has")),
+        (true, Some(bytes)) => i64::try_from(bytes).map_err(|_| wrong("it has more bytes than there are"))?,
+        (false, Some(_)) => return Err(wrong("only files have bytes of their own")),
+        (false, None) => 0,
+    };
+    if !is_file && (new.adler32.is_some() || new.md5.is_some() || !new.replicas.is_empty()) {
+        return Err(wrong("only files have checksums and replicas"));
+    }
+    let now = time::now();
+    let expires = new.expires.as_deref().map(|text| time_or_never("expires", text)).transpose()?.flatten();
+    if expires.is_some_and(|at| at <= now) {
+        return Err(wrong("it would have ended already"));
+    }
+    Ok(NewName {
+        kind: new.kind,
+        bytes,
+        adler32: hexadecimal(&name, "Adler-32", new.adler32.as_deref(), 8)?,
+        md5: hexadecimal(&name, "MD5", new.md5.as_deref(), 32)?,
+        monotonic: new.monotonic,
+        expires,
+        metadata: words(&name, &new.metadata)?,
+        copies: new.replicas.iter().map(|copy| checked_copy(hub, &name, copy)).collect::<Result<_, _>>()?,
+        name,
+    })
+}
+
+fn hexadecimal(name: &DataName, what: &str, text: Option<&str>, digits: usize) -> Result<Option<String>, Refused> {
+    let Some(text) = text else { return Ok(None) };
+    if text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(Some(text.to_ascii_lowercase()));
+    }
+    let text: String = text.chars().take(80).collect();
+    Err(bad(format!("{name}: {text:?} is no {what}: it has {digits} hexadecimal digits")))
+}
+
+/// Words of metadata, with their values as JSON.
+fn words(name: &DataName, metadata: &Metadata) -> Result<BTreeMap<String, String>, Refused> {
+    let words: BTreeMap<String, String> =
+        metadata.iter().map(|(word, value)| (word.clone(), value.to_string())).collect();
+    let bytes: usize = words.iter().map(|(word, value)| word.len() + value.len()).sum();
+    if bytes > limits::METADATA_BYTES_MAX {
+        let most = limits::METADATA_BYTES_MAX;
+        return Err(bad(format!("the metadata of {name} has {bytes} bytes; {most} are kept")));
+    }
+    Ok(words)
+}
+
+fn checked_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<NewCopy, Refused> {
+    let topology = hub.topology.load();
+    if !topology.storage.contains_key(&copy.endpoint) {
+        let known: Vec<&str> = topology.storage.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(bad(format!(
+            "{name}: there is no endpoint {} with storage; those that have it: {known}",
+            copy.endpoint
+        )));
+    }
+    if let Some(path) = &copy.path {
+        // A path is one of a name: it leads nowhere else.
+        DataName::new("path", path).map_err(|error| bad_name(&error))?;
+    }
+    Ok(NewCopy { endpoint: copy.endpoint.clone(), path: copy.path.clone() })
+}
+
+/// Puts names into a dataset or container.
+///
+/// # Errors
+/// They cannot be there, or it is not whoever's who asks: nothing has changed.
+pub async fn attach(hub: &HubState, member: &Member, parent: &str, children: &DataNames) -> Result<(), Refused> {
+    let (parent, children) = parent_and_children(hub, member, parent, children).await?;
+    hub.database.attach(parent, children, member.owner.clone(), time::now()).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    Ok(())
+}
+
+/// Takes names out of a dataset or container.
+///
+/// # Errors
+/// It only grows, or it is not whoever's who asks: nothing has changed.
+pub async fn detach(hub: &HubState, member: &Member, parent: &str, children: &DataNames) -> Result<(), Refused> {
+    let (parent, children) = parent_and_children(hub, member, parent, children).await?;
+    hub.database.detach(parent, children, member.owner.clone(), time::now()).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    Ok(())
+}
+
+async fn parent_and_children(
+    hub: &HubState,
+    member: &Member,
+    parent: &str,
+    children: &DataNames,
+) -> Result<(DataName, Vec<DataName>), Refused> {
+    let parent = name_of(parent)?;
+    check_count(children.names.len())?;
+    let children = children.names.iter().map(|name| name_of(name)).collect::<Result<Vec<_>, _>>()?;
+    require_scope(hub, member, parent.scope()).await?;
+    Ok((parent, children))
+}
+
+/// Takes note of copies of a file that are there.
+///
+/// # Errors
+/// It is no file, or not whoever's who asks: nothing has changed.
+pub async fn add_copies(hub: &HubState, member: &Member, name: &str, copies: &[NewReplica]) -> Result<(), Refused> {
+    let name = name_of(name)?;
+    check_count(copies.len())?;
+    require_scope(hub, member, name.scope()).await?;
+    let copies = copies.iter().map(|copy| checked_copy(hub, &name, copy)).collect::<Result<Vec<_>, _>>()?;
+    hub.database.add_copies(name, copies, time::now()).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    Ok(())
+}
+
+/// Changes a name; as it is then.
+///
+/// # Errors
+/// It is not there, or not whoever's who asks: nothing has changed.
+pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataChange) -> Result<DataRow, Refused> {
+    let row = find(hub, name).await?;
+    require_scope(hub, member, row.name.scope()).await?;
+    let wrong = |why: &str| bad(format!("{}: {why}", row.name));
+    if change.open.is_some() && row.kind == DataKind::File {
+        return Err(wrong("a file is neither open nor closed"));
+    }
+    if change.open == Some(true) && !row.open && member.role < Role::Operator {
+        return Err(Refused::new(403, format!("{} is closed, and only an operator opens it again", row.name)));
+    }
+    let expires = change.expires.as_deref().map(|text| time_or_never("expires", text)).transpose()?;
+    let now = time::now();
+    if !change.metadata.is_empty() {
+        let set: Metadata = change.metadata.iter().filter(|(_, value)| !value.is_null()).map(owned).collect();
+        let mut all: MetadataChange =
+            words(&row.name, &set)?.into_iter().map(|(word, value)| (word, Some(value))).collect();
+        all.extend(change.metadata.iter().filter(|(_, value)| value.is_null()).map(|(word, _)| (word.clone(), None)));
+        hub.database.change_metadata(row.id, member.owner.clone(), all, now).await.map_err(refused)?;
+    }
+    hub.database.change_data(row.id, member.owner.clone(), change.open, expires, now).await.map_err(refused)?;
+    find(hub, name).await
+}
+
+fn owned((word, value): (&String, &serde_json::Value)) -> (String, serde_json::Value) {
+    (word.clone(), value.clone())
+}

@@ -1,0 +1,215 @@
+//! Rules: made, changed, ended, explained.
+
+use std::sync::Arc;
+
+use model::v1::hub::{NotPlaced, RuleChange, RuleOrder, RuleWhy};
+use replicas::{Expression, Shortage};
+use uuid::Uuid;
+use web::Refused;
+
+use super::{bad, find, refused, shown, time_or_never};
+use crate::database::catalogue::{LockState, NewRule, RuleRow, RuleUpdate};
+use crate::limits;
+use crate::roles::Member;
+use crate::state::HubState;
+use crate::time;
+
+/// Locks that an explanation names.
+const LOCKS_SHOWN: i64 = 100;
+
+/// Why there is no rule.
+pub enum NotMade {
+    /// What is asked for is wrong, or not whoever's who asks.
+    Refused(Refused),
+    /// Too few endpoints can take it.
+    NotPlaced(NotPlaced),
+}
+
+impl From<Refused> for NotMade {
+    fn from(refused: Refused) -> NotMade {
+        NotMade::Refused(refused)
+    }
+}
+
+/// Makes a rule.
+///
+/// # Errors
+/// It is wrong, or could not be fulfilled: nothing has changed.
+pub async fn make(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<RuleRow, NotMade> {
+    let new = checked(hub, member, order).await?;
+    let (id, name) = (new.id.clone(), new.name);
+    let topology = Arc::clone(&hub.topology.load());
+    let shortage = hub.database.make_rule(new, topology, time::now()).await.map_err(refused)?;
+    if let Some(shortage) = shortage {
+        return Err(NotMade::NotPlaced(not_placed(shortage)));
+    }
+    hub.catalogue_wake.notify_one();
+    let rule = of_id(hub, &id).await?;
+    if rule.account != member.owner || rule.name != name {
+        return Err(Refused::new(409, format!("{id} is the id of another rule")).into());
+    }
+    Ok(rule)
+}
+
+fn not_placed(shortage: Shortage) -> NotPlaced {
+    NotPlaced {
+        problem: Refused::new(409, shortage.to_string()).problem(),
+        copies: u32::try_from(shortage.able.len()).unwrap_or(u32::MAX),
+        able: shortage.able,
+        full: shortage.full,
+    }
+}
+
+async fn checked(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<NewRule, Refused> {
+    let id = match &order.id {
+        None => Uuid::now_v7(),
+        Some(text) => text.parse().map_err(|_| bad(format!("{text:?} is no id of a rule: it is a UUID")))?,
+    };
+    let row = find(hub, &order.name).await?;
+    let expression = expression(&order.at)?;
+    let copies = order.copies.unwrap_or(1);
+    if !(1..=limits::COPIES_MAX).contains(&copies) {
+        return Err(bad(format!("copies: 1 to {}", limits::COPIES_MAX)));
+    }
+    let priority = order.priority.unwrap_or(3);
+    if !(1..=5).contains(&priority) {
+        return Err(bad("priority is 1 to 5"));
+    }
+    let own = if member.community.is_empty() { "default" } else { &member.community };
+    let community = order.community.as_deref().unwrap_or(own);
+    if !member.may_submit_for(community) {
+        return Err(Refused::new(
+            403,
+            format!("{} makes rules for the community {own}, not for {community}", member.owner),
+        ));
+    }
+    let now = time::now();
+    let later = |what: &str, text: &Option<String>| -> Result<Option<i64>, Refused> {
+        let at = text.as_deref().map(|text| time_or_never(what, text)).transpose()?.flatten();
+        match at {
+            Some(at) if at <= now => Err(bad(format!("{what} has passed"))),
+            at => Ok(at),
+        }
+    };
+    Ok(NewRule {
+        id: id.to_string(),
+        name: row.id,
+        account: member.owner.clone(),
+        community: community.to_owned(),
+        activity: word("activity", order.activity.as_deref().unwrap_or("default"))?,
+        priority: i64::from(priority),
+        copies: i64::from(copies),
+        expression: expression.to_string(),
+        source_expression: order.from.as_deref().map(self::expression).transpose()?.map(|from| from.to_string()),
+        grouping: order.grouping,
+        weight: order.weight.as_deref().map(|text| word("weight", text)).transpose()?,
+        comment: order.comment.as_deref().map(comment).transpose()?,
+        expires: later("expires", &order.expires)?,
+        deadline: later("deadline", &order.deadline)?,
+    })
+}
+
+fn expression(text: &str) -> Result<Expression, Refused> {
+    text.parse().map_err(|error: replicas::ExpressionError| bad(error.to_string()))
+}
+
+fn word(what: &str, text: &str) -> Result<String, Refused> {
+    let is_plain = |c: char| c.is_alphanumeric() || " -_.:/+()".contains(c);
+    if !text.is_empty() && text.len() <= 256 && text.chars().all(is_plain) {
+        return Ok(text.to_owned());
+    }
+    let text: String = text.chars().take(80).collect();
+    Err(bad(format!("{what} {text:?} is no name: letters, digits, spaces and -_.:/+(), 256 bytes at most")))
+}
+
+fn comment(text: &str) -> Result<String, Refused> {
+    match text.len() > limits::METADATA_BYTES_MAX {
+        true => Err(bad(format!("a comment has {} bytes at most", limits::METADATA_BYTES_MAX))),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// A rule by its id.
+///
+/// # Errors
+/// There is none.
+pub async fn of_id(hub: &HubState, id: &str) -> Result<RuleRow, Refused> {
+    let none = || Refused::new(404, format!("there is no rule {} here", id.chars().take(80).collect::<String>()));
+    let id: Uuid = id.parse().map_err(|_| none())?;
+    hub.database.rule(&id.to_string()).await.map_err(refused)?.ok_or_else(none)
+}
+
+/// A rule that somebody may change.
+async fn own(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refused> {
+    let rule = of_id(hub, id).await?;
+    if member.may_change(&rule.account, &rule.community) {
+        return Ok(rule);
+    }
+    Err(Refused::new(403, format!("the rule {id} is {}'s: {} and operators change it", rule.account, rule.account)))
+}
+
+/// Changes a rule; as it is then.
+///
+/// # Errors
+/// It is not there, or not whoever's who asks: nothing has changed.
+pub async fn change(hub: &HubState, member: &Member, id: &str, change: &RuleChange) -> Result<RuleRow, Refused> {
+    let rule = own(hub, member, id).await?;
+    if change.priority.is_some_and(|priority| !(1..=5).contains(&priority)) {
+        return Err(bad("priority is 1 to 5"));
+    }
+    let from = match change.from.as_deref() {
+        None => None,
+        Some("") => Some(None),
+        Some(text) => Some(Some(expression(text)?.to_string())),
+    };
+    let update = RuleUpdate {
+        expires: change.expires.as_deref().map(|text| time_or_never("expires", text)).transpose()?,
+        priority: change.priority.map(i64::from),
+        activity: change.activity.as_deref().map(|text| word("activity", text)).transpose()?,
+        source_expression: from,
+        suspended: change.suspended,
+        comment: change.comment.as_deref().map(comment).transpose()?,
+    };
+    hub.database.change_rule(rule, member.owner.clone(), update, time::now()).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    of_id(hub, id).await
+}
+
+/// Ends a rule now: what it alone holds may be deleted after a day, and not before.
+///
+/// # Errors
+/// It is not there, or not whoever's who asks: nothing has changed.
+pub async fn end(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refused> {
+    let rule = own(hub, member, id).await?;
+    let now = time::now();
+    let update = RuleUpdate { expires: Some(Some(now)), ..RuleUpdate::default() };
+    hub.database.change_rule(rule.clone(), member.owner.clone(), update, now).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    Ok(RuleRow { expires: Some(now), ..rule })
+}
+
+/// How far a rule is, how fast, when it is done, what is stuck and why.
+///
+/// # Errors
+/// There is none, or the database cannot be read.
+pub async fn why(hub: &HubState, id: &str) -> Result<RuleWhy, Refused> {
+    let rule = of_id(hub, id).await?;
+    let now = time::now();
+    let locks = hub.database.locks_left(rule.number, LOCKS_SHOWN).await.map_err(refused)?;
+    let work = hub.database.copy_work(rule.number).await.map_err(refused)?;
+    let files: Vec<i64> = locks.iter().map(|lock| lock.file).collect();
+    let names = hub.database.data_of(&files).await.map_err(refused)?;
+    let stuck = locks.iter().find(|lock| lock.state == LockState::Stuck).and_then(|lock| lock.error.as_deref());
+    let text = shown::sentence(&rule, &work, stuck, now);
+    let locks = locks.iter().filter_map(|lock| Some(shown::lock(lock, &names.get(&lock.file)?.name))).collect();
+    let expected = work.expected(rule.bytes_left, now).map(time::show);
+    let name = hub.database.data_of(&[rule.name]).await.map_err(refused)?;
+    Ok(RuleWhy {
+        rule: shown::rule(&rule, name.get(&rule.name).map(|row| &row.name)),
+        text,
+        rate_bit_s: work.rate.max(0) as u64 * 8,
+        jobs: work.jobs,
+        expected,
+        locks,
+    })
+}

@@ -1,0 +1,43 @@
+//! The catalogue's tables: names and what they contain, replicas, rules and their locks.
+//!
+//! Everything that changes several of them is one function of the transaction that it is a part of, so that two hubs on one database
+//! that do the same do it once. What holds between them: docs/design/catalogue.md, "Invariants".
+
+mod closure;
+mod contents;
+mod copies;
+mod counts;
+mod entering;
+mod evaluation;
+mod history;
+mod housekeeping;
+mod locks;
+mod metadata;
+mod names;
+mod pending;
+mod placing;
+mod quotas;
+mod replicas;
+mod rule_rows;
+mod rules;
+mod scopes;
+mod settling;
+mod states;
+mod stores;
+mod work;
+
+pub use copies::{CopyBatch, CopyFile, CopySource};
+pub use entering::{Entered, NewName};
+pub use evaluation::Step;
+pub use history::HistoryEvent;
+pub use metadata::MetadataChange;
+pub use names::{DataRow, Which};
+pub use replicas::{FileRow, NewCopy, ReplicaRow, WhereRow};
+pub use rule_rows::RuleRow;
+pub use rules::{LockRow, NewRule, RuleUpdate, WhichRules};
+pub use states::{LockState, ReplicaState, grouping_code, grouping_of_code, kind_code, kind_of_code};
+pub use stores::StoreUse;
+pub use work::CopyWork;
+
+/// How long a replica that no rule holds any more stays before it may be deleted: the time in which a removed rule can be made again without moving a byte.
+pub const UNDO_MS: i64 = 24 * 3_600_000;

@@ -1,0 +1,194 @@
+//! What datasets and containers contain.
+
+use std::collections::HashSet;
+
+use model::v1::hub::DataKind;
+use replicas::DataName;
+use serde_json::json;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::closure::above;
+use super::names::{self, DataRow, ROW};
+use super::{history, pending};
+use crate::database::{Database, DatabaseError, Result};
+use database::rows::{insert, numbers};
+
+/// A name that is put into another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Child {
+    pub id: i64,
+    pub kind: DataKind,
+    pub bytes: i64,
+}
+
+impl Database {
+    /// What a name contains itself, behind a name's number, in the order of these numbers.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn contents(&self, name: i64, after: i64, limit: i64) -> Result<Vec<DataRow>> {
+        let sql = format!(
+            "{ROW} WHERE id IN (SELECT child FROM contents WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3) ORDER BY id"
+        );
+        let rows = sqlx::query(AssertSqlSafe(sql)).bind(name).bind(after).bind(limit).fetch_all(&self.pool).await?;
+        rows.iter().map(names::read).collect()
+    }
+
+    /// What contains a name itself.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn parents(&self, name: i64) -> Result<Vec<DataRow>> {
+        let sql = format!("{ROW} WHERE id IN (SELECT parent FROM contents WHERE child = $1) ORDER BY scope, name");
+        let rows = sqlx::query(AssertSqlSafe(sql)).bind(name).fetch_all(&self.pool).await?;
+        rows.iter().map(names::read).collect()
+    }
+
+    /// Puts names into a dataset or container.
+    ///
+    /// # Errors
+    /// They cannot be there, or the database cannot be written: nothing has changed.
+    pub async fn attach(&self, parent: DataName, children: Vec<DataName>, account: String, now: i64) -> Result<()> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let parent = names::find(connection, &parent).await?;
+                    let children = children_of(connection, &children).await?;
+                    attach(connection, &parent, &children, &account, now).await
+                })
+            })
+            .await
+    }
+
+    /// Takes names out of a dataset or container.
+    ///
+    /// # Errors
+    /// It only grows, or the database cannot be written: nothing has changed.
+    pub async fn detach(&self, parent: DataName, children: Vec<DataName>, account: String, now: i64) -> Result<()> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let parent = names::find(connection, &parent).await?;
+                    let children = children_of(connection, &children).await?;
+                    detach(connection, &parent, &children, &account, now).await
+                })
+            })
+            .await
+    }
+}
+
+/// Names that are to be there.
+async fn children_of(connection: &mut AnyConnection, wanted: &[DataName]) -> Result<Vec<Child>> {
+    let found = names::find_all(connection, wanted).await?;
+    let child = |name: &DataName| match found.get(name) {
+        Some(row) => Ok(Child { id: row.id, kind: row.kind, bytes: row.bytes }),
+        None => Err(DatabaseError::Refused(format!("there is no {name} here"))),
+    };
+    wanted.iter().map(child).collect()
+}
+
+/// Those of several children that a name contains itself.
+async fn those_within(connection: &mut AnyConnection, parent: i64, children: &[Child]) -> Result<HashSet<i64>> {
+    let mut within = HashSet::new();
+    for some in children.chunks(1000) {
+        let ids = numbers(some.iter().map(|child| child.id));
+        let sql = AssertSqlSafe(format!("SELECT child FROM contents WHERE parent = $1 AND child IN {ids}"));
+        for row in sqlx::query(sql).bind(parent).fetch_all(&mut *connection).await? {
+            within.insert(row.try_get(0)?);
+        }
+    }
+    Ok(within)
+}
+
+/// Puts names into a dataset or container; those that it contains already stay.
+pub(super) async fn attach(
+    connection: &mut AnyConnection,
+    parent: &DataRow,
+    children: &[Child],
+    account: &str,
+    now: i64,
+) -> Result<()> {
+    let above = above(connection, parent.id).await?;
+    check(parent, children, &above)?;
+    let within = those_within(connection, parent.id, children).await?;
+    let mut seen = HashSet::new();
+    let new: Vec<Child> =
+        children.iter().copied().filter(|child| !within.contains(&child.id) && seen.insert(child.id)).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    insert(connection, "contents (parent, child)", 2, &new, |query, child| query.bind(parent.id).bind(child.id))
+        .await?;
+    count(connection, parent, &new, 1, now).await?;
+    for child in new.iter().filter(|child| child.kind != DataKind::File) {
+        pending::add(connection, &above, child.id, 0, now).await?;
+    }
+    // New files have the highest numbers: what is before the first of them need not be looked at again.
+    if let Some(first) = new.iter().filter(|child| child.kind == DataKind::File).map(|child| child.id).min() {
+        pending::add(connection, &above, parent.id, first - 1, now).await?;
+    }
+    history::append(connection, parent.id, account, "attached", &json!({"entries": new.len()}), now).await
+}
+
+/// Whether a name can contain others; `above` are all that contain it, and itself.
+fn check(parent: &DataRow, children: &[Child], above: &[i64]) -> Result<()> {
+    let refused = |why: &str| Err(DatabaseError::Refused(format!("{} {why}", parent.name)));
+    if parent.kind == DataKind::File {
+        return refused("is a file, and contains nothing");
+    }
+    if !parent.open {
+        return refused("is closed: nothing is added to it any more");
+    }
+    let fits = |child: &Child| (child.kind == DataKind::File) == (parent.kind == DataKind::Dataset);
+    if !children.iter().all(fits) {
+        return match parent.kind {
+            DataKind::Dataset => refused("is a dataset, which contains files; a container contains datasets"),
+            _ => refused("is a container, which contains datasets and containers; a dataset contains files"),
+        };
+    }
+    if children.iter().any(|child| above.binary_search(&child.id).is_ok()) {
+        return refused("lies below what it is to contain, or is it: that would be a circle");
+    }
+    Ok(())
+}
+
+async fn count(
+    connection: &mut AnyConnection,
+    parent: &DataRow,
+    children: &[Child],
+    sign: i64,
+    now: i64,
+) -> Result<()> {
+    let entries = children.len() as i64 * sign;
+    let bytes: i64 = children.iter().filter(|child| child.kind == DataKind::File).map(|child| child.bytes).sum();
+    let sql = "UPDATE names SET entries = entries + $1, bytes = bytes + $2, changed = $3 WHERE id = $4";
+    sqlx::query(sql).bind(entries).bind(bytes * sign).bind(now).bind(parent.id).execute(connection).await?;
+    Ok(())
+}
+
+async fn detach(
+    connection: &mut AnyConnection,
+    parent: &DataRow,
+    children: &[Child],
+    account: &str,
+    now: i64,
+) -> Result<()> {
+    if parent.monotonic {
+        return Err(DatabaseError::Refused(format!("{} only grows: nothing is taken out of it", parent.name)));
+    }
+    let within = those_within(connection, parent.id, children).await?;
+    let gone: Vec<Child> = children.iter().copied().filter(|child| within.contains(&child.id)).collect();
+    for child in &gone {
+        let sql = "DELETE FROM contents WHERE parent = $1 AND child = $2";
+        sqlx::query(sql).bind(parent.id).bind(child.id).execute(&mut *connection).await?;
+    }
+    if gone.is_empty() {
+        return Ok(());
+    }
+    count(connection, parent, &gone, -1, now).await?;
+    let above = above(connection, parent.id).await?;
+    for child in &gone {
+        pending::add_released(connection, &above, child.id, now).await?;
+    }
+    history::append(connection, parent.id, account, "detached", &json!({"entries": gone.len()}), now).await
+}

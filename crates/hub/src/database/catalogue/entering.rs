@@ -1,0 +1,164 @@
+//! Names are entered: with the copies that there are, and into a dataset or container.
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::v1::hub::DataKind;
+use replicas::DataName;
+use serde_json::json;
+use sqlx::AnyConnection;
+
+use super::contents::{self, Child};
+use super::counts::Counts;
+use super::names::{DataRow, find, find_all};
+use super::replicas::{self as copies, NewCopy};
+use super::states::kind_code;
+use super::{history, metadata, stores};
+use crate::database::numbers::take_numbers;
+use crate::database::{Database, DatabaseError, Result};
+use database::rows::insert;
+
+/// A name to be entered, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewName {
+    /// `scope:name`.
+    pub name: DataName,
+    /// What it stands for.
+    pub kind: DataKind,
+    /// The size of a file.
+    pub bytes: i64,
+    /// 8 hexadecimal digits.
+    pub adler32: Option<String>,
+    /// 32 hexadecimal digits.
+    pub md5: Option<String>,
+    /// Nothing is taken out.
+    pub monotonic: bool,
+    /// It is removed then.
+    pub expires: Option<i64>,
+    /// Words, and their values in JSON.
+    pub metadata: BTreeMap<String, String>,
+    /// Where copies of a file are.
+    pub copies: Vec<NewCopy>,
+}
+
+/// What became of names that were to be entered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entered {
+    /// Their numbers, in order.
+    pub ids: Vec<i64>,
+    /// How many were new.
+    pub new: usize,
+}
+
+impl Database {
+    /// Enters names, and puts them into a dataset or container.
+    ///
+    /// # Errors
+    /// They contradict what is there, or the database cannot be written: nothing has changed.
+    pub async fn enter(
+        &self,
+        account: String,
+        names: Vec<NewName>,
+        into: Option<DataName>,
+        now: i64,
+    ) -> Result<Entered> {
+        self.writer.change(move |connection| Box::pin(enter(connection, account, names, into, now))).await
+    }
+}
+
+async fn enter(
+    connection: &mut AnyConnection,
+    account: String,
+    names: Vec<NewName>,
+    into: Option<DataName>,
+    now: i64,
+) -> Result<Entered> {
+    let wanted: Vec<DataName> = names.iter().map(|new| new.name.clone()).collect();
+    let known = find_all(connection, &wanted).await?;
+    let mut fresh: Vec<&NewName> = Vec::new();
+    for new in &names {
+        match known.get(&new.name) {
+            Some(old) => same(old, new)?,
+            None => fresh.push(new),
+        }
+    }
+    let first = insert_names(connection, &account, &fresh, now).await?;
+    let mut ids: HashMap<DataName, i64> = known.into_iter().map(|(name, row)| (name, row.id)).collect();
+    ids.extend((first..).zip(&fresh).map(|(id, new)| (new.name.clone(), id)));
+    let of = |name: &DataName| ids.get(name).copied().unwrap_or_default();
+    for new in &fresh {
+        metadata::insert_all(connection, of(&new.name), &new.metadata).await?;
+        if new.kind != DataKind::File {
+            history::append(connection, of(&new.name), &account, "created", &json!({}), now).await?;
+        }
+    }
+    enter_copies(connection, &names, &ids, now).await?;
+    if let Some(into) = into {
+        let parent = find(connection, &into).await?;
+        let child = |new: &NewName| Child { id: of(&new.name), kind: new.kind, bytes: new.bytes };
+        let children: Vec<Child> = names.iter().map(child).collect();
+        contents::attach(connection, &parent, &children, &account, now).await?;
+    }
+    Ok(Entered { ids: wanted.iter().map(of).collect(), new: fresh.len() })
+}
+
+/// Whether a name that is there already is what somebody wants to enter.
+fn same(old: &DataRow, new: &NewName) -> Result<()> {
+    let refused = |why: String| Err(DatabaseError::Refused(format!("{} is there already, {why}", old.name)));
+    if old.kind != new.kind {
+        return refused("and is something else".to_owned());
+    }
+    if new.kind != DataKind::File {
+        return refused("as a whole: add to what it contains".to_owned());
+    }
+    if old.bytes != new.bytes {
+        return refused(format!("with {} bytes and not {}", old.bytes, new.bytes));
+    }
+    for (what, old, new) in [("Adler-32", &old.adler32, &new.adler32), ("MD5", &old.md5, &new.md5)] {
+        if let (Some(old), Some(new)) = (old, new)
+            && old != new
+        {
+            return refused(format!("with the {what} {old} and not {new}"));
+        }
+    }
+    Ok(())
+}
+
+/// Inserts names; the number of the first.
+async fn insert_names(connection: &mut AnyConnection, account: &str, fresh: &[&NewName], now: i64) -> Result<i64> {
+    if fresh.is_empty() {
+        return Ok(0);
+    }
+    let first = take_numbers(connection, "names", fresh.len()).await?;
+    let rows: Vec<(i64, &NewName)> = (first..).zip(fresh.iter().copied()).collect();
+    let into = "names (id, scope, name, kind, account, created, changed, bytes, adler32, md5, monotonic, expires)";
+    insert(connection, into, 12, &rows, |query, (id, new)| {
+        let query = query.bind(*id).bind(new.name.scope()).bind(new.name.name()).bind(kind_code(new.kind));
+        let query = query.bind(account.to_owned()).bind(now).bind(now).bind(new.bytes);
+        let query = query.bind(new.adler32.as_deref()).bind(new.md5.as_deref());
+        query.bind(i64::from(new.monotonic)).bind(new.expires)
+    })
+    .await?;
+    Ok(first)
+}
+
+async fn enter_copies(
+    connection: &mut AnyConnection,
+    names: &[NewName],
+    ids: &HashMap<DataName, i64>,
+    now: i64,
+) -> Result<()> {
+    let mut numbers: HashMap<&str, i64> = HashMap::new();
+    let mut counts = Counts::default();
+    for new in names {
+        for copy in &new.copies {
+            let store = match numbers.get(copy.endpoint.as_str()) {
+                Some(store) => *store,
+                None => stores::id(connection, &copy.endpoint).await?,
+            };
+            numbers.insert(&copy.endpoint, store);
+            let file = ids.get(&new.name).copied().unwrap_or_default();
+            copies::found(connection, file, new.bytes, store, copy.path.as_deref(), &mut counts, now).await?;
+        }
+    }
+    counts.apply(connection, now).await
+}

@@ -1,0 +1,59 @@
+//! What happened to names, in order: appended only.
+
+use serde_json::Value;
+use sqlx::{AnyConnection, Row};
+
+use crate::database::numbers::take_numbers;
+use crate::database::{Database, Result};
+
+/// Something that happened to a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryEvent {
+    /// Its number, larger than those of all before it.
+    pub number: i64,
+    /// When, milliseconds since 1970.
+    pub at: i64,
+    /// Who did it.
+    pub account: String,
+    /// What: `created`, `attached`, …
+    pub kind: String,
+    /// The facts, JSON.
+    pub facts: String,
+}
+
+/// Writes down what happened to a name.
+pub(super) async fn append(
+    connection: &mut AnyConnection,
+    name: i64,
+    account: &str,
+    kind: &str,
+    facts: &Value,
+    now: i64,
+) -> Result<()> {
+    let number = take_numbers(connection, "history", 1).await?;
+    let sql = "INSERT INTO history (number, at, name, account, kind, facts) VALUES ($1, $2, $3, $4, $5, $6)";
+    let query = sqlx::query(sql).bind(number).bind(now).bind(name).bind(account).bind(kind).bind(facts.to_string());
+    query.execute(connection).await?;
+    Ok(())
+}
+
+impl Database {
+    /// What happened to a name behind an event's number, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn history(&self, name: i64, after: i64, limit: i64) -> Result<Vec<HistoryEvent>> {
+        let sql = "SELECT number, at, account, kind, facts FROM history WHERE name = $1 AND number > $2 ORDER BY number LIMIT $3";
+        let rows = sqlx::query(sql).bind(name).bind(after).bind(limit).fetch_all(&self.pool).await?;
+        let read = |row: &sqlx::any::AnyRow| {
+            Ok(HistoryEvent {
+                number: row.try_get(0)?,
+                at: row.try_get(1)?,
+                account: row.try_get(2)?,
+                kind: row.try_get(3)?,
+                facts: row.try_get(4)?,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+}

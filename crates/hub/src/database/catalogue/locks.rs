@@ -1,0 +1,171 @@
+//! Holds of rules on replicas.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::counts::Counts;
+use super::rule_rows::RuleRow;
+use super::states::{LockState, ReplicaState};
+use super::{UNDO_MS, stores};
+use crate::database::Result;
+use database::rows::{insert, numbers};
+
+/// Gives all locks of a replica a state.
+pub(super) async fn set(
+    connection: &mut AnyConnection,
+    file: i64,
+    store: i64,
+    state: LockState,
+    counts: &mut Counts,
+) -> Result<()> {
+    let sql = "SELECT rule, state, bytes FROM locks WHERE file = $1 AND store = $2 AND state <> $3";
+    let rows = sqlx::query(sql).bind(file).bind(store).bind(state.code()).fetch_all(&mut *connection).await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    for row in &rows {
+        counts.lock(row.try_get(0)?, LockState::of_code(row.try_get(1)?), Some(state), row.try_get(2)?);
+    }
+    let sql = "UPDATE locks SET state = $1 WHERE file = $2 AND store = $3";
+    sqlx::query(sql).bind(state.code()).bind(file).bind(store).execute(connection).await?;
+    Ok(())
+}
+
+/// Gives all locks of several replicas at an endpoint a state, but for those that are ok; `files` is a list for SQL.
+pub(super) async fn set_missing(
+    connection: &mut AnyConnection,
+    store: i64,
+    files: &str,
+    state: LockState,
+    counts: &mut Counts,
+) -> Result<()> {
+    let sql = format!(
+        "SELECT rule, state, bytes FROM locks WHERE store = $1 AND file IN {files} AND state <> $2 AND state <> $3"
+    );
+    let query = sqlx::query(AssertSqlSafe(sql)).bind(store).bind(state.code()).bind(LockState::Ok.code());
+    for row in query.fetch_all(&mut *connection).await? {
+        counts.lock(row.try_get(0)?, LockState::of_code(row.try_get(1)?), Some(state), row.try_get(2)?);
+    }
+    let sql = format!("UPDATE locks SET state = $1 WHERE store = $2 AND file IN {files} AND state <> $3");
+    let query = sqlx::query(AssertSqlSafe(sql)).bind(state.code()).bind(store).bind(LockState::Ok.code());
+    query.execute(connection).await?;
+    Ok(())
+}
+
+/// Those of several files that a rule holds.
+pub(super) async fn of_rule(connection: &mut AnyConnection, rule: i64, files: &[(i64, i64)]) -> Result<HashSet<i64>> {
+    if files.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let files = numbers(files.iter().map(|(file, _)| *file));
+    let sql = AssertSqlSafe(format!("SELECT DISTINCT file FROM locks WHERE rule = $1 AND file IN {files}"));
+    let rows = sqlx::query(sql).bind(rule).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+/// What is known of files at an endpoint: the states of their replicas.
+async fn states(
+    connection: &mut AnyConnection,
+    store: i64,
+    files: &[(i64, i64)],
+) -> Result<HashMap<i64, ReplicaState>> {
+    let files = numbers(files.iter().map(|(file, _)| *file));
+    let sql = AssertSqlSafe(format!("SELECT file, state FROM replicas WHERE store = $1 AND file IN {files}"));
+    let mut states = HashMap::new();
+    for row in sqlx::query(sql).bind(store).fetch_all(connection).await? {
+        // A state of a newer hub is no copy that can be counted on.
+        let state = ReplicaState::of_code(row.try_get(1)?).unwrap_or(ReplicaState::Bad);
+        states.insert(row.try_get(0)?, state);
+    }
+    Ok(states)
+}
+
+/// Bytes of those of several files that are not at an endpoint, nor promised to be.
+pub(super) async fn missing_bytes(connection: &mut AnyConnection, endpoint: &str, files: &[(i64, i64)]) -> Result<i64> {
+    let store = stores::id(connection, endpoint).await?;
+    let known = states(connection, store, files).await?;
+    Ok(files.iter().filter(|(file, _)| !known.contains_key(file)).map(|(_, bytes)| *bytes).sum())
+}
+
+/// Has a rule hold files at an endpoint; those that are not there are wanted there from now on.
+pub(super) async fn hold(
+    connection: &mut AnyConnection,
+    rule: &RuleRow,
+    endpoint: &str,
+    files: &[(i64, i64)],
+    counts: &mut Counts,
+    now: i64,
+) -> Result<()> {
+    let store = stores::id(connection, endpoint).await?;
+    let known = states(connection, store, files).await?;
+    let new: Vec<(i64, i64)> = files.iter().copied().filter(|(file, _)| !known.contains_key(file)).collect();
+    let into = "replicas (file, store, state, bytes, locks, created)";
+    insert(connection, into, 6, &new, |query, (file, bytes)| {
+        query.bind(*file).bind(store).bind(ReplicaState::Wanted.code()).bind(*bytes).bind(1i64).bind(now)
+    })
+    .await?;
+    if !known.is_empty() {
+        // One that is bad is made anew.
+        let ids = numbers(known.keys().copied());
+        let sql = format!(
+            "UPDATE replicas SET locks = locks + 1, unlocked = NULL, state = CASE WHEN state = $1 THEN $2 ELSE state END \
+             WHERE store = $3 AND file IN {ids}"
+        );
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(ReplicaState::Bad.code()).bind(ReplicaState::Wanted.code());
+        query.bind(store).execute(&mut *connection).await?;
+    }
+    let is_there = |file: &i64| known.get(file) == Some(&ReplicaState::Available);
+    let state = |file: &i64| if is_there(file) { LockState::Ok } else { LockState::Replicating };
+    let into = "locks (rule, file, store, state, bytes)";
+    insert(connection, into, 5, files, |query, (file, bytes)| {
+        query.bind(rule.number).bind(*file).bind(store).bind(state(file).code()).bind(*bytes)
+    })
+    .await?;
+    for (file, bytes) in files {
+        counts.lock(rule.number, None, Some(state(file)), *bytes);
+    }
+    let sum = |files: &[(i64, i64)]| files.iter().map(|(_, bytes)| *bytes).sum::<i64>();
+    counts.hold(&rule.account, store, files.len() as i64, sum(files));
+    counts.store(store, new.len() as i64, sum(&new));
+    Ok(())
+}
+
+/// Has a rule let go of files. A copy that no rule holds any more may be deleted after a while; one that was only wanted is wanted no longer.
+pub(super) async fn release(
+    connection: &mut AnyConnection,
+    rule: &RuleRow,
+    files: &[i64],
+    counts: &mut Counts,
+    now: i64,
+) -> Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let ids = numbers(files.iter().copied());
+    let sql = format!("DELETE FROM locks WHERE rule = $1 AND file IN {ids} RETURNING file, store, state, bytes");
+    let rows = sqlx::query(AssertSqlSafe(sql)).bind(rule.number).fetch_all(&mut *connection).await?;
+    let mut by_store: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for row in &rows {
+        let (file, store, bytes): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
+        counts.lock(rule.number, LockState::of_code(row.try_get(2)?), None, bytes);
+        counts.hold(&rule.account, store, -1, -bytes);
+        by_store.entry(store).or_default().push(file);
+    }
+    for (store, files) in by_store {
+        let ids = numbers(files.iter().copied());
+        let sql = format!(
+            "UPDATE replicas SET locks = locks - 1, unlocked = CASE WHEN locks = 1 THEN $1 ELSE unlocked END \
+             WHERE store = $2 AND file IN {ids}"
+        );
+        sqlx::query(AssertSqlSafe(sql)).bind(now + UNDO_MS).bind(store).execute(&mut *connection).await?;
+        let sql = format!(
+            "DELETE FROM replicas WHERE store = $1 AND locks = 0 AND state = $2 AND file IN {ids} RETURNING bytes"
+        );
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(store).bind(ReplicaState::Wanted.code());
+        for row in query.fetch_all(&mut *connection).await? {
+            counts.store(store, -1, -row.try_get::<i64, _>(0)?);
+        }
+    }
+    Ok(())
+}

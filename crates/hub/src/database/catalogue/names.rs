@@ -1,0 +1,209 @@
+//! Names: entered, found, listed, changed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::v1::hub::DataKind;
+use replicas::DataName;
+use serde_json::json;
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::history;
+use super::states::{kind_code, kind_of_code};
+use crate::database::{Database, DatabaseError, Result};
+use database::rows::texts;
+
+/// A name of the catalogue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataRow {
+    /// Its number.
+    pub id: i64,
+    /// `scope:name`.
+    pub name: DataName,
+    /// What it stands for.
+    pub kind: DataKind,
+    /// Whose it is.
+    pub account: String,
+    /// When it was entered, milliseconds since 1970.
+    pub created: i64,
+    /// When it changed last.
+    pub changed: i64,
+    /// Of a file its size, of a dataset the sum of its files.
+    pub bytes: i64,
+    /// What it contains itself.
+    pub entries: i64,
+    /// 8 hexadecimal digits.
+    pub adler32: Option<String>,
+    /// 32 hexadecimal digits.
+    pub md5: Option<String>,
+    /// More can be added.
+    pub open: bool,
+    /// Nothing is taken out.
+    pub monotonic: bool,
+    /// It is removed then.
+    pub expires: Option<i64>,
+}
+
+/// Which names are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Which {
+    /// In this scope.
+    pub scope: String,
+    /// Like this, where `*` stands for any characters; all if empty.
+    pub pattern: String,
+    /// Of this kind.
+    pub kind: Option<DataKind>,
+    /// With all of these words of metadata, by their values in JSON.
+    pub metadata: Vec<(String, String)>,
+    /// Behind this name.
+    pub after: String,
+    /// At most so many.
+    pub limit: i64,
+}
+
+pub(super) const ROW: &str = "SELECT id, scope, name, kind, account, created, changed, bytes, entries, adler32, md5, open, monotonic, \
+                              expires FROM names";
+
+pub(super) fn read(row: &AnyRow) -> Result<DataRow> {
+    let (scope, name): (String, String) = (row.try_get(1)?, row.try_get(2)?);
+    let name = DataName::new(&scope, &name).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+    Ok(DataRow {
+        id: row.try_get(0)?,
+        name,
+        kind: kind_of_code(row.try_get(3)?),
+        account: row.try_get(4)?,
+        created: row.try_get(5)?,
+        changed: row.try_get(6)?,
+        bytes: row.try_get(7)?,
+        entries: row.try_get(8)?,
+        adler32: row.try_get(9)?,
+        md5: row.try_get(10)?,
+        open: row.try_get::<i64, _>(11)? != 0,
+        monotonic: row.try_get::<i64, _>(12)? != 0,
+        expires: row.try_get(13)?,
+    })
+}
+
+impl Database {
+    /// A name; none where it is not in the catalogue.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn data(&self, name: &DataName) -> Result<Option<DataRow>> {
+        let sql = AssertSqlSafe(format!("{ROW} WHERE scope = $1 AND name = $2"));
+        let row = sqlx::query(sql).bind(name.scope()).bind(name.name()).fetch_optional(&self.pool).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Names by their numbers, those that are there.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn data_of(&self, ids: &[i64]) -> Result<HashMap<i64, DataRow>> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let sql = format!("{ROW} WHERE id IN {}", database::rows::numbers(ids.iter().copied()));
+        let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| read(row).map(|row| (row.id, row))).collect()
+    }
+
+    /// A page of names, in their order.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn data_list(&self, which: &Which) -> Result<Vec<DataRow>> {
+        let mut sql = format!("{ROW} WHERE scope = $1 AND name > $2");
+        if which.kind.is_some() {
+            sql += " AND kind = $3";
+        }
+        if !which.pattern.is_empty() {
+            sql += " AND name LIKE $4 ESCAPE '\\'";
+        }
+        for at in 0..which.metadata.len() {
+            let (word, value) = (6 + 2 * at, 7 + 2 * at);
+            sql += &format!(" AND id IN (SELECT id FROM metadata WHERE word = ${word} AND value = ${value})");
+        }
+        // Every parameter is named, so that the numbers of the others do not depend on which conditions there are.
+        sql += " AND $3 = $3 AND $4 = $4 ORDER BY name LIMIT $5";
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(which.scope.as_str()).bind(which.after.as_str());
+        let query = query.bind(which.kind.map_or(-1, kind_code)).bind(like(&which.pattern)).bind(which.limit);
+        let query =
+            which.metadata.iter().fold(query, |query, (word, value)| query.bind(word.as_str()).bind(value.as_str()));
+        query.fetch_all(&self.pool).await?.iter().map(read).collect()
+    }
+
+    /// Opens or closes a name, and says when it ends.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn change_data(
+        &self,
+        name: i64,
+        account: String,
+        open: Option<bool>,
+        expires: Option<Option<i64>>,
+        now: i64,
+    ) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(change(connection, name, account, open, expires, now))).await
+    }
+}
+
+/// A pattern with `*` as SQL has it.
+fn like(pattern: &str) -> String {
+    pattern.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_").replace('*', "%")
+}
+
+/// A name, within a transaction.
+pub(super) async fn find(connection: &mut AnyConnection, name: &DataName) -> Result<DataRow> {
+    let sql = AssertSqlSafe(format!("{ROW} WHERE scope = $1 AND name = $2"));
+    let row = sqlx::query(sql).bind(name.scope()).bind(name.name()).fetch_optional(connection).await?;
+    row.as_ref().map(read).transpose()?.ok_or_else(|| DatabaseError::Refused(format!("there is no {name} here")))
+}
+
+/// Those of several names that are there, by name.
+pub(super) async fn find_all(connection: &mut AnyConnection, names: &[DataName]) -> Result<HashMap<DataName, DataRow>> {
+    let mut by_scope: BTreeMap<&str, Vec<&DataName>> = BTreeMap::new();
+    names.iter().for_each(|name| by_scope.entry(name.scope()).or_default().push(name));
+    let mut found = HashMap::new();
+    for (scope, names) in by_scope {
+        // A scope has nothing that would have to be quoted.
+        let select = format!("{ROW} WHERE scope = '{scope}' AND name IN");
+        for row in texts(connection, &select, &names, |name| name.name()).await? {
+            let row = read(&row)?;
+            found.insert(row.name.clone(), row);
+        }
+    }
+    Ok(found)
+}
+
+async fn change(
+    connection: &mut AnyConnection,
+    name: i64,
+    account: String,
+    open: Option<bool>,
+    expires: Option<Option<i64>>,
+    now: i64,
+) -> Result<()> {
+    if let Some(open) = open {
+        let sql = "UPDATE names SET open = $1, changed = $2 WHERE id = $3";
+        sqlx::query(sql).bind(i64::from(open)).bind(now).bind(name).execute(&mut *connection).await?;
+        history::append(connection, name, &account, if open { "opened" } else { "closed" }, &json!({}), now).await?;
+    }
+    if let Some(expires) = expires {
+        let sql = "UPDATE names SET expires = $1, changed = $2 WHERE id = $3";
+        sqlx::query(sql).bind(expires).bind(now).bind(name).execute(&mut *connection).await?;
+        history::append(connection, name, &account, "changed", &json!({"expires": expires}), now).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_quoted_for_sql() {
+        assert_eq!(like("run_7*%"), "run\\_7%\\%");
+    }
+}

@@ -1,0 +1,291 @@
+//! The endpoints that a rule may use, and what is left at each.
+
+use std::collections::BTreeMap;
+
+use model::v1::hub::Grouping;
+use replicas::{Candidate, Choice, Expression, Shortage, choose};
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::rule_rows::RuleRow;
+use super::stores::{self, StoreUse};
+use super::{closure, quotas};
+use crate::database::{Database, DatabaseError, Result};
+use crate::topology::{StoragePlace, Topology};
+use database::rows::{insert_new, numbers};
+
+/// The endpoints that a rule's expression means.
+pub(super) struct Placing {
+    candidates: Vec<Candidate>,
+    /// What is left of the account's quotas.
+    quotas: Vec<QuotaLeft>,
+    /// For each candidate, which quotas mean it.
+    bounded_by: Vec<Vec<usize>>,
+    /// The numbers of those that have stored something, by name.
+    stores: BTreeMap<String, StoreUse>,
+}
+
+/// Files of a rule that go to the same endpoints.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Group<'a> {
+    /// All that the rule is of: these datasets.
+    All(&'a [i64]),
+    /// A dataset.
+    Dataset(i64),
+    /// A file, with its bytes.
+    File(i64, i64),
+}
+
+impl Group<'_> {
+    /// The group of a dataset's files for a rule.
+    pub fn of(grouping: Grouping, dataset: i64, datasets: &[i64]) -> Option<Group<'_>> {
+        match grouping {
+            Grouping::All => Some(Group::All(datasets)),
+            Grouping::Dataset => Some(Group::Dataset(dataset)),
+            Grouping::File => None,
+        }
+    }
+
+    /// Its number among the placements of a rule; none where it is a file, whose locks say where it is.
+    fn number(self) -> Option<i64> {
+        match self {
+            Group::All(_) => Some(0),
+            Group::Dataset(dataset) => Some(dataset),
+            Group::File(..) => None,
+        }
+    }
+}
+
+impl Placing {
+    /// The endpoints that a rule may use, with what is left of its account's quotas and of each one's space.
+    pub async fn new(connection: &mut AnyConnection, rule: &RuleRow, topology: &Topology) -> Result<Placing> {
+        let stores = stores::all(connection).await?;
+        let held = quotas::held(connection, &rule.account).await?;
+        let quotas = quotas::of(connection, &rule.account).await?;
+        let quotas = quotas_left(topology, &stores, &held, &quotas);
+        let expression: Expression = rule.expression.parse().map_err(|error: replicas::ExpressionError| {
+            DatabaseError::Refused(format!("the rule {}: {error}", rule.id))
+        })?;
+        let candidate = |place: &StoragePlace| {
+            let used = stores.get(&place.endpoint).map_or(0, |used| used.bytes);
+            let weight = match &rule.weight {
+                None => 1.0,
+                Some(word) => place.number(word).filter(|weight| *weight > 0.0)?,
+            };
+            Some(Candidate {
+                name: place.endpoint.clone(),
+                site: place.site.clone(),
+                weight,
+                space_bytes: place.capacity_bytes.map(|capacity| capacity.saturating_sub(used.max(0) as u64)),
+                quota_bytes: None,
+                present_bytes: 0,
+            })
+        };
+        let takes = |place: &&StoragePlace| {
+            expression.matches(&place.endpoint, &place.attributes) && !topology.refuses(&place.endpoint)
+        };
+        let (mut candidates, mut bounded_by) = (Vec::new(), Vec::new());
+        for place in topology.storage.values().filter(takes) {
+            let Some(candidate) = candidate(place) else { continue };
+            candidates.push(candidate);
+            bounded_by.push((0..quotas.len()).filter(|at| quotas[*at].means(place)).collect());
+        }
+        let mut placing = Placing { candidates, quotas, bounded_by, stores };
+        placing.spread_quotas();
+        Ok(placing)
+    }
+
+    /// Says at each candidate what is left of the quotas that mean it.
+    fn spread_quotas(&mut self) {
+        for (candidate, quotas) in self.candidates.iter_mut().zip(&self.bounded_by) {
+            candidate.quota_bytes = quotas.iter().map(|at| self.quotas[*at].left).min();
+        }
+    }
+
+    /// The endpoints of a group, as they were chosen before, or are chosen now.
+    ///
+    /// # Errors
+    /// Too few endpoints can take it.
+    pub async fn endpoints(
+        &mut self,
+        connection: &mut AnyConnection,
+        rule: &RuleRow,
+        group: Group<'_>,
+    ) -> Result<std::result::Result<Vec<String>, Shortage>> {
+        if let Some(number) = group.number() {
+            let placed = placed(connection, rule.number, number).await?;
+            if !placed.is_empty() {
+                return Ok(Ok(placed));
+            }
+        }
+        let (bytes, present) = self.present(connection, group).await?;
+        self.note_present(&present);
+        let candidates = &self.candidates;
+        // Rules of one dataset choose alike, so that copies of them are shared; datasets do not.
+        let number = match group {
+            Group::All(_) => rule.name,
+            Group::Dataset(dataset) => dataset,
+            Group::File(file, _) => file,
+        };
+        let choice = Choice { copies: rule.copies.max(0) as usize, bytes: bytes.max(0) as u64, group: number as u64 };
+        let chosen = match choose(candidates, choice) {
+            Ok(chosen) => chosen,
+            Err(shortage) => return Ok(Err(shortage)),
+        };
+        let chosen: Vec<String> = chosen.into_iter().map(|at| candidates[at].name.clone()).collect();
+        if let Some(group) = group.number() {
+            place(connection, rule.number, group, &chosen).await?;
+        }
+        Ok(Ok(chosen))
+    }
+
+    /// Says at each candidate what of a group is there.
+    fn note_present(&mut self, present: &BTreeMap<i64, i64>) {
+        for candidate in &mut self.candidates {
+            let there = self.stores.get(&candidate.name).and_then(|store| present.get(&store.id));
+            candidate.present_bytes = there.copied().unwrap_or(0).max(0) as u64;
+        }
+    }
+
+    /// Takes files off what is left at an endpoint, and of the quotas that mean it.
+    ///
+    /// # Errors
+    /// It has no room for them.
+    pub fn take(&mut self, endpoint: &str, missing: u64, bytes: u64) -> std::result::Result<(), Shortage> {
+        let no_room = || Shortage { wanted: 1, bytes, able: Vec::new(), full: vec![endpoint.to_owned()] };
+        let at = self.candidates.iter().position(|candidate| candidate.name == endpoint).ok_or_else(no_room)?;
+        let candidate = &mut self.candidates[at];
+        let present_bytes = bytes.saturating_sub(missing);
+        if !(Candidate { present_bytes, ..candidate.clone() }).has_room(bytes) {
+            return Err(no_room());
+        }
+        candidate.space_bytes = candidate.space_bytes.map(|space| space - missing);
+        for quota in &self.bounded_by[at] {
+            self.quotas[*quota].left -= bytes;
+        }
+        self.spread_quotas();
+        Ok(())
+    }
+
+    /// Bytes of a group, and those of them that are at endpoints or on their way there, by the numbers of these.
+    async fn present(&self, connection: &mut AnyConnection, group: Group<'_>) -> Result<(i64, BTreeMap<i64, i64>)> {
+        let datasets = match group {
+            Group::File(file, bytes) => {
+                let sql = "SELECT store, bytes FROM replicas WHERE file = $1 AND state < 3";
+                let rows = sqlx::query(sql).bind(file).fetch_all(connection).await?;
+                let present = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_>>()?;
+                return Ok((bytes, present));
+            }
+            Group::All(datasets) => numbers(datasets.iter().copied()),
+            Group::Dataset(dataset) => numbers([dataset].into_iter()),
+        };
+        let sql = format!("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM names WHERE id IN {datasets}");
+        let bytes: i64 = sqlx::query(AssertSqlSafe(sql)).fetch_one(&mut *connection).await?.try_get(0)?;
+        let sql = format!(
+            "SELECT r.store, CAST(SUM(r.bytes) AS BIGINT) FROM contents c JOIN replicas r ON r.file = c.child \
+             WHERE c.parent IN {datasets} AND r.state < 3 GROUP BY r.store"
+        );
+        let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await?;
+        let present = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_>>()?;
+        Ok((bytes, present))
+    }
+}
+
+/// What is left of a quota.
+#[derive(Debug)]
+struct QuotaLeft {
+    expression: Expression,
+    /// Bytes, at all endpoints that it means together.
+    left: u64,
+}
+
+impl QuotaLeft {
+    fn means(&self, place: &StoragePlace) -> bool {
+        self.expression.matches(&place.endpoint, &place.attributes)
+    }
+}
+
+fn quotas_left(
+    topology: &Topology,
+    stores: &BTreeMap<String, StoreUse>,
+    held: &BTreeMap<i64, i64>,
+    quotas: &[(String, i64)],
+) -> Vec<QuotaLeft> {
+    let left = |(text, bytes): &(String, i64)| {
+        let mut quota = QuotaLeft { expression: text.parse().ok()?, left: 0 };
+        let holds = |place: &StoragePlace| held.get(&stores.get(&place.endpoint)?.id).copied();
+        let held: i64 = topology.storage.values().filter(|place| quota.means(place)).filter_map(holds).sum();
+        quota.left = bytes.saturating_sub(held).max(0) as u64;
+        Some(quota)
+    };
+    quotas.iter().filter_map(left).collect()
+}
+
+impl Database {
+    /// What rules of an account may still hold, by endpoint; those are not named that no quota is set for.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn quotas_left(&self, account: &str, topology: &Topology) -> Result<BTreeMap<String, u64>> {
+        let (stores, held, quotas) = (self.stores().await?, self.held(account).await?, self.quotas(account).await?);
+        let left = quotas_left(topology, &stores, &held, &quotas);
+        let of = |place: &StoragePlace| {
+            let left = left.iter().filter(|quota| quota.means(place)).map(|quota| quota.left).min()?;
+            Some((place.endpoint.clone(), left))
+        };
+        Ok(topology.storage.values().filter_map(of).collect())
+    }
+}
+
+/// Where a group of a rule goes, if that has been chosen.
+async fn placed(connection: &mut AnyConnection, rule: i64, group: i64) -> Result<Vec<String>> {
+    let sql = "SELECT s.endpoint FROM placements p JOIN stores s ON s.id = p.store WHERE p.rule = $1 AND p.dataset = $2 ORDER BY s.endpoint";
+    let rows = sqlx::query(sql).bind(rule).bind(group).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+async fn place(connection: &mut AnyConnection, rule: i64, group: i64, endpoints: &[String]) -> Result<()> {
+    let mut stores = Vec::with_capacity(endpoints.len());
+    for endpoint in endpoints {
+        stores.push(stores::id(connection, endpoint).await?);
+    }
+    let into = "placements (rule, dataset, store)";
+    insert_new(connection, into, 3, &stores, |query, store| query.bind(rule).bind(group).bind(*store)).await?;
+    Ok(())
+}
+
+/// Whether a rule that is not there yet could be fulfilled: its largest group is tried.
+pub(super) async fn check(
+    connection: &mut AnyConnection,
+    rule: &RuleRow,
+    topology: &Topology,
+) -> Result<Option<Shortage>> {
+    let datasets = closure::datasets_below(connection, rule.name).await?;
+    let largest = match (datasets.is_empty(), rule.grouping) {
+        (true, _) => {
+            let row = sqlx::query("SELECT bytes FROM names WHERE id = $1").bind(rule.name).fetch_one(&mut *connection);
+            vec![Group::File(rule.name, row.await?.try_get(0)?)]
+        }
+        (false, Grouping::All) => vec![Group::All(&datasets)],
+        (false, Grouping::Dataset) => datasets.iter().map(|dataset| Group::Dataset(*dataset)).collect(),
+        (false, Grouping::File) => vec![Group::File(0, 0)],
+    };
+    for group in largest {
+        let mut placing = Placing::new(connection, rule, topology).await?;
+        let (bytes, present) = placing.present(connection, group).await?;
+        let bytes = bytes.max(0) as u64;
+        placing.note_present(&present);
+        let choice = Choice { copies: rule.copies.max(0) as usize, bytes, group: 0 };
+        let chosen = match choose(&placing.candidates, choice) {
+            Ok(chosen) => chosen,
+            Err(shortage) => return Ok(Some(shortage)),
+        };
+        // Copies may share a quota.
+        for at in chosen {
+            let Candidate { name, present_bytes, .. } = placing.candidates[at].clone();
+            if let Err(shortage) = placing.take(&name, bytes.saturating_sub(present_bytes), bytes) {
+                return Ok(Some(shortage));
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,217 @@
+//! Copies of files, and where they are.
+
+use std::collections::HashMap;
+
+use replicas::DataName;
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::counts::Counts;
+use super::locks;
+use super::names::{self, DataRow};
+use super::states::{LockState, ReplicaState};
+use super::stores;
+use crate::database::{Database, DatabaseError, Result};
+use database::rows::numbers;
+
+/// A copy of a file that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCopy {
+    /// The endpoint.
+    pub endpoint: String,
+    /// Its path there, where that is not as the endpoint names files.
+    pub path: Option<String>,
+}
+
+/// A file with its copies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileRow {
+    /// The file.
+    pub file: DataRow,
+    /// Its copies.
+    pub replicas: Vec<ReplicaRow>,
+}
+
+/// A copy of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaRow {
+    /// The endpoint.
+    pub endpoint: String,
+    /// What it is.
+    pub state: ReplicaState,
+    /// Its path there, where that is not as the endpoint names files.
+    pub path: Option<String>,
+    /// Rules that hold it.
+    pub locks: i64,
+    /// It may be deleted from then on.
+    pub unlocked: Option<i64>,
+    /// Copies that have failed.
+    pub attempts: i64,
+    /// Why the last one failed.
+    pub error: Option<String>,
+}
+
+/// Copies at an endpoint, of the files of a name: in a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhereRow {
+    /// The endpoint.
+    pub endpoint: String,
+    /// The state.
+    pub state: ReplicaState,
+    /// Files.
+    pub files: i64,
+    /// Their bytes.
+    pub bytes: i64,
+}
+
+/// The files of a name, each once: of a dataset's or a container's datasets, or the file that it is.
+fn files_of(name: &DataRow, datasets: &[i64]) -> String {
+    if datasets.is_empty() {
+        return format!("SELECT id AS file FROM names WHERE id = {} AND kind = 0", name.id);
+    }
+    format!("SELECT DISTINCT child AS file FROM contents WHERE parent IN {}", numbers(datasets.iter().copied()))
+}
+
+impl Database {
+    /// The files of a name behind a file's number, with their copies; in the order of these numbers.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn files_below(&self, name: &DataRow, after: i64, limit: i64) -> Result<Vec<FileRow>> {
+        let datasets = self.datasets_below(name.id).await?;
+        let files = files_of(name, &datasets);
+        let sql = format!("SELECT file FROM ({files}) f WHERE file > $1 ORDER BY file LIMIT $2");
+        let rows = sqlx::query(AssertSqlSafe(sql)).bind(after).bind(limit).fetch_all(&self.pool).await?;
+        let ids = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>>>()?;
+        let mut files = self.data_of(&ids).await?;
+        let mut copies = self.replicas_of(&ids).await?;
+        let file = |id: &i64| {
+            let file = files.remove(id)?;
+            Some(FileRow { file, replicas: copies.remove(id).unwrap_or_default() })
+        };
+        Ok(ids.iter().filter_map(file).collect())
+    }
+
+    /// The copies of files, by their numbers.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn replicas_of(&self, files: &[i64]) -> Result<HashMap<i64, Vec<ReplicaRow>>> {
+        let mut all: HashMap<i64, Vec<ReplicaRow>> = HashMap::new();
+        for some in files.chunks(1000) {
+            let sql = format!(
+                "SELECT r.file, s.endpoint, r.state, r.path, r.locks, r.unlocked, r.attempts, r.error FROM replicas r \
+                 JOIN stores s ON s.id = r.store WHERE r.file IN {} ORDER BY r.file, s.endpoint",
+                numbers(some.iter().copied())
+            );
+            for row in sqlx::query(AssertSqlSafe(sql)).fetch_all(&self.pool).await? {
+                all.entry(row.try_get(0)?).or_default().extend(read(&row)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Where the files of a name are.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn whereabouts(&self, name: &DataRow) -> Result<Vec<WhereRow>> {
+        let files = files_of(name, &self.datasets_below(name.id).await?);
+        let sql = format!(
+            "SELECT s.endpoint, r.state, COUNT(*), CAST(SUM(r.bytes) AS BIGINT) FROM ({files}) f JOIN replicas r ON r.file = f.file \
+             JOIN stores s ON s.id = r.store GROUP BY s.endpoint, r.state ORDER BY s.endpoint, r.state"
+        );
+        let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&self.pool).await?;
+        let mut all = Vec::new();
+        for row in rows {
+            let Some(state) = ReplicaState::of_code(row.try_get(1)?) else { continue };
+            all.push(WhereRow { endpoint: row.try_get(0)?, state, files: row.try_get(2)?, bytes: row.try_get(3)? });
+        }
+        Ok(all)
+    }
+
+    /// Files of a name and their bytes, each file once.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn total(&self, name: &DataRow) -> Result<(i64, i64)> {
+        let files = files_of(name, &self.datasets_below(name.id).await?);
+        let sql = format!(
+            "SELECT COUNT(*), CAST(COALESCE(SUM(n.bytes), 0) AS BIGINT) FROM ({files}) f JOIN names n ON n.id = f.file"
+        );
+        let row = sqlx::query(AssertSqlSafe(sql)).fetch_one(&self.pool).await?;
+        Ok((row.try_get(0)?, row.try_get(1)?))
+    }
+
+    /// Takes note of copies that are there.
+    ///
+    /// # Errors
+    /// There is no such file, or the database cannot be written: nothing has changed.
+    pub async fn add_copies(&self, name: DataName, copies: Vec<NewCopy>, now: i64) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(add(connection, name, copies, now))).await
+    }
+}
+
+fn read(row: &AnyRow) -> Result<Option<ReplicaRow>> {
+    let Some(state) = ReplicaState::of_code(row.try_get(2)?) else { return Ok(None) };
+    Ok(Some(ReplicaRow {
+        endpoint: row.try_get(1)?,
+        state,
+        path: row.try_get(3)?,
+        locks: row.try_get(4)?,
+        unlocked: row.try_get(5)?,
+        attempts: row.try_get(6)?,
+        error: row.try_get(7)?,
+    }))
+}
+
+async fn add(connection: &mut AnyConnection, name: DataName, copies: Vec<NewCopy>, now: i64) -> Result<()> {
+    let file = names::find(connection, &name).await?;
+    if file.kind != model::v1::hub::DataKind::File {
+        return Err(DatabaseError::Refused(format!("{name} is no file: files have copies")));
+    }
+    let mut counts = Counts::default();
+    for copy in copies {
+        let store = stores::id(connection, &copy.endpoint).await?;
+        found(connection, file.id, file.bytes, store, copy.path.as_deref(), &mut counts, now).await?;
+    }
+    counts.apply(connection, now).await
+}
+
+/// Takes note of a copy that is there, whatever was known of it: rules that waited for it have it.
+pub(super) async fn found(
+    connection: &mut AnyConnection,
+    file: i64,
+    bytes: i64,
+    store: i64,
+    path: Option<&str>,
+    counts: &mut Counts,
+    now: i64,
+) -> Result<()> {
+    let sql = "SELECT state FROM replicas WHERE file = $1 AND store = $2";
+    let known = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await?;
+    if known.is_none() {
+        let sql = "INSERT INTO replicas (file, store, state, bytes, path, created, unlocked) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let query = sqlx::query(sql).bind(file).bind(store).bind(ReplicaState::Available.code()).bind(bytes).bind(path);
+        query.bind(now).bind(now + super::UNDO_MS).execute(connection).await?;
+        counts.store(store, 1, bytes);
+        return Ok(());
+    }
+    arrived(connection, file, store, path, counts, now).await
+}
+
+/// A copy that was wanted is there.
+pub(super) async fn arrived(
+    connection: &mut AnyConnection,
+    file: i64,
+    store: i64,
+    path: Option<&str>,
+    counts: &mut Counts,
+    now: i64,
+) -> Result<()> {
+    let sql = "UPDATE replicas SET state = $1, created = $2, attempts = 0, not_before = 0, error = NULL, \
+               path = COALESCE($3, path), unlocked = CASE WHEN locks = 0 THEN $4 ELSE NULL END WHERE file = $5 AND store = $6";
+    let query = sqlx::query(sql).bind(ReplicaState::Available.code()).bind(now).bind(path).bind(now + super::UNDO_MS);
+    query.bind(file).bind(store).execute(&mut *connection).await?;
+    locks::set(connection, file, store, LockState::Ok, counts).await
+}

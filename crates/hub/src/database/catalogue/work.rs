@@ -1,0 +1,54 @@
+//! What the queue does for a rule.
+
+use sqlx::Row;
+
+use crate::database::{Database, Result};
+
+/// Jobs of a rule, and how fast they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyWork {
+    /// The ids of its jobs that have not ended.
+    pub jobs: Vec<String>,
+    /// What they move, bytes per second.
+    pub rate: i64,
+}
+
+impl CopyWork {
+    /// When so many bytes would be moved at this rate, milliseconds since 1970.
+    pub fn expected(&self, bytes_left: i64, now: i64) -> Option<i64> {
+        let seconds = bytes_left.checked_div(self.rate).filter(|_| self.rate > 0 && bytes_left > 0)?;
+        now.checked_add(seconds.checked_mul(1000)?)
+    }
+}
+
+impl Database {
+    /// What the queue does for a rule. Of a transfer that carries files of others too, the rule has its part by bytes.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn copy_work(&self, rule: i64) -> Result<CopyWork> {
+        let rows = sqlx::query("SELECT id FROM copy_jobs WHERE rule = $1 ORDER BY number").bind(rule);
+        let rows = rows.fetch_all(&self.pool).await?;
+        let jobs = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<_>>()?;
+        let sql = "SELECT CAST(COALESCE(SUM(1.0 * t.rate * f.bytes / t.bytes), 0) AS BIGINT) FROM copy_jobs c \
+                   JOIN jobs j ON j.id = c.id JOIN files f ON f.id >= j.first_file AND f.id < j.first_file + j.file_rows \
+                   JOIN transfers t ON t.number = f.transfer WHERE c.rule = $1 AND f.state = 1 AND t.bytes > 0";
+        let rate = sqlx::query(sql).bind(rule).fetch_one(&self.pool).await?.try_get(0)?;
+        Ok(CopyWork { jobs, rate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_move_is_never_expected() {
+        let work = |rate| CopyWork { jobs: Vec::new(), rate };
+        assert_eq!(work(10).expected(1_000, 5), Some(100_005));
+        assert_eq!(
+            (work(0).expected(1_000, 5), work(10).expected(0, 5), work(1).expected(i64::MAX, 5)),
+            (None, None, None)
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! Where the catalogue may store files: endpoints with storage, checked.
+
+use model::v1::hub::{Endpoint, Storage};
+use replicas::{Attributes, DataName, Naming};
+
+/// Storage of an endpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoragePlace {
+    /// The endpoint.
+    pub endpoint: String,
+    /// Its site; empty where none is described.
+    pub site: String,
+    /// The directory of its files, without a slash at the end.
+    pub url: String,
+    /// How files are named below it.
+    pub naming: Naming,
+    /// What expressions may say of it. Its site is among them, as `site`.
+    pub attributes: Attributes,
+    /// What it may hold.
+    pub capacity_bytes: Option<u64>,
+}
+
+impl StoragePlace {
+    /// Checks what is described.
+    pub(super) fn new(name: &str, endpoint: &Endpoint, storage: &Storage) -> Result<StoragePlace, String> {
+        let naming = if storage.naming.is_empty() { Naming::default() } else { storage.naming.parse()? };
+        let mut attributes = storage.attributes.clone();
+        if !endpoint.site.is_empty() {
+            attributes.entry("site".to_owned()).or_insert_with(|| endpoint.site.clone());
+        }
+        if endpoint.tape {
+            attributes.entry("tape".to_owned()).or_insert_with(|| "true".to_owned());
+        }
+        Ok(StoragePlace {
+            endpoint: name.to_owned(),
+            site: endpoint.site.clone(),
+            url: storage.url.trim_end_matches('/').to_owned(),
+            naming,
+            attributes,
+            capacity_bytes: storage.capacity_bytes,
+        })
+    }
+
+    /// The URL of a file; `path` is where it is below the directory, if that is not as the endpoint names files.
+    pub fn url_of(&self, name: &DataName, path: Option<&str>) -> String {
+        let named = || self.naming.path(name);
+        let path = path.map_or_else(named, str::to_owned);
+        format!("{}/{}", self.url, web::target::encode(path.as_bytes()))
+    }
+
+    /// A number that is said of it.
+    pub fn number(&self, word: &str) -> Option<f64> {
+        self.attributes.get(word)?.parse().ok().filter(|number: &f64| number.is_finite())
+    }
+}

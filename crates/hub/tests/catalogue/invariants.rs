@@ -1,0 +1,101 @@
+//! What holds between the tables of the catalogue after every transaction.
+
+use sqlx::Row;
+
+use crate::world::World;
+
+/// What is to be found nowhere: what it would mean, and the query that would find it.
+const NEVER: &[(&str, &str)] = &[
+    (
+        "a replica counts its locks",
+        "SELECT r.file, r.store FROM replicas r \
+         WHERE r.locks <> (SELECT COUNT(*) FROM locks l WHERE l.file = r.file AND l.store = r.store)",
+    ),
+    (
+        "a lock holds a replica",
+        "SELECT l.file, l.store FROM locks l LEFT JOIN replicas r ON r.file = l.file AND r.store = l.store WHERE r.file IS NULL",
+    ),
+    (
+        "a lock is ok if its replica is there, and only then",
+        "SELECT l.file, l.store FROM locks l JOIN replicas r ON r.file = l.file AND r.store = l.store \
+         WHERE (l.state = 1) <> (r.state = 0)",
+    ),
+    (
+        "a replica that is held has no end, and one that is not has one",
+        "SELECT file, store FROM replicas WHERE state = 0 AND (locks = 0) <> (unlocked IS NOT NULL)",
+    ),
+    ("nothing is wanted that nobody asks for", "SELECT file, store FROM replicas WHERE state = 1 AND locks = 0"),
+    (
+        "a replica is copied by a job, and a job makes replicas",
+        "SELECT r.file, r.store FROM replicas r LEFT JOIN copies c ON c.file = r.file AND c.store = r.store \
+         WHERE r.state = 2 AND c.file IS NULL",
+    ),
+    (
+        "a copy belongs to a job",
+        "SELECT c.job, c.at FROM copies c LEFT JOIN copy_jobs j ON j.number = c.job WHERE j.number IS NULL",
+    ),
+    (
+        "a rule counts its locks",
+        "SELECT u.number, u.name FROM rules u WHERE \
+         u.ok <> (SELECT COUNT(*) FROM locks l WHERE l.rule = u.number AND l.state = 1) OR \
+         u.replicating <> (SELECT COUNT(*) FROM locks l WHERE l.rule = u.number AND l.state = 0) OR \
+         u.stuck <> (SELECT COUNT(*) FROM locks l WHERE l.rule = u.number AND l.state = 2) OR \
+         u.bytes <> (SELECT COALESCE(SUM(l.bytes), 0) FROM locks l WHERE l.rule = u.number) OR \
+         u.bytes_left <> (SELECT COALESCE(SUM(l.bytes), 0) FROM locks l WHERE l.rule = u.number AND l.state <> 1)",
+    ),
+    (
+        "a rule that is fulfilled misses nothing",
+        "SELECT number, name FROM rules WHERE fulfilled IS NOT NULL AND replicating + stuck > 0",
+    ),
+    (
+        "an account's holds are counted",
+        "SELECT h.store, h.bytes FROM held h WHERE h.bytes <> (SELECT COALESCE(SUM(l.bytes), 0) FROM locks l \
+         JOIN rules u ON u.number = l.rule WHERE u.account = h.account AND l.store = h.store)",
+    ),
+    (
+        "what is at an endpoint is counted",
+        "SELECT s.id, s.bytes FROM stores s WHERE s.bytes <> (SELECT COALESCE(SUM(r.bytes), 0) FROM replicas r WHERE r.store = s.id) \
+         OR s.files <> (SELECT COUNT(*) FROM replicas r WHERE r.store = s.id)",
+    ),
+    (
+        "what a dataset contains is counted",
+        "SELECT n.id, n.entries FROM names n WHERE n.kind > 0 AND (n.entries <> (SELECT COUNT(*) FROM contents c WHERE c.parent = n.id) \
+         OR n.kind = 1 AND n.bytes <> (SELECT COALESCE(SUM(f.bytes), 0) FROM contents c JOIN names f ON f.id = c.child WHERE c.parent = n.id))",
+    ),
+];
+
+/// Checks all of them.
+pub async fn check(world: &World) {
+    for (what, sql) in NEVER {
+        let rows = sqlx::query(sqlx::AssertSqlSafe((*sql).to_owned())).fetch_all(&world.database.pool).await.unwrap();
+        let found: Vec<(i64, i64)> =
+            rows.iter().take(5).map(|row| (row.try_get(0).unwrap(), row.try_get(1).unwrap())).collect();
+        assert!(found.is_empty(), "{what}: not so of {found:?}");
+    }
+    let stores = world.database.stores().await.unwrap();
+    for (endpoint, used) in stores {
+        let capacity = world.topology.storage[&endpoint].capacity_bytes;
+        assert!(capacity.is_none_or(|capacity| used.bytes as u64 <= capacity), "{endpoint} has {} bytes", used.bytes);
+    }
+}
+
+/// Checks what holds once nothing is left to do: every file of a rule has its copies, and nothing else is held.
+pub async fn check_quiet(world: &World) {
+    check(world).await;
+    let below = "WITH RECURSIVE below(rule, id) AS (SELECT number, name FROM rules UNION \
+                 SELECT b.rule, c.child FROM below b JOIN contents c ON c.parent = b.id)";
+    let missing = format!(
+        "{below} SELECT b.rule, b.id FROM below b JOIN names n ON n.id = b.id AND n.kind = 0 JOIN rules u ON u.number = b.rule \
+         WHERE u.error IS NULL AND u.copies <> (SELECT COUNT(*) FROM locks l WHERE l.rule = b.rule AND l.file = b.id)"
+    );
+    let other = format!(
+        "{below} SELECT l.rule, l.file FROM locks l WHERE NOT EXISTS \
+         (SELECT 1 FROM below b WHERE b.rule = l.rule AND b.id = l.file)"
+    );
+    for (what, sql) in [("every file has its copies", missing), ("only files of a rule are held by it", other)] {
+        let rows = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&world.database.pool).await.unwrap();
+        let found: Vec<(i64, i64)> =
+            rows.iter().take(5).map(|row| (row.try_get(0).unwrap(), row.try_get(1).unwrap())).collect();
+        assert!(found.is_empty(), "{what}: not so of {found:?}");
+    }
+}

@@ -1,0 +1,291 @@
+//! What rules ask for, and what becomes of it.
+
+use std::collections::BTreeSet;
+
+use hub::database::catalogue::{NewRule, ReplicaState, RuleUpdate, UNDO_MS};
+use hub::database::outcomes::Outcome;
+use model::v1::hub::{DataKind, Grouping};
+
+use crate::world::{World, dataset, file, name, new_rule};
+
+fn fails(_: i64) -> Outcome {
+    Outcome::Failed { fault: "disk".into(), reason: "the disk is full".into() }
+}
+
+fn succeeds(_: i64) -> Outcome {
+    Outcome::Done { bytes: 10 }
+}
+
+/// Where each file of a dataset has copies.
+async fn places(world: &World, of: &str, files: usize) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for at in 0..files {
+        all.push(world.at(&format!("{of}.{at}")).await);
+    }
+    all
+}
+
+pub async fn a_data_product_goes_to_one_endpoint_whole(world: World) {
+    let mut ends = BTreeSet::new();
+    for product in 0..6 {
+        let of = format!("s:p{product}");
+        world.filled(&of, 4, "cern").await;
+        let rule = world.rule(&of, "cern2|ral", 1).await;
+        world.settle_down().await;
+        let row = world.row(&rule.id).await;
+        assert_eq!((row.ok, row.replicating, row.stuck, row.bytes, row.bytes_left), (4, 0, 0, 40, 0));
+        assert!(row.fulfilled.is_some() && !row.is_evaluating);
+        let places: BTreeSet<Vec<String>> = places(&world, &of, 4).await.into_iter().collect();
+        assert_eq!(places.len(), 1, "{of} is at one endpoint: {places:?}");
+        ends.extend(places);
+    }
+    assert_eq!(ends.len(), 2, "six products go to both endpoints");
+
+    // With files by themselves, one dataset is spread.
+    world.filled("s:spread", 20, "cern").await;
+    let of = world.data("s:spread").await;
+    world.make(NewRule { grouping: Grouping::File, ..new_rule(&of, "cern2|ral", 1) }).await;
+    world.settle_down().await;
+    let places: BTreeSet<Vec<String>> = places(&world, "s:spread", 20).await.into_iter().collect();
+    assert_eq!(places.len(), 2);
+    crate::invariants::check_quiet(&world).await;
+}
+
+pub async fn copies_are_at_different_sites(world: World) {
+    for product in 0..5 {
+        let of = format!("s:p{product}");
+        world.filled(&of, 2, "bnl").await;
+        world.rule(&of, "region=eu", 2).await;
+        world.settle_down().await;
+        let places = world.at(&format!("{of}.0")).await;
+        assert!(places.contains(&"ral".to_owned()), "{places:?} are at two sites");
+    }
+}
+
+pub async fn two_rules_share_copies(world: World) {
+    world.filled("s:d", 3, "cern").await;
+    let one = world.rule("s:d", "ral", 1).await;
+    let other = world.rule("s:d", "tier=1", 1).await;
+    world.settle_down().await;
+    for at in 0..3 {
+        assert_eq!(world.at(&format!("s:d.{at}")).await, ["cern", "ral"], "what is on its way need not go elsewhere");
+    }
+    let update = RuleUpdate { expires: Some(Some(world.now())), ..RuleUpdate::default() };
+    world.database.change_rule(world.row(&one.id).await, "ann".into(), update, world.now()).await.unwrap();
+    world.settle_down().await;
+    let copies = world.database.files_below(&world.data("s:d").await, 0, 1).await.unwrap();
+    let ral = copies[0].replicas.iter().find(|copy| copy.endpoint == "ral").unwrap();
+    assert_eq!((ral.locks, ral.unlocked), (1, None), "the other rule holds it");
+    assert_eq!(world.row(&other.id).await.ok, 3);
+}
+
+pub async fn files_that_come_later_follow(world: World) {
+    let mut container = dataset("s:c");
+    container.kind = DataKind::Container;
+    world.enter(&[container], None).await.unwrap();
+    let rule = world.rule("s:c", "ral", 1).await;
+    world.settle_down().await;
+    assert!(world.row(&rule.id).await.fulfilled.is_some(), "of nothing, nothing is missing");
+    world.filled("s:d", 3, "cern").await;
+    world.attach("s:c", &["s:d"]).await.unwrap();
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 3);
+    for at in 3..6 {
+        world.enter(&[world.there(&format!("s:d.{at}"), 10, &["cern"])], Some("s:d")).await.unwrap();
+    }
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 6);
+    // One that has been in the catalogue for long, and has a lower number than all of these.
+    world.enter(&[dataset("s:e")], None).await.unwrap();
+    world.attach("s:c", &["s:e"]).await.unwrap();
+    world.attach("s:e", &["s:d.0", "s:d.5"]).await.unwrap();
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 6, "a file that is there twice is held once");
+    crate::invariants::check_quiet(&world).await;
+}
+
+pub async fn files_that_go_are_let_go(world: World) {
+    world.filled("s:d", 3, "cern").await;
+    world.enter(&[dataset("s:e")], None).await.unwrap();
+    let mut container = dataset("s:c");
+    container.kind = DataKind::Container;
+    world.enter(&[container], None).await.unwrap();
+    world.attach("s:e", &["s:d.1"]).await.unwrap();
+    world.attach("s:c", &["s:d", "s:e"]).await.unwrap();
+    let rule = world.rule("s:c", "ral", 1).await;
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 3);
+    world.detach("s:d", &["s:d.0", "s:d.1"]).await.unwrap();
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 2, "one of them is still there by another dataset");
+    world.detach("s:c", &["s:d"]).await.unwrap();
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 1);
+    crate::invariants::check_quiet(&world).await;
+}
+
+pub async fn a_rule_that_ends_lets_go(world: World) {
+    world.filled("s:d", 2, "cern").await;
+    let of = world.data("s:d").await;
+    let rule = world.make(NewRule { expires: Some(world.now() + 1_000), ..new_rule(&of, "ral", 1) }).await;
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 2);
+    world.wait(1_000);
+    world.settle_down().await;
+    assert!(world.database.rule(&rule.id).await.unwrap().is_none());
+    let files = world.database.files_below(&of, 0, 10).await.unwrap();
+    let ral = files[0].replicas.iter().find(|copy| copy.endpoint == "ral").unwrap();
+    assert_eq!((ral.locks, ral.unlocked), (0, Some(world.now() + UNDO_MS)));
+
+    // What was only wanted is wanted no longer.
+    let rule = world.rule("s:d", "cern2", 1).await;
+    world.evaluate().await;
+    assert_eq!(world.copies("s:d.0").await[1], ("cern2".to_owned(), ReplicaState::Wanted));
+    let update = RuleUpdate { expires: Some(Some(world.now())), ..RuleUpdate::default() };
+    world.database.change_rule(rule, "ann".into(), update, world.now()).await.unwrap();
+    world.settle_down().await;
+    assert_eq!(world.at("s:d.0").await, ["cern", "ral"]);
+    assert_eq!(world.copies("s:d.0").await.len(), 2);
+}
+
+pub async fn a_rule_that_is_made_again_within_a_day_moves_nothing(world: World) {
+    world.filled("s:d", 2, "cern").await;
+    let rule = world.rule("s:d", "ral", 1).await;
+    world.settle_down().await;
+    let update = RuleUpdate { expires: Some(Some(world.now())), ..RuleUpdate::default() };
+    world.database.change_rule(rule, "ann".into(), update, world.now()).await.unwrap();
+    world.settle_down().await;
+    let again = world.rule("s:d", "tier=1|cern2", 1).await;
+    world.evaluate().await;
+    let row = world.row(&again.id).await;
+    assert_eq!((row.ok, row.replicating), (2, 0));
+    assert!(!world.put_into_queue().await);
+    let same = NewRule { id: again.id.clone(), ..new_rule(&world.data("s:d").await, "bnl", 1) };
+    assert_eq!(world.try_rule(same).await, None);
+    assert_eq!(world.row(&again.id).await.expression, "tier=1|cern2", "the same id twice is one rule");
+}
+
+pub async fn a_rule_that_is_suspended_copies_nothing(world: World) {
+    world.filled("s:d", 2, "cern").await;
+    let rule = world.rule("s:d", "ral", 1).await;
+    let suspend = async |suspended: bool| {
+        let update = RuleUpdate { suspended: Some(suspended), ..RuleUpdate::default() };
+        world.database.change_rule(world.row(&rule.id).await, "ann".into(), update, world.now()).await.unwrap();
+    };
+    suspend(true).await;
+    world.evaluate().await;
+    assert!(!world.put_into_queue().await);
+    suspend(false).await;
+    assert!(world.put_into_queue().await);
+}
+
+pub async fn a_copy_that_fails_is_tried_again_later(world: World) {
+    world.filled("s:d", 2, "cern").await;
+    let rule = world.rule("s:d", "ral", 1).await;
+    for attempt in 1..4 {
+        assert!(world.put_into_queue().await);
+        assert_eq!(world.carry(10, fails).await, 2);
+        world.database.settle_copies(world.now()).await.unwrap();
+        world.check().await;
+        let row = world.row(&rule.id).await;
+        assert_eq!((row.ok, row.replicating, row.stuck), (0, 0, 2));
+        let locks = world.database.locks_left(row.number, 10).await.unwrap();
+        assert_eq!((locks[0].attempts, locks[0].error.as_deref()), (attempt, Some("the disk is full")));
+        assert!(!world.put_into_queue().await, "not at once");
+        world.wait(locks[0].not_before - world.now());
+    }
+    world.settle_down().await;
+    let row = world.row(&rule.id).await;
+    assert_eq!((row.ok, row.stuck, row.fulfilled.is_some()), (2, 0, true));
+}
+
+pub async fn what_can_be_read_nowhere_says_so(world: World) {
+    world.enter(&[file("s:lost", 10), world.there("s:there", 10, &["cern"])], None).await.unwrap();
+    let lost = world.rule("s:lost", "ral", 1).await;
+    let of = world.data("s:there").await;
+    let elsewhere = world.make(NewRule { source_expression: Some("bnl".into()), ..new_rule(&of, "ral", 1) }).await;
+    world.evaluate().await;
+    assert!(!world.put_into_queue().await);
+    for rule in [&lost, &elsewhere] {
+        let row = world.row(&rule.id).await;
+        assert_eq!((row.stuck, row.replicating), (1, 0));
+        let locks = world.database.locks_left(row.number, 10).await.unwrap();
+        assert!(locks[0].error.as_deref().unwrap().contains("no copy of it can be read"), "{locks:?}");
+    }
+    // Somebody brings it back.
+    let copies = world.there("s:lost", 10, &["bnl"]).copies;
+    world.database.add_copies(name("s:lost"), copies, world.now()).await.unwrap();
+    world.wait(10 * 60_000);
+    world.settle_down().await;
+    assert_eq!(world.row(&lost.id).await.ok, 1);
+}
+
+pub async fn what_is_uploaded_meanwhile_is_not_copied(world: World) {
+    world.enter(&[world.there("s:f", 10, &["cern"])], None).await.unwrap();
+    let rule = world.rule("s:f", "ral", 1).await;
+    world.evaluate().await;
+    let copies = world.there("s:f", 10, &["ral"]).copies;
+    world.database.add_copies(name("s:f"), copies, world.now()).await.unwrap();
+    let row = world.row(&rule.id).await;
+    assert_eq!((row.ok, row.replicating, row.fulfilled.is_some()), (1, 0, true));
+    assert!(!world.put_into_queue().await);
+    world.check().await;
+}
+
+pub async fn copies_that_are_lost_in_a_crash_are_made_again(world: World) {
+    world.filled("s:d", 2, "cern").await;
+    let rule = world.rule("s:d", "ral", 1).await;
+    // Between the note in the catalogue and the job in the queue the hub is killed.
+    let order = world.next_order().await.unwrap();
+    assert_eq!(order.files.len(), 2);
+    assert!(!world.put_into_queue().await);
+    world.wait(61_000);
+    world.database.settle_copies(world.now()).await.unwrap();
+    world.check().await;
+    assert_eq!(world.row(&rule.id).await.stuck, 2);
+    world.wait(10 * 60_000);
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 2);
+
+    // Some of a job is done and the rest ended by somebody: what is done counts.
+    world.filled("s:e", 2, "cern").await;
+    let rule = world.rule("s:e", "ral", 1).await;
+    assert!(world.put_into_queue().await);
+    assert_eq!(world.carry(1, succeeds).await, 1);
+    world.database.settle_copies(world.now()).await.unwrap();
+    let row = world.row(&rule.id).await;
+    assert_eq!((row.ok, row.replicating), (1, 1));
+    world.check().await;
+}
+
+pub async fn an_impossible_rule_is_told_what_could_be(world: World) {
+    world.filled("s:d", 3, "cern").await;
+    let of = world.data("s:d").await;
+    let shortage = world.try_rule(new_rule(&of, "tier=1", 3)).await.unwrap();
+    assert_eq!((shortage.wanted, shortage.able.join(" ")), (3, "bnl ral".to_owned()));
+    let shortage = world.try_rule(new_rule(&of, "region=moon", 1)).await.unwrap();
+    assert!(shortage.able.is_empty() && shortage.full.is_empty());
+    world.enter(&[world.there("s:large", 1_001, &["cern"])], None).await.unwrap();
+    let shortage = world.try_rule(new_rule(&world.data("s:large").await, "bnl", 1)).await.unwrap();
+    assert_eq!(shortage.full, ["bnl"]);
+    world.database.set_quotas("ann".into(), vec![("region=eu".into(), 25)]).await.unwrap();
+    let shortage = world.try_rule(new_rule(&of, "ral", 1)).await.unwrap();
+    assert_eq!(shortage.full, ["ral"]);
+    assert_eq!(world.try_rule(new_rule(&of, "bnl", 1)).await, None, "no quota is set there");
+}
+
+pub async fn a_rule_that_outgrows_its_endpoint_waits_and_says_so(world: World) {
+    world.filled("s:d", 3, "cern").await;
+    let rule = world.rule("s:d", "bnl", 1).await;
+    world.settle_down().await;
+    world.enter(&[world.there("s:large", 980, &["cern"])], Some("s:d")).await.unwrap();
+    world.settle_down().await;
+    let row = world.row(&rule.id).await;
+    assert_eq!((row.ok, row.fulfilled), (3, None));
+    assert!(row.error.as_deref().unwrap().contains("bnl with no room"), "{:?}", row.error);
+    world.detach("s:d", &["s:large"]).await.unwrap();
+    world.wait(61_000);
+    world.settle_down().await;
+    let row = world.row(&rule.id).await;
+    assert_eq!((row.ok, row.error, row.fulfilled.is_some()), (3, None, true));
+}

@@ -1,0 +1,224 @@
+//! A seeded simulator over the real code: thousands of steps of whatever people, nodes and clocks do, and after each of them what always holds
+//! is checked.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use hub::admission::admit;
+use hub::catalogue::orders;
+use hub::database::catalogue::{NewCopy, NewRule, RuleUpdate, WhichRules};
+use hub::database::outcomes::Outcome;
+use hub::roles::Member;
+use model::v1::hub::{DataKind, Grouping};
+
+use crate::invariants::{check, check_quiet};
+use crate::world::{World, dataset, name, new_rule};
+
+/// Steps of the run that every test run makes.
+const STEPS: usize = 10_000;
+/// Checks are dear: a change of many steps is found as well.
+const CHECK_EVERY: usize = 40;
+const ENDPOINTS: [&str; 4] = ["cern", "cern2", "ral", "bnl"];
+const DATASETS: usize = 12;
+const FILES: usize = 200;
+
+struct Simulation {
+    world: World,
+    random: Rng,
+    /// The quota that ann has in Europe.
+    quota: i64,
+}
+
+impl Simulation {
+    async fn begin(world: World, seed: u64) -> Simulation {
+        let mut names: Vec<_> = (0..DATASETS).map(|at| dataset(&format!("s:d{at}"))).collect();
+        for at in 0..3 {
+            let mut container = dataset(&format!("s:c{at}"));
+            container.kind = DataKind::Container;
+            names.push(container);
+        }
+        world.enter(&names, None).await.unwrap();
+        let quota = 4_000;
+        world.database.set_quotas("ann".into(), vec![("region=eu".into(), quota)]).await.unwrap();
+        Simulation { world, random: Rng::with_seed(seed), quota }
+    }
+
+    fn file(&mut self) -> String {
+        format!("s:f{}", self.random.usize(..FILES))
+    }
+
+    fn dataset(&mut self) -> String {
+        format!("s:d{}", self.random.usize(..DATASETS))
+    }
+
+    fn endpoint(&mut self) -> &'static str {
+        ENDPOINTS[self.random.usize(..ENDPOINTS.len())]
+    }
+
+    /// What somebody, something or nobody does next. What is refused is refused: nothing may have changed then.
+    async fn step(&mut self) {
+        let (world, now) = (&self.world, self.world.now());
+        match self.random.u32(..100) {
+            0..15 => self.enter().await,
+            15..22 => {
+                let (parent, child) = (self.dataset(), self.file());
+                let _ = self.world.attach(&parent, &[&child]).await;
+            }
+            22..27 => {
+                let (parent, child) = (self.dataset(), self.file());
+                let _ = self.world.detach(&parent, &[&child]).await;
+            }
+            27..30 => {
+                let (parent, child) = (format!("s:c{}", self.random.usize(..3)), self.dataset());
+                let is_put = self.random.bool();
+                let _ = if is_put {
+                    self.world.attach(&parent, &[&child]).await
+                } else {
+                    self.world.detach(&parent, &[&child]).await
+                };
+            }
+            30..36 => self.make_rule().await,
+            36..40 => self.change_rule().await,
+            40..44 => {
+                let (file, endpoint) = (self.file(), self.endpoint());
+                let copies = vec![NewCopy { endpoint: endpoint.to_owned(), path: None }];
+                // More than there is room for is not brought in by hand here: what people do is not bounded.
+                if endpoint != "bnl" {
+                    let _ = self.world.database.add_copies(name(&file), copies, now).await;
+                }
+            }
+            44..55 => drop(world.database.evaluate(Arc::clone(&world.topology), now).await.unwrap()),
+            55..67 => self.put_into_queue().await,
+            67..85 => self.carry().await,
+            85..93 => drop(world.database.settle_copies(now).await.unwrap()),
+            93..96 => drop(world.database.end_rules(now).await.unwrap()),
+            // The clock goes on, and now and then it is set back.
+            96..99 => world.wait(self.random.i64(0..600_000)),
+            _ => world.wait(-self.random.i64(0..30_000)),
+        }
+    }
+
+    async fn enter(&mut self) {
+        let (file, endpoint) = (self.file(), self.endpoint());
+        let bytes = 1 + (file.len() as i64 * 7 + file.as_bytes()[file.len() - 1] as i64) % 20;
+        let endpoint = if endpoint == "bnl" { "cern" } else { endpoint };
+        let new = self.world.there(&file, bytes, &[endpoint]);
+        let into = self.dataset();
+        let _ = self.world.enter(&[new], Some(&into)).await;
+    }
+
+    async fn make_rule(&mut self) {
+        let of = match self.random.u32(..4) {
+            0 => self.file(),
+            1 => format!("s:c{}", self.random.usize(..3)),
+            _ => self.dataset(),
+        };
+        let Some(row) = self.world.database.data(&name(&of)).await.unwrap() else { return };
+        let expression = ["*", "region=eu", "tier=1", "ral|bnl", r"*\cern", "part>0"][self.random.usize(..6)];
+        let grouping = [Grouping::All, Grouping::Dataset, Grouping::File][self.random.usize(..3)];
+        let copies = self.random.i64(1..4);
+        let expires = self.random.bool().then(|| self.world.now() + self.random.i64(1..2_000_000));
+        let priority = self.random.i64(1..6);
+        let rule = NewRule { grouping, expires, priority, ..new_rule(&row, expression, copies) };
+        let _ = self.world.try_rule(rule).await;
+    }
+
+    async fn change_rule(&mut self) {
+        let which = WhichRules { limit: 50, ..WhichRules::default() };
+        let rules = self.world.database.rules(&which).await.unwrap();
+        let Some(rule) = (!rules.is_empty()).then(|| rules[self.random.usize(..rules.len())].clone()) else { return };
+        let update = match self.random.u32(..4) {
+            0 => RuleUpdate { expires: Some(Some(self.world.now())), ..RuleUpdate::default() },
+            1 => RuleUpdate { suspended: Some(!rule.suspended), ..RuleUpdate::default() },
+            2 => RuleUpdate { priority: Some(self.random.i64(1..6)), ..RuleUpdate::default() },
+            _ => RuleUpdate {
+                source_expression: Some(self.random.bool().then(|| "region=eu".to_owned())),
+                ..RuleUpdate::default()
+            },
+        };
+        self.world.database.change_rule(rule, "ann".into(), update, self.world.now()).await.unwrap();
+    }
+
+    /// Takes a batch, and is killed before the queue has it, now and then.
+    async fn put_into_queue(&mut self) {
+        let (world, now) = (&self.world, self.world.now());
+        let Some(batch) = world.database.take_copies(Arc::clone(&world.topology), now).await.unwrap() else { return };
+        let order = orders::order(&batch, &world.topology, now);
+        match self.random.u32(..10) {
+            0 => {}
+            1 => world.database.return_copies(batch.id, "refused".into(), now).await.unwrap(),
+            _ => {
+                let job = admit(&order, &Member::user("ann", "astro"), &world.topology, now).unwrap();
+                world.database.writer.submit(vec![job]).await.unwrap();
+            }
+        }
+    }
+
+    /// Some files end: most of them well.
+    async fn carry(&mut self) {
+        let files = self.random.usize(1..6);
+        let fate = self.random.u32(..10);
+        let later = self.world.now() + 1_000;
+        self.world
+            .carry(files, |_| match fate {
+                0 => Outcome::Failed { fault: "disk".into(), reason: "the disk is full".into() },
+                1 => Outcome::Again { not_before: later, fault: "network".into(), reason: "cut".into() },
+                2 => Outcome::Stopped,
+                3 => Outcome::Returned,
+                _ => Outcome::Done { bytes: 10 },
+            })
+            .await;
+    }
+
+    /// Ann never holds more in Europe than her quota.
+    async fn check_quota(&self) {
+        let stores = self.world.database.stores().await.unwrap();
+        let held = self.world.database.held("ann").await.unwrap();
+        let europe = ["cern", "cern2", "ral"].iter().filter_map(|endpoint| stores.get(*endpoint));
+        let held: i64 = europe.filter_map(|store| held.get(&store.id)).sum();
+        assert!(held <= self.quota, "{held} bytes are held of {}", self.quota);
+    }
+}
+
+async fn simulate(world: World, seed: u64, steps: usize) {
+    let mut simulation = Simulation::begin(world, seed).await;
+    for step in 0..steps {
+        simulation.step().await;
+        if step % CHECK_EVERY == 0 {
+            check(&simulation.world).await;
+            simulation.check_quota().await;
+        }
+    }
+    // Then everybody goes home, and what was begun comes to its end.
+    let which = WhichRules { limit: 10_000, ..WhichRules::default() };
+    for rule in simulation.world.database.rules(&which).await.unwrap() {
+        let update = RuleUpdate { suspended: Some(false), source_expression: Some(None), ..RuleUpdate::default() };
+        simulation.world.database.change_rule(rule, "ann".into(), update, simulation.world.now()).await.unwrap();
+    }
+    for _ in 0..6 {
+        simulation.world.wait(7 * 3_600_000);
+        simulation.world.settle_down().await;
+    }
+    check_quiet(&simulation.world).await;
+    simulation.check_quota().await;
+    for rule in simulation.world.database.rules(&which).await.unwrap() {
+        assert!(rule.error.is_some() || rule.replicating + rule.stuck == 0, "seed {seed}: {rule:?}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_happens_copies_and_promises_agree() {
+    let seed =
+        std::env::var("LONGHAUL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    let _ = writeln!(std::io::stderr(), "LONGHAUL_SEED={seed} runs this again");
+    let state = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}/hub.db", state.path().display());
+    simulate(World::open(&url).await, seed, STEPS).await;
+}
+
+#[tokio::test]
+async fn whatever_happens_copies_and_promises_agree_on_postgres() {
+    let Some(url) = crate::databases::new() else { return };
+    simulate(World::open(&url).await, 1, STEPS / 10).await;
+}

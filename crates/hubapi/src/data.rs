@@ -1,0 +1,154 @@
+//! The catalogue: names, their copies, rules.
+
+use model::v1::hub::{
+    Data, DataChange, DataHistory, DataList, DataNames, DataWhere, FileReplicasList, NewDataList, Quotas, Rule,
+    RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, StorageUses,
+};
+use web::Method;
+use web::target::encode;
+
+use super::{Api, Result};
+
+/// A name as a part of a path.
+fn part(name: &str) -> String {
+    encode(name.as_bytes()).replace('/', "%2F")
+}
+
+/// Which names of a scope are listed.
+#[derive(Clone, Debug, Default)]
+pub struct DataQuery {
+    /// The scope.
+    pub scope: String,
+    /// Names like this, in which `*` stands for any characters; all if empty.
+    pub like: String,
+    /// `file`, `dataset` or `container`; all if empty.
+    pub kind: String,
+    /// Words of metadata and their values.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl DataQuery {
+    fn text(&self) -> String {
+        let mut text = format!("scope={}", part(&self.scope));
+        for (word, value) in [("like", &self.like), ("kind", &self.kind)] {
+            if !value.is_empty() {
+                text += &format!("&{word}={}", part(value));
+            }
+        }
+        for (word, value) in &self.metadata {
+            text += &format!("&meta.{}={}", part(word), part(value));
+        }
+        text
+    }
+}
+
+impl Api {
+    /// Enters names.
+    pub fn enter_data(&self, list: &NewDataList) -> Result<DataList> {
+        Ok(self.0.ask(&Method::Post, "/api/v1/data", Some(list))?.1)
+    }
+
+    /// A page of names of a scope.
+    pub fn list_data(&self, query: &DataQuery, after: Option<&str>, limit: usize) -> Result<DataList> {
+        let after = after.map(|after| format!("&after_name={}", part(after))).unwrap_or_default();
+        self.0.get(&format!("/api/v1/data?{}&limit={limit}{after}", query.text()))
+    }
+
+    /// A name.
+    pub fn data(&self, name: &str) -> Result<Data> {
+        self.0.get(&format!("/api/v1/data/{}", part(name)))
+    }
+
+    /// Changes a name.
+    pub fn change_data(&self, name: &str, change: &DataChange) -> Result<Data> {
+        Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/data/{}", part(name)), Some(change))?.1)
+    }
+
+    /// A page of what a name contains itself.
+    pub fn contents(&self, name: &str, after: Option<&str>, limit: usize) -> Result<DataList> {
+        let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+        self.0.get(&format!("/api/v1/data/{}/contents?limit={limit}{after}", part(name)))
+    }
+
+    /// Puts names into a dataset or container.
+    pub fn attach(&self, parent: &str, names: &DataNames) -> Result<Data> {
+        Ok(self.0.ask(&Method::Post, &format!("/api/v1/data/{}/contents", part(parent)), Some(names))?.1)
+    }
+
+    /// Takes names out of a dataset or container.
+    pub fn detach(&self, parent: &str, names: &DataNames) -> Result<Data> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/data/{}/contents", part(parent)), Some(names))?.1)
+    }
+
+    /// A page of the files that a name has, with their copies.
+    pub fn data_files(&self, name: &str, after: i64, limit: usize) -> Result<FileReplicasList> {
+        self.0.get(&format!("/api/v1/data/{}/files?after={after}&limit={limit}", part(name)))
+    }
+
+    /// How much of a name is where.
+    pub fn whereabouts(&self, name: &str) -> Result<DataWhere> {
+        self.0.get(&format!("/api/v1/data/{}/where", part(name)))
+    }
+
+    /// What happened to a name.
+    pub fn history(&self, name: &str, after: i64, limit: usize) -> Result<DataHistory> {
+        self.0.get(&format!("/api/v1/data/{}/history?after={after}&limit={limit}", part(name)))
+    }
+
+    /// The scopes.
+    pub fn scopes(&self) -> Result<Scopes> {
+        self.0.get("/api/v1/scopes")
+    }
+
+    /// Makes a scope.
+    pub fn make_scope(&self, scope: &str, order: &ScopeOrder) -> Result<Scope> {
+        Ok(self.0.ask(&Method::Put, &format!("/api/v1/scopes/{}", part(scope)), Some(order))?.1)
+    }
+
+    /// Endpoints with storage: those that an expression means, or all.
+    pub fn storage(&self, expression: Option<&str>) -> Result<StorageUses> {
+        let query = expression.map(|text| format!("?expression={}", part(text))).unwrap_or_default();
+        self.0.get(&format!("/api/v1/storage{query}"))
+    }
+
+    /// What the rules of an account may hold.
+    pub fn quotas(&self, account: &str) -> Result<Quotas> {
+        self.0.get(&format!("/api/v1/quotas/{}", part(account)))
+    }
+
+    /// Replaces the quotas of an account.
+    pub fn set_quotas(&self, account: &str, quotas: &Quotas) -> Result<Quotas> {
+        Ok(self.0.ask(&Method::Put, &format!("/api/v1/quotas/{}", part(account)), Some(quotas))?.1)
+    }
+
+    /// Makes a rule. With an id it may be sent again and again.
+    pub fn make_rule(&self, order: &RuleOrder) -> Result<Rule> {
+        Ok(self.0.ask(&Method::Post, "/api/v1/rules", Some(order))?.1)
+    }
+
+    /// A page of rules, newest first; only those of a name, if wanted.
+    pub fn rules(&self, name: Option<&str>, limit: usize) -> Result<Rules> {
+        let name = name.map(|name| format!("&name={}", part(name))).unwrap_or_default();
+        self.0.get(&format!("/api/v1/rules?limit={limit}{name}"))
+    }
+
+    /// A rule.
+    pub fn rule(&self, id: &str) -> Result<Rule> {
+        self.0.get(&format!("/api/v1/rules/{}", part(id)))
+    }
+
+    /// How far a rule is, and what it waits for.
+    pub fn rule_why(&self, id: &str) -> Result<RuleWhy> {
+        self.0.get(&format!("/api/v1/rules/{}/why", part(id)))
+    }
+
+    /// Changes a rule.
+    pub fn change_rule(&self, id: &str, change: &RuleChange) -> Result<Rule> {
+        Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/rules/{}", part(id)), Some(change))?.1)
+    }
+
+    /// Ends a rule.
+    pub fn end_rule(&self, id: &str) -> Result<Rule> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/rules/{}", part(id)), None::<&()>)?.1)
+    }
+}

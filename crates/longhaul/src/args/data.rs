@@ -1,0 +1,199 @@
+//! `longhaul data`: names, copies and rules of a collaboration.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+
+use super::HubAt;
+
+/// Data of a collaboration, by name: put there, fetched, kept at as many places as wanted.
+///
+/// A name is SCOPE:NAME. You have the scope `user.YOU`; an operator makes others.
+#[derive(Debug, ClapArgs)]
+pub struct Data {
+    #[command(flatten)]
+    pub at: HubAt,
+    #[command(subcommand)]
+    pub action: DataAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DataAction {
+    /// Copy files to the collaboration and give them a name
+    Put(DataPut),
+    /// Fetch what has a name, from the nearest copies, and verify it
+    Get(DataGet),
+    /// List scopes, the names of a scope, or what a name contains
+    Ls {
+        /// SCOPE, SCOPE:PATTERN with `*`, or SCOPE:NAME of a dataset or container; without it, the scopes
+        what: Option<String>,
+    },
+    /// Find names by what is said of them
+    Find(DataFind),
+    /// How much of it is where, and what is on its way
+    Where {
+        /// SCOPE:NAME
+        name: String,
+        /// Each file and its copies
+        #[arg(long)]
+        files: bool,
+    },
+    /// What happened to it
+    History {
+        /// SCOPE:NAME
+        name: String,
+    },
+    /// Keep copies of it at so many places
+    Rule(DataRule),
+    /// The endpoints where data can be, and how full they are
+    Storage {
+        /// Only those that this means: region=eu&tier=1
+        #[arg(value_name = "EXPRESSION")]
+        at: Option<String>,
+    },
+    /// Make a scope for an account (operators)
+    Scope {
+        /// Its name
+        scope: String,
+        /// Whose it is to be; yours unless said
+        #[arg(long, value_name = "NAME")]
+        account: Option<String>,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataPut {
+    /// A directory, whose files become the dataset; or a file
+    pub source: PathBuf,
+    /// SCOPE:NAME of the dataset; files are SCOPE:NAME/PATH
+    pub name: String,
+    /// The endpoint that they are copied to first; the one that connects fastest unless said
+    #[arg(long, value_name = "ENDPOINT")]
+    pub to: Option<String>,
+    /// Keep copies at endpoints of this expression: region=eu&tier=1
+    #[arg(long, value_name = "EXPRESSION")]
+    pub at: Option<String>,
+    /// How many copies
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "at")]
+    pub copies: u32,
+    /// Say something of the dataset: telescope=low; may be given again
+    #[arg(long, value_name = "WORD=VALUE")]
+    pub meta: Vec<String>,
+    /// Nothing is added to the dataset later
+    #[arg(long)]
+    pub close: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataGet {
+    /// SCOPE:NAME
+    pub name: String,
+    /// The directory that it goes to
+    pub target: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataFind {
+    /// The scope
+    pub scope: String,
+    /// What is said of it: telescope=low; may be given again
+    #[arg(long, value_name = "WORD=VALUE")]
+    pub meta: Vec<String>,
+    /// Names like this, in which `*` stands for any characters
+    #[arg(long, value_name = "PATTERN", default_value = "")]
+    pub like: String,
+    /// Only of this kind
+    #[arg(long)]
+    pub kind: Option<DataKindWord>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum DataKindWord {
+    File,
+    Dataset,
+    Container,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataRule {
+    #[command(subcommand)]
+    pub action: DataRuleAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DataRuleAction {
+    /// Make a rule
+    Add(DataRuleAdd),
+    /// List rules, newest first
+    List {
+        /// Only those of this name
+        name: Option<String>,
+    },
+    /// Say how far a rule is, how fast, when it is done, what is stuck and why
+    Why {
+        /// The rule's id
+        id: String,
+    },
+    /// Change a rule
+    Set {
+        /// The rule's id
+        id: String,
+        /// 1 to 5
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+        priority: Option<u8>,
+        /// It ends then: 2026-12-24T18:00:00Z; `never` for never
+        #[arg(long, value_name = "TIME")]
+        expires: Option<String>,
+        /// Copy nothing new for it, or go on
+        #[arg(long, value_name = "true|false")]
+        suspended: Option<bool>,
+    },
+    /// End a rule: what it alone holds may be deleted after a day
+    Remove {
+        /// The rule's id
+        id: String,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataRuleAdd {
+    /// SCOPE:NAME
+    pub name: String,
+    /// At endpoints of this expression: region=eu&tier=1
+    #[arg(long, value_name = "EXPRESSION")]
+    pub at: String,
+    /// How many copies
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub copies: u32,
+    /// What goes to the same endpoints: all of it, each dataset, or each file by itself
+    #[arg(long, value_name = "WHAT", default_value = "dataset")]
+    pub grouping: GroupingWord,
+    /// It ends then: 2026-12-24T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub expires: Option<String>,
+    /// By when it is to be fulfilled
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+    /// 1 to 5
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub priority: Option<u8>,
+    /// The activity that it is for
+    #[arg(long, value_name = "A")]
+    pub activity: Option<String>,
+    /// Read copies at endpoints of this expression alone
+    #[arg(long, value_name = "EXPRESSION")]
+    pub from: Option<String>,
+    /// An attribute of endpoints that says how large a part each is to have
+    #[arg(long, value_name = "WORD")]
+    pub weight: Option<String>,
+    /// For people
+    #[arg(long, value_name = "TEXT")]
+    pub comment: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum GroupingWord {
+    All,
+    Dataset,
+    File,
+}

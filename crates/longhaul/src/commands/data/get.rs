@@ -1,0 +1,121 @@
+//! `longhaul data get`: files come from the nearest endpoints that have them, and must be what the catalogue says.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hubapi::Api;
+use model::Exit;
+use model::fault::Fault;
+use model::v1::hub::{FileReplicas, StorageUse};
+
+use super::each_file;
+use super::source::{Line, copy, distance};
+use crate::args::DataGet;
+use crate::failure::Failure;
+use crate::hub_client::failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Endpoints that a file is read from at once.
+const SOURCES_MAX: usize = 4;
+
+/// Endpoints by their distance, the nearest first.
+struct Endpoints(Vec<(Duration, StorageUse)>);
+
+/// Runs the command.
+pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let mut endpoints = Endpoints(Vec::new());
+    for storage in api.storage(None).map_err(failure)?.storage {
+        endpoints.0.push((distance(&storage.url, settings), storage));
+    }
+    endpoints.0.sort_by_key(|(distance, _)| *distance);
+    // Files that are at the same endpoints, and have the same paths there, are one copy.
+    let mut copies: BTreeMap<Vec<String>, Vec<Line>> = BTreeMap::new();
+    let mut nowhere = Vec::new();
+    each_file(api, &get.name, |file| {
+        let to = below(&get.name, &file.name);
+        match endpoints.sources(&file) {
+            Some((roots, from)) => {
+                let checksum = file.adler32.map(|value| format!("adler32:{value}"));
+                let checksum = checksum.or_else(|| file.md5.map(|value| format!("md5:{value}")));
+                copies.entry(roots).or_default().push(Line { from, to, checksum });
+            }
+            None => nowhere.push(file.name),
+        }
+        Ok(())
+    })?;
+    if let Some(first) = nowhere.first() {
+        let reason = format!(
+            "{} files of {} are nowhere that can be read, {first} among them; longhaul data where {} --files says more",
+            nowhere.len(),
+            get.name,
+            get.name
+        );
+        return Err(Failure { exit: Fault::Missing.into(), fault: Fault::Missing, message: reason });
+    }
+    if copies.is_empty() {
+        return Err(Failure::usage(format!("{} has no files", get.name)));
+    }
+    let target = get.target.display().to_string();
+    let target = target.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(&target);
+    let mut exit = Exit::Done;
+    for (roots, lines) in copies {
+        let (source, mirrors) = roots.split_first().ok_or_else(|| Failure::local("a copy has no source"))?;
+        let ended = copy((source, target), mirrors, &lines, settings, printer)?;
+        exit = if ended == Exit::Done { exit } else { ended };
+    }
+    Ok(exit)
+}
+
+impl Endpoints {
+    /// The directories of endpoints that have a file under the same path, the nearest first, and that path.
+    fn sources(&self, file: &FileReplicas) -> Option<(Vec<String>, String)> {
+        let mut roots = Vec::new();
+        let mut path: Option<String> = None;
+        for (distance, storage) in &self.0 {
+            let there =
+                file.replicas.iter().find(|copy| copy.endpoint == storage.endpoint && copy.state == "available");
+            let Some(below) = there.and_then(|copy| copy.url.strip_prefix(&format!("{}/", storage.url)).map(plain))
+            else {
+                continue;
+            };
+            let is_reached = *distance < Duration::MAX;
+            match &path {
+                None => path = Some(below),
+                Some(first) if *first == below && is_reached && roots.len() < SOURCES_MAX => {}
+                Some(_) => continue,
+            }
+            roots.push(format!("{}/", storage.url));
+        }
+        path.map(|path| (roots, path))
+    }
+}
+
+/// A path of a URL without percent-encoding.
+fn plain(path: &str) -> String {
+    percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
+}
+
+/// Where a file of a dataset goes: what its name has behind that of the dataset, or all of it.
+fn below(dataset: &str, file: &str) -> String {
+    let name = file.split_once(':').map_or(file, |(_, name)| name);
+    let rest = file.strip_prefix(dataset).and_then(|rest| rest.strip_prefix('/'));
+    match rest {
+        Some(rest) => rest.to_owned(),
+        None if file == dataset => name.rsplit('/').next().unwrap_or(name).to_owned(),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_below_their_dataset() {
+        assert_eq!(below("s:run/7", "s:run/7/a/b"), "a/b");
+        assert_eq!(below("s:run/7", "s:other/f"), "other/f");
+        assert_eq!(below("s:run/7/f", "s:run/7/f"), "f");
+        assert_eq!(below("s:run", "s:running/f"), "running/f");
+    }
+}

@@ -1,0 +1,160 @@
+//! `longhaul data put`: files go to an endpoint, then into the catalogue, then a rule makes the copies.
+
+use std::path::{Path, PathBuf};
+
+use hubapi::Api;
+use model::checksum::Algorithm;
+use model::v1::hub::{DataChange, DataKind, NewData, NewDataList, NewReplica, RuleOrder, StorageUse};
+use model::{Exit, Locator};
+
+use super::source::{Line, copy, distance};
+use super::{PAGE, metadata, rules};
+use crate::args::DataPut;
+use crate::failure::Failure;
+use crate::hub_client::failure;
+use crate::local;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// A file that is put.
+struct Found {
+    /// Below the source.
+    path: String,
+    /// Its name in the catalogue: `scope:name`.
+    name: String,
+    bytes: u64,
+    adler32: String,
+}
+
+/// Runs the command.
+pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let storage = landing(put, api, settings)?;
+    // What is wrong with a rule is known before anything is moved.
+    if let Some(at) = &put.at {
+        let matching = api.storage(Some(at)).map_err(failure)?.storage.len();
+        if matching < put.copies as usize {
+            let reason = format!("--at {at} means {matching} endpoints, and {} copies are wanted", put.copies);
+            return Err(Failure::usage(reason));
+        }
+    }
+    let (root, paths) = files(&put.source)?;
+    let found = paths.iter().map(|path| look(&root, path, &put.name)).collect::<Result<Vec<_>, _>>()?;
+    let lines: Vec<Line> = found.iter().map(|file| line(file, &storage)).collect::<Result<_, _>>()?;
+    make_dataset(put, api)?;
+    let source = format!("{}/", root.display());
+    let exit = copy((&source, &storage.url), &[], &lines, settings, printer)?;
+    if exit != Exit::Done {
+        return Ok(exit);
+    }
+    enter(put, api, &storage, &found)?;
+    if let Some(at) = &put.at {
+        let order = RuleOrder {
+            id: Some(model::id::Uuid::now_v7().to_string()),
+            name: put.name.clone(),
+            at: at.clone(),
+            copies: Some(put.copies),
+            ..RuleOrder::default()
+        };
+        super::tell(printer, &api.make_rule(&order).map_err(failure)?, rules::rule_line);
+    }
+    super::tell(printer, &api.data(&put.name).map_err(failure)?, super::data_line);
+    Ok(Exit::Done)
+}
+
+/// The endpoint that files go to first.
+fn landing(put: &DataPut, api: &Api, settings: &Settings) -> Result<StorageUse, Failure> {
+    let all = api.storage(put.to.as_deref().or(put.at.as_deref())).map_err(failure)?.storage;
+    let none = || match put.to.as_deref().or(put.at.as_deref()) {
+        Some(said) => {
+            Failure::usage(format!("{said} means no endpoint with storage; longhaul data storage lists them"))
+        }
+        None => Failure::usage("the hub knows of no endpoint with storage: describe one, [endpoint.NAME.storage]"),
+    };
+    all.into_iter().min_by_key(|one| distance(&one.url, settings)).ok_or_else(none)
+}
+
+/// The directory of a source, and the files below it.
+fn files(source: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
+    let wrong = |path: &Path, error: std::io::Error| Failure::usage(format!("cannot read {}: {error}", path.display()));
+    let source = source.canonicalize().map_err(|error| wrong(source, error))?;
+    if source.is_file() {
+        let name = source.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| Failure::usage(format!("the name of {} is no UTF-8", source.display())))?;
+        return Ok((source.parent().unwrap_or(Path::new("/")).to_owned(), vec![name.to_owned()]));
+    }
+    let (mut found, mut waiting) = (Vec::new(), vec![source.clone()]);
+    while let Some(dir) = waiting.pop() {
+        for entry in std::fs::read_dir(&dir).map_err(|error| wrong(&dir, error))? {
+            let entry = entry.map_err(|error| wrong(&dir, error))?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(|error| wrong(&dir, error))?);
+            if kind.is_dir() {
+                waiting.push(path);
+            } else if kind.is_file() {
+                let below = path.strip_prefix(&source).ok().and_then(Path::to_str);
+                let below =
+                    below.ok_or_else(|| Failure::usage(format!("the name of {} is no UTF-8", path.display())))?;
+                found.push(below.to_owned());
+            } else {
+                let reason = format!("{} is neither a file nor a directory: a dataset has files alone", path.display());
+                return Err(Failure::usage(reason));
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::usage(format!("there is no file in {}", source.display())));
+    }
+    found.sort();
+    Ok((source, found))
+}
+
+/// The facts of a file, as the catalogue keeps them.
+fn look(root: &Path, path: &str, dataset: &str) -> Result<Found, Failure> {
+    let source = local::source(&Locator::Local(root.join(path)))?;
+    let file = source.store.open(&source.path)?;
+    let digests = store::digest::of_file(&*file, &source.path, &[Algorithm::Adler32])?;
+    let digest = digests.first().map(ToString::to_string).unwrap_or_default();
+    let adler32 = digest.rsplit(':').next().unwrap_or_default().to_owned();
+    Ok(Found { path: path.to_owned(), name: format!("{dataset}/{path}"), bytes: file.stat()?.meta.size, adler32 })
+}
+
+fn line(file: &Found, storage: &StorageUse) -> Result<Line, Failure> {
+    let name: replicas::DataName =
+        file.name.parse().map_err(|error: replicas::NameError| Failure::usage(error.to_string()))?;
+    let naming: replicas::Naming = storage.naming.parse().map_err(|error: String| Failure::local(error))?;
+    Ok(Line { from: file.path.clone(), to: naming.path(&name), checksum: Some(format!("adler32:{}", file.adler32)) })
+}
+
+/// Enters the dataset, before anything is moved: whoever may not is told at once. One that is there already is added to.
+fn make_dataset(put: &DataPut, api: &Api) -> Result<(), Failure> {
+    let metadata = metadata(&put.meta)?;
+    match api.data(&put.name) {
+        Ok(_) => {
+            let change = DataChange { metadata, ..DataChange::default() };
+            api.change_data(&put.name, &change).map(drop).map_err(failure)
+        }
+        Err(hubapi::Error::Refused { problem, .. }) if problem.status == 404 => {
+            let new = NewData { name: put.name.clone(), kind: DataKind::Dataset, metadata, ..NewData::default() };
+            api.enter_data(&NewDataList { data: vec![new], into: None }).map(drop).map_err(failure)
+        }
+        Err(error) => Err(failure(error)),
+    }
+}
+
+fn enter(put: &DataPut, api: &Api, storage: &StorageUse, found: &[Found]) -> Result<(), Failure> {
+    for some in found.chunks(PAGE) {
+        let file = |file: &Found| NewData {
+            name: file.name.clone(),
+            bytes: Some(file.bytes),
+            adler32: Some(file.adler32.clone()),
+            replicas: vec![NewReplica { endpoint: storage.endpoint.clone(), path: None }],
+            ..NewData::default()
+        };
+        let list = NewDataList { data: some.iter().map(file).collect(), into: Some(put.name.clone()) };
+        api.enter_data(&list).map_err(failure)?;
+    }
+    if put.close {
+        let change = DataChange { open: Some(false), ..DataChange::default() };
+        api.change_data(&put.name, &change).map_err(failure)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Data of a collaboration, as scientists meet it: put under a name, kept at several places by rules, found, fetched and verified; with a real
+//! hub and real nodes, some of which lose their files.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::hub::{Hub, Member};
+use crate::node::Node;
+use crate::tree::pattern;
+use crate::wait::{LONG, until, until_some};
+
+/// Three nodes with storage: two in Europe, one of them with Rucio's naming, and one in America. Whoever works there has keys to all.
+struct Places {
+    nodes: Vec<(&'static str, Node)>,
+}
+
+const PLACES: [(&str, &str, &str); 3] = [("cern", "eu", "identity"), ("ral", "eu", "hash"), ("bnl", "us", "identity")];
+
+impl Places {
+    fn described_by(admin: &Member<'_>) -> Places {
+        let nodes = PLACES.map(|(site, region, naming)| {
+            let node = Node::closed();
+            let key = admin.write(&format!("{site}.key"), &node.grant(&["--export", "data", "--write"]));
+            let (url, storage) = (node.at(""), node.at("data/catalogue"));
+            let region = format!("region={region}");
+            admin.run(&["hub", "site", "add", site]).expect(0);
+            let words = ["hub", "endpoint", "add", site, "--site", site, "--url", &url, "--endpoint-key-file", &key];
+            let more = ["--storage", &storage, "--naming", naming, "--attribute", &region];
+            admin.run(&[words.as_slice(), more.as_slice()].concat()).expect(0);
+            (site, node)
+        });
+        Places { nodes: nodes.into() }
+    }
+
+    fn node(&self, site: &str) -> &Node {
+        &self.nodes.iter().find(|(name, _)| *name == site).unwrap().1
+    }
+
+    /// The keys of somebody who may write everywhere, with commas between them, for `LONGHAUL_KEY`.
+    fn keys(&self) -> String {
+        let keys: Vec<String> =
+            self.nodes.iter().map(|(_, node)| node.grant(&["--export", "data", "--write"])).collect();
+        keys.join(",")
+    }
+}
+
+/// A scientist with keys to the hub and to all nodes.
+fn scientist<'a>(hub: &'a Hub, places: &Places, name: &str) -> Member<'a> {
+    let key = hub.grant(&["--role", "user", "--name", name, "--community", "astro"]);
+    hub.with_key(&format!("{key},{}", places.keys()))
+}
+
+/// A directory with some files below it, for `data put`.
+fn observation(member: &Member<'_>) -> (String, Vec<(&'static str, Vec<u8>)>) {
+    let files = vec![
+        ("beam 1/visibilities", pattern(2 << 20)),
+        ("beam 2/visibilities", pattern(70_001)),
+        ("notes.txt", b"clear sky".to_vec()),
+    ];
+    let mut dir = String::new();
+    for (path, bytes) in &files {
+        let whole = member.write_bytes(&format!("obs/{path}"), bytes);
+        dir = whole.strip_suffix(&format!("/{path}")).unwrap().to_owned();
+    }
+    (dir, files)
+}
+
+fn rule_of(member: &Member<'_>, name: &str) -> Value {
+    member.json(&["data", "rule", "list", name]).remove(0)
+}
+
+fn fulfilled(member: &Member<'_>, name: &str) -> Value {
+    until_some("the rule is fulfilled", LONG, || Some(rule_of(member, name)).filter(|rule| rule["state"] == "ok"))
+}
+
+#[test]
+fn a_dataset_is_put_copied_found_and_fetched() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let places = Places::described_by(&admin);
+    let ann = scientist(&hub, &places, "ann");
+    let (dir, files) = observation(&ann);
+
+    ann.run(&[
+        "data",
+        "put",
+        &dir,
+        "user.ann:obs/7",
+        "--to",
+        "cern",
+        "--at",
+        "region=eu",
+        "--copies",
+        "2",
+        "--meta",
+        "telescope=low",
+    ])
+    .expect(0);
+    let rule = fulfilled(&ann, "user.ann:obs/7");
+    assert_eq!((rule["ok"].as_u64(), rule["bytes_left"].as_u64()), (Some(6), Some(0)));
+    for (path, bytes) in &files {
+        let at_cern = places.node("cern").data(&format!("catalogue/user/ann/obs/7/{path}"));
+        assert_eq!(&fs::read(at_cern).unwrap(), bytes, "{path}");
+    }
+    let whole = ann.json(&["data", "where", "user.ann:obs/7"]).remove(0);
+    let complete: Vec<&str> =
+        whole["endpoints"].as_array().unwrap().iter().map(|at| at["endpoint"].as_str().unwrap()).collect();
+    assert_eq!((complete, &whole["endpoints"][1]["complete"]), (vec!["cern", "ral"], &Value::Bool(true)));
+
+    assert_eq!(ann.json(&["data", "find", "user.ann", "--meta", "telescope=low"])[0]["name"], "user.ann:obs/7");
+    assert_eq!(ann.json(&["data", "ls", "user.ann:obs/7"]).len(), 3);
+    let kinds: Vec<String> = ann
+        .json(&["data", "history", "user.ann:obs/7"])
+        .iter()
+        .map(|event| event["kind"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds, ["created", "attached", "rule", "complete"]);
+
+    // Each file from wherever it is: the one node names files as Rucio does.
+    let mut places = places;
+    for stopped in ["ral", "cern"] {
+        let node = places.nodes.iter_mut().find(|(site, _)| *site == stopped).unwrap();
+        node.1.kill();
+        let target = ann.write(&format!("without-{stopped}/here"), "");
+        let target = target.strip_suffix("/here").unwrap().to_owned();
+        ann.run(&["data", "get", "user.ann:obs/7", &target]).expect(0);
+        for (path, bytes) in &files {
+            assert_eq!(&fs::read(format!("{target}/{path}")).unwrap(), bytes, "{path}");
+        }
+        node.1.restart();
+    }
+}
+
+#[test]
+fn what_a_node_has_lost_is_said_and_what_arrives_is_what_was_put() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let places = Places::described_by(&admin);
+    let ann = scientist(&hub, &places, "ann");
+    let (dir, _) = observation(&ann);
+    ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern"]).expect(0);
+    // Somebody changes a file behind the catalogue's back, and removes another one.
+    fs::write(places.node("cern").data("catalogue/user/ann/obs/beam 2/visibilities"), pattern(70_000)).unwrap();
+    fs::remove_file(places.node("cern").data("catalogue/user/ann/obs/notes.txt")).unwrap();
+    ann.run(&["data", "rule", "add", "user.ann:obs", "--at", "bnl"]).expect(0);
+    let why = until_some("two files are stuck", LONG, || {
+        let id = rule_of(&ann, "user.ann:obs")["id"].as_str().unwrap().to_owned();
+        Some(ann.json(&["data", "rule", "why", &id]).remove(0)).filter(|why| why["rule"]["stuck"] == 2)
+    });
+    assert_eq!((&why["rule"]["ok"], &why["rule"]["state"]), (&1.into(), &"stuck".into()));
+    let errors: Vec<&str> =
+        why["locks"].as_array().unwrap().iter().map(|lock| lock["error"].as_str().unwrap()).collect();
+    assert!(errors.iter().any(|error| error.contains("No such file")), "{errors:?}");
+    assert!(errors.iter().any(|error| error.contains("adler32") || error.contains("bytes")), "{errors:?}");
+    let text = why["text"].as_str().unwrap();
+    assert!(text.contains("2 could not be made and are tried again"), "{text}");
+    assert!(
+        !places.node("bnl").data("catalogue/user/ann/obs/beam 2/visibilities").exists(),
+        "nothing wrong is put in place"
+    );
+
+    let outcome = ann.run(&["data", "get", "user.ann:obs", &ann.write("got/x", "").replace("/x", "")]);
+    assert_ne!(outcome.code, 0, "what is not what it was is not fetched: {}", outcome.err);
+}
+
+#[test]
+fn a_hub_that_is_killed_forgets_no_promise() {
+    let mut hub = Hub::start(&[]);
+    let admin_key = hub.grant(&["--role", "admin", "--name", "root"]);
+    let (places, ann_key) = {
+        let admin = hub.with_key(&admin_key);
+        let places = Places::described_by(&admin);
+        let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
+        let ann_key = format!("{key},{}", places.keys());
+        let ann = hub.with_key(&ann_key);
+        let source = ann.write_bytes("run/large", &pattern(12 << 20));
+        ann.run(&["data", "put", source.strip_suffix("/large").unwrap(), "user.ann:run", "--to", "cern"]).expect(0);
+        admin.run(&["hub", "link", "add", "wan", "--capacity", "40Mbit/s", "--between", "*,*"]).expect(0);
+        ann.run(&["data", "rule", "add", "user.ann:run", "--at", "bnl"]).expect(0);
+        until("it moves", LONG, || ann.json(&["queue", "list"]).iter().any(|job| job["state"] == "running"));
+        (places, ann_key)
+    };
+    hub.restart();
+    let ann = hub.with_key(&ann_key);
+    fulfilled(&ann, "user.ann:run");
+    assert_eq!(fs::read(places.node("bnl").data("catalogue/user/ann/run/large")).unwrap(), pattern(12 << 20));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_could() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let places = Places::described_by(&admin);
+    let ann = scientist(&hub, &places, "ann");
+    let bob = hub.member("user", "bob", "astro");
+    let (dir, _) = observation(&ann);
+    ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern"]).expect(0);
+    let rule = |words: &[&str]| ann.run(&[&["data", "rule", "add", "user.ann:obs"], words].concat());
+    rule(&["--at", "region=eu", "--copies", "3"]).refused(2, &["3 copies cannot be placed", "cern, ral", "ask for 2"]);
+    rule(&["--at", "region=moon"]).refused(2, &["the expression means none"]);
+    rule(&["--at", "region=("]).refused(2, &["is no expression of endpoints", "at character"]);
+    rule(&["--at", "ral", "--expires", "1999-01-01T00:00:00Z"]).refused(2, &["expires has passed"]);
+    bob.run(&["data", "put", &dir, "user.ann:mine"]).refused(4, &["the scope user.ann is ann's"]);
+    assert!(!places.node("cern").data("catalogue/user/ann/mine").exists(), "nothing was moved for it");
+    bob.run(&["data", "scope", "survey"]).refused(4, &["takes the role operator"]);
+    admin.run(&["data", "scope", "survey", "--account", "bob"]).expect(0);
+    bob.run(&["data", "ls", "survey"]).expect(0);
+    ann.run(&["data", "ls", "user.ann:nothing"]).refused(1, &["there is no user.ann:nothing here"]);
+    ann.run(&["data", "where", "no-scope"]).refused(2, &["has no scope: names are scope:name"]);
+    ann.run(&["data", "where", &format!("s:{}", "x".repeat(5_000))]).refused(2, &["500 bytes at most"]);
+    ann.run(&["data", "where", &format!("s:{}", "x".repeat(10_000))]).refused(2, &["longer than 8192 bytes"]);
+    ann.run(&["data", "put", &dir, "user.ann:obs2", "--to", "nowhere"])
+        .refused(2, &["nowhere means no endpoint with storage"]);
+}

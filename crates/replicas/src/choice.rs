@@ -1,0 +1,218 @@
+//! Which endpoints a group of files goes to.
+
+use std::collections::BTreeSet;
+
+/// An endpoint that a rule's expression means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Its name.
+    pub name: String,
+    /// Its site; empty where none is described.
+    pub site: String,
+    /// How much of what there is it is to have, beside the others; larger than 0.
+    pub weight: f64,
+    /// What may still be put there; none where its space is not bounded.
+    pub space_bytes: Option<u64>,
+    /// What the account may still hold there, whether it is there already or not; none where no quota is set.
+    pub quota_bytes: Option<u64>,
+    /// Bytes of the group that are there, or on their way.
+    pub present_bytes: u64,
+}
+
+impl Candidate {
+    /// Whether it can take a group of so many bytes, of which `present_bytes` are there.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let missing = bytes.saturating_sub(self.present_bytes);
+        self.space_bytes.is_none_or(|space| missing <= space) && self.quota_bytes.is_none_or(|quota| bytes <= quota)
+    }
+}
+
+/// What is to be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// How many endpoints, each of which has the group whole.
+    pub copies: usize,
+    /// Bytes of the group.
+    pub bytes: u64,
+    /// A number of the group, unlike that of other groups: it scatters them.
+    pub group: u64,
+}
+
+/// Too few endpoints can take a group.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.sentence())]
+pub struct Shortage {
+    /// How many were wanted.
+    pub wanted: usize,
+    /// Bytes of the group.
+    pub bytes: u64,
+    /// Those that can take it.
+    pub able: Vec<String>,
+    /// Those that the expression means and that have no room for it.
+    pub full: Vec<String>,
+}
+
+impl Shortage {
+    fn sentence(&self) -> String {
+        let listed = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let copies = if self.wanted == 1 { "1 copy".to_owned() } else { format!("{} copies", self.wanted) };
+        let mut text = format!("{copies} cannot be placed: the expression means {}", listed(&self.able));
+        if !self.full.is_empty() {
+            let bytes = model::Bytes(self.bytes);
+            text += &format!(", and {} with no room for {bytes}", listed(&self.full));
+        }
+        match self.able.len() {
+            0 if self.full.is_empty() => text += "; name endpoints that are described, with storage",
+            0 => text += "; free space or raise the quota there, or name other endpoints",
+            able => text += &format!("; ask for {able}, or name more endpoints"),
+        }
+        text
+    }
+}
+
+/// Chooses endpoints for a group of files; indices of `candidates`, best first. Those with most of its bytes come first: what is there need not
+/// be moved. Then as few as possible share a site: copies at one site are lost together. What is left is decided by weight: over many groups each endpoint has its part,
+/// and an endpoint that comes or goes changes the choice of few groups (rendezvous hashing with weights).
+///
+/// # Errors
+/// Fewer candidates than copies have room.
+pub fn choose(candidates: &[Candidate], choice: Choice) -> Result<Vec<usize>, Shortage> {
+    let has_room = |at: &usize| candidates[*at].has_room(choice.bytes);
+    let (mut able, full): (Vec<usize>, Vec<usize>) = (0..candidates.len()).partition(has_room);
+    if able.len() < choice.copies {
+        let names = |of: &[usize]| of.iter().map(|at| candidates[*at].name.clone()).collect();
+        return Err(Shortage { wanted: choice.copies, bytes: choice.bytes, able: names(&able), full: names(&full) });
+    }
+    let score = |at: &usize| score(&candidates[*at], choice.group);
+    able.sort_by(|a, b| {
+        let present = candidates[*b].present_bytes.cmp(&candidates[*a].present_bytes);
+        present.then_with(|| score(b).total_cmp(&score(a)))
+    });
+    let mut chosen = Vec::with_capacity(choice.copies);
+    let mut sites = BTreeSet::new();
+    let mut seconds = Vec::new();
+    for at in able {
+        let site = &candidates[at].site;
+        let is_first_of_site = site.is_empty() || sites.insert(site.clone());
+        if is_first_of_site { chosen.push(at) } else { seconds.push(at) }
+    }
+    chosen.extend(seconds);
+    chosen.truncate(choice.copies);
+    Ok(chosen)
+}
+
+/// -weight / ln(u), where u in (0, 1) is a hash of the endpoint and the group: the highest of several is each one's with the
+/// probability of its weight (Schindelhauer and Schomaker, 2005).
+fn score(candidate: &Candidate, group: u64) -> f64 {
+    let hash = candidate
+        .name
+        .bytes()
+        .fold(group ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let uniform = ((mixed(hash) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    -candidate.weight / uniform.ln()
+}
+
+/// The finaliser of SplitMix64: every bit of the input changes half of the output.
+fn mixed(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn candidate(name: &str, site: &str) -> Candidate {
+        let (name, site) = (name.into(), site.into());
+        Candidate { name, site, weight: 1.0, space_bytes: None, quota_bytes: None, present_bytes: 0 }
+    }
+
+    fn chosen(candidates: &[Candidate], choice: Choice) -> Vec<&str> {
+        choose(candidates, choice).unwrap().into_iter().map(|at| candidates[at].name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_there_stays() {
+        let mut candidates = [candidate("a", ""), candidate("b", ""), candidate("c", "")];
+        candidates[2].present_bytes = 90;
+        candidates[2].space_bytes = Some(10);
+        candidates[2].quota_bytes = Some(100);
+        for group in 0..50 {
+            assert_eq!(chosen(&candidates, Choice { copies: 1, bytes: 100, group }), ["c"]);
+        }
+    }
+
+    #[test]
+    fn copies_are_at_different_sites_where_they_can_be() {
+        let candidates = [candidate("a1", "a"), candidate("a2", "a"), candidate("b1", "b")];
+        for group in 0..50 {
+            let two = chosen(&candidates, Choice { copies: 2, bytes: 1, group });
+            assert!(two.contains(&"b1"), "{two:?}");
+            assert_eq!(chosen(&candidates, Choice { copies: 3, bytes: 1, group }).len(), 3, "three are three");
+        }
+    }
+
+    #[test]
+    fn a_shortage_offers_what_can_be() {
+        let mut candidates = vec![candidate("a", ""), candidate("b", "")];
+        let error = choose(&candidates, Choice { copies: 3, bytes: 1, group: 0 }).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "3 copies cannot be placed: the expression means a, b; ask for 2, or name more endpoints"
+        );
+        candidates[1].quota_bytes = Some(5);
+        let error = choose(&candidates, Choice { copies: 2, bytes: 2_000_000, group: 0 }).unwrap_err();
+        assert!(error.to_string().contains("means a, and b with no room for"), "{error}");
+        let error = choose(&[], Choice { copies: 1, bytes: 1, group: 0 }).unwrap_err();
+        assert!(error.to_string().contains("means none; name endpoints"), "{error}");
+    }
+
+    #[test]
+    fn over_many_groups_each_has_its_weight() {
+        let mut candidates = [candidate("a", ""), candidate("b", ""), candidate("c", "")];
+        candidates[0].weight = 2.0;
+        let mut counts = [0u32; 3];
+        for group in 0..20_000 {
+            counts[choose(&candidates, Choice { copies: 1, bytes: 1, group }).unwrap()[0]] += 1;
+        }
+        for (count, share) in counts.into_iter().zip([0.5, 0.25, 0.25]) {
+            assert!((f64::from(count) / 20_000.0 - share).abs() < 0.02, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_comes_takes_only_its_own_part() {
+        let before: Vec<Candidate> = ["a", "b", "c"].map(|name| candidate(name, "")).into();
+        let mut after = before.clone();
+        after.push(candidate("d", ""));
+        let moved = (0..4_000).filter(|group| {
+            let choice = Choice { copies: 1, bytes: 1, group: *group };
+            let (old, new) = (chosen(&before, choice)[0], chosen(&after, choice)[0]);
+            assert!(old == new || new == "d", "nothing moves between those that were there");
+            old != new
+        });
+        let moved = moved.count();
+        assert!((900..1100).contains(&moved), "{moved} of 4,000");
+    }
+
+    proptest! {
+        #[test]
+        fn as_many_as_are_wanted_and_none_twice(sites in proptest::collection::vec(0..3u8, 1..8), copies in 1..8usize, group: u64) {
+            let candidates: Vec<Candidate> =
+                sites.iter().enumerate().map(|(at, site)| candidate(&format!("e{at}"), &site.to_string())).collect();
+            match choose(&candidates, Choice { copies, bytes: 1, group }) {
+                Ok(chosen) => {
+                    let different: BTreeSet<usize> = chosen.iter().copied().collect();
+                    prop_assert_eq!((chosen.len(), different.len()), (copies, copies));
+                    let sites = |of: &[usize]| of.iter().map(|at| candidates[*at].site.clone()).collect::<BTreeSet<_>>().len();
+                    let all: Vec<usize> = (0..candidates.len()).collect();
+                    prop_assert_eq!(sites(&chosen), copies.min(sites(&all)));
+                }
+                Err(_) => prop_assert!(copies > candidates.len()),
+            }
+        }
+    }
+}

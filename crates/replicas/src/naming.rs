@@ -1,0 +1,79 @@
+//! The path that a name has at an endpoint.
+
+use std::str::FromStr;
+
+use md5::{Digest, Md5};
+
+use crate::name::DataName;
+
+/// How an endpoint lays out its files. The two are those of Rucio, so that a directory of one catalogue is a directory of the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Naming {
+    /// `scope/name`: people find their files.
+    #[default]
+    Identity,
+    /// `scope/ab/cd/name`, where `abcd…` is the MD5 of `scope:name`: no directory has more than a small part of all files.
+    Hash,
+}
+
+impl Naming {
+    /// The word in JSON and TOML.
+    pub fn word(self) -> &'static str {
+        match self {
+            Naming::Identity => "identity",
+            Naming::Hash => "hash",
+        }
+    }
+
+    /// The path of a file below the directory of an endpoint.
+    pub fn path(self, name: &DataName) -> String {
+        match self {
+            Naming::Identity => format!("{}/{}", directory(name.scope()), name.name()),
+            Naming::Hash => {
+                let digest = Md5::digest(name.to_string());
+                let (first, second) = (digest[0], digest[1]);
+                format!("{}/{first:02x}/{second:02x}/{}", directory(name.scope()), name.name())
+            }
+        }
+    }
+}
+
+/// The directories of a scope. Those of users and groups are within one of all of them: `user.ann` is `user/ann`.
+fn directory(scope: &str) -> String {
+    let is_divided = scope.starts_with("user") || scope.starts_with("group");
+    if is_divided { scope.replace('.', "/") } else { scope.to_owned() }
+}
+
+impl FromStr for Naming {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Naming, String> {
+        let all = [Naming::Identity, Naming::Hash];
+        let found = all.into_iter().find(|naming| naming.word() == word);
+        found.ok_or_else(|| format!("{word:?} is no naming: identity or hash"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(naming: Naming, name: &str) -> String {
+        naming.path(&name.parse().unwrap())
+    }
+
+    #[test]
+    fn names_are_paths() {
+        assert_eq!(path(Naming::Identity, "test:run/f0"), "test/run/f0");
+        // As Rucio answered.
+        assert_eq!(path(Naming::Hash, "test:f0"), "test/fd/6d/f0");
+        assert!(path(Naming::Hash, "user.ann:f0").starts_with("user/ann/"));
+        assert_eq!(path(Naming::Identity, "group.x.y:f0"), "group/x/y/f0");
+    }
+
+    #[test]
+    fn words_are_read() {
+        assert_eq!("hash".parse(), Ok(Naming::Hash));
+        assert!("md5".parse::<Naming>().unwrap_err().contains("identity or hash"));
+    }
+}
