@@ -110,7 +110,10 @@ fn authenticate(
     let unknown = || Refused::new(500, "the listener says nothing of the connection of this request");
     let Connection { peer, is_secure, client } = connection.ok_or_else(unknown)?;
     let head = head.map_err(|error| Refused::new(error.status(), error.to_string()))?;
-    let target = target::parse_api(&head.target).map_err(|error| Refused::new(error.status(), error.to_string()))?;
+    // The paths of an API are no files: of a target only the query may hold a credential.
+    let query = head.target.split_once('?').map_or("", |(_, query)| query);
+    let target =
+        target::parse(&format!("/?{query}")).map_err(|error| Refused::new(error.status(), error.to_string()))?;
     let client_name = match client.as_deref() {
         Some(ClientCertificate::Verified(identity)) => Some(identity.name.as_str()),
         _ => None,

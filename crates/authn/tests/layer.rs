@@ -138,9 +138,10 @@ fn shown(client: ClientCertificate) -> Option<Connection> {
 fn a_certificate_that_does_not_count_is_refused_with_its_reason() {
     let rejected = || shown(ClientCertificate::Rejected("the proxy certificate of ann expired yesterday".into()));
     let answer = ask(None::<String>, rejected());
+    let problem: serde_json::Value = serde_json::from_str(answer.body()).unwrap();
     assert_eq!(
-        (answer.status().as_u16(), answer.body().trim_end()),
-        (401, "the proxy certificate of ann expired yesterday")
+        (answer.status().as_u16(), &problem["reason"], &answer.headers()["content-type"]),
+        (401, &"the proxy certificate of ann expired yesterday".into(), &"application/problem+json".parse().unwrap())
     );
     let answer = ask(Some(format!("Bearer {}", key().expose_text())), rejected());
     assert_eq!(answer.status(), 200, "another credential decides");

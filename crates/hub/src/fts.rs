@@ -25,11 +25,13 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, Uri, header};
+use http::{HeaderValue, StatusCode, header};
+use model::v1::node::Problem;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::{Value, json};
 use web::Refused;
+use web::routes::PROBLEM;
 
 use crate::limits;
 use crate::roles::Member;
@@ -78,31 +80,16 @@ pub fn router(hub: &Arc<HubState>) -> Router {
     Router::new().fallback(answer).layer(layer).layer(bounded).layer(axum::middleware::from_fn(around))
 }
 
-/// The path of a request, below [`PREFIX`].
-#[derive(Clone)]
-struct FtsPath(String);
-
-/// What is done before authentication and after it. A path with the ids of a hundred jobs in one part is no path of a file, which is what
-/// authentication reads: it is shown none. And what it refuses is said in FTS's form.
-async fn around(mut request: Request, next: Next) -> Response {
-    let uri = request.uri().clone();
-    let path = uri.path().strip_prefix(PREFIX).unwrap_or(uri.path()).to_owned();
-    let mut parts = uri.into_parts();
-    let query = parts.path_and_query.as_ref().and_then(|it| it.query()).map_or(String::new(), |it| format!("?{it}"));
-    parts.path_and_query = format!("{PREFIX}/{query}").parse().ok();
-    if let Ok(shown) = Uri::from_parts(parts) {
-        *request.uri_mut() = shown;
-    }
-    request.extensions_mut().insert(FtsPath(path));
+/// What authentication refuses is said in FTS's form.
+async fn around(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
-    let is_text =
-        response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
-    if !response.status().is_client_error() || !is_text {
+    let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes() == PROBLEM.as_bytes());
+    if !response.status().is_client_error() || !is_problem {
         return response;
     }
     let (head, body) = response.into_parts();
-    let reason = axum::body::to_bytes(body, REASON_BYTES_MAX).await.unwrap_or_default();
-    let reason = String::from_utf8_lossy(&reason).trim().to_owned();
+    let problem = axum::body::to_bytes(body, REASON_BYTES_MAX).await.unwrap_or_default();
+    let reason = serde_json::from_slice::<Problem>(&problem).map(|problem| problem.reason).unwrap_or_default();
     let mut response = error(&Refused::new(head.status.as_u16(), reason));
     let challenges =
         head.headers.iter().filter(|(name, _)| **name != header::CONTENT_TYPE && **name != header::CONTENT_LENGTH);
@@ -131,7 +118,8 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let too_long =
         |_| Refused::new(413, format!("the body is longer than {} bytes, or broke off", limits::BODY_BYTES_MAX));
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(too_long)?;
-    let FtsPath(path) = parts.extensions.get::<FtsPath>().cloned().unwrap_or(FtsPath(String::new()));
+    let path = parts.uri.path();
+    let path = path.strip_prefix(PREFIX).unwrap_or(path);
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let shown = parts.extensions.get::<ShownChain>().cloned();
     let request = FtsRequest { hub, member, method, shown, query, body };

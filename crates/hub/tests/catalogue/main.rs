@@ -21,7 +21,7 @@ use rules::{
     a_rule_that_outgrows_its_endpoint_waits_and_says_so, an_impossible_rule_is_told_what_could_be,
     copies_are_at_different_sites, copies_that_are_lost_in_a_crash_are_made_again, files_that_come_later_follow,
     files_that_go_are_let_go, two_rules_share_copies, what_can_be_read_nowhere_says_so,
-    what_is_uploaded_meanwhile_is_not_copied,
+    what_is_put_there_while_it_is_copied_stays, what_is_uploaded_meanwhile_is_not_copied,
 };
 use world::{World, dataset, file, name};
 
@@ -153,7 +153,7 @@ macro_rules! on_both {
         mod on_sqlite {
             $(#[tokio::test]
             async fn $name() {
-                let state = tempfile::tempdir().unwrap();
+                let state = crate::world::scratch();
                 let url = format!("sqlite:{}/hub.db", state.path().display());
                 super::$name(super::World::open(&url).await).await;
             })*
@@ -189,6 +189,7 @@ on_both!(
     a_copy_that_fails_is_tried_again_later,
     what_can_be_read_nowhere_says_so,
     what_is_uploaded_meanwhile_is_not_copied,
+    what_is_put_there_while_it_is_copied_stays,
     copies_that_are_lost_in_a_crash_are_made_again,
     an_impossible_rule_is_told_what_could_be,
     a_rule_that_outgrows_its_endpoint_waits_and_says_so,

@@ -289,3 +289,17 @@ pub async fn a_rule_that_outgrows_its_endpoint_waits_and_says_so(world: World) {
     let row = world.row(&rule.id).await;
     assert_eq!((row.ok, row.error, row.fulfilled.is_some()), (3, None, true));
 }
+
+pub async fn what_is_put_there_while_it_is_copied_stays(world: World) {
+    world.filled("s:d", 2, "cern").await;
+    let rule = world.rule("s:d", "ral", 1).await;
+    assert!(world.put_into_queue().await);
+    let copies = world.there("s:d.0", 10, &["ral"]).copies;
+    world.database.add_copies(name("s:d.0"), copies, world.now()).await.unwrap();
+    assert_eq!(world.carry(10, fails).await, 2);
+    world.database.settle_copies(world.now()).await.unwrap();
+    world.check().await;
+    assert_eq!(world.at("s:d.0").await, ["cern", "ral"]);
+    let row = world.row(&rule.id).await;
+    assert_eq!((row.ok, row.stuck), (1, 1));
+}

@@ -18,7 +18,7 @@ use crate::world::{World, dataset, name, new_rule};
 /// Steps of the run that every test run makes.
 const STEPS: usize = 10_000;
 /// Checks are dear: a change of many steps is found as well.
-const CHECK_EVERY: usize = 40;
+const CHECK_EVERY: usize = 100;
 const ENDPOINTS: [&str; 4] = ["cern", "cern2", "ral", "bnl"];
 const DATASETS: usize = 12;
 const FILES: usize = 200;
@@ -212,7 +212,7 @@ async fn whatever_happens_copies_and_promises_agree() {
     let seed =
         std::env::var("LONGHAUL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     let _ = writeln!(std::io::stderr(), "LONGHAUL_SEED={seed} runs this again");
-    let state = tempfile::tempdir().unwrap();
+    let state = crate::world::scratch();
     let url = format!("sqlite:{}/hub.db", state.path().display());
     simulate(World::open(&url).await, seed, STEPS).await;
 }

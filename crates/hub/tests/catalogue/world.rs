@@ -13,6 +13,7 @@ use hub::roles::Member;
 use hub::topology::Topology;
 use model::v1::hub::{DataKind, Grouping, JobOrder};
 use replicas::{DataName, Shortage};
+use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::invariants;
@@ -42,6 +43,11 @@ const COLLABORATION: &str = r#"
 
 /// When the tests begin, milliseconds since 1970.
 pub const BEGIN: i64 = 1_000_000_000_000;
+
+/// A directory for a database, in memory where the machine has one: thousands of transactions need not reach a disk here.
+pub fn scratch() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
 
 pub fn name(text: &str) -> DataName {
     text.parse().unwrap()

@@ -161,12 +161,13 @@ async fn failed(
     counts: &mut Counts,
     now: i64,
 ) -> Result<()> {
-    let sql = "DELETE FROM replicas WHERE file = $1 AND store = $2 AND locks = 0 RETURNING bytes";
+    // One that somebody has put there meanwhile stays.
+    let sql = "DELETE FROM replicas WHERE file = $1 AND store = $2 AND state = 2 AND locks = 0 RETURNING bytes";
     if let Some(row) = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await? {
         counts.store(store, -1, -row.try_get::<i64, _>(0)?);
         return Ok(());
     }
-    let sql = "SELECT attempts FROM replicas WHERE file = $1 AND store = $2";
+    let sql = "SELECT attempts FROM replicas WHERE file = $1 AND store = $2 AND state = 2";
     let Some(row) = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await? else {
         return Ok(());
     };
