@@ -1,5 +1,6 @@
 //! What has transfers made: nodes are ordered to, by their API, and watched until the end.
 
+mod files;
 mod order;
 mod places;
 
@@ -293,15 +294,7 @@ impl Carriers {
                 .ok_or_else(|| format!("{name} has no URL of a node: lh://HOST[:PORT]/"))?,
         };
         let origin = HttpUrl::parse(&origin).map_err(|error| format!("the API of {name}: {error}"))?;
-        let trust = match fingerprint(endpoint)? {
-            Some(node) => Trust::Fingerprints(vec![node]),
-            None => Trust::Authorities(Arc::clone(&self.authorities)),
-        };
-        let alpn = match trust {
-            Trust::Fingerprints(_) => HTTP_BY_KEY_ALPN.to_vec(),
-            Trust::Authorities(_) => b"http/1.1".to_vec(),
-        };
-        let (tls, _) = client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?;
+        let tls = trust(endpoint, &self.authorities)?;
         let guard = self.guard(topology.described_endpoint(name).is_some());
         let dialer = Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE };
         let of_file = claim.files.first().and_then(|file| {
@@ -311,6 +304,19 @@ impl Carriers {
         let bearer = endpoint.key.clone().or(of_file).map(|key| format!("Bearer {key}"));
         Ok(Api::new(dialer, origin, bearer.as_deref()))
     }
+}
+
+/// TLS that believes a node: by its key where that is known, else by authorities.
+fn trust(endpoint: &Endpoint, authorities: &Arc<RootCertStore>) -> Result<Arc<ClientConfig>, String> {
+    let trust = match fingerprint(endpoint)? {
+        Some(node) => Trust::Fingerprints(vec![node]),
+        None => Trust::Authorities(Arc::clone(authorities)),
+    };
+    let alpn = match trust {
+        Trust::Fingerprints(_) => HTTP_BY_KEY_ALPN.to_vec(),
+        Trust::Authorities(_) => b"http/1.1".to_vec(),
+    };
+    Ok(client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?.0)
 }
 
 /// `https://HOST:PORT` of `lh://HOST[:PORT]/…`.

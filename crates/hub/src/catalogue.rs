@@ -5,6 +5,7 @@
 pub mod data;
 pub mod keeper;
 pub mod orders;
+pub mod remover;
 pub mod rules;
 pub mod shown;
 pub mod storage;

@@ -21,6 +21,7 @@ pub mod planner;
 pub mod progress;
 pub mod promises;
 pub mod roles;
+pub mod rucio;
 pub mod run;
 pub mod scheduler;
 pub mod server;

@@ -25,7 +25,7 @@ use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, carriers, catalogue, fts, limits, scheduler};
+use crate::{api, carriers, catalogue, fts, limits, rucio, scheduler};
 
 /// What a hub is started with.
 pub struct HubConfig {
@@ -213,8 +213,9 @@ async fn run_async(
     let telling = config
         .messages
         .map(|to| tokio::spawn(messages::run(Arc::clone(&hub), to, Arc::clone(&config.authorities), stopped.clone())));
-    let carriers = carriers::Carriers::new(Arc::clone(&hub), config.authorities)?;
-    let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), Arc::new(carriers), stopped.clone()));
+    let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub), config.authorities)?);
+    let removing = tokio::spawn(catalogue::remover::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
+    let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), carriers, stopped.clone()));
     let keeping = tokio::spawn(catalogue::keeper::run(Arc::clone(&hub), stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
     let fts = fts_listener
@@ -243,6 +244,7 @@ async fn run_async(
         let _ = telling.await;
     }
     let _ = keeping.await;
+    let _ = removing.await;
     drop(hub);
     writer_end.wait().await;
     Ok(())
@@ -252,19 +254,18 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {
     TcpListener::bind(address).await.map_err(|source| HubError::Listen { address, source })
 }
 
-/// The hub's own API, its other parts, and FTS's words.
+/// The hub's own API, its other parts, and FTS's and Rucio's words.
 fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
-    let fts = fts::router(hub);
+    let others = [(fts::PREFIX, fts::router(hub)), (rucio::PREFIX, rucio::router(hub))];
     // `nest` would take `//` for another path.
     let below = move |request: Request, next: Next| {
-        let mut fts = fts.clone();
+        let path = request.uri().path();
+        let other = others.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, router)| router.clone());
         async move {
-            match request.uri().path().starts_with(fts::PREFIX) {
-                true => match Service::call(&mut fts, request).await {
-                    Ok(response) => response,
-                    Err(never) => match never {},
-                },
-                false => next.run(request).await,
+            let Some(mut other) = other else { return next.run(request).await };
+            match Service::call(&mut other, request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
             }
         }
     };

@@ -427,6 +427,10 @@ mod tests {
         let words: Vec<_> = place.attributes.iter().map(|(word, value)| format!("{word}={value}")).collect();
         assert_eq!(words, ["region=eu", "scratch=true", "site=x", "tier=1"]);
         assert_eq!(place.number("tier"), Some(1.0));
+        assert_eq!(place.to_free(i64::MAX), None, "nothing bounds it");
+        let bounded = StoragePlace { capacity_bytes: Some(1_000), ..place.clone() };
+        assert_eq!((bounded.to_free(900), bounded.to_free(901)), (None, Some(101)));
+        assert_eq!(StoragePlace { greedy: true, ..place.clone() }.to_free(1), Some(i64::MAX));
         let name = "s:a b/f%1".parse().unwrap();
         assert_eq!(place.url_of(&name, None), "lh://h/data/s/a%20b/f%251");
         assert_eq!(place.url_of(&name, Some("old/f")), "lh://h/data/old/f");

@@ -1,8 +1,8 @@
 //! The catalogue: names, their copies, rules.
 
 use model::v1::hub::{
-    Data, DataChange, DataHistory, DataList, DataNames, DataWhere, FileReplicasList, NewDataList, Quotas, Rule,
-    RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, StorageUses,
+    BadReplica, Data, DataChange, DataHistory, DataList, DataNames, DataRemoval, DataWhere, FileReplicasList,
+    NewDataList, Quotas, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, StorageUses,
 };
 use web::Method;
 use web::target::encode;
@@ -62,6 +62,22 @@ impl Api {
     /// Changes a name.
     pub fn change_data(&self, name: &str, change: &DataChange) -> Result<Data> {
         Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/data/{}", part(name)), Some(change))?.1)
+    }
+
+    /// Ends a name a day from now, or at once; as it is then.
+    pub fn remove_data(&self, name: &str, at_once: bool) -> Result<Data> {
+        let target = format!("/api/v1/data/{}?at_once={at_once}", part(name));
+        Ok(self.0.ask(&Method::Delete, &target, None::<&()>)?.1)
+    }
+
+    /// What would go with a name.
+    pub fn removal(&self, name: &str) -> Result<DataRemoval> {
+        self.0.get(&format!("/api/v1/data/{}/removal", part(name)))
+    }
+
+    /// Says that a copy of a file is not what it should be.
+    pub fn declare_bad(&self, name: &str, bad: &BadReplica) -> Result<FileReplicasList> {
+        Ok(self.0.ask(&Method::Post, &format!("/api/v1/data/{}/replicas/bad", part(name)), Some(bad))?.1)
     }
 
     /// A page of what a name contains itself.

@@ -15,14 +15,16 @@ pub struct Candidate {
     pub space_bytes: Option<u64>,
     /// What the account may still hold there, whether it is there already or not; none where no quota is set.
     pub quota_bytes: Option<u64>,
-    /// Bytes of the group that are there, or on their way.
+    /// Bytes of the group that are there, or on their way: they need not be moved.
     pub present_bytes: u64,
+    /// Of these, those that need no more of its space, because something holds them already.
+    pub promised_bytes: u64,
 }
 
 impl Candidate {
-    /// Whether it can take a group of so many bytes, of which `present_bytes` are there.
+    /// Whether it can take a group of so many bytes, of which `promised_bytes` need no more of its space.
     pub fn has_room(&self, bytes: u64) -> bool {
-        let missing = bytes.saturating_sub(self.present_bytes);
+        let missing = bytes.saturating_sub(self.promised_bytes);
         self.space_bytes.is_none_or(|space| missing <= space) && self.quota_bytes.is_none_or(|quota| bytes <= quota)
     }
 }
@@ -127,7 +129,7 @@ mod tests {
 
     fn candidate(name: &str, site: &str) -> Candidate {
         let (name, site) = (name.into(), site.into());
-        Candidate { name, site, weight: 1.0, space_bytes: None, quota_bytes: None, present_bytes: 0 }
+        Candidate { name, site, weight: 1.0, space_bytes: None, quota_bytes: None, present_bytes: 0, promised_bytes: 0 }
     }
 
     fn chosen(candidates: &[Candidate], choice: Choice) -> Vec<&str> {
@@ -138,6 +140,7 @@ mod tests {
     fn what_is_there_stays() {
         let mut candidates = [candidate("a", ""), candidate("b", ""), candidate("c", "")];
         candidates[2].present_bytes = 90;
+        candidates[2].promised_bytes = 90;
         candidates[2].space_bytes = Some(10);
         candidates[2].quota_bytes = Some(100);
         for group in 0..50 {

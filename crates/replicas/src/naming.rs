@@ -38,6 +38,23 @@ impl Naming {
     }
 }
 
+impl Naming {
+    /// The name of a file by its path, where that is one that this naming gives: the scope is the first directory, or those of a user or group.
+    pub fn name(self, path: &str) -> Option<DataName> {
+        let is_divided = path.starts_with("user") || path.starts_with("group");
+        let parts: Vec<&str> = path.split('/').collect();
+        // Of `user/ann/…` either may be the scope: the path of the name says which.
+        (1..parts.len().min(if is_divided { 4 } else { 2 })).find_map(|end| {
+            let scope = parts[..end].join(".");
+            let rest = match self {
+                Naming::Identity => parts[end..].join("/"),
+                Naming::Hash => parts.get(end + 2..)?.join("/"),
+            };
+            DataName::new(&scope, &rest).ok().filter(|name| self.path(name) == path && (!is_divided || end > 1))
+        })
+    }
+}
+
 /// The directories of a scope. Those of users and groups are within one of all of them: `user.ann` is `user/ann`.
 fn directory(scope: &str) -> String {
     let is_divided = scope.starts_with("user") || scope.starts_with("group");
@@ -69,6 +86,19 @@ mod tests {
         assert_eq!(path(Naming::Hash, "test:f0"), "test/fd/6d/f0");
         assert!(path(Naming::Hash, "user.ann:f0").starts_with("user/ann/"));
         assert_eq!(path(Naming::Identity, "group.x.y:f0"), "group/x/y/f0");
+    }
+
+    #[test]
+    fn a_path_has_its_name() {
+        for text in ["test:f0", "test:run/f0", "user.ann:f0", "user.ann:a/b/c", "group.x.y:f"] {
+            for naming in [Naming::Identity, Naming::Hash] {
+                let name: DataName = text.parse().unwrap();
+                let found = naming.name(&naming.path(&name));
+                assert!(found.is_some_and(|found| naming.path(&found) == naming.path(&name)), "{text} by {naming:?}");
+            }
+        }
+        assert_eq!(Naming::Hash.name("test/00/00/f0"), None, "that is no hash of it");
+        assert_eq!(Naming::Identity.name("f0"), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::v1::hub::{
-    DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataWhere, FileReplicasList,
+    BadReplica, DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataWhere, FileReplicasList,
     NewDataList, NewReplica, Scope, ScopeOrder, Scopes,
 };
 use web::Refused;
@@ -84,6 +84,27 @@ pub(super) async fn change(request: ApiRequest) -> Answered {
     let change: DataChange = request.read("a change")?;
     let row = data::change(&request.hub, &request.member, &name(&request)?, &change).await?;
     shown_whole(&request, row).await
+}
+
+/// DELETE /api/v1/data/NAME.
+pub(super) async fn remove(request: ApiRequest) -> Answered {
+    let at_once = request.parameter("at_once").as_deref() == Some("true");
+    let row = data::remove(&request.hub, &request.member, &name(&request)?, at_once).await?;
+    json(202, &shown::data(&row, &BTreeMap::new()))
+}
+
+/// GET /api/v1/data/NAME/removal.
+pub(super) async fn removal(request: ApiRequest) -> Answered {
+    let row = named(&request).await?;
+    let ending = request.hub.database.ending(&row).await.map_err(refused)?;
+    json(200, &shown::removal(&row, &ending))
+}
+
+/// POST /api/v1/data/NAME/replicas/bad.
+pub(super) async fn declare_bad(request: ApiRequest) -> Answered {
+    let bad: BadReplica = request.read("a bad copy")?;
+    data::declare_bad(&request.hub, &request.member, &name(&request)?, &bad).await?;
+    files(request).await
 }
 
 /// GET /api/v1/data/NAME/contents.
@@ -196,4 +217,10 @@ pub(super) async fn make_scope(request: ApiRequest) -> Answered {
     let found = scopes.into_iter().find(|(name, ..)| *name == scope);
     let created = found.map_or(now, |(_, _, created)| created);
     json(200, &Scope { scope, account, created: time::show(created) })
+}
+
+/// GET /api/v1/lost.
+pub(super) async fn lost(request: ApiRequest) -> Answered {
+    let rows = request.hub.database.lost(request.limit(PAGE)?).await.map_err(refused)?;
+    json(200, &DataList { data: rows.iter().map(|row| shown::data(row, &BTreeMap::new())).collect(), next: None })
 }

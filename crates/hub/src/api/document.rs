@@ -2,10 +2,10 @@
 //! was committed; a test holds the two together.
 
 use model::v1::hub::{
-    Collaboration, Community, Data, DataChange, DataHistory, DataList, DataNames, DataWhere, Endpoint,
-    FileReplicasList, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced, NotPromised,
-    Offer, Queues, Quotas, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, Shares, Site,
-    Stopped, StorageUses, WhoAmI, Why,
+    BadReplica, Collaboration, Community, Data, DataChange, DataHistory, DataList, DataNames, DataRemoval, DataWhere,
+    Endpoint, FileReplicasList, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced,
+    NotPromised, Offer, Queues, Quotas, Removables, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder,
+    Scopes, Shares, Site, Stopped, StorageUses, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -50,6 +50,9 @@ fn schemas() -> Map<String, Value> {
     add::<DataWhere>(&mut all);
     add::<DataHistory>(&mut all);
     add::<FileReplicasList>(&mut all);
+    add::<BadReplica>(&mut all);
+    add::<DataRemoval>(&mut all);
+    add::<Removables>(&mut all);
     add::<Scope>(&mut all);
     add::<Scopes>(&mut all);
     add::<ScopeOrder>(&mut all);

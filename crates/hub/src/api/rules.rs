@@ -1,14 +1,15 @@
 //! Rules of the catalogue, endpoints with storage, quotas.
 
-use model::v1::hub::{Quotas, Rule, RuleChange, RuleOrder, Rules};
+use model::v1::hub::{Quotas, Removable, Removables, Rule, RuleChange, RuleOrder, Rules};
 use web::Refused;
 use web::routes::PROBLEM;
 
 use super::{Answered, ApiRequest, json, with_body};
 use crate::catalogue::rules::NotMade;
 use crate::catalogue::{find, refused, rules, shown, storage};
-use crate::database::catalogue::{RuleRow, WhichRules};
+use crate::database::catalogue::{Removal, RuleRow, WhichRules};
 use crate::state::HubState;
+use crate::time;
 
 /// Rules on a page, unless said.
 const PAGE: usize = 100;
@@ -77,6 +78,17 @@ pub(super) async fn end(request: ApiRequest) -> Answered {
 pub(super) async fn storage(request: ApiRequest) -> Answered {
     let expression = request.parameter("expression");
     json(200, &storage::list(&request.hub, &request.member, expression.as_deref()).await?)
+}
+
+/// GET /api/v1/storage/ENDPOINT/removable.
+pub(super) async fn removable(request: ApiRequest) -> Answered {
+    let stores = request.hub.database.stores().await.map_err(refused)?;
+    let none = || Refused::new(404, format!("nothing is stored at {}", request.id));
+    let store = stores.get(&request.id).ok_or_else(none)?;
+    let limit = request.limit(PAGE)?;
+    let rows = request.hub.database.removable(store.id, time::now(), limit).await.map_err(refused)?;
+    let shown = |row: &Removal| Removable { name: row.name.to_string(), bytes: u64::try_from(row.bytes).unwrap_or(0) };
+    json(200, &Removables { copies: rows.iter().map(shown).collect() })
 }
 
 /// The account in the request's path.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::v1::hub::{DataChange, DataKind, DataNames, Metadata, NewData, NewDataList, NewReplica};
+use model::v1::hub::{BadReplica, DataChange, DataKind, DataNames, Metadata, NewData, NewDataList, NewReplica};
 use replicas::DataName;
 use web::Refused;
 
@@ -186,8 +186,50 @@ pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataCh
         all.extend(change.metadata.iter().filter(|(_, value)| value.is_null()).map(|(word, _)| (word.clone(), None)));
         hub.database.change_metadata(row.id, member.owner.clone(), all, now).await.map_err(refused)?;
     }
-    hub.database.change_data(row.id, member.owner.clone(), change.open, expires, now).await.map_err(refused)?;
+    if let Some(expires) = expires {
+        let (name, by) = (row.name.clone(), member.owner.clone());
+        hub.database.end_name(name, by, expires, now).await.map_err(refused)?;
+    }
+    hub.database.change_data(row.id, member.owner.clone(), change.open, now).await.map_err(refused)?;
     find(hub, name).await
+}
+
+/// Ends a name a day from now, or at once; as it is then. Until it has ended it can be had back by a change of `expires`.
+///
+/// # Errors
+/// It is not there, not whoever's who asks, or others have rules of it: nothing has changed.
+pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) -> Result<DataRow, Refused> {
+    let row = find(hub, name).await?;
+    require_scope(hub, member, row.name.scope()).await?;
+    let ending = hub.database.ending(&row).await.map_err(refused)?;
+    let others: Vec<&str> =
+        ending.accounts.iter().map(String::as_str).filter(|account| *account != member.owner).collect();
+    if !others.is_empty() && member.role < Role::Operator {
+        let text =
+            format!("{} is held by rules of {}: they end them, or an operator removes it", row.name, others.join(", "));
+        return Err(Refused::new(409, text));
+    }
+    let now = time::now();
+    let at = if at_once { now } else { now + crate::database::catalogue::UNDO_MS };
+    hub.database.end_name(row.name.clone(), member.owner.clone(), Some(at), now).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    find(hub, name).await
+}
+
+/// Says that a copy is not what it should be, or gone.
+///
+/// # Errors
+/// There is no such copy, or it is not whoever's who asks: nothing has changed.
+pub async fn declare_bad(hub: &HubState, member: &Member, name: &str, bad_copy: &BadReplica) -> Result<(), Refused> {
+    let row = find(hub, name).await?;
+    require_scope(hub, member, row.name.scope()).await?;
+    let (endpoint, why) = (bad_copy.endpoint.clone(), bad_copy.why.clone());
+    if why.len() > limits::METADATA_BYTES_MAX {
+        return Err(bad(format!("why: {} bytes at most", limits::METADATA_BYTES_MAX)));
+    }
+    hub.database.declare_bad(row.name, endpoint, member.owner.clone(), why, time::now()).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    Ok(())
 }
 
 fn owned((word, value): (&String, &serde_json::Value)) -> (String, serde_json::Value) {

@@ -35,8 +35,9 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
 
 async fn look(hub: &HubState, stop: &watch::Receiver<bool>) -> Result<()> {
     let goes_on = || !*stop.borrow();
-    while goes_on() && hub.database.settle_copies(time::now()).await? > 0 {}
+    while goes_on() && hub.database.settle_copies(Arc::clone(&hub.topology.load()), time::now()).await? > 0 {}
     while goes_on() && hub.database.end_rules(time::now()).await? {}
+    while goes_on() && hub.database.end_names(time::now()).await? {}
     while goes_on() && hub.database.evaluate(Arc::clone(&hub.topology.load()), time::now()).await?.is_some() {}
     for _ in 0..BATCHES_MAX {
         if !goes_on() || !put_into_queue(hub).await? {

@@ -2,12 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use model::v1::hub::{Data, DataKind, FileReplicas, Metadata, Replica, Rule, RuleLock, RuleState};
+use model::v1::hub::{Data, DataKind, DataRemoval, FileReplicas, Metadata, Replica, Rule, RuleLock, RuleState};
 use replicas::DataName;
 
-use crate::database::catalogue::{CopyWork, DataRow, FileRow, LockRow, ReplicaRow, RuleRow};
+use crate::database::catalogue::{CopyWork, DataRow, Ending, FileRow, LockRow, ReplicaRow, RuleRow};
 use crate::time;
 use crate::topology::Topology;
+
+/// What goes with a name.
+pub fn removal(row: &DataRow, ending: &Ending) -> DataRemoval {
+    DataRemoval {
+        name: row.name.to_string(),
+        files: count(ending.files),
+        bytes: count(ending.bytes),
+        copies: count(ending.copies),
+        kept_files: count(ending.kept_files),
+        accounts: ending.accounts.clone(),
+    }
+}
 
 /// A size or a number of the database, which has none below 0.
 fn count(number: i64) -> u64 {

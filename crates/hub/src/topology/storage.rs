@@ -18,12 +18,27 @@ pub struct StoragePlace {
     pub attributes: Attributes,
     /// What it may hold.
     pub capacity_bytes: Option<u64>,
+    /// When copies go that no rule holds, and until when: percent of the capacity.
+    pub water: (u8, u8),
+    /// They go as soon as they may.
+    pub greedy: bool,
 }
+
+/// Percent of the capacity where nothing is said.
+const HIGH_WATER: u8 = 90;
+const LOW_WATER: u8 = 80;
 
 impl StoragePlace {
     /// Checks what is described.
     pub(super) fn new(name: &str, endpoint: &Endpoint, storage: &Storage) -> Result<StoragePlace, String> {
         let naming = if storage.naming.is_empty() { Naming::default() } else { storage.naming.parse()? };
+        let high = storage.high_water_percent.unwrap_or(HIGH_WATER);
+        let low = storage.low_water_percent.unwrap_or(LOW_WATER.min(high));
+        if low > high || high > 100 {
+            return Err(format!(
+                "its low water, {low} %, is not below its high water, {high} %, or that is not below 100 %"
+            ));
+        }
         let mut attributes = storage.attributes.clone();
         if !endpoint.site.is_empty() {
             attributes.entry("site".to_owned()).or_insert_with(|| endpoint.site.clone());
@@ -38,7 +53,20 @@ impl StoragePlace {
             naming,
             attributes,
             capacity_bytes: storage.capacity_bytes,
+            water: (high, low),
+            greedy: storage.greedy,
         })
+    }
+
+    /// Bytes that are to go where so many are there: down to the low water, once they are above the high one. None where nothing has to.
+    pub fn to_free(&self, used: i64) -> Option<i64> {
+        if self.greedy {
+            return Some(i64::MAX);
+        }
+        let capacity = i128::from(self.capacity_bytes?);
+        let part = |percent: u8| i64::try_from(capacity * i128::from(percent) / 100).unwrap_or(i64::MAX);
+        let (high, low) = self.water;
+        (used > part(high)).then(|| used - part(low))
     }
 
     /// The URL of a file; `path` is where it is below the directory, if that is not as the endpoint names files.

@@ -4,6 +4,7 @@
 #[path = "../queue/databases.rs"]
 mod databases;
 mod invariants;
+mod lifecycle;
 #[path = "../servers/postgres.rs"]
 #[allow(dead_code, reason = "the tests of the program need more of it")]
 mod postgres;
@@ -15,6 +16,13 @@ use hub::database::DatabaseError;
 use hub::database::catalogue::{MetadataChange, NewCopy, Which};
 use model::v1::hub::DataKind;
 
+use lifecycle::{
+    a_bad_copy_is_made_anew_from_another_one, a_container_that_is_removed_leaves_what_it_contained,
+    a_copy_that_cannot_be_deleted_is_a_copy_again, a_dataset_that_is_removed_can_be_had_back_for_a_day,
+    a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again, a_source_that_has_not_what_it_should_is_suspected,
+    copies_that_no_rule_holds_give_way_when_an_endpoint_is_full, the_last_copy_stays,
+    what_rules_ask_for_takes_the_room_of_what_none_holds,
+};
 use rules::{
     a_copy_that_fails_is_tried_again_later, a_data_product_goes_to_one_endpoint_whole, a_rule_that_ends_lets_go,
     a_rule_that_is_made_again_within_a_day_moves_nothing, a_rule_that_is_suspended_copies_nothing,
@@ -101,7 +109,7 @@ async fn containers_contain_datasets_and_no_circles(world: World) {
     assert_eq!(parents.iter().map(|row| row.name.to_string()).collect::<Vec<_>>(), ["s:c2"]);
 
     let row = world.data("s:d").await;
-    world.database.change_data(row.id, "ann".into(), Some(false), None, world.now()).await.unwrap();
+    world.database.change_data(row.id, "ann".into(), Some(false), world.now()).await.unwrap();
     world.enter(&[file("s:late", 1)], None).await.unwrap();
     refused(world.attach("s:d", &["s:late"]).await, "is closed");
     world.check().await;
@@ -193,4 +201,13 @@ on_both!(
     copies_that_are_lost_in_a_crash_are_made_again,
     an_impossible_rule_is_told_what_could_be,
     a_rule_that_outgrows_its_endpoint_waits_and_says_so,
+    copies_that_no_rule_holds_give_way_when_an_endpoint_is_full,
+    what_rules_ask_for_takes_the_room_of_what_none_holds,
+    the_last_copy_stays,
+    a_copy_that_cannot_be_deleted_is_a_copy_again,
+    a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again,
+    a_bad_copy_is_made_anew_from_another_one,
+    a_source_that_has_not_what_it_should_is_suspected,
+    a_dataset_that_is_removed_can_be_had_back_for_a_day,
+    a_container_that_is_removed_leaves_what_it_contained,
 );

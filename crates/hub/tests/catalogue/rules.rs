@@ -1,6 +1,7 @@
 //! What rules ask for, and what becomes of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hub::database::catalogue::{NewRule, ReplicaState, RuleUpdate, UNDO_MS};
 use hub::database::outcomes::Outcome;
@@ -185,7 +186,7 @@ pub async fn a_copy_that_fails_is_tried_again_later(world: World) {
     for attempt in 1..4 {
         assert!(world.put_into_queue().await);
         assert_eq!(world.carry(10, fails).await, 2);
-        world.database.settle_copies(world.now()).await.unwrap();
+        world.database.settle_copies(Arc::clone(&world.topology), world.now()).await.unwrap();
         world.check().await;
         let row = world.row(&rule.id).await;
         assert_eq!((row.ok, row.replicating, row.stuck), (0, 0, 2));
@@ -240,7 +241,7 @@ pub async fn copies_that_are_lost_in_a_crash_are_made_again(world: World) {
     assert_eq!(order.files.len(), 2);
     assert!(!world.put_into_queue().await);
     world.wait(61_000);
-    world.database.settle_copies(world.now()).await.unwrap();
+    world.database.settle_copies(Arc::clone(&world.topology), world.now()).await.unwrap();
     world.check().await;
     assert_eq!(world.row(&rule.id).await.stuck, 2);
     world.wait(10 * 60_000);
@@ -252,7 +253,7 @@ pub async fn copies_that_are_lost_in_a_crash_are_made_again(world: World) {
     let rule = world.rule("s:e", "ral", 1).await;
     assert!(world.put_into_queue().await);
     assert_eq!(world.carry(1, succeeds).await, 1);
-    world.database.settle_copies(world.now()).await.unwrap();
+    world.database.settle_copies(Arc::clone(&world.topology), world.now()).await.unwrap();
     let row = world.row(&rule.id).await;
     assert_eq!((row.ok, row.replicating), (1, 1));
     world.check().await;
@@ -297,7 +298,7 @@ pub async fn what_is_put_there_while_it_is_copied_stays(world: World) {
     let copies = world.there("s:d.0", 10, &["ral"]).copies;
     world.database.add_copies(name("s:d.0"), copies, world.now()).await.unwrap();
     assert_eq!(world.carry(10, fails).await, 2);
-    world.database.settle_copies(world.now()).await.unwrap();
+    world.database.settle_copies(Arc::clone(&world.topology), world.now()).await.unwrap();
     world.check().await;
     assert_eq!(world.at("s:d.0").await, ["cern", "ral"]);
     let row = world.row(&rule.id).await;

@@ -32,6 +32,7 @@ struct Simulation {
 
 impl Simulation {
     async fn begin(world: World, seed: u64) -> Simulation {
+        let world = world.with_storage("cern2", |it| it.greedy = true);
         let mut names: Vec<_> = (0..DATASETS).map(|at| dataset(&format!("s:d{at}"))).collect();
         for at in 0..3 {
             let mut container = dataset(&format!("s:c{at}"));
@@ -91,8 +92,9 @@ impl Simulation {
             44..55 => drop(world.database.evaluate(Arc::clone(&world.topology), now).await.unwrap()),
             55..67 => self.put_into_queue().await,
             67..85 => self.carry().await,
-            85..93 => drop(world.database.settle_copies(now).await.unwrap()),
-            93..96 => drop(world.database.end_rules(now).await.unwrap()),
+            85..93 => drop(world.database.settle_copies(Arc::clone(&world.topology), now).await.unwrap()),
+            93..95 => drop(world.database.end_rules(now).await.unwrap()),
+            95 => self.lose_or_remove().await,
             // The clock goes on, and now and then it is set back.
             96..99 => world.wait(self.random.i64(0..600_000)),
             _ => world.wait(-self.random.i64(0..30_000)),
@@ -171,6 +173,30 @@ impl Simulation {
             .await;
     }
 
+    /// A copy goes bad, copies are deleted, or whoever deletes them is killed.
+    async fn lose_or_remove(&mut self) {
+        let (file, endpoint, now) = (self.file(), self.endpoint(), self.world.now());
+        if self.random.u32(..3) == 0 {
+            let why = "bits are flipped".to_owned();
+            let _ = self.world.database.declare_bad(name(&file), endpoint.into(), "ann".into(), why, now).await;
+            return;
+        }
+        let world = &self.world;
+        let taken = world.database.take_removals(Arc::clone(&world.topology), now).await.unwrap();
+        for removal in &taken {
+            let left = world.at(&removal.name.to_string()).await;
+            assert!(!left.is_empty(), "the last copy of {} at {} is deleted", removal.name, removal.endpoint);
+        }
+        match self.random.u32(..4) {
+            0 => {}
+            1 => {
+                let failed = taken.into_iter().map(|it| (it, "the server is down".to_owned())).collect();
+                world.database.not_removed(failed, now).await.unwrap();
+            }
+            _ => world.database.removed(taken, now).await.unwrap(),
+        }
+    }
+
     /// Ann never holds more in Europe than her quota.
     async fn check_quota(&self) {
         let stores = self.world.database.stores().await.unwrap();
@@ -203,7 +229,9 @@ async fn simulate(world: World, seed: u64, steps: usize) {
     check_quiet(&simulation.world).await;
     simulation.check_quota().await;
     for rule in simulation.world.database.rules(&which).await.unwrap() {
-        assert!(rule.error.is_some() || rule.replicating + rule.stuck == 0, "seed {seed}: {rule:?}");
+        let is_lost = !simulation.world.database.lost(1).await.unwrap().is_empty();
+        let is_done = rule.replicating + rule.stuck == 0;
+        assert!(is_done || rule.error.is_some() || is_lost, "seed {seed}: {rule:?}");
     }
 }
 

@@ -208,7 +208,7 @@ impl World {
     /// Does everything that can be done, as long as there is something.
     pub async fn settle_down(&self) {
         loop {
-            let mut is_busy = self.database.settle_copies(self.now()).await.unwrap() > 0;
+            let mut is_busy = self.database.settle_copies(Arc::clone(&self.topology), self.now()).await.unwrap() > 0;
             is_busy |= self.database.end_rules(self.now()).await.unwrap();
             self.evaluate().await;
             is_busy |= self.put_into_queue().await;

@@ -30,6 +30,28 @@ pub enum DataAction {
     },
     /// Find names by what is said of them
     Find(DataFind),
+    /// Remove it, a day from now; its last copies go with it
+    Rm {
+        /// SCOPE:NAME
+        name: String,
+        /// Say what would go, and remove nothing
+        #[arg(long, short = 'n', conflicts_with_all = ["now", "undo"])]
+        dry_run: bool,
+        /// Now, and for good
+        #[arg(long, conflicts_with = "undo")]
+        now: bool,
+        /// Keep it after all
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Ask endpoints for the checksums of all copies, and compare them with the catalogue
+    Verify {
+        /// SCOPE:NAME
+        name: String,
+        /// Say of a copy that is not what it should be that it is bad: it is made anew where a rule holds it
+        #[arg(long)]
+        declare: bool,
+    },
     /// How much of it is where, and what is on its way
     Where {
         /// SCOPE:NAME

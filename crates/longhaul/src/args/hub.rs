@@ -267,6 +267,15 @@ pub struct StorageFacts {
     /// What the catalogue may store there
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<Bytes>,
+    /// Copies that no rule holds go once more than this part of the capacity is used, percent; 90 unless said
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub high_water: Option<u8>,
+    /// Until no more than this is, percent; 80 unless said
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub low_water: Option<u8>,
+    /// Copies that no rule holds go as soon as they may
+    #[arg(long, value_name = "true|false")]
+    pub greedy: Option<bool>,
 }
 
 /// Kinds of endpoints.

@@ -85,7 +85,8 @@ fn place(text: &OsStr, settings: &Settings) -> Result<Where, Failure> {
     }
 }
 
-fn ask(
+/// Asks a node, with each key that is for it until one is enough.
+pub(super) fn ask(
     settings: &Settings,
     at: &HostPort,
     request: Request,

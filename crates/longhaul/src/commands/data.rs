@@ -4,13 +4,16 @@ mod get;
 mod put;
 mod rules;
 mod source;
+mod verify;
 
 use std::collections::BTreeMap;
 
 use hubapi::{Api, DataQuery};
 use model::Exit;
 use model::units::Bytes;
-use model::v1::hub::{Data, DataAt, DataEvent, DataKind, FileReplicas, Metadata, Scope, ScopeOrder, StorageUse};
+use model::v1::hub::{
+    Data, DataAt, DataChange, DataEvent, DataKind, DataRemoval, FileReplicas, Metadata, Scope, ScopeOrder, StorageUse,
+};
 use serde::Serialize;
 
 use crate::args::{Data as Args, DataAction, DataFind, DataKindWord};
@@ -34,6 +37,15 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
         }
         DataAction::Ls { what: Some(what) } => list(what, &api, printer)?,
         DataAction::Find(find) => self::find(find, &api, printer)?,
+        DataAction::Rm { name, dry_run: true, .. } => {
+            tell(printer, &api.removal(name).map_err(failure)?, removal_line);
+        }
+        DataAction::Rm { name, undo: true, .. } => {
+            let change = DataChange { expires: Some(String::new()), ..DataChange::default() };
+            tell(printer, &api.change_data(name, &change).map_err(failure)?, data_line);
+        }
+        DataAction::Rm { name, now, .. } => tell(printer, &api.remove_data(name, *now).map_err(failure)?, data_line),
+        DataAction::Verify { name, declare } => return verify::run(name, *declare, &api, settings, printer),
         DataAction::Where { name, files: false } => {
             let found = api.whereabouts(name).map_err(failure)?;
             if printer.is_json() {
@@ -175,7 +187,28 @@ fn scope_line(scope: &Scope) -> String {
 fn data_line(data: &Data) -> String {
     let entries = data.entries.map(|entries| format!(", {entries} entries")).unwrap_or_default();
     let closed = if data.open == Some(false) { ", closed" } else { "" };
-    format!("{:9}  {}  {}{entries}{closed}", kind_word(data.kind), data.name, Bytes(data.bytes))
+    let ends = data.expires.as_ref().map(|at| format!(", is removed at {at}")).unwrap_or_default();
+    format!("{:9}  {}  {}{entries}{closed}{ends}", kind_word(data.kind), data.name, Bytes(data.bytes))
+}
+
+fn removal_line(removal: &DataRemoval) -> String {
+    let kept = if removal.kept_files > 0 {
+        format!("; {} stay, something else has them", removal.kept_files)
+    } else {
+        String::new()
+    };
+    let rules = if removal.accounts.is_empty() {
+        String::new()
+    } else {
+        format!("; rules of {} end", removal.accounts.join(", "))
+    };
+    format!(
+        "{}: {} files go, {}, with {} copies{kept}{rules}",
+        removal.name,
+        removal.files,
+        Bytes(removal.bytes),
+        removal.copies
+    )
 }
 
 fn at_line(at: &DataAt, files: u64) -> String {

@@ -213,3 +213,72 @@ fn what_cannot_be_is_refused_with_what_could() {
     ann.run(&["data", "put", &dir, "user.ann:obs2", "--to", "nowhere"])
         .refused(2, &["nowhere means no endpoint with storage"]);
 }
+
+#[test]
+fn what_is_removed_goes_with_its_copies_and_can_be_kept_after_all() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let places = Places::described_by(&admin);
+    let ann = scientist(&hub, &places, "ann");
+    let (dir, _) = observation(&ann);
+    ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern", "--at", "region=eu", "--copies", "2"]).expect(0);
+    fulfilled(&ann, "user.ann:obs");
+    let text = ann.run(&["data", "rm", "user.ann:obs", "--dry-run"]).expect(0).text();
+    assert!(text.contains("3 files go") && text.contains("with 6 copies; rules of ann end"), "{text}");
+    let text = ann.run(&["data", "rm", "user.ann:obs"]).expect(0).text();
+    assert!(text.contains("is removed at"), "{text}");
+    ann.run(&["data", "rm", "user.ann:obs", "--undo"]).expect(0);
+    assert_eq!(ann.json(&["data", "ls", "user.ann:obs"]).len(), 3);
+
+    // Nobody else removes it, and nobody's rule is ended by somebody else.
+    let bob = scientist(&hub, &places, "bob");
+    bob.run(&["data", "rm", "user.ann:obs"]).refused(4, &["the scope user.ann is ann's"]);
+    bob.run(&["data", "rule", "add", "user.ann:obs", "--at", "bnl"]).expect(0);
+    ann.run(&["data", "rm", "user.ann:obs", "--now"]).refused(2, &["is held by rules of bob"]);
+
+    let file = |site: &str| places.node(site).data("catalogue/user/ann/obs/notes.txt");
+    until("bob has his copy", LONG, || file("bnl").exists());
+    admin.run(&["data", "rm", "user.ann:obs", "--now"]).expect(0);
+    for site in ["cern", "bnl"] {
+        until("the copies are gone", LONG, || !file(site).exists());
+    }
+    until("so is the name", LONG, || ann.run(&["data", "ls", "user.ann:obs"]).code != 0);
+}
+
+#[test]
+fn a_copy_that_is_not_what_it_should_be_is_found_and_made_anew() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let places = Places::described_by(&admin);
+    let ann = scientist(&hub, &places, "ann");
+    let (dir, _) = observation(&ann);
+    ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern", "--at", "cern|bnl", "--copies", "2"]).expect(0);
+    fulfilled(&ann, "user.ann:obs");
+    ann.run(&["data", "verify", "user.ann:obs"]).expect(0);
+
+    // Somebody asks, and says so.
+    let at_bnl = places.node("bnl").data("catalogue/user/ann/obs/notes.txt");
+    fs::write(&at_bnl, b"dark sky!").unwrap();
+    let outcome = ann.run(&["data", "verify", "user.ann:obs", "--declare"]);
+    assert_eq!(outcome.code, 3, "{}", outcome.err);
+    assert!(outcome.text().contains("bad      user.ann:obs/notes.txt at bnl: its checksum is"), "{}", outcome.text());
+    until("it is made anew", LONG, || fs::read(&at_bnl).is_ok_and(|bytes| bytes == b"clear sky"));
+    fulfilled(&ann, "user.ann:obs");
+
+    // Nobody asks: a copy for somebody else finds out, and is made of the other one.
+    let at_cern = places.node("cern").data("catalogue/user/ann/obs/notes.txt");
+    fs::write(&at_cern, b"cloudy sky").unwrap();
+    fs::remove_file(&at_bnl).unwrap();
+    fs::write(&at_bnl, b"clear sky").unwrap();
+    let rule = ann.json(&["data", "rule", "add", "user.ann:obs", "--at", "ral"]).remove(0);
+    let id = rule["id"].as_str().unwrap();
+    until("ral has it", LONG, || ann.json(&["data", "rule", "why", id])[0]["rule"]["state"] == "ok");
+    let bad = || {
+        let history = ann.json(&["data", "history", "user.ann:obs/notes.txt"]);
+        history.iter().any(|event| event["kind"] == "replica_bad" && event["facts"]["endpoint"] == "cern")
+    };
+    // Which source is read first is the hub's choice: where it was the good one, nothing was found.
+    if bad() || fs::read(&at_cern).unwrap() != b"cloudy sky" {
+        until("it is made anew", LONG, || fs::read(&at_cern).is_ok_and(|bytes| bytes == b"clear sky"));
+    }
+}

@@ -17,9 +17,9 @@ use super::Stage;
 use crate::id::Uuid;
 
 pub use catalogue::{
-    Data, DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataWhere, FileReplicas,
-    FileReplicasList, Metadata, NewData, NewDataList, NewReplica, Quota, Quotas, Replica, Scope, ScopeOrder, Scopes,
-    StorageUse, StorageUses,
+    BadReplica, Data, DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataRemoval,
+    DataWhere, FileReplicas, FileReplicasList, Metadata, NewData, NewDataList, NewReplica, Quota, Quotas, Removable,
+    Removables, Replica, Scope, ScopeOrder, Scopes, StorageUse, StorageUses,
 };
 pub use collaboration::{
     Activity, Collaboration, Community, Endpoint, EndpointKind, EndpointLimits, Link, Role, Route, Site, Stopped,

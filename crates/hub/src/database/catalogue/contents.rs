@@ -5,10 +5,12 @@ use std::collections::HashSet;
 use model::v1::hub::DataKind;
 use replicas::DataName;
 use serde_json::json;
+use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::closure::above;
 use super::names::{self, DataRow, ROW};
+use super::states::kind_of_code;
 use super::{history, pending};
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::{insert, numbers};
@@ -19,6 +21,13 @@ pub(super) struct Child {
     pub id: i64,
     pub kind: DataKind,
     pub bytes: i64,
+}
+
+impl Child {
+    /// Of a row of its number, kind and bytes.
+    pub fn read(row: &AnyRow) -> Result<Child> {
+        Ok(Child { id: row.try_get(0)?, kind: kind_of_code(row.try_get(1)?), bytes: row.try_get(2)? })
+    }
 }
 
 impl Database {
@@ -176,6 +185,17 @@ async fn detach(
     if parent.monotonic {
         return Err(DatabaseError::Refused(format!("{} only grows: nothing is taken out of it", parent.name)));
     }
+    take_out(connection, parent, children, account, now).await
+}
+
+/// Takes names out of a dataset or container; those that it does not contain are none of its.
+pub(super) async fn take_out(
+    connection: &mut AnyConnection,
+    parent: &DataRow,
+    children: &[Child],
+    account: &str,
+    now: i64,
+) -> Result<()> {
     let within = those_within(connection, parent.id, children).await?;
     let gone: Vec<Child> = children.iter().copied().filter(|child| within.contains(&child.id)).collect();
     for child in &gone {

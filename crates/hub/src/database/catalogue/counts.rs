@@ -6,7 +6,8 @@ use serde_json::json;
 use sqlx::{AnyConnection, Row};
 
 use super::states::LockState;
-use super::{history, quotas, stores};
+use super::stores::{self, StoreChange};
+use super::{history, quotas};
 use crate::database::Result;
 
 /// How the counters of a rule change.
@@ -24,8 +25,8 @@ pub(super) struct Counts {
     rules: BTreeMap<i64, RuleChange>,
     /// Files and bytes, by account and endpoint.
     held: BTreeMap<(String, i64), (i64, i64)>,
-    /// Files and bytes, by endpoint.
-    stores: BTreeMap<i64, (i64, i64)>,
+    /// By endpoint.
+    stores: BTreeMap<i64, StoreChange>,
 }
 
 impl Counts {
@@ -49,13 +50,18 @@ impl Counts {
     /// More, or less, is at an endpoint or promised to be.
     pub fn store(&mut self, store: i64, files: i64, bytes: i64) {
         let stored = self.stores.entry(store).or_default();
-        *stored = (stored.0 + files, stored.1 + bytes);
+        (stored.files, stored.bytes) = (stored.files + files, stored.bytes + bytes);
+    }
+
+    /// More, or less, is at an endpoint that no rule holds.
+    pub fn spare(&mut self, store: i64, bytes: i64) {
+        self.stores.entry(store).or_default().spare += bytes;
     }
 
     /// Writes them down. A rule of which nothing is missing any more is noted as fulfilled.
     pub async fn apply(self, connection: &mut AnyConnection, now: i64) -> Result<()> {
-        for (store, (files, bytes)) in self.stores {
-            stores::count(connection, store, files, bytes).await?;
+        for (store, change) in self.stores {
+            stores::count(connection, store, change).await?;
         }
         for ((account, store), (files, bytes)) in self.held {
             quotas::count(connection, &account, store, files, bytes).await?;

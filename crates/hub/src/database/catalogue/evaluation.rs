@@ -6,7 +6,7 @@ use std::sync::Arc;
 use replicas::Shortage;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::closure::datasets_below;
+use super::closure::{above, datasets_below};
 use super::counts::{Counts, note_fulfilled};
 use super::locks;
 use super::placing::{Group, Placing};
@@ -73,6 +73,11 @@ async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
         end(connection, &item, now).await?;
         return Ok(step(0));
     };
+    // It may have been taken out of what the rule is of while it waited for room.
+    if !item.is_released && !above(connection, item.name).await?.contains(&rule.name) {
+        end(connection, &item, now).await?;
+        return Ok(step(0));
+    }
     let datasets = datasets_below(connection, item.name).await?;
     let (segments, next) = files_from(connection, &item, &datasets).await?;
     let files = segments.iter().map(|segment| segment.files.len()).sum();

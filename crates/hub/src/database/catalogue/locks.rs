@@ -64,28 +64,35 @@ pub(super) async fn of_rule(connection: &mut AnyConnection, rule: i64, files: &[
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// What is known of files at an endpoint: the states of their replicas.
-async fn states(
-    connection: &mut AnyConnection,
-    store: i64,
-    files: &[(i64, i64)],
-) -> Result<HashMap<i64, ReplicaState>> {
+/// What is known of a file at an endpoint.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    state: ReplicaState,
+    /// A rule holds it.
+    is_held: bool,
+}
+
+/// What is known of files at an endpoint.
+async fn known(connection: &mut AnyConnection, store: i64, files: &[(i64, i64)]) -> Result<HashMap<i64, Known>> {
     let files = numbers(files.iter().map(|(file, _)| *file));
-    let sql = AssertSqlSafe(format!("SELECT file, state FROM replicas WHERE store = $1 AND file IN {files}"));
-    let mut states = HashMap::new();
+    let sql = AssertSqlSafe(format!("SELECT file, state, locks FROM replicas WHERE store = $1 AND file IN {files}"));
+    let mut all = HashMap::new();
     for row in sqlx::query(sql).bind(store).fetch_all(connection).await? {
         // A state of a newer hub is no copy that can be counted on.
         let state = ReplicaState::of_code(row.try_get(1)?).unwrap_or(ReplicaState::Bad);
-        states.insert(row.try_get(0)?, state);
+        all.insert(row.try_get(0)?, Known { state, is_held: row.try_get::<i64, _>(2)? > 0 });
     }
-    Ok(states)
+    Ok(all)
 }
 
-/// Bytes of those of several files that are not at an endpoint, nor promised to be.
+/// Bytes of those of several files that an endpoint would have to find space for: they are not there, or give way to others as long as no rule holds
+/// them.
 pub(super) async fn missing_bytes(connection: &mut AnyConnection, endpoint: &str, files: &[(i64, i64)]) -> Result<i64> {
     let store = stores::id(connection, endpoint).await?;
-    let known = states(connection, store, files).await?;
-    Ok(files.iter().filter(|(file, _)| !known.contains_key(file)).map(|(_, bytes)| *bytes).sum())
+    let known = known(connection, store, files).await?;
+    let is_promised =
+        |file: &i64| known.get(file).is_some_and(|known| known.is_held || known.state != ReplicaState::Available);
+    Ok(files.iter().filter(|(file, _)| !is_promised(file)).map(|(_, bytes)| *bytes).sum())
 }
 
 /// Has a rule hold files at an endpoint; those that are not there are wanted there from now on.
@@ -98,7 +105,7 @@ pub(super) async fn hold(
     now: i64,
 ) -> Result<()> {
     let store = stores::id(connection, endpoint).await?;
-    let known = states(connection, store, files).await?;
+    let known = known(connection, store, files).await?;
     let new: Vec<(i64, i64)> = files.iter().copied().filter(|(file, _)| !known.contains_key(file)).collect();
     let into = "replicas (file, store, state, bytes, locks, created)";
     insert(connection, into, 6, &new, |query, (file, bytes)| {
@@ -115,7 +122,7 @@ pub(super) async fn hold(
         let query = sqlx::query(AssertSqlSafe(sql)).bind(ReplicaState::Bad.code()).bind(ReplicaState::Wanted.code());
         query.bind(store).execute(&mut *connection).await?;
     }
-    let is_there = |file: &i64| known.get(file) == Some(&ReplicaState::Available);
+    let is_there = |file: &i64| known.get(file).is_some_and(|known| known.state == ReplicaState::Available);
     let state = |file: &i64| if is_there(file) { LockState::Ok } else { LockState::Replicating };
     let into = "locks (rule, file, store, state, bytes)";
     insert(connection, into, 5, files, |query, (file, bytes)| {
@@ -128,6 +135,9 @@ pub(super) async fn hold(
     let sum = |files: &[(i64, i64)]| files.iter().map(|(_, bytes)| *bytes).sum::<i64>();
     counts.hold(&rule.account, store, files.len() as i64, sum(files));
     counts.store(store, new.len() as i64, sum(&new));
+    let is_spare = |file: &i64| is_there(file) && known.get(file).is_some_and(|known| !known.is_held);
+    let spare: i64 = files.iter().filter(|(file, _)| is_spare(file)).map(|(_, bytes)| *bytes).sum();
+    counts.spare(store, -spare);
     Ok(())
 }
 
@@ -156,9 +166,15 @@ pub(super) async fn release(
         let ids = numbers(files.iter().copied());
         let sql = format!(
             "UPDATE replicas SET locks = locks - 1, unlocked = CASE WHEN locks = 1 THEN $1 ELSE unlocked END \
-             WHERE store = $2 AND file IN {ids}"
+             WHERE store = $2 AND file IN {ids} RETURNING state, locks, bytes"
         );
-        sqlx::query(AssertSqlSafe(sql)).bind(now + UNDO_MS).bind(store).execute(&mut *connection).await?;
+        let rows = sqlx::query(AssertSqlSafe(sql)).bind(now + UNDO_MS).bind(store).fetch_all(&mut *connection).await?;
+        for row in &rows {
+            let (state, locks, bytes): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            if state == ReplicaState::Available.code() && locks == 0 {
+                counts.spare(store, bytes);
+            }
+        }
         let sql = format!(
             "DELETE FROM replicas WHERE store = $1 AND locks = 0 AND state = $2 AND file IN {ids} RETURNING bytes"
         );

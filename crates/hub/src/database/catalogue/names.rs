@@ -133,19 +133,12 @@ impl Database {
         query.fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
-    /// Opens or closes a name, and says when it ends.
+    /// Opens or closes a name.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn change_data(
-        &self,
-        name: i64,
-        account: String,
-        open: Option<bool>,
-        expires: Option<Option<i64>>,
-        now: i64,
-    ) -> Result<()> {
-        self.writer.change(move |connection| Box::pin(change(connection, name, account, open, expires, now))).await
+    pub async fn change_data(&self, name: i64, account: String, open: Option<bool>, now: i64) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(change(connection, name, account, open, now))).await
     }
 }
 
@@ -159,6 +152,12 @@ pub(super) async fn find(connection: &mut AnyConnection, name: &DataName) -> Res
     let sql = AssertSqlSafe(format!("{ROW} WHERE scope = $1 AND name = $2"));
     let row = sqlx::query(sql).bind(name.scope()).bind(name.name()).fetch_optional(connection).await?;
     row.as_ref().map(read).transpose()?.ok_or_else(|| DatabaseError::Refused(format!("there is no {name} here")))
+}
+
+/// A name by its number, within a transaction.
+pub(super) async fn by_id(connection: &mut AnyConnection, id: i64) -> Result<DataRow> {
+    let sql = AssertSqlSafe(format!("{ROW} WHERE id = $1"));
+    read(&sqlx::query(sql).bind(id).fetch_one(connection).await?)
 }
 
 /// Those of several names that are there, by name.
@@ -182,18 +181,12 @@ async fn change(
     name: i64,
     account: String,
     open: Option<bool>,
-    expires: Option<Option<i64>>,
     now: i64,
 ) -> Result<()> {
     if let Some(open) = open {
         let sql = "UPDATE names SET open = $1, changed = $2 WHERE id = $3";
         sqlx::query(sql).bind(i64::from(open)).bind(now).bind(name).execute(&mut *connection).await?;
         history::append(connection, name, &account, if open { "opened" } else { "closed" }, &json!({}), now).await?;
-    }
-    if let Some(expires) = expires {
-        let sql = "UPDATE names SET expires = $1, changed = $2 WHERE id = $3";
-        sqlx::query(sql).bind(expires).bind(now).bind(name).execute(&mut *connection).await?;
-        history::append(connection, name, &account, "changed", &json!({"expires": expires}), now).await?;
     }
     Ok(())
 }

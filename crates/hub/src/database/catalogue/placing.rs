@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use model::v1::hub::Grouping;
 use replicas::{Candidate, Choice, Expression, Shortage, choose};
+use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::rule_rows::RuleRow;
@@ -66,7 +67,8 @@ impl Placing {
             DatabaseError::Refused(format!("the rule {}: {error}", rule.id))
         })?;
         let candidate = |place: &StoragePlace| {
-            let used = stores.get(&place.endpoint).map_or(0, |used| used.bytes);
+            // What no rule holds is deleted where its room is needed.
+            let used = stores.get(&place.endpoint).map_or(0, |used| used.bytes - used.spare);
             let weight = match &rule.weight {
                 None => 1.0,
                 Some(word) => place.number(word).filter(|weight| *weight > 0.0)?,
@@ -78,6 +80,7 @@ impl Placing {
                 space_bytes: place.capacity_bytes.map(|capacity| capacity.saturating_sub(used.max(0) as u64)),
                 quota_bytes: None,
                 present_bytes: 0,
+                promised_bytes: 0,
             })
         };
         let takes = |place: &&StoragePlace| {
@@ -139,10 +142,12 @@ impl Placing {
     }
 
     /// Says at each candidate what of a group is there.
-    fn note_present(&mut self, present: &BTreeMap<i64, i64>) {
+    fn note_present(&mut self, present: &BTreeMap<i64, Present>) {
         for candidate in &mut self.candidates {
             let there = self.stores.get(&candidate.name).and_then(|store| present.get(&store.id));
-            candidate.present_bytes = there.copied().unwrap_or(0).max(0) as u64;
+            let there = there.copied().unwrap_or_default();
+            candidate.present_bytes = there.bytes.max(0) as u64;
+            candidate.promised_bytes = there.promised.max(0) as u64;
         }
     }
 
@@ -154,8 +159,8 @@ impl Placing {
         let no_room = || Shortage { wanted: 1, bytes, able: Vec::new(), full: vec![endpoint.to_owned()] };
         let at = self.candidates.iter().position(|candidate| candidate.name == endpoint).ok_or_else(no_room)?;
         let candidate = &mut self.candidates[at];
-        let present_bytes = bytes.saturating_sub(missing);
-        if !(Candidate { present_bytes, ..candidate.clone() }).has_room(bytes) {
+        let promised_bytes = bytes.saturating_sub(missing);
+        if !(Candidate { promised_bytes, ..candidate.clone() }).has_room(bytes) {
             return Err(no_room());
         }
         candidate.space_bytes = candidate.space_bytes.map(|space| space - missing);
@@ -166,14 +171,13 @@ impl Placing {
         Ok(())
     }
 
-    /// Bytes of a group, and those of them that are at endpoints or on their way there, by the numbers of these.
-    async fn present(&self, connection: &mut AnyConnection, group: Group<'_>) -> Result<(i64, BTreeMap<i64, i64>)> {
+    /// Bytes of a group, and what of them is where, by the numbers of endpoints.
+    async fn present(&self, connection: &mut AnyConnection, group: Group<'_>) -> Result<(i64, BTreeMap<i64, Present>)> {
         let datasets = match group {
             Group::File(file, bytes) => {
-                let sql = "SELECT store, bytes FROM replicas WHERE file = $1 AND state < 3";
-                let rows = sqlx::query(sql).bind(file).fetch_all(connection).await?;
-                let present = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_>>()?;
-                return Ok((bytes, present));
+                let sql = format!("SELECT r.store, {PRESENT} FROM replicas r WHERE r.file = $1 GROUP BY r.store");
+                let rows = sqlx::query(AssertSqlSafe(sql)).bind(file).fetch_all(connection).await?;
+                return Ok((bytes, rows.iter().map(Present::read).collect::<Result<_>>()?));
             }
             Group::All(datasets) => numbers(datasets.iter().copied()),
             Group::Dataset(dataset) => numbers([dataset].into_iter()),
@@ -181,12 +185,29 @@ impl Placing {
         let sql = format!("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM names WHERE id IN {datasets}");
         let bytes: i64 = sqlx::query(AssertSqlSafe(sql)).fetch_one(&mut *connection).await?.try_get(0)?;
         let sql = format!(
-            "SELECT r.store, CAST(SUM(r.bytes) AS BIGINT) FROM contents c JOIN replicas r ON r.file = c.child \
-             WHERE c.parent IN {datasets} AND r.state < 3 GROUP BY r.store"
+            "SELECT r.store, {PRESENT} FROM contents c JOIN replicas r ON r.file = c.child WHERE c.parent IN {datasets} GROUP BY r.store"
         );
         let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await?;
-        let present = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_>>()?;
-        Ok((bytes, present))
+        Ok((bytes, rows.iter().map(Present::read).collect::<Result<_>>()?))
+    }
+}
+
+/// What of a group is at an endpoint.
+#[derive(Clone, Copy, Debug, Default)]
+struct Present {
+    /// Bytes that are there, or on their way.
+    bytes: i64,
+    /// Bytes that need no more of its space: all but copies that no rule holds, which give way to others.
+    promised: i64,
+}
+
+/// Both, of some replicas `r`.
+const PRESENT: &str = "CAST(SUM(CASE WHEN r.state < 3 THEN r.bytes ELSE 0 END) AS BIGINT), \
+                       CAST(SUM(CASE WHEN r.state = 0 AND r.locks = 0 THEN 0 ELSE r.bytes END) AS BIGINT)";
+
+impl Present {
+    fn read(row: &AnyRow) -> Result<(i64, Present)> {
+        Ok((row.try_get(0)?, Present { bytes: row.try_get(1)?, promised: row.try_get(2)? }))
     }
 }
 
@@ -281,8 +302,8 @@ pub(super) async fn check(
         };
         // Copies may share a quota.
         for at in chosen {
-            let Candidate { name, present_bytes, .. } = placing.candidates[at].clone();
-            if let Err(shortage) = placing.take(&name, bytes.saturating_sub(present_bytes), bytes) {
+            let Candidate { name, promised_bytes, .. } = placing.candidates[at].clone();
+            if let Err(shortage) = placing.take(&name, bytes.saturating_sub(promised_bytes), bytes) {
                 return Ok(Some(shortage));
             }
         }

@@ -10,7 +10,7 @@ use super::counts::Counts;
 use super::locks;
 use super::names::{self, DataRow};
 use super::states::{LockState, ReplicaState};
-use super::stores;
+use super::{stores, suspicions};
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::numbers;
 
@@ -190,17 +190,22 @@ pub(super) async fn found(
 ) -> Result<()> {
     let sql = "SELECT state FROM replicas WHERE file = $1 AND store = $2";
     let known = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await?;
-    if known.is_none() {
-        let sql = "INSERT INTO replicas (file, store, state, bytes, path, created, unlocked) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-        let query = sqlx::query(sql).bind(file).bind(store).bind(ReplicaState::Available.code()).bind(bytes).bind(path);
-        query.bind(now).bind(now + super::UNDO_MS).execute(connection).await?;
-        counts.store(store, 1, bytes);
-        return Ok(());
+    match known.map(|row| row.try_get::<i64, _>(0)).transpose()?.map(ReplicaState::of_code) {
+        Some(Some(ReplicaState::Available)) => Ok(()),
+        Some(_) => arrived(connection, file, store, path, counts, now).await,
+        None => {
+            let sql = "INSERT INTO replicas (file, store, state, bytes, path, created, accessed, unlocked) \
+                       VALUES ($1, $2, $3, $4, $5, $6, $6, $7)";
+            let query = sqlx::query(sql).bind(file).bind(store).bind(ReplicaState::Available.code()).bind(bytes);
+            query.bind(path).bind(now).bind(now + super::UNDO_MS).execute(&mut *connection).await?;
+            counts.store(store, 1, bytes);
+            counts.spare(store, bytes);
+            suspicions::make_anew(connection, file, counts).await
+        }
     }
-    arrived(connection, file, store, path, counts, now).await
 }
 
-/// A copy that was wanted is there.
+/// A copy that was not available is there.
 pub(super) async fn arrived(
     connection: &mut AnyConnection,
     file: i64,
@@ -209,9 +214,15 @@ pub(super) async fn arrived(
     counts: &mut Counts,
     now: i64,
 ) -> Result<()> {
-    let sql = "UPDATE replicas SET state = $1, created = $2, attempts = 0, not_before = 0, error = NULL, \
-               path = COALESCE($3, path), unlocked = CASE WHEN locks = 0 THEN $4 ELSE NULL END WHERE file = $5 AND store = $6";
+    let sql = "UPDATE replicas SET state = $1, created = $2, accessed = $2, attempts = 0, not_before = 0, error = NULL, \
+               path = COALESCE($3, path), unlocked = CASE WHEN locks = 0 THEN $4 ELSE NULL END \
+               WHERE file = $5 AND store = $6 AND state <> $1 RETURNING locks, bytes";
     let query = sqlx::query(sql).bind(ReplicaState::Available.code()).bind(now).bind(path).bind(now + super::UNDO_MS);
-    query.bind(file).bind(store).execute(&mut *connection).await?;
-    locks::set(connection, file, store, LockState::Ok, counts).await
+    let row = query.bind(file).bind(store).fetch_optional(&mut *connection).await?;
+    let Some(row) = row else { return Ok(()) };
+    if row.try_get::<i64, _>(0)? == 0 {
+        counts.spare(store, row.try_get(1)?);
+    }
+    locks::set(connection, file, store, LockState::Ok, counts).await?;
+    suspicions::make_anew(connection, file, counts).await
 }

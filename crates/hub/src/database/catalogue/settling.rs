@@ -1,16 +1,18 @@
 //! What became of the jobs by which replicas are made, as the replicas say it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
 use super::counts::Counts;
-use super::locks;
 use super::replicas::arrived;
 use super::states::{LockState, ReplicaState};
+use super::{locks, suspicions};
 use crate::database::{Database, Result};
 use crate::states::FileState;
+use crate::topology::Topology;
 
 /// Jobs that are looked at in one transaction.
 const JOBS_MAX: i64 = 20;
@@ -43,8 +45,8 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn settle_copies(&self, now: i64) -> Result<usize> {
-        self.writer.change(move |connection| Box::pin(settle_all(connection, now))).await
+    pub async fn settle_copies(&self, topology: Arc<Topology>, now: i64) -> Result<usize> {
+        self.writer.change(move |connection| Box::pin(settle_all(connection, topology, now))).await
     }
 
     /// Gives the replicas of a job back that the queue has refused.
@@ -68,7 +70,7 @@ impl Database {
     }
 }
 
-async fn settle_all(connection: &mut AnyConnection, now: i64) -> Result<usize> {
+async fn settle_all(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<usize> {
     let sql = "SELECT c.number, c.store, j.first_file, j.file_rows, j.done + j.failed + j.cancelled, j.ended FROM copy_jobs c \
                LEFT JOIN jobs j ON j.id = c.id WHERE j.number IS NULL AND c.created < $1 \
                OR j.done + j.failed + j.cancelled > c.settled OR j.ended IS NOT NULL ORDER BY c.number LIMIT $2";
@@ -77,7 +79,7 @@ async fn settle_all(connection: &mut AnyConnection, now: i64) -> Result<usize> {
         let job = read(row)?;
         match job.rows {
             None => give_back(connection, &job, "its job was never submitted", now).await?,
-            Some(rows) => settle(connection, &job, rows, now).await?,
+            Some(rows) => settle(connection, &job, rows, &topology, now).await?,
         }
     }
     Ok(rows.len())
@@ -100,9 +102,20 @@ async fn unsettled(connection: &mut AnyConnection, job: &CopyJob) -> Result<BTre
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-async fn settle(connection: &mut AnyConnection, job: &CopyJob, rows: (i64, i64), now: i64) -> Result<()> {
+async fn settle(
+    connection: &mut AnyConnection,
+    job: &CopyJob,
+    rows: (i64, i64),
+    topology: &Topology,
+    now: i64,
+) -> Result<()> {
     let unsettled = unsettled(connection, job).await?;
-    let fates = fates(connection, rows, job.is_over).await?;
+    let Fates { fates, suspects } = fates(connection, rows, job.is_over).await?;
+    for Suspect { at, source, why } in suspects {
+        if let (Some(file), Some(endpoint)) = (unsettled.get(&at), topology.endpoint(&source)) {
+            suspicions::note(connection, *file, &endpoint, &why, now).await?;
+        }
+    }
     let mut counts = Counts::default();
     for (at, file) in unsettled {
         match fates.get(&at) {
@@ -123,33 +136,50 @@ async fn settle(connection: &mut AnyConnection, job: &CopyJob, rows: (i64, i64),
     Ok(())
 }
 
-/// What became of the files of a job, by their places in it. A file has a row for each of its sources.
-async fn fates(
-    connection: &mut AnyConnection,
-    (first, count): (i64, i64),
-    is_over: bool,
-) -> Result<BTreeMap<i64, Fate>> {
-    let sql = "SELECT f.at, f.state, x.reason FROM files f JOIN file_facts x ON x.id = f.id \
+/// What became of the files of a job.
+struct Fates {
+    /// By their places in it.
+    fates: BTreeMap<i64, Fate>,
+    suspects: Vec<Suspect>,
+}
+
+/// A source that had not what it should have.
+struct Suspect {
+    /// The place of the file in its job.
+    at: i64,
+    /// The URL that was read.
+    source: String,
+    why: String,
+}
+
+/// Reads what became of the files of a job. A file has a row for each of its sources.
+async fn fates(connection: &mut AnyConnection, (first, count): (i64, i64), is_over: bool) -> Result<Fates> {
+    let sql = "SELECT f.at, f.state, x.reason, x.fault, x.source FROM files f JOIN file_facts x ON x.id = f.id \
                WHERE f.id >= $1 AND f.id < $2 ORDER BY f.id";
     let rows = sqlx::query(sql).bind(first).bind(first + count).fetch_all(connection).await?;
-    let mut fates = BTreeMap::new();
+    let mut all = Fates { fates: BTreeMap::new(), suspects: Vec::new() };
     for row in &rows {
         let at: i64 = row.try_get(0)?;
+        let state = FileState::of_code(row.try_get(1)?);
         let reason: Option<String> = row.try_get(2)?;
-        let failed = || Fate::Failed(reason.clone().unwrap_or_else(|| "its job was ended by somebody".to_owned()));
-        let fate = match FileState::of_code(row.try_get(1)?) {
+        let reason = reason.unwrap_or_else(|| "its job was ended by somebody".to_owned());
+        let fault: Option<String> = row.try_get(3)?;
+        if state == Some(FileState::Failed) && fault.is_some_and(|fault| suspicions::blames_source(&fault)) {
+            all.suspects.push(Suspect { at, source: row.try_get(4)?, why: reason.clone() });
+        }
+        let fate = match state {
             Some(FileState::Done) => Fate::Done,
-            Some(FileState::Failed | FileState::Cancelled) => failed(),
+            Some(FileState::Failed | FileState::Cancelled) => Fate::Failed(reason),
             Some(FileState::Standby) => continue,
-            _ if is_over => failed(),
+            _ if is_over => Fate::Failed(reason),
             _ => Fate::Pending,
         };
-        match (fates.get(&at), &fate) {
+        match (all.fates.get(&at), &fate) {
             (Some(Fate::Done), _) | (Some(Fate::Pending), Fate::Failed(_)) => {}
-            _ => drop(fates.insert(at, fate)),
+            _ => drop(all.fates.insert(at, fate)),
         }
     }
-    Ok(fates)
+    Ok(all)
 }
 
 /// A copy could not be made. One that no rule asks for any more is forgotten.

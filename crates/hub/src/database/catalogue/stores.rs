@@ -16,13 +16,16 @@ pub struct StoreUse {
     pub files: i64,
     /// Their bytes.
     pub bytes: i64,
+    /// Of them, those that no rule holds: they give way to what rules ask for.
+    pub spare: i64,
 }
 
-const ALL: &str = "SELECT endpoint, id, files, bytes FROM stores";
+const ALL: &str = "SELECT endpoint, id, files, bytes, spare FROM stores";
 
 fn read(rows: &[sqlx::any::AnyRow]) -> Result<BTreeMap<String, StoreUse>> {
     let one = |row: &sqlx::any::AnyRow| {
-        Ok((row.try_get(0)?, StoreUse { id: row.try_get(1)?, files: row.try_get(2)?, bytes: row.try_get(3)? }))
+        let (id, files, bytes, spare) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
+        Ok((row.try_get(0)?, StoreUse { id, files, bytes, spare }))
     };
     rows.iter().map(one).collect()
 }
@@ -57,9 +60,21 @@ pub(super) async fn id(connection: &mut AnyConnection, endpoint: &str) -> Result
     Ok(id)
 }
 
-/// Counts files that are there, or promised to be; fewer than 0 for those that are no longer.
-pub(super) async fn count(connection: &mut AnyConnection, store: i64, files: i64, bytes: i64) -> Result<()> {
-    let sql = "UPDATE stores SET files = files + $1, bytes = bytes + $2 WHERE id = $3";
-    sqlx::query(sql).bind(files).bind(bytes).bind(store).execute(connection).await?;
+/// How what is counted of an endpoint changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StoreChange {
+    /// Files that are there, or promised to be.
+    pub files: i64,
+    /// Their bytes.
+    pub bytes: i64,
+    /// Bytes that no rule holds.
+    pub spare: i64,
+}
+
+/// Changes what is counted.
+pub(super) async fn count(connection: &mut AnyConnection, store: i64, change: StoreChange) -> Result<()> {
+    let sql = "UPDATE stores SET files = files + $1, bytes = bytes + $2, spare = spare + $3 WHERE id = $4";
+    let query = sqlx::query(sql).bind(change.files).bind(change.bytes).bind(change.spare);
+    query.bind(store).execute(connection).await?;
     Ok(())
 }

@@ -91,7 +91,12 @@ pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer
 
 /// What the catalogue may store at an endpoint, if anything.
 fn storage(facts: StorageFacts, before: Option<Storage>) -> Result<Option<Storage>, Failure> {
-    let says_more = facts.naming.is_some() || !facts.attribute.is_empty() || facts.capacity.is_some();
+    let says_more = facts.naming.is_some()
+        || !facts.attribute.is_empty()
+        || facts.capacity.is_some()
+        || facts.high_water.is_some()
+        || facts.low_water.is_some()
+        || facts.greedy.is_some();
     if before.is_none() && facts.storage.is_none() {
         return match says_more {
             true => Err(Failure::usage("say where the catalogue may store files: --storage lh://HOST/EXPORT/DIR")),
@@ -102,6 +107,9 @@ fn storage(facts: StorageFacts, before: Option<Storage>) -> Result<Option<Storag
     it.url = facts.storage.unwrap_or(it.url);
     it.naming = facts.naming.unwrap_or(it.naming);
     it.capacity_bytes = facts.capacity.map(|bytes| bytes.0).or(it.capacity_bytes);
+    it.high_water_percent = facts.high_water.or(it.high_water_percent);
+    it.low_water_percent = facts.low_water.or(it.low_water_percent);
+    it.greedy = facts.greedy.unwrap_or(it.greedy);
     for text in facts.attribute {
         let wrong = || Failure::usage(format!("--attribute {text}: write WORD=VALUE"));
         let (word, value) = text.split_once('=').ok_or_else(wrong)?;

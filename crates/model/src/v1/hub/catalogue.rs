@@ -202,6 +202,49 @@ pub struct FileReplicasList {
     pub next: Option<i64>,
 }
 
+/// A copy that is not what it should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BadReplica {
+    /// The endpoint.
+    pub endpoint: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// What goes with a name when it is removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DataRemoval {
+    /// `scope:name`.
+    pub name: String,
+    /// Files that go: those that are in nothing else.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Copies of them.
+    pub copies: u64,
+    /// Files that stay, because something else contains them.
+    pub kept_files: u64,
+    /// Accounts whose rules of it end.
+    pub accounts: Vec<String>,
+}
+
+/// A copy that may be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Removable {
+    /// The file.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Copies that would be deleted first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Removables {
+    /// Those that were used longest ago first.
+    pub copies: Vec<Removable>,
+}
+
 /// Copies at an endpoint: of so many files, so many bytes are there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DataAt {
@@ -243,7 +286,8 @@ pub struct DataEvent {
     pub name: String,
     /// Who did it; `hub` where it happened by itself.
     pub account: String,
-    /// `created`, `attached`, `detached`, `changed`, `rule`, `rule_changed`, `rule_ended`, `complete`, `replica_lost`, `removed`.
+    /// `created`, `attached`, `detached`, `changed`, `rule`, `rule_changed`, `rule_ended`, `complete`, `ending`, `kept`, `replica_bad`,
+    /// `replica_removed`, `removed`.
     pub kind: String,
     /// The facts.
     #[schema(value_type = Object)]

@@ -152,6 +152,15 @@ pub struct Storage {
     /// What it may hold; not bounded unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
+    /// Copies that no rule holds are deleted once more than this part of the capacity is used, percent; 90 unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high_water_percent: Option<u8>,
+    /// Until no more than this is, percent; 80 unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_water_percent: Option<u8>,
+    /// Copies that no rule holds are deleted as soon as they may be, whatever room there is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub greedy: bool,
 }
 
 /// Values that may be texts, numbers or true and false.

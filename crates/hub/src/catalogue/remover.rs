@@ -1,0 +1,170 @@
+//! Deletes copies that are to go, and looks into those that may not be what they should be: over HTTP at their endpoints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::checksum::Digest;
+use model::fault::Blame;
+use model::{Algorithm, Fault};
+use remote::Dav;
+use store::Store;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::carriers::Carriers;
+use crate::database::catalogue::{Removal, Suspicion};
+use crate::database::{DatabaseError, Result};
+use crate::state::HubState;
+use crate::time;
+
+/// How often it looks where there was nothing to do.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Endpoints that are asked at once.
+const ENDPOINTS_MAX: usize = 8;
+
+/// Runs until told to stop.
+pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let was_busy = match look(&hub, &carriers).await {
+            Ok(was_busy) => was_busy,
+            Err(DatabaseError::Stopping) => return,
+            Err(error) => {
+                tracing::error!(%error, "the catalogue could not look after its copies; it tries again");
+                false
+            }
+        };
+        let wait = if was_busy { Duration::ZERO } else { LOOK_EVERY };
+        tokio::select! {
+            _ = stop.changed() => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>) -> Result<bool> {
+    let removals = hub.database.take_removals(Arc::clone(&hub.topology.load()), time::now()).await?;
+    let is_busy = !removals.is_empty();
+    remove(hub, carriers, removals).await?;
+    for suspicion in hub.database.suspicions(time::now()).await? {
+        look_into(hub, carriers, suspicion).await?;
+    }
+    Ok(is_busy)
+}
+
+/// Has endpoints delete copies, each one after another.
+async fn remove(hub: &Arc<HubState>, carriers: &Arc<Carriers>, removals: Vec<Removal>) -> Result<()> {
+    let mut by_endpoint: std::collections::BTreeMap<String, Vec<Removal>> = std::collections::BTreeMap::new();
+    for removal in removals {
+        by_endpoint.entry(removal.endpoint.clone()).or_default().push(removal);
+    }
+    let mut waiting = by_endpoint.into_iter();
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < ENDPOINTS_MAX
+            && let Some((endpoint, removals)) = waiting.next()
+        {
+            let (hub, carriers) = (Arc::clone(hub), Arc::clone(carriers));
+            running.spawn_blocking(move || remove_at(&hub, &carriers, &endpoint, removals));
+        }
+        let Some(ended) = running.join_next().await else { return Ok(()) };
+        // What broke off is found again once it is nobody's any more.
+        let Ok((gone, left)) = ended else { continue };
+        if !gone.is_empty() {
+            hub.database.removed(gone, time::now()).await?;
+        }
+        if !left.is_empty() {
+            hub.database.not_removed(left, time::now()).await?;
+        }
+    }
+}
+
+type Outcome = (Vec<Removal>, Vec<(Removal, String)>);
+
+/// Has one endpoint delete copies: those that are gone, and those that are not, with the reason.
+fn remove_at(hub: &HubState, carriers: &Carriers, endpoint: &str, removals: Vec<Removal>) -> Outcome {
+    let (mut gone, mut left): Outcome = Default::default();
+    let topology = hub.topology.load();
+    for removal in removals {
+        let deleted = match topology.storage.get(endpoint) {
+            None => Err(format!("{endpoint} has no storage any more")),
+            Some(place) => {
+                let url = place.url_of(&removal.name, removal.path.as_deref());
+                carriers.file(endpoint, &url).and_then(|(server, path)| delete(&server, &path))
+            }
+        };
+        match deleted {
+            Ok(()) => gone.push(removal),
+            Err(why) => left.push((removal, why)),
+        }
+    }
+    (gone, left)
+}
+
+/// Deletes a file. One that is not there is gone.
+fn delete(server: &Dav, path: &model::RelPath) -> std::result::Result<(), String> {
+    match server.remove(path) {
+        Err(error) if !error.is_not_found() => Err(model::fault::with_causes(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// What an endpoint says of a copy.
+enum Found {
+    Good,
+    Bad(String),
+    /// It does not say.
+    Unknown,
+}
+
+async fn look_into(hub: &Arc<HubState>, carriers: &Arc<Carriers>, suspicion: Suspicion) -> Result<()> {
+    let topology = hub.topology.load_full();
+    let Some(place) = topology.storage.get(&suspicion.endpoint) else {
+        return hub.database.cleared(suspicion.file.id, suspicion.endpoint).await;
+    };
+    let url = place.url_of(&suspicion.file.name, suspicion.path.as_deref());
+    let (carriers, endpoint, file) = (Arc::clone(carriers), suspicion.endpoint.clone(), suspicion.file.clone());
+    let asked = tokio::task::spawn_blocking(move || match carriers.file(&endpoint, &url) {
+        Ok((server, path)) => examine(&server, &path, file.bytes, file.adler32.as_deref(), file.md5.as_deref()),
+        Err(_) => Found::Unknown,
+    });
+    let (file, endpoint) = (suspicion.file, suspicion.endpoint);
+    match asked.await.unwrap_or(Found::Unknown) {
+        Found::Good => hub.database.cleared(file.id, endpoint).await,
+        Found::Unknown => hub.database.not_told(file.id, endpoint, time::now()).await,
+        Found::Bad(why) => {
+            tracing::warn!(file = %file.name, endpoint, why, "a copy is not what it should be");
+            match hub.database.declare_bad(file.name, endpoint, "hub".into(), why, time::now()).await {
+                // Somebody has removed it meanwhile.
+                Err(DatabaseError::Refused(_)) => Ok(()),
+                declared => declared,
+            }
+        }
+    }
+}
+
+/// Compares a file with what the catalogue says of it: its size, and its checksums as far as the server makes them.
+fn examine(server: &Dav, path: &model::RelPath, bytes: i64, adler32: Option<&str>, md5: Option<&str>) -> Found {
+    let stat = match server.stat(path) {
+        Ok(stat) => stat,
+        Err(error) if error.is_not_found() => return Found::Bad("it is not there".to_owned()),
+        Err(_) => return Found::Unknown,
+    };
+    if stat.meta.size != bytes as u64 {
+        return Found::Bad(format!("it has {} bytes, and {bytes} are right", stat.meta.size));
+    }
+    for (algorithm, known) in [(Algorithm::Adler32, adler32), (Algorithm::Md5, md5)] {
+        let Some(known) = known else { continue };
+        let Ok(wanted) = format!("{}:{known}", algorithm.name()).parse::<Digest>() else { continue };
+        match server.digests(path, &[algorithm]) {
+            Ok(told) if told.contains(&wanted) => return Found::Good,
+            Ok(told) if !told.is_empty() => {
+                return Found::Bad(format!("its checksum is {}, and {wanted} is right", told[0]));
+            }
+            // Another checksum may be told.
+            Ok(_) => {}
+            Err(error) if error.fault() == Fault::Missing => return Found::Bad("it is not there".to_owned()),
+            Err(_) => return Found::Unknown,
+        }
+    }
+    if adler32.or(md5).is_none() { Found::Good } else { Found::Unknown }
+}

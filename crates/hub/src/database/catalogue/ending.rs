@@ -1,0 +1,166 @@
+//! Names that end: for a day they can be had back; then their rules end, they are taken out of what contains them, their copies go, and they
+//! are forgotten but for their history.
+
+use model::v1::hub::DataKind;
+use replicas::DataName;
+use serde_json::json;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::contents::{self, Child};
+use super::history;
+use super::names::{self, DataRow, ROW};
+use crate::database::{Database, DatabaseError, Result};
+
+/// Names that are looked at in one transaction, and files that are taken out of a dataset.
+const NAMES_MAX: i64 = 20;
+const CHILDREN_MAX: i64 = 1_000;
+
+/// What goes with a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Files that go: those that are in nothing else.
+    pub files: i64,
+    /// Their bytes.
+    pub bytes: i64,
+    /// Copies of them.
+    pub copies: i64,
+    /// Files that stay, because something else contains them.
+    pub kept_files: i64,
+    /// Accounts with rules of it.
+    pub accounts: Vec<String>,
+}
+
+/// Files that a dataset alone contains.
+const ALONE: &str = "SELECT c.child FROM contents c WHERE c.parent = $1 \
+                     AND NOT EXISTS (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent <> $1)";
+
+impl Database {
+    /// What would go with a name.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn ending(&self, name: &DataRow) -> Result<Ending> {
+        let rules = sqlx::query("SELECT DISTINCT account FROM rules WHERE name = $1 ORDER BY account").bind(name.id);
+        let rules = rules.fetch_all(&self.pool).await?;
+        let accounts = rules.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<_>>()?;
+        let files = match name.kind {
+            DataKind::File => "SELECT CAST($1 AS BIGINT)",
+            DataKind::Dataset => ALONE,
+            DataKind::Container => return Ok(Ending { accounts, ..Ending::default() }),
+        };
+        let sql = format!("SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM names WHERE id IN ({files})");
+        let row = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_one(&self.pool).await?;
+        let (files_count, bytes): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        let sql = format!("SELECT COUNT(*) FROM replicas WHERE file IN ({files})");
+        let copies: i64 = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_one(&self.pool).await?.try_get(0)?;
+        let kept_files = if name.kind == DataKind::Dataset { name.entries - files_count } else { 0 };
+        Ok(Ending { files: files_count, bytes, copies, kept_files, accounts })
+    }
+
+    /// Has a name end at a time, with the files that it alone contains; or not end, with those that were to end with it.
+    ///
+    /// # Errors
+    /// There is no such name, or the database cannot be written: nothing has changed.
+    pub async fn end_name(&self, name: DataName, account: String, at: Option<i64>, now: i64) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(end_name(connection, name, account, at, now))).await
+    }
+
+    /// Does some of what follows from names that have ended; whether there was something to do.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn end_names(&self, now: i64) -> Result<bool> {
+        self.writer.change(move |connection| Box::pin(end_names(connection, now))).await
+    }
+}
+
+async fn end_name(
+    connection: &mut AnyConnection,
+    name: DataName,
+    account: String,
+    at: Option<i64>,
+    now: i64,
+) -> Result<()> {
+    let row = names::find(connection, &name).await?;
+    if row.monotonic && at.is_some() && row.kind != DataKind::File {
+        return Err(DatabaseError::Refused(format!("{name} only grows: it is not removed")));
+    }
+    if row.kind == DataKind::Dataset {
+        // What was to end with it before is what ends, or stays, with it now.
+        let sql = match at {
+            Some(_) => format!("UPDATE names SET expires = $2 WHERE id IN ({ALONE})"),
+            None => "UPDATE names SET expires = NULL WHERE expires = $2 AND id IN (SELECT child FROM contents WHERE parent = $1)".to_owned(),
+        };
+        if let Some(until) = at.or(row.expires) {
+            sqlx::query(AssertSqlSafe(sql)).bind(row.id).bind(until).execute(&mut *connection).await?;
+        }
+    }
+    let sql = "UPDATE names SET expires = $1, changed = $2 WHERE id = $3";
+    sqlx::query(sql).bind(at).bind(now).bind(row.id).execute(&mut *connection).await?;
+    let kind = if at.is_some() { "ending" } else { "kept" };
+    history::append(connection, row.id, &account, kind, &json!({"at": at}), now).await
+}
+
+async fn end_names(connection: &mut AnyConnection, now: i64) -> Result<bool> {
+    // Of files those that wait for their copies to go have nothing to be done.
+    let sql = format!(
+        "{ROW} WHERE expires <= $1 AND (kind > 0 OR EXISTS (SELECT 1 FROM contents c WHERE c.child = names.id) \
+         OR EXISTS (SELECT 1 FROM rules u WHERE u.name = names.id AND (u.expires IS NULL OR u.expires > $1)) \
+         OR NOT EXISTS (SELECT 1 FROM replicas r WHERE r.file = names.id)) ORDER BY expires, id LIMIT $2"
+    );
+    let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(NAMES_MAX).fetch_all(&mut *connection).await?;
+    let mut has_done = false;
+    for row in &rows {
+        has_done |= step(connection, &names::read(row)?, now).await?;
+    }
+    Ok(has_done)
+}
+
+/// Takes the next step with a name that has ended; false where it has to wait for others.
+async fn step(connection: &mut AnyConnection, name: &DataRow, now: i64) -> Result<bool> {
+    let sql = "UPDATE rules SET expires = $1 WHERE name = $2 AND (expires IS NULL OR expires > $1)";
+    if sqlx::query(sql).bind(now).bind(name.id).execute(&mut *connection).await?.rows_affected() > 0 {
+        return Ok(true);
+    }
+    let parents = sqlx::query("SELECT parent FROM contents WHERE child = $1").bind(name.id);
+    let parents = parents.fetch_all(&mut *connection).await?;
+    let child = Child { id: name.id, kind: name.kind, bytes: name.bytes };
+    for parent in &parents {
+        let parent = names::by_id(connection, parent.try_get(0)?).await?;
+        contents::take_out(connection, &parent, &[child], "hub", now).await?;
+    }
+    let sql = "SELECT id, kind, bytes FROM names WHERE id IN (SELECT child FROM contents WHERE parent = $1 LIMIT $2)";
+    let rows = sqlx::query(sql).bind(name.id).bind(CHILDREN_MAX).fetch_all(&mut *connection).await?;
+    if !rows.is_empty() {
+        let children = rows.iter().map(Child::read).collect::<Result<Vec<_>>>()?;
+        contents::take_out(connection, name, &children, "hub", now).await?;
+        return Ok(true);
+    }
+    if is_needed(connection, name.id).await? {
+        return Ok(!parents.is_empty());
+    }
+    for sql in [
+        "DELETE FROM metadata WHERE id = $1",
+        "DELETE FROM suspicions WHERE file = $1",
+        "DELETE FROM names WHERE id = $1",
+    ] {
+        sqlx::query(sql).bind(name.id).execute(&mut *connection).await?;
+    }
+    history::append(connection, name.id, "hub", "removed", &json!({"name": name.name.to_string()}), now).await?;
+    Ok(true)
+}
+
+/// Whether rules or copies still speak of a name.
+async fn is_needed(connection: &mut AnyConnection, name: i64) -> Result<bool> {
+    for sql in [
+        "SELECT COUNT(*) FROM rules WHERE name = $1",
+        "SELECT COUNT(*) FROM replicas WHERE file = $1",
+        "SELECT COUNT(*) FROM evaluations WHERE name = $1",
+    ] {
+        let count: i64 = sqlx::query(sql).bind(name).fetch_one(&mut *connection).await?.try_get(0)?;
+        if count > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

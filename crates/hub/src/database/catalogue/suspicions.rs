@@ -1,0 +1,159 @@
+//! Copies that may not be what they should be: noted when one cannot be read as it should be, proven by checksum, and then good or bad.
+
+use model::Fault;
+use replicas::DataName;
+use serde_json::json;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::counts::Counts;
+use super::names::{self, ROW};
+use super::states::{LockState, ReplicaState};
+use super::{history, locks, stores};
+use crate::database::{Database, DatabaseError, Result};
+
+/// Copies that are looked into at once.
+const FILES_MAX: i64 = 20;
+/// When a copy is looked into again whose endpoint did not say what it is.
+const AGAIN_MS: i64 = 15 * 60_000;
+
+/// A copy that may not be what it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspicion {
+    /// The file.
+    pub file: names::DataRow,
+    /// The endpoint.
+    pub endpoint: String,
+    /// Its path there, where that is not as the endpoint names files.
+    pub path: Option<String>,
+    /// Why it is suspected.
+    pub why: String,
+}
+
+/// Whether it may be the source's fault that a copy failed for this one.
+pub(super) fn blames_source(fault: &str) -> bool {
+    matches!(Fault::of_word(fault), Some(Fault::Missing | Fault::Integrity))
+}
+
+/// Notes that a copy may not be what it should be.
+pub(super) async fn note(connection: &mut AnyConnection, file: i64, endpoint: &str, why: &str, now: i64) -> Result<()> {
+    let sql = "INSERT INTO suspicions (file, store, at, why, not_before) SELECT r.file, r.store, $1, $2, 0 FROM replicas r \
+               JOIN stores s ON s.id = r.store WHERE r.file = $3 AND s.endpoint = $4 AND r.state = 0 ON CONFLICT DO NOTHING";
+    sqlx::query(sql).bind(now).bind(why).bind(file).bind(endpoint).execute(connection).await?;
+    Ok(())
+}
+
+impl Database {
+    /// Copies that are to be looked into now.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn suspicions(&self, now: i64) -> Result<Vec<Suspicion>> {
+        let sql = "SELECT c.file, s.endpoint, r.path, c.why FROM suspicions c JOIN stores s ON s.id = c.store \
+                   JOIN replicas r ON r.file = c.file AND r.store = c.store WHERE c.not_before <= $1 ORDER BY c.at LIMIT $2";
+        let rows = sqlx::query(sql).bind(now).bind(FILES_MAX).fetch_all(&self.pool).await?;
+        let ids = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>>>()?;
+        let files = self.data_of(&ids).await?;
+        let mut found = Vec::new();
+        for (row, id) in rows.iter().zip(ids) {
+            let Some(file) = files.get(&id).cloned() else { continue };
+            found.push(Suspicion { file, endpoint: row.try_get(1)?, path: row.try_get(2)?, why: row.try_get(3)? });
+        }
+        Ok(found)
+    }
+
+    /// A copy is what it should be.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn cleared(&self, file: i64, endpoint: String) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(clear(connection, file, endpoint))).await
+    }
+
+    /// It cannot be told yet what a copy is.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn not_told(&self, file: i64, endpoint: String, now: i64) -> Result<()> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let sql = "UPDATE suspicions SET not_before = $1 WHERE file = $2 \
+                               AND store IN (SELECT id FROM stores WHERE endpoint = $3)";
+                    sqlx::query(sql).bind(now + AGAIN_MS).bind(file).bind(endpoint).execute(connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// A copy is not what it should be, or gone: `by` says so. It is made anew from another one, where a rule holds it.
+    ///
+    /// # Errors
+    /// There is no such copy, or the database cannot be written: nothing has changed.
+    pub async fn declare_bad(&self, name: DataName, endpoint: String, by: String, why: String, now: i64) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(declare(connection, name, endpoint, by, why, now))).await
+    }
+}
+
+async fn clear(connection: &mut AnyConnection, file: i64, endpoint: String) -> Result<()> {
+    let sql = "DELETE FROM suspicions WHERE file = $1 AND store IN (SELECT id FROM stores WHERE endpoint = $2)";
+    sqlx::query(sql).bind(file).bind(endpoint).execute(connection).await?;
+    Ok(())
+}
+
+async fn declare(
+    connection: &mut AnyConnection,
+    name: DataName,
+    endpoint: String,
+    by: String,
+    why: String,
+    now: i64,
+) -> Result<()> {
+    let file = names::find(connection, &name).await?.id;
+    let store = stores::id(connection, &endpoint).await?;
+    clear(connection, file, endpoint.clone()).await?;
+    let sql = "UPDATE replicas SET state = $1, error = $2, unlocked = CASE WHEN locks = 0 THEN $3 ELSE NULL END \
+               WHERE file = $4 AND store = $5 AND state = 0 RETURNING locks, bytes";
+    let query = sqlx::query(sql).bind(ReplicaState::Bad.code()).bind(&why).bind(now).bind(file).bind(store);
+    let Some(row) = query.fetch_optional(&mut *connection).await? else {
+        return Err(DatabaseError::Refused(format!("no copy of {name} is available at {endpoint}")));
+    };
+    let mut counts = Counts::default();
+    if row.try_get::<i64, _>(0)? == 0 {
+        counts.spare(store, -row.try_get::<i64, _>(1)?);
+    }
+    locks::set(connection, file, store, LockState::Stuck, &mut counts).await?;
+    let others = "SELECT COUNT(*) FROM replicas WHERE file = $1 AND state = 0";
+    let others: i64 = sqlx::query(others).bind(file).fetch_one(&mut *connection).await?.try_get(0)?;
+    if others > 0 {
+        make_anew(connection, file, &mut counts).await?;
+    }
+    let facts = json!({"endpoint": endpoint, "why": why, "copies_left": others});
+    history::append(connection, file, &by, "replica_bad", &facts, now).await?;
+    counts.apply(connection, now).await
+}
+
+/// Has bad copies made anew that rules hold: there is one that they can be made of.
+pub(super) async fn make_anew(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
+    let sql = "UPDATE replicas SET state = $1, attempts = 0, not_before = 0 WHERE file = $2 AND state = $3 AND locks > 0 RETURNING store";
+    let query = sqlx::query(sql).bind(ReplicaState::Wanted.code()).bind(file).bind(ReplicaState::Bad.code());
+    for row in query.fetch_all(&mut *connection).await? {
+        locks::set(connection, file, row.try_get(0)?, LockState::Replicating, counts).await?;
+    }
+    Ok(())
+}
+
+impl Database {
+    /// Files that are lost: nothing of them is available, and rules hold what is left.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn lost(&self, limit: i64) -> Result<Vec<names::DataRow>> {
+        let sql = format!(
+            "{ROW} WHERE id IN (SELECT file FROM replicas WHERE state = 3 AND locks > 0) \
+             AND NOT EXISTS (SELECT 1 FROM replicas o WHERE o.file = names.id AND o.state = 0) ORDER BY id LIMIT $1"
+        );
+        let rows = sqlx::query(AssertSqlSafe(sql)).bind(limit).fetch_all(&self.pool).await?;
+        rows.iter().map(names::read).collect()
+    }
+}

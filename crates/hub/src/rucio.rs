@@ -1,0 +1,232 @@
+//! Rucio's REST API: what the clients of Rucio 41 ask, answered by the hub's own catalogue. Under `/rucio` on the hub's port.
+//!
+//! Facts: docs/design/rucio.md. Clients compare media types and success codes exactly, send no media type with what they send, and put `/` of names as `%2F`
+//! into paths. An access key of the hub is the password of `userpass`, and the token: nothing else is kept.
+
+mod accounts;
+mod dids;
+mod errors;
+mod filters;
+mod forms;
+mod listing;
+mod login;
+mod metalink;
+mod replicas;
+mod rses;
+mod rules;
+
+use std::sync::Arc;
+
+use authn::Principal;
+use authn::tower::AuthenticateLayer;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use model::v1::node::Problem;
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use web::routes::PROBLEM;
+
+use self::errors::RucioError;
+use crate::limits;
+use crate::roles::Member;
+use crate::state::HubState;
+
+/// The path under which it is on the hub's port.
+pub const PREFIX: &str = "/rucio";
+
+/// A value of JSON on each line.
+const STREAM: &str = "application/x-json-stream";
+const TOKEN: HeaderName = HeaderName::from_static("x-rucio-auth-token");
+/// Bytes of a sentence that authentication refuses with.
+const REASON_BYTES_MAX: usize = 64 << 10;
+
+/// A question, authenticated.
+pub(crate) struct RucioRequest {
+    pub hub: Arc<HubState>,
+    pub member: Member,
+    pub query: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+type Answered = Result<Response, RucioError>;
+
+impl RucioRequest {
+    /// A parameter of the query.
+    fn parameter(&self, name: &str) -> Option<String> {
+        web::target::pairs(&self.query).find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
+    }
+
+    /// All parameters of this name.
+    fn parameters(&self, name: &str) -> Vec<String> {
+        web::target::pairs(&self.query).filter(|(key, _)| key == name).map(|(_, value)| value).collect()
+    }
+
+    /// What came as JSON, of whatever media type; an empty body is an empty object.
+    fn read<T: DeserializeOwned>(&self) -> Result<T, RucioError> {
+        let text: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
+        web::json::read(text, "the body").map_err(|refused| RucioError::new(400, "InvalidObject", refused.reason))
+    }
+}
+
+/// What answers below [`PREFIX`].
+pub fn router(hub: &Arc<HubState>) -> Router {
+    let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
+    let hub = Arc::clone(hub);
+    let answer = move |request| answer(hub, request);
+    let bounded = DefaultBodyLimit::max(limits::BODY_BYTES_MAX);
+    Router::new().fallback(answer).layer(layer).layer(bounded).layer(axum::middleware::from_fn(around))
+}
+
+/// The path of a request, below [`PREFIX`].
+#[derive(Clone)]
+struct RucioPath(String);
+
+/// What is done before authentication and after it: Rucio's token is the credential, its paths are none of files, and what is refused is said in
+/// its form.
+async fn around(mut request: Request, next: Next) -> Response {
+    let uri = request.uri().clone();
+    let path = uri.path().strip_prefix(PREFIX).unwrap_or(uri.path()).to_owned();
+    if let Some(shown) = login::credential(&path, request.headers()) {
+        request.headers_mut().insert(header::AUTHORIZATION, shown);
+    }
+    let mut parts = uri.into_parts();
+    let query = parts.path_and_query.as_ref().and_then(|it| it.query()).map_or(String::new(), |it| format!("?{it}"));
+    parts.path_and_query = format!("{PREFIX}/{query}").parse().ok();
+    if let Ok(shown) = Uri::from_parts(parts) {
+        *request.uri_mut() = shown;
+    }
+    request.extensions_mut().insert(RucioPath(path));
+    let response = next.run(request).await;
+    let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes() == PROBLEM.as_bytes());
+    if !is_problem {
+        return response;
+    }
+    let (head, body) = response.into_parts();
+    let problem = axum::body::to_bytes(body, REASON_BYTES_MAX).await.unwrap_or_default();
+    let reason = serde_json::from_slice::<Problem>(&problem).map(|problem| problem.reason).unwrap_or_default();
+    RucioError::new(head.status.as_u16(), "CannotAuthenticate", reason).response()
+}
+
+async fn answer(hub: Arc<HubState>, request: Request) -> Response {
+    match try_answer(hub, request).await {
+        Ok(response) => response,
+        Err(error) => error.response(),
+    }
+}
+
+async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
+    let (parts, body) = request.into_parts();
+    let RucioPath(path) = parts.extensions.get::<RucioPath>().cloned().unwrap_or(RucioPath(String::new()));
+    let segments = segments(&path)?;
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let method = parts.method.as_str();
+    // Traces come with no credential, and say nothing that a decision would rest on.
+    match (method, segments.as_slice()) {
+        ("GET", ["ping"]) => return json_answer(200, &json!({"version": "41.5.1"})),
+        ("POST", ["traces"]) => return created(),
+        _ => {}
+    }
+    let principal = parts.extensions.get::<Arc<Principal>>().cloned();
+    let principal =
+        principal.ok_or_else(|| RucioError::new(500, "RucioException", "the request was not authenticated"))?;
+    if principal.is_anonymous {
+        return Err(RucioError::new(
+            401,
+            "CannotAuthenticate",
+            "no token was shown: log in, with an access key of the hub as the password",
+        ));
+    }
+    let member = hub.credentials.member(&principal).await;
+    let member = member.map_err(|refusal| RucioError::new(401, "CannotAuthenticate", refusal.reason))?;
+    let too_long =
+        |_| RucioError::new(413, "InvalidObject", format!("the body is longer than {} bytes", limits::BODY_BYTES_MAX));
+    let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(too_long)?;
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let request = RucioRequest { hub, member, query, headers: parts.headers, body };
+    route(request, method, &segments).await
+}
+
+/// The parts of a path, each without its escapes: of two names in a path neither tells where the other ends.
+fn segments(path: &str) -> Result<Vec<String>, RucioError> {
+    let hidden = |_| RucioError::new(400, "InvalidPath", "the path has escapes that are no text");
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    parts
+        .map(|part| percent_decode_str(&part.replace('+', " ")).decode_utf8().map(Into::into).map_err(hidden))
+        .collect()
+}
+
+async fn route(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+    match path {
+        ["auth", how @ ..] => login::answer(request, method, how).await,
+        ["accounts", rest @ ..] => accounts::answer(request, method, rest).await,
+        ["scopes", rest @ ..] => accounts::scopes(request, method, rest).await,
+        ["dids", rest @ ..] => dids::answer(request, method, rest).await,
+        ["replicas", rest @ ..] => replicas::answer(request, method, rest).await,
+        ["rules", rest @ ..] => rules::answer(request, method, rest).await,
+        ["rses", rest @ ..] => rses::answer(request, method, rest).await,
+        ["locks", rest @ ..] => rules::locks(request, method, rest).await,
+        ["subscriptions", ..] => stream(Vec::<Value>::new()),
+        _ => Err(unknown(method, path)),
+    }
+}
+
+/// Nothing here has this path, or this method.
+fn unknown(method: &str, path: &[&str]) -> RucioError {
+    let text = format!("the hub has no {method} /{} of Rucio's; docs/rucio.md says what it has", path.join("/"));
+    RucioError::new(404, "UnsupportedOperation", text)
+}
+
+fn with_body(status: u16, media: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An object, exactly `application/json`.
+fn json_answer(status: u16, value: &impl Serialize) -> Answered {
+    let text = serde_json::to_vec(value).map_err(|error| RucioError::new(500, "RucioException", error.to_string()))?;
+    Ok(with_body(status, "application/json", text))
+}
+
+/// Values, one on each line.
+fn stream<T: Serialize>(values: impl IntoIterator<Item = T>) -> Answered {
+    let mut text = Vec::new();
+    for value in values {
+        serde_json::to_writer(&mut text, &value)
+            .map_err(|error| RucioError::new(500, "RucioException", error.to_string()))?;
+        text.push(b'\n');
+    }
+    Ok(with_body(200, STREAM, text))
+}
+
+/// "Created", as Rucio says it.
+fn created() -> Answered {
+    Ok(with_body(201, "text/html; charset=utf-8", "Created"))
+}
+
+/// Nothing more to say.
+fn done() -> Answered {
+    Ok(with_body(200, "text/html; charset=utf-8", ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_its_parts_before_its_escapes_are_undone() {
+        let parts = |path: &str| segments(path).map_err(|error| error.class);
+        assert_eq!(parts("/dids/user.ann/a%2Fb+c/meta/").unwrap(), ["dids", "user.ann", "a/b c", "meta"]);
+        assert_eq!(parts("/dids/%ff"), Err("InvalidPath"));
+    }
+}

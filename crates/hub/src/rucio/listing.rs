@@ -1,0 +1,175 @@
+//! `replicas/list`: where files can be read, as lines of JSON or as a Metalink.
+
+use std::collections::BTreeSet;
+
+use http::header;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::dids::Did;
+use super::errors::RucioError;
+use super::metalink::{self, MetalinkFile, MetalinkUrl};
+use super::{Answered, RucioRequest, forms, rses, stream};
+use crate::database::catalogue::{DataRow, FileRow, ReplicaState};
+use crate::topology::Topology;
+
+/// Files that are asked for at once.
+const PAGE: i64 = 1_000;
+
+/// Schemes, which clients send as a list or as a text with commas.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Schemes {
+    List(Vec<String>),
+    Text(String),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Wanted {
+    dids: Vec<Did>,
+    schemes: Option<Schemes>,
+    all_states: bool,
+    rse_expression: Option<String>,
+    resolve_parents: bool,
+}
+
+impl Wanted {
+    /// Whether copies are wanted by the one scheme that there is here.
+    fn wants_https(&self) -> bool {
+        match &self.schemes {
+            None => true,
+            Some(Schemes::List(all)) => all.is_empty() || all.iter().any(|scheme| scheme == "https"),
+            Some(Schemes::Text(text)) => text.split(',').any(|scheme| scheme.trim() == "https"),
+        }
+    }
+}
+
+/// POST replicas/list.
+pub(super) async fn list(request: &RucioRequest) -> Answered {
+    let wanted: Wanted = request.read()?;
+    let topology = request.hub.topology.load_full();
+    let endpoints: Option<BTreeSet<&str>> = match &wanted.rse_expression {
+        None => None,
+        Some(text) => Some(rses::meant(&topology, text)?.into_iter().map(|place| place.endpoint.as_str()).collect()),
+    };
+    let mut files = Vec::new();
+    for did in &wanted.dids {
+        let found = super::dids::find(request, &did.text()).await;
+        let row = found
+            .map_err(|error| RucioError { status: if error.status == 404 { 400 } else { error.status }, ..error })?;
+        let mut after = 0;
+        loop {
+            let page = request.hub.database.files_below(&row, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = last.file.id;
+            for file in page {
+                let copies = copies(&file, &topology, &wanted, endpoints.as_ref());
+                // A file that was asked for by its own name is told of wherever it is.
+                if !copies.is_empty() || row.id == file.file.id {
+                    files.push((file, copies));
+                }
+            }
+        }
+    }
+    let accept = request.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    if accept.contains("metalink4+xml") {
+        return as_metalink(request, &wanted, files).await;
+    }
+    let mut lines = Vec::with_capacity(files.len());
+    for (file, copies) in &files {
+        let parents = if wanted.resolve_parents { Some(ancestors(request, &file.file).await?) } else { None };
+        lines.push(line(file, copies, parents));
+    }
+    stream(lines)
+}
+
+/// A copy of a file that is told of.
+struct Copy {
+    endpoint: String,
+    is_tape: bool,
+    state: ReplicaState,
+    pfn: String,
+}
+
+fn copies(file: &FileRow, topology: &Topology, wanted: &Wanted, endpoints: Option<&BTreeSet<&str>>) -> Vec<Copy> {
+    if !wanted.wants_https() {
+        return Vec::new();
+    }
+    let is_wanted = |endpoint: &str, state: ReplicaState| {
+        endpoints.is_none_or(|endpoints| endpoints.contains(endpoint))
+            && (wanted.all_states || state == ReplicaState::Available && !topology.refuses(endpoint))
+    };
+    let all = forms::copies(file, topology).filter(|(place, state, _)| is_wanted(&place.endpoint, *state));
+    let copy = |(place, state, pfn): (&crate::topology::StoragePlace, ReplicaState, String)| {
+        let is_tape = place.attributes.get("tape").is_some_and(|text| text == "true");
+        Copy { endpoint: place.endpoint.clone(), is_tape, state, pfn }
+    };
+    let mut copies: Vec<Copy> = all.map(copy).collect();
+    // Clients read in the order of the document: what has to be staged comes last.
+    copies.sort_by_key(|copy| copy.is_tape);
+    copies
+}
+
+fn line(file: &FileRow, copies: &[Copy], parents: Option<Vec<String>>) -> Value {
+    let mut object = forms::name_of(&file.file.name);
+    object.insert("bytes".into(), file.file.bytes.into());
+    object.insert("adler32".into(), file.file.adler32.clone().into());
+    object.insert("md5".into(), file.file.md5.clone().into());
+    let (mut pfns, mut rses, mut states) = (Map::new(), Map::new(), Map::new());
+    for (at, copy) in copies.iter().enumerate() {
+        pfns.insert(
+            copy.pfn.clone(),
+            json!({
+                "rse_id": forms::id(&copy.endpoint),
+                "rse": copy.endpoint,
+                "type": if copy.is_tape { "TAPE" } else { "DISK" },
+                "volatile": false,
+                "domain": "wan",
+                "priority": at + 1,
+                "client_extract": false,
+            }),
+        );
+        rses.insert(copy.endpoint.clone(), json!([copy.pfn]));
+        states.insert(copy.endpoint.clone(), forms::replica_word(copy.state).into());
+    }
+    object.insert("pfns".into(), Value::Object(pfns));
+    object.insert("rses".into(), Value::Object(rses));
+    object.insert("states".into(), Value::Object(states));
+    if let Some(parents) = parents {
+        object.insert("parents".into(), parents.into());
+    }
+    Value::Object(object)
+}
+
+/// All that contains a file, however far above.
+async fn ancestors(request: &RucioRequest, file: &DataRow) -> Result<Vec<String>, RucioError> {
+    let (mut names, mut waiting, mut seen) = (Vec::new(), vec![file.id], BTreeSet::new());
+    while let Some(id) = waiting.pop() {
+        for parent in request.hub.database.parents(id).await? {
+            if seen.insert(parent.id) {
+                names.push(parent.name.to_string());
+                waiting.push(parent.id);
+            }
+        }
+    }
+    Ok(names)
+}
+
+async fn as_metalink(request: &RucioRequest, wanted: &Wanted, files: Vec<(FileRow, Vec<Copy>)>) -> Answered {
+    let mut all = Vec::with_capacity(files.len());
+    for (file, copies) in files {
+        let parents = if wanted.resolve_parents { ancestors(request, &file.file).await? } else { Vec::new() };
+        let url = |copy: Copy| MetalinkUrl { endpoint: copy.endpoint, address: copy.pfn };
+        all.push(MetalinkFile {
+            name: file.file.name.name().to_owned(),
+            identity: file.file.name.to_string(),
+            parents,
+            adler32: file.file.adler32,
+            md5: file.file.md5,
+            bytes: file.file.bytes,
+            urls: copies.into_iter().map(url).collect(),
+        });
+    }
+    Ok(super::with_body(200, metalink::MEDIA, metalink::write(&all)))
+}

@@ -1,0 +1,73 @@
+//! Logging in: the password of `userpass` is an access key of the hub, which is the token from then on; a certificate is answered with a key that ends.
+
+use auth::{AccessKey, Fingerprint};
+use http::{HeaderMap, HeaderValue};
+use sha2::{Digest, Sha256};
+
+use super::errors::RucioError;
+use super::{Answered, RucioRequest, TOKEN, done, json_answer, unknown};
+use crate::database::roles::RoleGrant;
+use crate::time;
+
+/// How long a key lasts that a certificate is answered with.
+const KEY_MS: i64 = 3_600_000;
+
+/// The credential of a request, in the field in which the hub looks for one.
+pub(super) fn credential(path: &str, headers: &HeaderMap) -> Option<HeaderValue> {
+    let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|text| !text.is_empty());
+    let is_login = path.trim_matches('/') == "auth/userpass";
+    let shown = if is_login { field("x-rucio-password") } else { field(TOKEN.as_str()) };
+    HeaderValue::try_from(format!("Bearer {}", shown?.trim())).ok()
+}
+
+/// `auth/…`.
+pub(super) async fn answer(request: RucioRequest, method: &str, how: &[&str]) -> Answered {
+    match (method, how) {
+        ("GET", ["userpass"]) => {
+            let field = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
+            let name = field("x-rucio-username").unwrap_or_default();
+            if !name.is_empty() && name != request.member.owner {
+                let text = format!("that is the key of {}, and not of {name}", request.member.owner);
+                return Err(RucioError::new(401, "CannotAuthenticate", text));
+            }
+            let key = field("x-rucio-password").unwrap_or_default().to_owned();
+            with_token(&key)
+        }
+        ("GET", ["x509" | "x509_proxy"]) => {
+            let key = temporary_key(&request).await?;
+            with_token(&key)
+        }
+        ("GET", ["validate"]) => json_answer(200, &serde_json::json!({"account": request.member.owner})),
+        _ => Err(unknown(method, how)),
+    }
+}
+
+fn with_token(token: &str) -> Answered {
+    let mut response = done()?;
+    let value =
+        HeaderValue::try_from(token).map_err(|_| RucioError::new(401, "CannotAuthenticate", "that is no token"))?;
+    response.headers_mut().insert(TOKEN, value);
+    Ok(response)
+}
+
+/// A key with the rights of whoever shows a certificate, which ends: the client shows the certificate at this question alone.
+async fn temporary_key(request: &RucioRequest) -> Result<String, RucioError> {
+    let (member, now) = (&request.member, time::now());
+    let (mut id, mut secret) = ([0u8; 8], [0u8; 32]);
+    for bytes in [&mut id[..], &mut secret[..]] {
+        let filled = auth::trust::provider().secure_random.fill(bytes);
+        filled.map_err(|_| RucioError::new(500, "RucioException", "the system gives no random numbers"))?;
+    }
+    let grant = RoleGrant {
+        id: model::hex::encode(&id),
+        role: member.role,
+        community: member.community.clone(),
+        name: member.owner.clone(),
+        created: now,
+        expires: Some(now + KEY_MS),
+        secret_sha256: model::hex::encode(&Sha256::digest(secret)),
+    };
+    request.hub.database.add_role_grant(grant).await?;
+    // Rucio's clients know the hub by an authority: the key names no node.
+    Ok(AccessKey::new(id, secret, Fingerprint([0; 32])).expose_text())
+}

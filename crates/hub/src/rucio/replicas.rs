@@ -1,0 +1,247 @@
+//! Copies: entered by whoever has put a file there, declared bad, listed by dataset.
+
+use std::collections::BTreeMap;
+
+use model::v1::hub::{BadReplica, DataKind, Metadata, NewData, NewDataList, NewReplica};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::dids::{Did, all_contents, find};
+use super::errors::RucioError;
+use super::{Answered, RucioRequest, created, done, forms, json_answer, listing, rses, stream, unknown, with_body};
+use crate::catalogue::data;
+use crate::database::catalogue::{DataRow, ReplicaState, WhereRow};
+
+/// `replicas/…`.
+pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+    match (method, path) {
+        ("POST", ["list"]) => listing::list(&request).await,
+        ("POST", []) => add(&request).await,
+        ("PUT", []) => arrive(&request).await,
+        ("POST", ["bad"]) => declare_bad(&request).await,
+        ("POST", ["datasets_bulk"]) => {
+            let wanted: Wanted = request.read()?;
+            let mut lines = Vec::new();
+            for did in &wanted.dids {
+                let row = find(&request, &did.text()).await?;
+                lines.extend(dataset_lines(&request, &row).await?);
+            }
+            stream(lines)
+        }
+        ("GET", [scope, name, "datasets"]) => {
+            let row = find(&request, &format!("{scope}:{name}")).await?;
+            let mut lines = dataset_lines(&request, &row).await?;
+            if row.kind == DataKind::Container {
+                for child in all_contents(&request, &row).await? {
+                    lines.extend(dataset_lines(&request, &child).await?);
+                }
+            }
+            stream(lines)
+        }
+        ("GET", ["suspicious"]) => json_answer(200, &json!([])),
+        ("POST", ["tombstone"]) => tombstone(&request).await,
+        _ => Err(unknown(method, path)),
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Wanted {
+    dids: Vec<Did>,
+}
+
+#[derive(Deserialize)]
+struct Copies {
+    rse: String,
+    files: Vec<CopyOf>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CopyOf {
+    scope: String,
+    name: String,
+    bytes: Option<u64>,
+    adler32: Option<String>,
+    md5: Option<String>,
+    meta: Option<Metadata>,
+    state: Option<String>,
+    pfn: Option<String>,
+}
+
+impl CopyOf {
+    /// Whether it is there: a client says of one that it is about to put there that it is being copied.
+    fn is_there(&self) -> bool {
+        !matches!(self.state.as_deref(), Some("C" | "COPYING" | "U" | "UNAVAILABLE"))
+    }
+
+    fn name(&self) -> String {
+        format!("{}:{}", self.scope, self.name)
+    }
+}
+
+/// The path of an address below the directory of an endpoint, where that is not as the endpoint names files.
+fn path_of(
+    pfn: Option<&String>,
+    place: &crate::topology::StoragePlace,
+    name: &str,
+) -> Result<Option<String>, RucioError> {
+    let Some(pfn) = pfn else { return Ok(None) };
+    let (host, port, prefix) = forms::reached_by(place).ok_or_else(|| {
+        RucioError::new(400, "RSEProtocolNotSupported", format!("{} is not reached by https", place.endpoint))
+    })?;
+    let below = pfn.strip_prefix(&format!("https://{host}:{port}{prefix}"));
+    let below = below.ok_or_else(|| {
+        RucioError::new(
+            400,
+            "InvalidPath",
+            format!("{pfn} is not below https://{host}:{port}{prefix}, where {} has its files", place.endpoint),
+        )
+    })?;
+    let named = name.parse().map(|name| place.naming.path(&name)).unwrap_or_default();
+    Ok((below != named).then(|| below.to_owned()))
+}
+
+/// POST replicas: files are entered, with the copies that are there.
+async fn add(request: &RucioRequest) -> Answered {
+    let copies: Copies = request.read()?;
+    let topology = request.hub.topology.load_full();
+    let place = rses::place(&topology, &copies.rse)?;
+    let mut list = NewDataList::default();
+    for file in copies.files {
+        let path = path_of(file.pfn.as_ref(), place, &file.name())?;
+        let replica = NewReplica { endpoint: copies.rse.clone(), path };
+        list.data.push(NewData {
+            name: file.name(),
+            kind: DataKind::File,
+            replicas: file.is_there().then_some(replica).into_iter().collect(),
+            bytes: file.bytes,
+            adler32: file.adler32.map(|sum| format!("{sum:0>8}")),
+            md5: file.md5,
+            metadata: file.meta.unwrap_or_default().into_iter().filter(|(_, value)| !value.is_null()).collect(),
+            ..NewData::default()
+        });
+    }
+    let entered = data::enter(&request.hub, &request.member, &list).await;
+    entered.map_err(|refused| RucioError::from(refused).missing("ScopeNotFound"))?;
+    created()
+}
+
+/// PUT replicas: what was being copied is there.
+async fn arrive(request: &RucioRequest) -> Answered {
+    let copies: Copies = request.read()?;
+    let topology = request.hub.topology.load_full();
+    let place = rses::place(&topology, &copies.rse)?;
+    for file in copies.files.iter().filter(|file| file.is_there()) {
+        let replica =
+            NewReplica { endpoint: copies.rse.clone(), path: path_of(file.pfn.as_ref(), place, &file.name())? };
+        match file.state.as_deref() {
+            Some("B" | "BAD") => {
+                let bad = BadReplica { endpoint: copies.rse.clone(), why: "a client said so".to_owned() };
+                data::declare_bad(&request.hub, &request.member, &file.name(), &bad).await?;
+            }
+            _ => data::add_copies(&request.hub, &request.member, &file.name(), &[replica]).await?,
+        }
+    }
+    done()
+}
+
+/// A copy by its address, or by its name and endpoint.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Named {
+    Pfn(String),
+    Did { scope: String, name: String, rse: String },
+}
+
+#[derive(Deserialize)]
+struct Bad {
+    #[serde(default)]
+    reason: Option<String>,
+    replicas: Vec<Named>,
+}
+
+/// POST replicas/bad; what could not be declared, by endpoint.
+async fn declare_bad(request: &RucioRequest) -> Answered {
+    let bad: Bad = request.read()?;
+    let why = bad.reason.unwrap_or_else(|| "a client said so".to_owned());
+    let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for copy in bad.replicas {
+        let (name, endpoint) = match copy {
+            Named::Did { scope, name, rse } => (format!("{scope}:{name}"), rse),
+            Named::Pfn(pfn) => match request.named_by(&pfn) {
+                Some(named) => named,
+                None => {
+                    left.entry(String::new()).or_default().push(format!("{pfn} Unknown replica"));
+                    continue;
+                }
+            },
+        };
+        let said = BadReplica { endpoint: endpoint.clone(), why: why.clone() };
+        if let Err(refused) = data::declare_bad(&request.hub, &request.member, &name, &said).await {
+            left.entry(endpoint).or_default().push(format!("{name} {}", refused.reason));
+        }
+    }
+    json_answer(201, &left)
+}
+
+impl RucioRequest {
+    /// The name and the endpoint of an address, where the endpoint names files by their names.
+    fn named_by(&self, pfn: &str) -> Option<(String, String)> {
+        let topology = self.hub.topology.load();
+        topology.storage.values().find_map(|place| {
+            let (host, port, prefix) = forms::reached_by(place)?;
+            let below = pfn.strip_prefix(&format!("https://{host}:{port}{prefix}"))?;
+            let name = place.naming.name(below)?;
+            Some((name.to_string(), place.endpoint.clone()))
+        })
+    }
+}
+
+/// Where a dataset is, by endpoint.
+async fn dataset_lines(request: &RucioRequest, row: &DataRow) -> Result<Vec<Value>, RucioError> {
+    let (files, bytes) = request.hub.database.total(row).await?;
+    let there = request.hub.database.whereabouts(row).await?;
+    let line = |at: &WhereRow| {
+        let mut object: Map<String, Value> = forms::name_of(&row.name);
+        object.insert("rse".into(), at.endpoint.clone().into());
+        object.insert("rse_id".into(), forms::id(&at.endpoint).into());
+        object.insert("available_length".into(), at.files.into());
+        object.insert("available_bytes".into(), at.bytes.into());
+        object.insert("length".into(), files.into());
+        object.insert("bytes".into(), bytes.into());
+        object.insert("state".into(), if at.files == files { "AVAILABLE" } else { "UNAVAILABLE" }.into());
+        for word in ["created_at", "updated_at", "accessed_at"] {
+            object.insert(word.into(), Value::Null);
+        }
+        Value::Object(object)
+    };
+    Ok(there.iter().filter(|at| at.state == ReplicaState::Available).map(line).collect())
+}
+
+/// POST replicas/tombstone: copies that nobody needs go by themselves here; one that a rule holds is said to be held.
+async fn tombstone(request: &RucioRequest) -> Answered {
+    #[derive(Deserialize)]
+    struct Tombs {
+        replicas: Vec<Tomb>,
+    }
+    #[derive(Deserialize)]
+    struct Tomb {
+        scope: String,
+        name: String,
+        rse: String,
+    }
+    let tombs: Tombs = request.read()?;
+    for Tomb { scope, name, rse } in tombs.replicas {
+        let row = find(request, &format!("{scope}:{name}")).await?;
+        let copies = request.hub.database.replicas_of(&[row.id]).await?;
+        let copy = copies.get(&row.id).and_then(|all| all.iter().find(|copy| copy.endpoint == rse));
+        let copy =
+            copy.ok_or_else(|| RucioError::new(404, "ReplicaNotFound", format!("{} has no copy at {rse}", row.name)))?;
+        if copy.locks > 0 {
+            let text = format!("{} rules hold the copy of {} at {rse}", copy.locks, row.name);
+            return Err(RucioError::new(423, "ReplicaIsLocked", text));
+        }
+    }
+    Ok(with_body(201, "text/html; charset=utf-8", "Created"))
+}

@@ -1,0 +1,249 @@
+//! Copies that go, copies that are not what they should be, and names that end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hub::database::catalogue::{NewRule, Removal, ReplicaState, RuleUpdate, UNDO_MS};
+use hub::database::outcomes::Outcome;
+use hub::topology::Topology;
+use model::v1::hub::DataKind;
+
+use crate::refused;
+use crate::world::{World, dataset, name, new_rule};
+
+impl World {
+    /// Copies that are deleted next.
+    async fn take(&self) -> Vec<Removal> {
+        self.database.take_removals(Arc::clone(&self.topology), self.now()).await.unwrap()
+    }
+
+    /// Deletes all that is to be deleted; which copies that were.
+    async fn remove_all(&self) -> BTreeSet<(String, String)> {
+        let mut gone = BTreeSet::new();
+        loop {
+            let taken = self.take().await;
+            if taken.is_empty() {
+                self.check().await;
+                return gone;
+            }
+            gone.extend(taken.iter().map(|it| (it.name.to_string(), it.endpoint.clone())));
+            self.database.removed(taken, self.now()).await.unwrap();
+        }
+    }
+
+    async fn end_rule(&self, id: &str) {
+        let update = RuleUpdate { expires: Some(Some(self.now())), ..RuleUpdate::default() };
+        self.database.change_rule(self.row(id).await, "ann".into(), update, self.now()).await.unwrap();
+        self.settle_down().await;
+    }
+
+    /// The same, with storage of an endpoint described otherwise.
+    pub fn with_storage(mut self, endpoint: &str, change: impl FnOnce(&mut model::v1::hub::Storage)) -> World {
+        let mut described = self.topology.described.clone();
+        change(described.endpoints.get_mut(endpoint).unwrap().storage.as_mut().unwrap());
+        self.topology = Arc::new(Topology::new(described).unwrap());
+        self
+    }
+
+    async fn bad(&self, file: &str, endpoint: &str) {
+        let why = "bits are flipped".to_owned();
+        self.database.declare_bad(name(file), endpoint.into(), "ann".into(), why, self.now()).await.unwrap();
+        self.check().await;
+    }
+
+    async fn end_names(&self) {
+        while self.database.end_names(self.now()).await.unwrap() {
+            self.settle_down().await;
+        }
+    }
+}
+
+/// Ten files of 90 bytes at cern, copied to bnl, which has room for eleven.
+async fn full_endpoint(world: &World) -> Vec<String> {
+    world.enter(&[dataset("s:d")], None).await.unwrap();
+    let new: Vec<_> = (0..10).map(|at| world.there(&format!("s:d.{at}"), 90, &["cern"])).collect();
+    world.enter(&new, Some("s:d")).await.unwrap();
+    world.rule("s:d", "cern", 1).await;
+    let rule = world.rule("s:d", "bnl", 1).await;
+    world.settle_down().await;
+    vec![rule.id]
+}
+
+pub async fn copies_that_no_rule_holds_give_way_when_an_endpoint_is_full(world: World) {
+    let rules = full_endpoint(&world).await;
+    world.end_rule(&rules[0]).await;
+    assert!(world.take().await.is_empty(), "for a day they stay");
+    world.wait(UNDO_MS);
+    assert!(world.take().await.is_empty(), "900 of 1,000 bytes are not above the high water");
+    world.enter(&[world.there("s:f", 50, &["cern"])], None).await.unwrap();
+    world.rule("s:f", "bnl", 1).await;
+    world.settle_down().await;
+    // Down to 800 bytes: of 950, two files of 90 go.
+    let gone = world.remove_all().await;
+    assert_eq!(gone, [("s:d.0".into(), "bnl".into()), ("s:d.1".into(), "bnl".into())].into(), "those used longest ago");
+    assert_eq!(world.at("s:d.0").await, ["cern"]);
+}
+
+pub async fn what_rules_ask_for_takes_the_room_of_what_none_holds(world: World) {
+    let rules = full_endpoint(&world).await;
+    world.enter(&[world.there("s:large", 700, &["cern"])], None).await.unwrap();
+    let large = world.data("s:large").await;
+    let shortage = world.try_rule(new_rule(&large, "bnl", 1)).await.unwrap();
+    assert_eq!(shortage.full, ["bnl"], "a rule holds all that is there");
+    world.end_rule(&rules[0]).await;
+    assert_eq!(world.try_rule(new_rule(&large, "bnl", 1)).await, None);
+    world.settle_down().await;
+    world.wait(UNDO_MS);
+    let gone = world.remove_all().await;
+    assert_eq!(gone.len(), 9, "of 1,600 bytes 800 are to go, in files of 90");
+    assert_eq!(world.at("s:large").await, ["bnl", "cern"]);
+}
+
+pub async fn the_last_copy_stays(world: World) {
+    let world = world.with_storage("cern", |it| it.greedy = true).with_storage("ral", |it| it.greedy = true);
+    world
+        .enter(&[world.there("s:one", 10, &["cern"]), world.there("s:two", 10, &["cern", "ral"])], None)
+        .await
+        .unwrap();
+    world.wait(UNDO_MS);
+    let taken = world.take().await;
+    assert_eq!(taken.len(), 1, "of two copies that are both to go one stays: {taken:?}");
+    assert_eq!(taken[0].name, name("s:two"));
+    world.database.removed(taken, world.now()).await.unwrap();
+    assert!(world.remove_all().await.is_empty());
+    assert_eq!((world.at("s:one").await.len(), world.at("s:two").await.len()), (1, 1));
+}
+
+pub async fn a_copy_that_cannot_be_deleted_is_a_copy_again(world: World) {
+    let world = world.with_storage("ral", |it| it.greedy = true);
+    world.enter(&[world.there("s:f", 10, &["cern", "ral"])], None).await.unwrap();
+    world.wait(UNDO_MS);
+    let taken = world.take().await;
+    assert_eq!(world.copies("s:f").await[1], ("ral".to_owned(), ReplicaState::Deleting));
+    assert!(world.take().await.is_empty(), "it is somebody's for a while");
+    let failed = taken.into_iter().map(|it| (it, "the server is down".to_owned())).collect();
+    world.database.not_removed(failed, world.now()).await.unwrap();
+    world.check().await;
+    assert_eq!(world.at("s:f").await, ["cern", "ral"]);
+    assert!(world.take().await.is_empty(), "it is tried again later");
+    world.wait(10 * 60_000);
+    assert_eq!(world.take().await.len(), 1);
+    // Whoever took it is killed.
+    world.wait(10 * 60_000);
+    assert_eq!(world.remove_all().await.len(), 1);
+}
+
+pub async fn a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again(world: World) {
+    let world = world.with_storage("ral", |it| it.greedy = true);
+    world.enter(&[world.there("s:f", 10, &["cern", "ral"])], None).await.unwrap();
+    world.wait(UNDO_MS);
+    let taken = world.take().await;
+    let rule = world.rule("s:f", "ral", 1).await;
+    world.evaluate().await;
+    world.check().await;
+    assert_eq!(world.row(&rule.id).await.replicating, 1);
+    world.database.removed(taken, world.now()).await.unwrap();
+    world.settle_down().await;
+    assert_eq!(world.at("s:f").await, ["cern", "ral"]);
+    assert_eq!(world.row(&rule.id).await.ok, 1);
+}
+
+pub async fn a_bad_copy_is_made_anew_from_another_one(world: World) {
+    world.enter(&[world.there("s:f", 10, &["cern"])], None).await.unwrap();
+    let rule = world.rule("s:f", "ral", 1).await;
+    world.settle_down().await;
+    world.bad("s:f", "ral").await;
+    let row = world.row(&rule.id).await;
+    assert_eq!((row.ok, row.replicating), (0, 1));
+    world.settle_down().await;
+    assert_eq!(world.at("s:f").await, ["cern", "ral"]);
+
+    // One after another all are bad: the file is lost, until somebody brings it back.
+    world.bad("s:f", "cern").await;
+    world.bad("s:f", "ral").await;
+    let lost = world.database.lost(10).await.unwrap();
+    assert_eq!(lost.iter().map(|row| row.name.to_string()).collect::<Vec<_>>(), ["s:f"]);
+    assert_eq!(world.row(&rule.id).await.stuck, 1);
+    let copies = world.there("s:f", 10, &["bnl"]).copies;
+    world.database.add_copies(name("s:f"), copies, world.now()).await.unwrap();
+    world.settle_down().await;
+    assert!(world.database.lost(10).await.unwrap().is_empty());
+    assert_eq!(world.row(&rule.id).await.ok, 1);
+    refused(
+        world.database.declare_bad(name("s:f"), "cern2".into(), "ann".into(), String::new(), world.now()).await,
+        "no copy of s:f is available at cern2",
+    );
+}
+
+pub async fn a_source_that_has_not_what_it_should_is_suspected(world: World) {
+    world.enter(&[world.there("s:f", 10, &["cern"])], None).await.unwrap();
+    world.rule("s:f", "ral", 1).await;
+    assert!(world.put_into_queue().await);
+    let failed = |_| Outcome::Failed { fault: "integrity".into(), reason: "its checksum is another one".into() };
+    assert_eq!(world.carry(10, failed).await, 1);
+    world.database.settle_copies(Arc::clone(&world.topology), world.now()).await.unwrap();
+    let suspicions = world.database.suspicions(world.now()).await.unwrap();
+    assert_eq!((suspicions.len(), suspicions[0].endpoint.as_str()), (1, "cern"));
+    assert!(suspicions[0].why.contains("another one"));
+    let id = suspicions[0].file.id;
+    world.database.not_told(id, "cern".into(), world.now()).await.unwrap();
+    assert!(world.database.suspicions(world.now()).await.unwrap().is_empty(), "it is asked again later");
+    world.wait(15 * 60_000);
+    world.database.cleared(id, "cern".into()).await.unwrap();
+    assert!(world.database.suspicions(world.now()).await.unwrap().is_empty());
+}
+
+pub async fn a_dataset_that_is_removed_can_be_had_back_for_a_day(world: World) {
+    world.filled("s:d", 3, "cern").await;
+    world.enter(&[dataset("s:e")], None).await.unwrap();
+    world.attach("s:e", &["s:d.2"]).await.unwrap();
+    world.rule("s:d", "ral", 1).await;
+    world.settle_down().await;
+    let ending = world.database.ending(&world.data("s:d").await).await.unwrap();
+    assert_eq!((ending.files, ending.bytes, ending.copies, ending.kept_files), (2, 20, 4, 1));
+    assert_eq!(ending.accounts, ["ann"]);
+
+    let end =
+        async |at: Option<i64>| world.database.end_name(name("s:d"), "ann".into(), at, world.now()).await.unwrap();
+    end(Some(world.now() + UNDO_MS)).await;
+    assert!(world.data("s:d.0").await.expires.is_some() && world.data("s:d.2").await.expires.is_none());
+    end(None).await;
+    assert!(world.data("s:d.0").await.expires.is_none());
+    world.wait(UNDO_MS);
+    world.end_names().await;
+    assert_eq!(world.data("s:d").await.entries, 3, "it was had back");
+
+    end(Some(world.now() + UNDO_MS)).await;
+    world.wait(UNDO_MS);
+    world.end_names().await;
+    assert!(world.database.data(&name("s:d")).await.unwrap().is_none());
+    // Their copies are let go, and the last ones go, too: nobody wants these files any more.
+    let gone = world.remove_all().await;
+    assert_eq!(gone.len(), 4, "two copies of each of two files: {gone:?}");
+    world.end_names().await;
+    assert!(world.database.data(&name("s:d.0")).await.unwrap().is_none());
+    assert_eq!(world.at("s:d.2").await, ["cern", "ral"], "what something else contains stays");
+    crate::invariants::check_quiet(&world).await;
+}
+
+pub async fn a_container_that_is_removed_leaves_what_it_contained(world: World) {
+    world.filled("s:d", 2, "cern").await;
+    let mut container = dataset("s:c");
+    container.kind = DataKind::Container;
+    world.enter(&[container], None).await.unwrap();
+    world.attach("s:c", &["s:d"]).await.unwrap();
+    let rule = world.make(NewRule { ..new_rule(&world.data("s:c").await, "ral", 1) }).await;
+    world.settle_down().await;
+    world.database.end_name(name("s:c"), "ann".into(), Some(world.now()), world.now()).await.unwrap();
+    world.end_names().await;
+    assert!(world.database.data(&name("s:c")).await.unwrap().is_none());
+    assert!(world.database.rule(&rule.id).await.unwrap().is_none());
+    assert_eq!(world.data("s:d").await.entries, 2);
+    let mut grows = dataset("s:grows");
+    grows.monotonic = true;
+    world.enter(&[grows], None).await.unwrap();
+    refused(
+        world.database.end_name(name("s:grows"), "ann".into(), Some(world.now()), world.now()).await,
+        "only grows: it is not removed",
+    );
+}

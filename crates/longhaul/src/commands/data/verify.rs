@@ -1,0 +1,100 @@
+//! `longhaul data verify`: what endpoints say of copies, beside what the catalogue says.
+
+use hubapi::Api;
+use model::Exit;
+use model::checksum::{Algorithm, Digest};
+use model::v1::hub::{BadReplica, FileReplicas, Replica};
+use serde::Serialize;
+use wire::frame::Request;
+
+use super::each_file;
+use crate::commands::ask;
+use crate::failure::Failure;
+use crate::hub_client::failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// What became of one copy.
+#[derive(Serialize)]
+struct Verified {
+    name: String,
+    endpoint: String,
+    /// `good`, `bad` or `unknown`.
+    found: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+/// Runs the command.
+pub(super) fn run(
+    name: &str,
+    declare: bool,
+    api: &Api,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let (mut good, mut others) = (0u64, 0u64);
+    each_file(api, name, |file| {
+        for copy in file.replicas.iter().filter(|copy| copy.state == "available") {
+            let verified = verify(&file, copy, settings);
+            if verified.found == "good" {
+                good += 1;
+                continue;
+            }
+            others += 1;
+            tell(printer, &verified);
+            if declare && verified.found == "bad" {
+                let why = verified.why.clone().unwrap_or_default();
+                let bad = BadReplica { endpoint: copy.endpoint.clone(), why };
+                api.declare_bad(&file.name, &bad).map_err(failure)?;
+            }
+        }
+        Ok(())
+    })?;
+    if printer.is_chatty() && !printer.is_json() {
+        printer.line(&format!("{good} copies are what they should be, {others} are not, or could not be asked"));
+    }
+    Ok(if others == 0 { Exit::Done } else { Exit::Partial })
+}
+
+fn tell(printer: &Printer, verified: &Verified) {
+    if printer.is_json() {
+        return printer.object(verified);
+    }
+    let why = verified.why.as_deref().unwrap_or_default();
+    printer.line(&format!("{:7}  {} at {}: {why}", verified.found, verified.name, verified.endpoint));
+}
+
+fn verify(file: &FileReplicas, copy: &Replica, settings: &Settings) -> Verified {
+    let of =
+        |found, why: Option<String>| Verified { name: file.name.clone(), endpoint: copy.endpoint.clone(), found, why };
+    let known = [(Algorithm::Adler32, &file.adler32), (Algorithm::Md5, &file.md5)];
+    let known = known.into_iter().find_map(|(algorithm, value)| Some((algorithm, value.as_ref()?)));
+    let Some((algorithm, value)) = known else {
+        return of("unknown", Some("the catalogue has no checksum of it".to_owned()));
+    };
+    let Ok(right) = format!("{}:{value}", algorithm.name()).parse::<Digest>() else {
+        return of("unknown", Some(format!("the catalogue's checksum {value} is none")));
+    };
+    match digest(&copy.url, algorithm, settings) {
+        Ok(Some(found)) if found == right => of("good", None),
+        Ok(Some(found)) => of("bad", Some(format!("its checksum is {found}, and {right} is right"))),
+        Ok(None) => of("unknown", Some("its endpoint tells no checksum of it".to_owned())),
+        Err(failed) if failed.fault == model::Fault::Missing => of("bad", Some("it is not there".to_owned())),
+        Err(failed) => of("unknown", Some(failed.message)),
+    }
+}
+
+/// The checksum of a file, as the node that has it makes it.
+fn digest(url: &str, algorithm: Algorithm, settings: &Settings) -> Result<Option<Digest>, Failure> {
+    let model::Locator::Node { at, place, .. } = settings.locator(url.as_ref())? else {
+        return Err(Failure::usage(format!(
+            "{url} is no place on a node, and only nodes are asked for checksums here"
+        )));
+    };
+    let mut found = None;
+    ask::ask(settings, &at, Request::Digest(place, vec![algorithm]), |lines| {
+        found = lines.into_iter().flat_map(|line| line.digests).next().or(found.take());
+    })?;
+    Ok(found)
+}
