@@ -11,6 +11,7 @@ mod forms;
 mod listing;
 mod login;
 mod metalink;
+mod named;
 mod replicas;
 mod rses;
 mod rules;

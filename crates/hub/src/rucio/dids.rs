@@ -8,26 +8,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::errors::RucioError;
+use super::named::{Did, find, lasts};
 use super::{Answered, RucioRequest, created, done, filters, forms, json_answer, stream, unknown};
 use crate::catalogue::data;
 use crate::database::catalogue::{DataRow, Which};
-use crate::time;
 
 /// Names that are asked for at once, of those that a client wants all of.
 const PAGE: i64 = 1_000;
-
-/// A name as Rucio writes it.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Did {
-    pub scope: String,
-    pub name: String,
-}
-
-impl Did {
-    pub fn text(&self) -> String {
-        format!("{}:{}", self.scope, self.name)
-    }
-}
 
 /// `dids/…`.
 pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
@@ -97,11 +84,6 @@ async fn of_one(request: RucioRequest, method: &str, (scope, name): (&str, &str)
     }
 }
 
-/// A name that is to be in the catalogue.
-pub(super) async fn find(request: &RucioRequest, text: &str) -> Result<DataRow, RucioError> {
-    Ok(crate::catalogue::find(&request.hub, text).await?)
-}
-
 /// What a client says of a name that is new.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -136,12 +118,6 @@ struct Said {
 #[serde(default)]
 struct OneValue {
     value: Value,
-}
-
-/// When something ends that lasts so many seconds from now.
-pub(super) fn lasts(seconds: Option<f64>) -> Option<String> {
-    let seconds = seconds.filter(|seconds| seconds.is_finite())?;
-    Some(time::show(time::now().saturating_add((seconds * 1000.0) as i64)))
 }
 
 async fn add(request: &RucioRequest, did: &Did, new: NewDid) -> Result<(), RucioError> {
@@ -410,17 +386,5 @@ async fn fitting(
         let Some(last) = page.last() else { return Ok(all) };
         which.after = last.name.name().to_owned();
         all.extend(page.into_iter().filter(is_wanted));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_lasts_for_ever_has_no_end() {
-        assert_eq!(lasts(None), None);
-        assert_eq!(lasts(Some(f64::NAN)), None);
-        assert!(lasts(Some(60.0)).is_some_and(|end| end > time::show(time::now())));
     }
 }

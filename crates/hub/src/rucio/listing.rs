@@ -6,9 +6,9 @@ use http::header;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::dids::Did;
 use super::errors::RucioError;
 use super::metalink::{self, MetalinkFile, MetalinkUrl};
+use super::named::Did;
 use super::{Answered, RucioRequest, forms, rses, stream};
 use crate::database::catalogue::{DataRow, FileRow, ReplicaState};
 use crate::topology::Topology;
@@ -55,7 +55,7 @@ pub(super) async fn list(request: &RucioRequest) -> Answered {
     };
     let mut files = Vec::new();
     for did in &wanted.dids {
-        let found = super::dids::find(request, &did.text()).await;
+        let found = super::named::find(request, &did.text()).await;
         let row = found
             .map_err(|error| RucioError { status: if error.status == 404 { 400 } else { error.status }, ..error })?;
         let mut after = 0;

@@ -6,8 +6,9 @@ use model::v1::hub::{BadReplica, DataKind, Metadata, NewData, NewDataList, NewRe
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::dids::{Did, all_contents, find};
+use super::dids::all_contents;
 use super::errors::RucioError;
+use super::named::{Did, find};
 use super::{Answered, RucioRequest, created, done, forms, json_answer, listing, rses, stream, unknown, with_body};
 use crate::catalogue::data;
 use crate::database::catalogue::{DataRow, ReplicaState, WhereRow};

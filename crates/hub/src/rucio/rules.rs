@@ -5,8 +5,8 @@ use replicas::DataName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::dids::{Did, find, lasts};
 use super::errors::RucioError;
+use super::named::{Did, find, lasts};
 use super::{Answered, RucioRequest, done, forms, json_answer, stream, unknown};
 use crate::catalogue::rules::{self, NotMade};
 use crate::database::catalogue::{DataRow, RuleRow, WhichRules};
