@@ -150,7 +150,8 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let too_long =
         |_| RucioError::new(413, "InvalidObject", format!("the body is longer than {} bytes", limits::BODY_BYTES_MAX));
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(too_long)?;
-    let query = parts.uri.query().unwrap_or_default().to_owned();
+    // Python writes a space as `+`.
+    let query = parts.uri.query().unwrap_or_default().replace('+', "%20");
     let request = RucioRequest { hub, member, query, headers: parts.headers, body };
     route(request, method, &segments).await
 }

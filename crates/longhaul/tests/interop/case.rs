@@ -52,7 +52,7 @@ impl Case {
             "cadaver" => &["cadaver", "curl"],
             "davfs2" => &["mount.davfs", "curl"],
             "webdav4" | "webdavclient3" | "rucio" => &["python3"],
-            client if crate::fts::is_of(client) => &["python3", "setpriv"],
+            client if crate::fts::is_of(client) || crate::catalogue::is_of(client) => &["python3", "setpriv"],
             "third-party" | "third-party-errors" => &["curl", "xrootd"],
             _ => &["curl"],
         }

@@ -42,12 +42,13 @@ pub fn all() -> Vec<Case> {
         third_party::CASES,
         third_party_errors::CASES,
         &crate::fts::all(),
+        crate::catalogue::CASES,
     ]
     .concat()
 }
 
 /// Bytes that are not the same twice.
-fn pattern(bytes: usize) -> Vec<u8> {
+pub fn pattern(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes as u64;
     // One block is computed and copied, with its number in front: this is compiled without optimisation.
     let mut block = Vec::with_capacity(4096);

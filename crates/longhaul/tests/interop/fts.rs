@@ -7,7 +7,7 @@ mod commands;
 #[allow(dead_code, reason = "the end-to-end tests need more of it")]
 mod postgres;
 mod rucio;
-mod stage;
+pub mod stage;
 
 use crate::case::Case;
 

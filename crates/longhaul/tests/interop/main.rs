@@ -2,7 +2,7 @@
 //! distribution packs it, over real sockets; and FTS's client and Rucio's conveyor at a hub.
 //!
 //! `make test-interop` runs all; `cargo test -p longhaul --test interop -- curl/put` those whose name has that in it;
-//! `--list` names them. A complete run that passes is compared with the tables in docs/http-clients.md and docs/fts.md, or writes them where
+//! `--list` names them. A complete run that passes is compared with the tables in docs/http-clients.md, docs/fts.md and docs/rucio.md, or writes them where
 //! `LONGHAUL_WRITE_DOCS=1`. With `LONGHAUL_INTEROP_AGAINST=stock` a stock xrootd stands where the node would: that shows
 //! that the clients are called rightly, and in which answers that server differs (each case says so).
 //!
@@ -14,6 +14,7 @@
 
 mod case;
 mod cases;
+mod catalogue;
 mod clients;
 mod firefly;
 mod fts;

@@ -1,4 +1,4 @@
-//! docs/http-clients.md and docs/fts.md: their tables are what a complete run saw. Only what is the same on every machine is in them.
+//! docs/http-clients.md, docs/fts.md and docs/rucio.md: their tables are what a complete run saw. Only what is the same on every machine is in them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,8 +14,11 @@ const END: &str = "<!-- seen by make test-interop: end -->";
 type TellsOf = fn(&str) -> bool;
 
 /// The documents, and whether a client is told of in each.
-const DOCUMENTS: [(&str, TellsOf); 2] =
-    [("docs/http-clients.md", |client| !crate::fts::is_of(client)), ("docs/fts.md", crate::fts::is_of)];
+const DOCUMENTS: [(&str, TellsOf); 3] = [
+    ("docs/http-clients.md", |client| !crate::fts::is_of(client) && !crate::catalogue::is_of(client)),
+    ("docs/fts.md", crate::fts::is_of),
+    ("docs/rucio.md", crate::catalogue::is_of),
+];
 
 fn path(document: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join(document)

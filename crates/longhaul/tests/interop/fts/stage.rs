@@ -36,7 +36,11 @@ pub fn environment(name: &str) -> PathBuf {
 impl<'a> Stage<'a> {
     /// Starts so many nodes, and a hub with these options.
     pub fn set(scene: &'a Scene<'a>, count: usize, options: &[&str]) -> Stage<'a> {
-        let nodes: Vec<Node> = (0..count).map(|_| Node::closed()).collect();
+        Stage::of(scene, (0..count).map(|_| Node::closed()).collect(), options)
+    }
+
+    /// A hub with these nodes, in which the catalogue may store files below `data/c`.
+    pub fn of(scene: &'a Scene<'a>, nodes: Vec<Node>, options: &[&str]) -> Stage<'a> {
         let settings = scene.write("hub.toml", described(&nodes).as_bytes());
         let log = File::create(scene.path("hub.log")).unwrap();
         let pki = &scene.world.pki;
@@ -183,7 +187,11 @@ fn described(nodes: &[Node]) -> String {
     let endpoint = |(at, node): (usize, &Node)| {
         let key = node.grant(&["--export", "data", "--write"]);
         let (native, dav) = (node.at(""), format!("davs://{}/", node.address()));
-        format!("[site.s{at}]\n[endpoint.n{at}]\nsite = \"s{at}\"\nurls = [\"{native}\", \"{dav}\"]\nkey = \"{key}\"\n")
+        let storage = node.at("data/c");
+        format!(
+            "[site.s{at}]\n[endpoint.n{at}]\nsite = \"s{at}\"\nurls = [\"{native}\", \"{dav}\"]\nkey = \"{key}\"\n\
+             [endpoint.n{at}.storage]\nurl = \"{storage}\"\nattributes = {{ region = \"eu\", number = {at} }}\n"
+        )
     };
     nodes.iter().enumerate().map(endpoint).collect()
 }

@@ -1,0 +1,286 @@
+//! Rucio's own commands, as PyPI has them, at a hub: names, rules, copies, uploads to nodes and downloads from them.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::case::Case;
+use crate::clients::Seen;
+use crate::fts::stage::{Stage, environment};
+use crate::node::Node;
+use crate::scene::Scene;
+
+/// Rucio's commands.
+const COMMANDS: &str = "rucio-commands";
+
+/// Whether a client is this one: docs/rucio.md tells of it.
+pub fn is_of(client: &str) -> bool {
+    client == COMMANDS
+}
+
+pub const CASES: &[Case] = &[
+    Case::new(
+        COMMANDS,
+        "login",
+        "`ping`, `whoami`; with another password",
+        "an access key of the hub is the password; refused",
+        login,
+    ),
+    Case::new(COMMANDS, "scopes", "`scope add`, `scope list`", "by operators; all scopes", scopes),
+    Case::new(
+        COMMANDS,
+        "names",
+        "`did add`, `list`, `list --parent`, `show`, `update --close`, `remove`",
+        "as by Rucio; what is closed takes nothing more",
+        names,
+    ),
+    Case::new(COMMANDS, "content", "`did content add`, `list`, `remove`", "as by Rucio; circles are refused", content),
+    Case::new(
+        COMMANDS,
+        "metadata",
+        "`did metadata set`, `list`, `unset`; `did list --filter`",
+        "as by Rucio",
+        metadata,
+    ),
+    Case::new(
+        COMMANDS,
+        "endpoints",
+        "`rse list`, `list --rses`, `show`, `attribute list`, `add`",
+        "endpoints with storage; `add` is refused: the hub's own words describe them",
+        endpoints,
+    ),
+    Case::new(
+        COMMANDS,
+        "rules",
+        "`rule add`, `list`, `show`, `update`, `move`, `remove`; twice; of too many copies",
+        "as by Rucio; `DuplicateRule`; `InsufficientTargetRSEs`, with what could be",
+        rules,
+    ),
+    Case::new(COMMANDS, "limits", "`account limit set`, `list`", "by operators; what is left", limits),
+    Case::new(
+        COMMANDS,
+        "upload",
+        "`upload` to a node, a rule to another, `replica list`, `download`",
+        "the same bytes at both nodes and here; verified by Adler-32",
+        upload,
+    ),
+    Case::new(
+        COMMANDS,
+        "bad",
+        "`replica state update bad` of a copy that somebody has changed",
+        "made anew from the other copy",
+        bad,
+    ),
+];
+
+/// A hub, nodes that let anybody in, and Rucio's client.
+struct Client<'a> {
+    scene: &'a Scene<'a>,
+    stage: Stage<'a>,
+}
+
+impl<'a> Client<'a> {
+    fn of(scene: &'a Scene<'a>, nodes: usize) -> Client<'a> {
+        environment("rucio");
+        let nodes: Vec<Node> = (0..nodes).map(|_| Node::open()).collect();
+        nodes.iter().for_each(|node| fs::create_dir(node.data("c")).unwrap());
+        Client { scene, stage: Stage::of(scene, nodes, &[]) }
+    }
+
+    /// Runs a command of Rucio's as somebody.
+    fn by(&self, account: &str, key: &str, words: &[&str]) -> Seen {
+        let host = format!("{}/rucio", self.stage.url.replace("https://", "http://"));
+        let config = format!(
+            "[client]\nrucio_host = {host}\nauth_host = {host}\nauth_type = userpass\nusername = {account}\npassword = {key}\naccount = {account}\n"
+        );
+        let config = self.scene.write(&format!("{account}.cfg"), config.as_bytes());
+        let robot = &self.scene.world.pki.robot;
+        let both = [&robot.certificate, &robot.key].map(|file| fs::read(file).unwrap()).concat();
+        // Without a token that storage understands, Rucio's client wants a proxy, which these nodes do not ask for.
+        let proxy = self.scene.write("proxy.pem", &both);
+        let home = self.scene.path("").display().to_string();
+        let environment_of = [
+            ("RUCIO_CONFIG", config.as_str()),
+            ("RUCIO_ACCOUNT", account),
+            ("RUCIO_CLIENT_MODE", "1"),
+            ("X509_USER_PROXY", &proxy),
+            ("TMPDIR", &home),
+        ];
+        let program = environment("rucio").join("bin/rucio").display().to_string();
+        self.scene.run_with(&environment_of, &[&[program.as_str()], words].concat())
+    }
+
+    fn ann(&self, words: &[&str]) -> Seen {
+        self.by("ann", &self.stage.user, words)
+    }
+
+    fn root(&self, words: &[&str]) -> Seen {
+        self.by("root", &self.stage.admin, words)
+    }
+
+    /// Waits until a file of a node's storage has these bytes.
+    #[track_caller]
+    fn until_there(&self, node: usize, name: &str, bytes: &[u8]) {
+        let path = self.stage.nodes[node].data(&format!("c/{name}"));
+        let begun = Instant::now();
+        while !fs::read(&path).is_ok_and(|found| found == bytes) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{name} does not come to n{node}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+fn login(scene: &Scene) {
+    let client = Client::of(scene, 0);
+    client.ann(&["ping"]).well().says("41.5.1");
+    client.ann(&["whoami"]).well().says("account    : ann").says("ACTIVE");
+    client.by("bob", &client.stage.user, &["did", "list", "user.bob:*"]).badly().says("that is the key of ann");
+    client.by("eve", "nonsense", &["did", "list", "user.eve:*"]).badly().says("Cannot authenticate");
+}
+
+fn scopes(scene: &Scene) {
+    let client = Client::of(scene, 0);
+    client.root(&["scope", "add", "survey", "-a", "ann"]).well();
+    client.root(&["scope", "list"]).well().says("survey");
+    client.ann(&["did", "add", "survey:d1", "--type", "dataset"]).well().says("Added survey:d1");
+    client.ann(&["did", "add", "nobody:d1", "--type", "dataset"]).badly().says("Scope does not exist");
+}
+
+fn names(scene: &Scene) {
+    let client = Client::of(scene, 0);
+    client.ann(&["did", "add", "user.ann:run/7", "--type", "dataset"]).well();
+    client.ann(&["did", "add", "user.ann:run/7", "--type", "dataset"]).badly().says("already exists");
+    client.ann(&["did", "add", "user.ann:all", "--type", "container"]).well();
+    client.ann(&["did", "content", "add", "--to-did", "user.ann:all", "user.ann:run/7"]).well();
+    client.ann(&["did", "list", "user.ann:*"]).well().says("user.ann:run/7").says("CONTAINER");
+    client.ann(&["did", "list", "user.ann:run/7", "--parent"]).well().says("user.ann:all");
+    client.ann(&["did", "show", "user.ann:run/7"]).well().says("account:     ann").says("open:        True");
+    client.ann(&["did", "show", "user.ann:none"]).badly().says("Data identifier not found");
+    client.ann(&["did", "update", "user.ann:run/7", "--close"]).well().says("has been closed");
+    client.ann(&["did", "update", "user.ann:run/7", "--close"]).badly().says("is closed already");
+    client.ann(&["did", "remove", "user.ann:run/7"]).well();
+    client.ann(&["did", "metadata", "list", "user.ann:run/7"]).well().says("expired_at:  20");
+}
+
+fn content(scene: &Scene) {
+    let client = Client::of(scene, 0);
+    for (name, kind) in [("d", "dataset"), ("c", "container"), ("cc", "container")] {
+        client.ann(&["did", "add", &format!("user.ann:{name}"), "--type", kind]).well();
+    }
+    client.ann(&["did", "content", "add", "--to-did", "user.ann:c", "user.ann:d"]).well();
+    client.ann(&["did", "content", "add", "--to-did", "user.ann:cc", "user.ann:c"]).well();
+    client.ann(&["did", "content", "list", "user.ann:c"]).well().says("user.ann:d");
+    client
+        .ann(&["did", "content", "add", "--to-did", "user.ann:c", "user.ann:cc"])
+        .badly()
+        .says("that would be a circle");
+    client.ann(&["did", "content", "remove", "--from-did", "user.ann:c", "user.ann:d"]).well();
+    assert!(!client.ann(&["did", "content", "list", "user.ann:c"]).well().out.contains("user.ann:d"));
+}
+
+fn metadata(scene: &Scene) {
+    let client = Client::of(scene, 0);
+    for name in ["user.ann:d1", "user.ann:d2"] {
+        client.ann(&["did", "add", name, "--type", "dataset"]).well();
+    }
+    client.ann(&["did", "metadata", "set", "user.ann:d1", "--key", "telescope", "--value", "low"]).well();
+    client.ann(&["did", "metadata", "list", "user.ann:d1"]).well().says("telescope:");
+    let found = client.ann(&["did", "list", "user.ann:*", "--filter", "telescope=low"]).well().says("user.ann:d1");
+    assert!(!found.out.contains("user.ann:d2"), "{found:#?}");
+    client.ann(&["did", "metadata", "unset", "user.ann:d1", "--key", "telescope"]).well();
+    assert!(!client.ann(&["did", "metadata", "list", "user.ann:d1"]).well().out.contains("telescope"));
+}
+
+fn endpoints(scene: &Scene) {
+    let client = Client::of(scene, 2);
+    client.ann(&["rse", "list"]).well().says("n0").says("n1");
+    let found = client.ann(&["rse", "list", "--rses", r"region=eu\n0"]).well().says("n1");
+    assert!(!found.out.contains("n0"), "{found:#?}");
+    client.ann(&["rse", "list", "--rses", "region=moon"]).badly().says("means no endpoint");
+    client.ann(&["rse", "show", "n0"]).well().says("n0").says("webdav");
+    client.ann(&["rse", "attribute", "list", "n0"]).well().says("region: eu").says("n0: True");
+    client.root(&["rse", "add", "n9"]).badly().says("longhaul hub endpoint set");
+}
+
+fn rules(scene: &Scene) {
+    let client = Client::of(scene, 2);
+    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).well();
+    let add = |words: &[&str]| client.ann(&[&["rule", "add", "user.ann:d"], words].concat());
+    let id = add(&["--copies", "1", "--rses", "n1", "--lifetime", "86400"]).well().out.trim().to_owned();
+    add(&["--copies", "1", "--rses", "n1"]).badly().says("Duplicate");
+    add(&["--copies", "3", "--rses", "region=eu"]).badly().says("3 copies cannot be placed").says("ask for 2");
+    add(&["--copies", "1", "--rses", "region=("]).badly().says("is no expression of endpoints");
+    client.ann(&["rule", "list", "--did", "user.ann:d"]).well().says(&id).says("OK[0/0/0]");
+    client.ann(&["rule", "list", "--account", "ann"]).well().says(&id);
+    client.ann(&["rule", "show", &id]).well().says("rse expression").says("n1");
+    client.ann(&["rule", "update", &id, "--priority", "5"]).well();
+    client.ann(&["rule", "show", &"0".repeat(32)]).badly().says("no replication rule");
+    let moved = client.ann(&["rule", "move", &id, "--rses", "n0"]).well().out;
+    assert!(moved.trim().len() >= 32, "{moved}");
+    client.ann(&["rule", "remove", "user.ann:d", "--rses", "n0"]).well();
+}
+
+fn limits(scene: &Scene) {
+    let client = Client::of(scene, 1);
+    client
+        .ann(&["account", "limit", "set", "ann", "--rse", "n0", "--bytes", "1000"])
+        .badly()
+        .says("takes the role operator");
+    client.root(&["account", "limit", "set", "ann", "--rse", "n0", "--bytes", "1000"]).well();
+    client.ann(&["account", "limit", "list", "ann"]).well().says("n0").says("1.000 kB");
+}
+
+fn upload(scene: &Scene) {
+    let client = Client::of(scene, 2);
+    let bytes = super::cases::pattern(300_000);
+    let file = scene.write("visibilities.ms", &bytes);
+    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).well();
+    let seen = client.ann(&["upload", "user.ann:d", &file, "--rse", "n0", "--scope", "user.ann"]).well();
+    assert!(!seen.err.contains("ERROR"), "{seen:#?}");
+    client.until_there(0, "user/ann/visibilities.ms", &bytes);
+    client.ann(&["rule", "add", "user.ann:d", "--copies", "1", "--rses", "n1"]).well();
+    client.until_there(1, "user/ann/visibilities.ms", &bytes);
+    client.ann(&["replica", "list", "file", "user.ann:visibilities.ms"]).well().says("n0: https://");
+    client.ann(&["replica", "list", "dataset", "user.ann:d"]).well().says("n0").says("1");
+    let target = scene.path("got").display().to_string();
+    let seen = client.ann(&["download", "user.ann:d", "--dir", &target]).well();
+    assert!(!seen.err.contains("ERROR"), "{seen:#?}");
+    assert_eq!(fs::read(Path::new(&target).join("d/visibilities.ms")).unwrap(), bytes);
+}
+
+fn bad(scene: &Scene) {
+    let client = Client::of(scene, 2);
+    let bytes = super::cases::pattern(50_000);
+    let file = scene.write("f.ms", &bytes);
+    client.ann(&["upload", &file, "--rse", "n0", "--scope", "user.ann"]).well();
+    client.until_there(0, "user/ann/f.ms", &bytes);
+    client.ann(&["rule", "add", "user.ann:f.ms", "--copies", "1", "--rses", "n1"]).well();
+    client.until_there(1, "user/ann/f.ms", &bytes);
+    // The node has it a moment before the hub knows.
+    let begun = Instant::now();
+    let is_known = || {
+        let rules = client.ann(&["rule", "list", "--did", "user.ann:f.ms"]).well().out;
+        rules.lines().any(|rule| rule.contains(" n1 ") && rule.contains("OK[1/0/0]"))
+    };
+    while !is_known() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the rule is never fulfilled");
+    }
+    fs::write(client.stage.nodes[1].data("c/user/ann/f.ms"), b"flipped").unwrap();
+    let list = scene.write("lfns", b"f.ms");
+    let words = [
+        "replica",
+        "state",
+        "update",
+        "bad",
+        "--lfn",
+        &list,
+        "--scope",
+        "user.ann",
+        "--rse",
+        "n1",
+        "--reason",
+        "bits are flipped",
+    ];
+    client.ann(&words).well();
+    client.until_there(1, "user/ann/f.ms", &bytes);
+}
