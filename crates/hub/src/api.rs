@@ -40,6 +40,7 @@ pub fn document() -> serde_json::Value {
 }
 
 /// A request that was authenticated, with its body.
+#[derive(Clone)]
 pub(crate) struct ApiRequest {
     pub hub: Arc<HubState>,
     pub member: Member,

@@ -1,13 +1,14 @@
 //! The catalogue: names, their copies, rules.
 
 use model::v1::hub::{
-    BadReplica, Data, DataChange, DataHistory, DataList, DataNames, DataRemoval, DataWhere, FileReplicasList,
-    NewDataList, Quotas, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, StorageUses,
+    BadReplica, Data, DataChange, DataEvent, DataHistory, DataList, DataNames, DataRemoval, DataWhere,
+    FileReplicasList, NewDataList, Quotas, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes,
+    StorageUses,
 };
 use web::Method;
 use web::target::encode;
 
-use super::{Api, Result};
+use super::{Api, Events, Result};
 
 /// A name as a part of a path.
 fn part(name: &str) -> String {
@@ -109,6 +110,11 @@ impl Api {
     /// What happened to a name.
     pub fn history(&self, name: &str, after: i64, limit: usize) -> Result<DataHistory> {
         self.0.get(&format!("/api/v1/data/{}/history?after={after}&limit={limit}", part(name)))
+    }
+
+    /// What happens to a name, from behind an event that was heard before.
+    pub fn data_events(&self, name: &str, last: Option<&str>) -> Result<Events<DataEvent>> {
+        Ok(Events::new(self.0.listen(&format!("/api/v1/data/{}/events", part(name)), last)?, "data"))
     }
 
     /// The scopes.

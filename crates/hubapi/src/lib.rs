@@ -5,6 +5,8 @@
 
 mod data;
 
+use std::marker::PhantomData;
+
 use model::v1::hub::{
     Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site,
     Stopped, WhoAmI, Why,
@@ -206,18 +208,30 @@ impl Api {
 
     /// What happens to a job, from behind an event that was heard before.
     pub fn events(&self, id: &str, last: Option<&str>) -> Result<JobEvents> {
-        Ok(JobEvents(self.0.listen(&format!("/api/v1/jobs/{id}/events"), last)?))
+        Ok(Events::new(self.0.listen(&format!("/api/v1/jobs/{id}/events"), last)?, "job"))
     }
 }
 
-/// Events of a job as they come.
-pub struct JobEvents(EventStream);
+/// Events of a kind as they come.
+pub struct Events<T> {
+    stream: EventStream,
+    /// What the stream calls them.
+    kind: &'static str,
+    of: PhantomData<T>,
+}
 
-impl JobEvents {
+/// Events of a job.
+pub type JobEvents = Events<JobEvent>;
+
+impl<T: DeserializeOwned> Events<T> {
+    fn new(stream: EventStream, kind: &'static str) -> Events<T> {
+        Events { stream, kind, of: PhantomData }
+    }
+
     /// The next event, with what `Last-Event-ID` is to say; none where the hub has no more to say.
-    pub fn next_event(&mut self) -> Result<Option<(String, JobEvent)>> {
-        while let Some(sent) = self.0.next_event()? {
-            if sent.event == "job" {
+    pub fn next_event(&mut self) -> Result<Option<(String, T)>> {
+        while let Some(sent) = self.stream.next_event()? {
+            if sent.event == self.kind {
                 let why = |e: serde_json::Error| Error::Protocol { server: "hub", why: e.to_string() };
                 return Ok(Some((sent.id, serde_json::from_str(&sent.data).map_err(why)?)));
             }

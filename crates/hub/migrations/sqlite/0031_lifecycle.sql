@@ -5,6 +5,8 @@ ALTER TABLE replicas ADD COLUMN was INTEGER NOT NULL DEFAULT 0;
 UPDATE replicas SET accessed = created WHERE accessed IS NULL;
 CREATE INDEX replicas_removable ON replicas (store, accessed, file) WHERE locks = 0 AND unlocked IS NOT NULL;
 CREATE INDEX replicas_deleting ON replicas (not_before) WHERE state = 4;
+-- Of copies that all wait until later, one entry is looked at.
+CREATE INDEX replicas_wanted ON replicas (not_before) WHERE state = 1;
 
 -- Copies that somebody could not read as they should be, until it is proven what they are.
 CREATE TABLE suspicions (

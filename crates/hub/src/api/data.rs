@@ -1,6 +1,7 @@
 //! Names of the catalogue: entered, found, put into one another, and where their files are.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::v1::hub::{
     BadReplica, DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataWhere, FileReplicasList,
@@ -8,9 +9,9 @@ use model::v1::hub::{
 };
 use web::Refused;
 
-use super::{Answered, ApiRequest, json};
+use super::{Answered, ApiRequest, events, json};
 use crate::catalogue::{self, data, find, refused, shown};
-use crate::database::catalogue::{DataRow, ReplicaState, Which};
+use crate::database::catalogue::{DataRow, HistoryEvent, ReplicaState, Which};
 use crate::time;
 
 /// Names, files or events on a page, unless said.
@@ -183,15 +184,52 @@ pub(super) async fn history(request: ApiRequest) -> Answered {
     let (after, limit) = (request.number("after")?.unwrap_or(0), request.limit(PAGE)?);
     let rows = request.hub.database.history(row.id, after, limit).await.map_err(refused)?;
     let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.number);
-    let event = |event: &crate::database::catalogue::HistoryEvent| DataEvent {
+    let name = row.name.to_string();
+    json(200, &DataHistory { events: rows.iter().map(|row| event(row, &name)).collect(), next })
+}
+
+fn event(event: &HistoryEvent, name: &str) -> DataEvent {
+    DataEvent {
         number: event.number,
         at: time::show(event.at),
-        name: row.name.to_string(),
+        name: name.to_owned(),
         account: event.account.clone(),
         kind: event.kind.clone(),
         facts: serde_json::from_str(&event.facts).unwrap_or_default(),
+    }
+}
+
+/// GET /api/v1/data/NAME/events: from its beginning on.
+pub(super) async fn events_of_one(request: ApiRequest) -> Answered {
+    let row = named(&request).await?;
+    let from = events::last_heard(&request)?.unwrap_or(0);
+    follow(&request, from, Some(row.id))
+}
+
+/// GET /api/v1/data/events: of all names, from now on.
+pub(super) async fn events_of_all(request: ApiRequest) -> Answered {
+    let from = match events::last_heard(&request)? {
+        Some(last) => last,
+        None => request.hub.database.last_of_history().await.map_err(refused)?,
     };
-    json(200, &DataHistory { events: rows.iter().map(event).collect(), next })
+    follow(&request, from, None)
+}
+
+fn follow(request: &ApiRequest, from: i64, name: Option<i64>) -> Answered {
+    let hub = Arc::clone(&request.hub);
+    events::follow(&request.hub, from, move |from| {
+        let hub = Arc::clone(&hub);
+        async move {
+            let found = hub.database.happened(name, from, events::PAGE).await.ok()?;
+            let mut page = events::Page { last: from, ..events::Page::default() };
+            for (one, name) in &found {
+                page.last = one.number;
+                let told = serde_json::to_string(&event(one, name)).unwrap_or_default();
+                page.text.push_str(&format!("id: {}\nevent: data\ndata: {told}\n\n", one.number));
+            }
+            Some(page)
+        }
+    })
 }
 
 /// GET /api/v1/scopes.

@@ -1,6 +1,7 @@
 //! Server-sent events (the HTML standard, section 9.2): what happens to jobs, from the database's own log, so that a client that comes back
 //! with `Last-Event-ID` misses nothing, whichever hub it asks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,7 +15,7 @@ use web::routes::EVENTS;
 
 use super::{Answered, ApiRequest, jobs};
 use crate::database::events::{self, Event};
-use crate::state::unavailable;
+use crate::state::{HubState, unavailable};
 use crate::time;
 
 /// How often the log is looked at.
@@ -22,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How often something is written at least.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Events that are read at a time.
-const PAGE: i64 = 500;
+pub(super) const PAGE: i64 = 500;
 
 /// GET /api/v1/events.
 pub(super) async fn of_all(request: ApiRequest) -> Answered {
@@ -36,21 +37,60 @@ pub(super) async fn of_one(request: ApiRequest) -> Answered {
 }
 
 async fn listen(request: ApiRequest, job: Option<String>) -> Answered {
-    let last = request.headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let last =
-        last.map(|id| id.trim().parse::<i64>().map_err(|_| Refused::new(400, "Last-Event-ID is none of this hub's")));
-    let from = match (last.transpose()?, &job) {
+    let from = match (last_heard(&request)?, &job) {
         (Some(last), _) => last,
         (None, Some(_)) => 0,
         (None, None) => events::last(&request.hub.database.pool).await.map_err(unavailable)?,
     };
+    let hub = Arc::clone(&request.hub);
+    follow(&hub, from, move |from| {
+        let (request, job) = (request.clone(), job.clone());
+        async move {
+            let found = events::after(&request.hub.database.pool, from, job.as_deref(), PAGE).await.ok()?;
+            let mut page = Page { last: from, ..Page::default() };
+            for event in &found {
+                page.last = event.number;
+                page.is_over |= job.is_some() && event.kind == "ended";
+                if request.member.may_change(&event.owner, &request.member.community) {
+                    page.text.push_str(&shown(event));
+                }
+            }
+            Some(page)
+        }
+    })
+}
+
+/// The event behind which a client that comes back goes on.
+pub(super) fn last_heard(request: &ApiRequest) -> Result<Option<i64>, Refused> {
+    let last = request.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let wrong = |_| Refused::new(400, "Last-Event-ID is none of this hub's");
+    last.map(|id| id.trim().parse::<i64>().map_err(wrong)).transpose()
+}
+
+/// What has happened since the last look.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    /// The events, as they are sent.
+    pub text: String,
+    /// The number of the last of them, whether it is told or not.
+    pub last: i64,
+    /// Nothing more happens.
+    pub is_over: bool,
+}
+
+/// Answers with what happens from behind an event on, page by page, until nobody listens or it is over; `next` reads a page.
+pub(super) fn follow<F>(hub: &Arc<HubState>, from: i64, next: impl Fn(i64) -> F + Send + 'static) -> Answered
+where
+    F: Future<Output = Option<Page>> + Send,
+{
     let full =
         || Refused::new(503, "as many streams of events are open as can be; ask again later").with("Retry-After", "30");
-    request.hub.event_streams.try_acquire().map_err(|_| full())?.forget();
+    hub.event_streams.try_acquire().map_err(|_| full())?.forget();
     let (sender, receiver) = mpsc::channel(16);
+    let hub = Arc::clone(hub);
     tokio::spawn(async move {
-        tell(&request, job.as_deref(), from, &sender).await;
-        request.hub.event_streams.add_permits(1);
+        tell(from, next, &sender).await;
+        hub.event_streams.add_permits(1);
     });
     let mut response = Response::new(Body::new(Stream(receiver)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENTS));
@@ -58,20 +98,14 @@ async fn listen(request: ApiRequest, job: Option<String>) -> Answered {
     Ok(response)
 }
 
-/// Tells until nobody listens, or the one job has ended.
-async fn tell(request: &ApiRequest, job: Option<&str>, mut from: i64, sender: &mpsc::Sender<Bytes>) {
+async fn tell<F>(mut from: i64, next: impl Fn(i64) -> F, sender: &mpsc::Sender<Bytes>)
+where
+    F: Future<Output = Option<Page>>,
+{
     let mut silent = Duration::ZERO;
     loop {
-        let Ok(found) = events::after(&request.hub.database.pool, from, job, PAGE).await else { return };
-        let mut text = String::new();
-        let mut is_over = false;
-        for event in &found {
-            from = event.number;
-            is_over |= job.is_some() && event.kind == "ended";
-            if request.member.may_change(&event.owner, &request.member.community) {
-                text.push_str(&shown(event));
-            }
-        }
+        let Some(Page { mut text, last, is_over }) = next(from).await else { return };
+        from = last;
         if text.is_empty() && silent >= HEARTBEAT {
             text.push_str(": still here\n\n");
         }

@@ -64,6 +64,9 @@ pub enum DataAction {
     History {
         /// SCOPE:NAME
         name: String,
+        /// And what happens from now on, until this is ended
+        #[arg(long)]
+        follow: bool,
     },
     /// Keep copies of it at so many places
     Rule(DataRule),

@@ -7,6 +7,7 @@ mod source;
 mod verify;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hubapi::{Api, DataQuery};
 use model::Exit;
@@ -61,7 +62,8 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
                 Ok(())
             })?;
         }
-        DataAction::History { name } => history(name, &api, printer)?,
+        DataAction::History { name, follow: false } => history(name, &api, printer)?,
+        DataAction::History { name, follow: true } => follow(name, &api, printer)?,
         DataAction::Rule(rule) => return rules::run(&rule.action, &api, printer),
         DataAction::Storage { at } => {
             let found = api.storage(at.as_deref()).map_err(failure)?.storage;
@@ -169,6 +171,19 @@ fn history(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
             Some(next) => after = next,
             None => return Ok(()),
         }
+    }
+}
+
+/// Tells of events until this is ended; a hub that restarts ends the stream, and what was heard is not told again.
+fn follow(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
+    let mut last: Option<String> = None;
+    loop {
+        let mut events = api.data_events(name, last.as_deref()).map_err(failure)?;
+        while let Ok(Some((number, event))) = events.next_event() {
+            last = Some(number);
+            tell(printer, &event, event_line);
+        }
+        std::thread::sleep(Duration::from_secs(1));
     }
 }
 

@@ -97,6 +97,9 @@ fn a_dataset_is_put_copied_found_and_fetched() {
         "telescope=low",
     ])
     .expect(0);
+    let listener = ann.begin(&["data", "history", "user.ann:obs/7", "--follow", "--json"]);
+    until("whoever listens hears of it", LONG, || listener.out().contains("\"kind\":\"complete\""));
+    drop(listener);
     let rule = fulfilled(&ann, "user.ann:obs/7");
     assert_eq!((rule["ok"].as_u64(), rule["bytes_left"].as_u64()), (Some(6), Some(0)));
     for (path, bytes) in &files {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::{Client, Outcome, words};
+use crate::client::{Client, Outcome, Running, words};
 use crate::node::{LONGHAUL, Node};
 use crate::tree::pattern;
 use crate::wait::{LONG, until, until_some};
@@ -133,6 +133,13 @@ impl Member<'_> {
         let mut command = self.client.command(words.iter().map(Into::into).collect());
         command.env("LONGHAUL_HUB", &self.hub.url);
         self.client.start(command).finish()
+    }
+
+    /// A command that goes on.
+    pub fn begin(&self, words: &[&str]) -> Running {
+        let mut command = self.client.command(words.iter().map(Into::into).collect());
+        command.env("LONGHAUL_HUB", &self.hub.url);
+        self.client.start(command)
     }
 
     /// Runs a command that must succeed, and reads the lines of JSON that it prints.

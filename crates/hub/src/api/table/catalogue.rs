@@ -69,6 +69,22 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         &[Answer::json(200, "a page", "DataList")],
         handler!(USER, data::list),
     ),
+    get(
+        "/api/v1/data/events",
+        "all_data_events",
+        "What happens to all names, from now on",
+        &[],
+        &[Answer::events(200, "server-sent events of `DataEvent`")],
+        handler!(USER, data::events_of_all),
+    ),
+    get(
+        "/api/v1/data/{id}/events",
+        "data_events",
+        "What happens to it, from its beginning: workflows start at `complete`",
+        &[],
+        &[Answer::events(200, "server-sent events of `DataEvent`")],
+        handler!(USER, data::events_of_one),
+    ),
     get("/api/v1/data/{id}", "data", "A name of the catalogue", &[], DATA, handler!(USER, data::show)),
     change(
         "PATCH",

@@ -86,6 +86,11 @@ impl Database {
 }
 
 async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<Option<CopyBatch>> {
+    // A rule may have a hundred thousand copies that all wait until later.
+    let sql = "SELECT file FROM replicas WHERE state = 1 AND not_before <= $1 LIMIT 1";
+    if sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await?.is_none() {
+        return Ok(None);
+    }
     let full = full(connection).await?;
     for rule in rule_rows::unfulfilled(connection, RULES_MAX).await? {
         while let Some((store, endpoint, wanted)) = wanted(connection, &rule, &full, now).await? {

@@ -21,6 +21,38 @@ pub struct HistoryEvent {
     pub facts: String,
 }
 
+impl Database {
+    /// What happened to names behind an event's number, oldest first, to one or to all; with the names, as far as they are still there.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn happened(&self, name: Option<i64>, after: i64, limit: i64) -> Result<Vec<(HistoryEvent, String)>> {
+        let sql = "SELECT h.number, h.at, h.account, h.kind, h.facts, COALESCE(n.scope || ':' || n.name, '') FROM history h \
+                   LEFT JOIN names n ON n.id = h.name WHERE h.number > $1 AND ($2 = 0 OR h.name = $2) ORDER BY h.number LIMIT $3";
+        let rows = sqlx::query(sql).bind(after).bind(name.unwrap_or(0)).bind(limit).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok((read(row)?, row.try_get(5)?))).collect()
+    }
+
+    /// The number of the last event of the history.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn last_of_history(&self) -> Result<i64> {
+        let row = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM history").fetch_one(&self.pool).await?;
+        Ok(row.try_get(0)?)
+    }
+}
+
+fn read(row: &sqlx::any::AnyRow) -> Result<HistoryEvent> {
+    Ok(HistoryEvent {
+        number: row.try_get(0)?,
+        at: row.try_get(1)?,
+        account: row.try_get(2)?,
+        kind: row.try_get(3)?,
+        facts: row.try_get(4)?,
+    })
+}
+
 /// Writes down what happened to a name.
 pub(super) async fn append(
     connection: &mut AnyConnection,
@@ -45,15 +77,6 @@ impl Database {
     pub async fn history(&self, name: i64, after: i64, limit: i64) -> Result<Vec<HistoryEvent>> {
         let sql = "SELECT number, at, account, kind, facts FROM history WHERE name = $1 AND number > $2 ORDER BY number LIMIT $3";
         let rows = sqlx::query(sql).bind(name).bind(after).bind(limit).fetch_all(&self.pool).await?;
-        let read = |row: &sqlx::any::AnyRow| {
-            Ok(HistoryEvent {
-                number: row.try_get(0)?,
-                at: row.try_get(1)?,
-                account: row.try_get(2)?,
-                kind: row.try_get(3)?,
-                facts: row.try_get(4)?,
-            })
-        };
         rows.iter().map(read).collect()
     }
 }
