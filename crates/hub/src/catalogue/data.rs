@@ -187,6 +187,9 @@ pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataCh
         hub.database.change_metadata(row.id, member.owner.clone(), all, now).await.map_err(refused)?;
     }
     if let Some(expires) = expires {
+        if expires.is_some() {
+            require_nobody_elses(hub, member, &row).await?;
+        }
         let (name, by) = (row.name.clone(), member.owner.clone());
         hub.database.end_name(name, by, expires, now).await.map_err(refused)?;
     }
@@ -201,7 +204,17 @@ pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataCh
 pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) -> Result<DataRow, Refused> {
     let row = find(hub, name).await?;
     require_scope(hub, member, row.name.scope()).await?;
-    let ending = hub.database.ending(&row).await.map_err(refused)?;
+    require_nobody_elses(hub, member, &row).await?;
+    let now = time::now();
+    let at = if at_once { now } else { now + crate::database::catalogue::UNDO_MS };
+    hub.database.end_name(row.name.clone(), member.owner.clone(), Some(at), now).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    find(hub, name).await
+}
+
+/// Whether somebody may have a name end: not where others have rules of it, unless an operator does.
+async fn require_nobody_elses(hub: &HubState, member: &Member, row: &DataRow) -> Result<(), Refused> {
+    let ending = hub.database.ending(row).await.map_err(refused)?;
     let others: Vec<&str> =
         ending.accounts.iter().map(String::as_str).filter(|account| *account != member.owner).collect();
     if !others.is_empty() && member.role < Role::Operator {
@@ -209,11 +222,7 @@ pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) 
             format!("{} is held by rules of {}: they end them, or an operator removes it", row.name, others.join(", "));
         return Err(Refused::new(409, text));
     }
-    let now = time::now();
-    let at = if at_once { now } else { now + crate::database::catalogue::UNDO_MS };
-    hub.database.end_name(row.name.clone(), member.owner.clone(), Some(at), now).await.map_err(refused)?;
-    hub.catalogue_wake.notify_one();
-    find(hub, name).await
+    Ok(())
 }
 
 /// Says that a copy is not what it should be, or gone.

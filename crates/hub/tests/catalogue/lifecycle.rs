@@ -247,3 +247,17 @@ pub async fn a_container_that_is_removed_leaves_what_it_contained(world: World) 
         "only grows: it is not removed",
     );
 }
+
+pub async fn rules_of_what_contains_a_name_are_rules_of_it(world: World) {
+    world.filled("s:d", 2, "cern").await;
+    let mut container = dataset("s:c");
+    container.kind = DataKind::Container;
+    world.enter(&[container], None).await.unwrap();
+    world.attach("s:c", &["s:d"]).await.unwrap();
+    let of = world.data("s:c").await;
+    world.make(NewRule { account: "bob".into(), ..new_rule(&of, "ral", 1) }).await;
+    for name in ["s:c", "s:d", "s:d.0"] {
+        let ending = world.database.ending(&world.data(name).await).await.unwrap();
+        assert_eq!(ending.accounts, ["bob"], "{name} is not ann's alone to remove");
+    }
+}

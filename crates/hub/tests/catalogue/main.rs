@@ -20,8 +20,8 @@ use lifecycle::{
     a_bad_copy_is_made_anew_from_another_one, a_container_that_is_removed_leaves_what_it_contained,
     a_copy_that_cannot_be_deleted_is_a_copy_again, a_dataset_that_is_removed_can_be_had_back_for_a_day,
     a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again, a_source_that_has_not_what_it_should_is_suspected,
-    copies_that_no_rule_holds_give_way_when_an_endpoint_is_full, the_last_copy_stays,
-    what_rules_ask_for_takes_the_room_of_what_none_holds,
+    copies_that_no_rule_holds_give_way_when_an_endpoint_is_full, rules_of_what_contains_a_name_are_rules_of_it,
+    the_last_copy_stays, what_rules_ask_for_takes_the_room_of_what_none_holds,
 };
 use rules::{
     a_copy_that_fails_is_tried_again_later, a_data_product_goes_to_one_endpoint_whole, a_rule_that_ends_lets_go,
@@ -210,4 +210,5 @@ on_both!(
     a_source_that_has_not_what_it_should_is_suspected,
     a_dataset_that_is_removed_can_be_had_back_for_a_day,
     a_container_that_is_removed_leaves_what_it_contained,
+    rules_of_what_contains_a_name_are_rules_of_it,
 );

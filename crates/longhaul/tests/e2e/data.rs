@@ -239,6 +239,22 @@ fn what_is_removed_goes_with_its_copies_and_can_be_kept_after_all() {
     bob.run(&["data", "rule", "add", "user.ann:obs", "--at", "bnl"]).expect(0);
     ann.run(&["data", "rm", "user.ann:obs", "--now"]).refused(2, &["is held by rules of bob"]);
 
+    // Nor by saying when it ends.
+    let mut curl = std::process::Command::new("curl");
+    curl.args([
+        "-sk",
+        "-X",
+        "PATCH",
+        "-d",
+        "{\"expires\": \"2000-01-01T00:00:00Z\"}",
+        "-H",
+        "Content-Type: application/json",
+    ]);
+    curl.args(["--oauth2-bearer", &hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"])]);
+    let answer = curl.arg(format!("{}/api/v1/data/user.ann:obs", hub.url)).output().unwrap();
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(text.contains("is held by rules of bob"), "{text}");
+
     let file = |site: &str| places.node(site).data("catalogue/user/ann/obs/notes.txt");
     until("bob has his copy", LONG, || file("bnl").exists());
     admin.run(&["data", "rm", "user.ann:obs", "--now"]).expect(0);

@@ -1,12 +1,12 @@
 //! What lies above and below a name, however deep.
 
-use sqlx::{AnyConnection, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use crate::database::{Database, Result};
 
 /// All names that contain one, and itself.
-const ABOVE: &str = "WITH RECURSIVE above(id) AS (SELECT CAST($1 AS BIGINT) UNION SELECT c.parent FROM contents c \
-                     JOIN above a ON c.child = a.id) SELECT id FROM above ORDER BY id";
+pub(super) const ABOVE: &str = "WITH RECURSIVE above(id) AS (SELECT CAST($1 AS BIGINT) UNION SELECT c.parent FROM contents c \
+                     JOIN above a ON c.child = a.id)";
 /// A name and all containers and datasets below it: only containers are followed, whose children are no files.
 const BELOW: &str = "WITH RECURSIVE below(id) AS (SELECT CAST($1 AS BIGINT) UNION SELECT c.child FROM below b \
                      JOIN names p ON p.id = b.id AND p.kind = 2 JOIN contents c ON c.parent = b.id) \
@@ -31,6 +31,7 @@ pub(super) async fn datasets_below(connection: &mut AnyConnection, name: i64) ->
 
 /// All names that contain one, and itself.
 pub(super) async fn above(connection: &mut AnyConnection, name: i64) -> Result<Vec<i64>> {
-    let rows = sqlx::query(ABOVE).bind(name).fetch_all(connection).await?;
+    let sql = AssertSqlSafe(format!("{ABOVE} SELECT id FROM above ORDER BY id"));
+    let rows = sqlx::query(sql).bind(name).fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }

@@ -6,6 +6,7 @@ use replicas::DataName;
 use serde_json::json;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
+use super::closure::ABOVE;
 use super::contents::{self, Child};
 use super::history;
 use super::names::{self, DataRow, ROW};
@@ -26,7 +27,7 @@ pub struct Ending {
     pub copies: i64,
     /// Files that stay, because something else contains them.
     pub kept_files: i64,
-    /// Accounts with rules of it.
+    /// Accounts with rules of it, or of what contains it.
     pub accounts: Vec<String>,
 }
 
@@ -40,8 +41,9 @@ impl Database {
     /// # Errors
     /// The database cannot be read.
     pub async fn ending(&self, name: &DataRow) -> Result<Ending> {
-        let rules = sqlx::query("SELECT DISTINCT account FROM rules WHERE name = $1 ORDER BY account").bind(name.id);
-        let rules = rules.fetch_all(&self.pool).await?;
+        let sql =
+            format!("{ABOVE} SELECT DISTINCT account FROM rules WHERE name IN (SELECT id FROM above) ORDER BY account");
+        let rules = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_all(&self.pool).await?;
         let accounts = rules.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<_>>()?;
         let files = match name.kind {
             DataKind::File => "SELECT CAST($1 AS BIGINT)",

@@ -128,6 +128,9 @@ fn line(file: &Found, storage: &StorageUse) -> Result<Line, Failure> {
 fn make_dataset(put: &DataPut, api: &Api) -> Result<(), Failure> {
     let metadata = metadata(&put.meta)?;
     match api.data(&put.name) {
+        Ok(there) if there.open == Some(false) => {
+            Err(Failure::usage(format!("{} is closed: nothing is added to it; choose another name", put.name)))
+        }
         Ok(_) => {
             let change = DataChange { metadata, ..DataChange::default() };
             api.change_data(&put.name, &change).map(drop).map_err(failure)
