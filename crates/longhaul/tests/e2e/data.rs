@@ -215,6 +215,9 @@ fn what_cannot_be_is_refused_with_what_could() {
     ann.run(&["data", "where", &format!("s:{}", "x".repeat(10_000))]).refused(2, &["longer than 8192 bytes"]);
     ann.run(&["data", "put", &dir, "user.ann:obs2", "--to", "nowhere"])
         .refused(2, &["nowhere means no endpoint with storage"]);
+    ann.run(&["data", "put", &dir, "user.ann:done", "--to", "cern", "--close"]).expect(0);
+    ann.run(&["data", "put", &dir, "user.ann:done", "--to", "ral"]).refused(2, &["user.ann:done is closed"]);
+    assert!(!places.node("ral").data("catalogue/user/ann/done").exists(), "nothing was moved for it");
 }
 
 #[test]
