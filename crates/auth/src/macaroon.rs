@@ -67,7 +67,8 @@ impl Held {
     }
 }
 
-fn hmac_sha256(key: &[u8], data: &[u8]) -> [u8; 32] {
+/// The HMAC-SHA256 (RFC 2104) of bytes.
+pub fn hmac_sha256(key: &[u8], data: &[u8]) -> [u8; 32] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data);
     let mut out = [0; 32];
     out.copy_from_slice(tag.as_ref());

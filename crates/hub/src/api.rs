@@ -1,5 +1,6 @@
 //! The hub's own API, `/api/v1`: who asks, what is asked, and how a no is said.
 
+mod audits;
 mod collaboration;
 mod data;
 mod document;
@@ -8,7 +9,9 @@ mod jobs;
 mod metrics;
 mod queues;
 mod rules;
+mod subscriptions;
 mod table;
+mod webhooks;
 
 use std::future::Future;
 use std::pin::Pin;

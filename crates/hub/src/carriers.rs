@@ -71,6 +71,12 @@ impl Carriers {
         Ok(Carriers { hub, authorities, tls })
     }
 
+    /// Dials servers that an operator named.
+    pub fn dialer(&self) -> Dialer {
+        let (tls, guard) = (Arc::clone(&self.tls), self.guard(true));
+        Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE }
+    }
+
     /// Has a transfer made, and tells of it until it has ended.
     pub async fn carry(&self, claim: Claim, steer: watch::Receiver<Steer>, told: mpsc::Sender<Told>) {
         if claim.carrier == THIRD_PARTY {

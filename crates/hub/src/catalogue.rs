@@ -2,6 +2,7 @@
 //!
 //! Its tables are [`database::catalogue`](crate::database::catalogue)'s; what an endpoint is asked for goes through the queue, as jobs.
 
+pub mod audits;
 pub mod data;
 pub mod keeper;
 pub mod orders;
@@ -9,6 +10,8 @@ pub mod remover;
 pub mod rules;
 pub mod shown;
 pub mod storage;
+pub mod subscriptions;
+pub mod webhooks;
 
 use model::v1::hub::Role;
 use model::{Fault, Refusal};

@@ -8,6 +8,10 @@ pub const BODY_BYTES_MAX: usize = 128 << 20;
 pub const URL_BYTES_MAX: usize = 4096;
 /// Bytes of a job's metadata, and of a file's.
 pub const METADATA_BYTES_MAX: usize = 4096;
+/// Bytes of what a subscription says of names, and of the rules that they get.
+pub const SUBSCRIPTION_BYTES_MAX: usize = 16_384;
+/// Files of a listing that is compared with the catalogue: some 200 MB of memory.
+pub const LISTED_MAX: usize = 1_000_000;
 /// Sources of a file.
 pub const SOURCES_MAX: usize = 32;
 /// Copies that a rule asks for.

@@ -215,6 +215,9 @@ async fn run_async(
         .map(|to| tokio::spawn(messages::run(Arc::clone(&hub), to, Arc::clone(&config.authorities), stopped.clone())));
     let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub), config.authorities)?);
     let removing = tokio::spawn(catalogue::remover::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
+    let auditing = tokio::spawn(catalogue::audits::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
+    let telling_webhooks =
+        tokio::spawn(catalogue::webhooks::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
     let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), carriers, stopped.clone()));
     let keeping = tokio::spawn(catalogue::keeper::run(Arc::clone(&hub), stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
@@ -245,6 +248,8 @@ async fn run_async(
     }
     let _ = keeping.await;
     let _ = removing.await;
+    let _ = telling_webhooks.await;
+    let _ = auditing.await;
     drop(hub);
     writer_end.wait().await;
     Ok(())

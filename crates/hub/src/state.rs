@@ -227,9 +227,22 @@ impl HubState {
         self.read_description().await
     }
 
+    /// Takes the description anew where a downtime has begun or ended.
+    fn follow_downtimes(&self) {
+        let topology = self.topology.load();
+        let now = time::now();
+        if topology.next_change().is_some_and(|at| at <= now)
+            && let Ok(topology) = Topology::at(topology.described.clone(), now)
+        {
+            self.put_in_force(topology);
+            self.catalogue_wake.notify_one();
+        }
+    }
+
     async fn read_description(&self) -> Result<(), DatabaseError> {
         let version = self.database.description_version().await?;
         if self.description.load(Ordering::Relaxed) == version {
+            self.follow_downtimes();
             return Ok(());
         }
         let described = self.database.collaboration().await?;

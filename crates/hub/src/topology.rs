@@ -1,15 +1,19 @@
 //! The described collaboration, as the scheduler sees it: which endpoint a URL is of, and which shared resources lie between two endpoints.
 
+mod downtimes;
 mod resources;
 mod storage;
+mod urls;
 
 use std::collections::{BTreeMap, HashMap};
 
 use model::v1::hub::{Collaboration, Endpoint, EndpointKind, Route, Stopped};
 
+use self::downtimes::{check_downtimes, downtimes, is_in_force};
 use self::resources::resources;
 pub use self::resources::{Resource, ResourceOf};
 pub use self::storage::StoragePlace;
+use self::urls::{authority, is_below, normal, prefixes};
 
 /// Transfers that an endpoint has at once, in either direction, where nothing else is said.
 pub const TRANSFERS_DEFAULT: u32 = 20;
@@ -37,19 +41,29 @@ pub struct Topology {
     pub resources: Vec<Resource>,
     /// Where the catalogue may store files, by endpoint.
     pub storage: BTreeMap<String, StoragePlace>,
+    /// What is stopped, and what is not yet or no longer, is judged at this time: milliseconds since 1970.
+    at: i64,
     by_name: HashMap<ResourceOf, u32>,
     /// Prefixes of URLs, normalised, and whose they are; longer ones first.
     prefixes: Vec<(String, String)>,
 }
 
 impl Topology {
-    /// Checks a description.
+    /// Checks a description, and takes it as it is now.
     ///
     /// # Errors
     /// It names what is not there, or says what cannot be.
     pub fn new(described: Collaboration) -> Result<Topology, TopologyError> {
+        Topology::at(described, crate::time::now())
+    }
+
+    /// Checks a description, and takes it as it is at a time, in milliseconds since 1970: downtimes begin and end.
+    ///
+    /// # Errors
+    /// It names what is not there, or says what cannot be.
+    pub fn at(described: Collaboration, at: i64) -> Result<Topology, TopologyError> {
         check(&described)?;
-        let mut topology = Topology { prefixes: prefixes(&described)?, described, ..Topology::default() };
+        let mut topology = Topology { prefixes: prefixes(&described)?, described, at, ..Topology::default() };
         for resource in resources(&topology.described) {
             topology.by_name.insert(resource.of.clone(), topology.resources.len() as u32);
             topology.resources.push(resource);
@@ -152,6 +166,17 @@ impl Topology {
         self.stops(endpoint, endpoint, "").any(|(_, stopped)| stopped.refuse)
     }
 
+    /// Whether an endpoint, its site or everything is stopped.
+    pub fn is_stopped(&self, endpoint: &str) -> bool {
+        self.stops(endpoint, endpoint, "").next().is_some()
+    }
+
+    /// When a downtime begins or ends next, if one does: the description is to be taken anew then.
+    pub fn next_change(&self) -> Option<i64> {
+        let times = downtimes(&self.described).flat_map(|(_, stopped)| [&stopped.from, &stopped.until]);
+        times.filter_map(|text| crate::time::parse(text)).filter(|time| *time > self.at).min()
+    }
+
     /// All that is stopped between two endpoints for a community.
     pub fn stops(&self, source: &str, target: &str, community: &str) -> impl Iterator<Item = (String, &Stopped)> {
         let everything = self.described.stopped.as_ref().map(|stopped| ("everything".to_owned(), stopped));
@@ -172,7 +197,8 @@ impl Topology {
         });
         let of_community = self.described.communities.get(community);
         let of_community = of_community.and_then(|it| Some((format!("community {community}"), it.stopped.as_ref()?)));
-        everything.into_iter().chain(endpoints).chain(links).chain(of_community)
+        let all = everything.into_iter().chain(endpoints).chain(links).chain(of_community);
+        all.filter(|(_, stopped)| is_in_force(stopped, self.at))
     }
 
     /// The share of a community, and of an activity within it.
@@ -222,6 +248,7 @@ fn check(described: &Collaboration) -> Result<(), TopologyError> {
         }
     }
     described.endpoints.iter().try_for_each(|(name, endpoint)| check_endpoint(described, name, endpoint))?;
+    check_downtimes(described)?;
     for (name, link) in &described.links {
         if !(0.0..=1.0).contains(&link.mark) {
             return Err(wrong(format!("link {name}"), "its mark is a part of its capacity, 0 to 1"));
@@ -266,66 +293,6 @@ fn check_endpoint(described: &Collaboration, name: &str, endpoint: &Endpoint) ->
         }
         _ => Ok(()),
     }
-}
-
-fn prefixes(described: &Collaboration) -> Result<Vec<(String, String)>, TopologyError> {
-    let mut by_prefix: BTreeMap<String, String> = BTreeMap::new();
-    for (name, endpoint) in &described.endpoints {
-        for url in &endpoint.urls {
-            let what = || format!("endpoint {name}");
-            let prefix = normal(url).ok_or_else(|| {
-                wrong(
-                    what(),
-                    format!(
-                        "{} is no URL of an endpoint: lh://, https://, davs:// or s3://, and a host",
-                        web::target::redacted(url)
-                    ),
-                )
-            })?;
-            if let Some(other) = by_prefix.insert(prefix, name.clone()) {
-                return Err(wrong(what(), format!("{} is a URL of {other} too", web::target::redacted(url))));
-            }
-        }
-    }
-    let mut prefixes: Vec<_> = by_prefix.into_iter().collect();
-    prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-    Ok(prefixes)
-}
-
-/// A URL with its scheme and host in one spelling, and without what stands behind a question mark; none where it is no URL of an
-/// endpoint.
-fn normal(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://")?;
-    let (scheme, port) = match scheme.to_ascii_lowercase().as_str() {
-        "lh" => ("lh", model::DEFAULT_PORT),
-        "https" | "davs" => ("https", 443u16),
-        "http" | "dav" => ("http", 80),
-        "s3" => ("s3", 443),
-        _ => return None,
-    };
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.to_ascii_lowercase();
-    let is_bad = |c: char| c.is_whitespace() || c.is_control() || "\\@".contains(c);
-    if host.is_empty() || rest.contains(is_bad) || host.starts_with(':') {
-        return None;
-    }
-    let default = format!(":{port}");
-    let host = host.strip_suffix(&default).unwrap_or(&host);
-    Some(format!("{scheme}://{host}{path}"))
-}
-
-/// `SCHEME://HOST[:PORT]` of a URL in one spelling.
-fn authority(normal: &str) -> Option<&str> {
-    let after = normal.find("://")? + 3;
-    let end = normal[after..].find('/').map_or(normal.len(), |at| after + at);
-    Some(&normal[..end])
-}
-
-/// Whether a URL is that of a prefix, or lies below it.
-fn is_below(url: &str, prefix: &str) -> bool {
-    let prefix = prefix.trim_end_matches('/');
-    url.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The catalogue: names, their copies, rules.
 
 use model::v1::hub::{
-    BadReplica, Data, DataChange, DataEvent, DataHistory, DataList, DataNames, DataRemoval, DataWhere,
-    FileReplicasList, NewDataList, Quotas, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes,
-    StorageUses,
+    Audit, AuditFindings, AuditOrder, Audits, BadReplica, Data, DataChange, DataEvent, DataHistory, DataList,
+    DataMerged, DataNames, DataRemoval, DataWhere, FileReplicasList, NewDataList, Quotas, Rule, RuleChange, RuleOrder,
+    RuleWhy, Rules, Scope, ScopeOrder, Scopes, StorageUses, Subscription, SubscriptionOrder, Subscriptions, Webhook,
+    WebhookOrder, Webhooks,
 };
 use web::Method;
 use web::target::encode;
@@ -26,6 +27,8 @@ pub struct DataQuery {
     pub kind: String,
     /// Words of metadata and their values.
     pub metadata: Vec<(String, String)>,
+    /// With the copies of files.
+    pub replicas: bool,
 }
 
 impl DataQuery {
@@ -35,6 +38,9 @@ impl DataQuery {
             if !value.is_empty() {
                 text += &format!("&{word}={}", part(value));
             }
+        }
+        if self.replicas {
+            text += "&replicas=true";
         }
         for (word, value) in &self.metadata {
             text += &format!("&meta.{}={}", part(word), part(value));
@@ -47,6 +53,11 @@ impl Api {
     /// Enters names.
     pub fn enter_data(&self, list: &NewDataList) -> Result<DataList> {
         Ok(self.0.ask(&Method::Post, "/api/v1/data", Some(list))?.1)
+    }
+
+    /// Enters names as another catalogue has them.
+    pub fn merge_data(&self, list: &NewDataList) -> Result<DataMerged> {
+        Ok(self.0.ask(&Method::Post, "/api/v1/data/merge", Some(list))?.1)
     }
 
     /// A page of names of a scope.
@@ -172,5 +183,65 @@ impl Api {
     /// Ends a rule.
     pub fn end_rule(&self, id: &str) -> Result<Rule> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/rules/{}", part(id)), None::<&()>)?.1)
+    }
+
+    /// The subscriptions.
+    pub fn subscriptions(&self) -> Result<Subscriptions> {
+        self.0.get("/api/v1/subscriptions")
+    }
+
+    /// A subscription.
+    pub fn subscription(&self, name: &str) -> Result<Subscription> {
+        self.0.get(&format!("/api/v1/subscriptions/{}", part(name)))
+    }
+
+    /// Makes a subscription, or replaces the one of this name.
+    pub fn set_subscription(&self, name: &str, order: &SubscriptionOrder) -> Result<Subscription> {
+        Ok(self.0.ask(&Method::Put, &format!("/api/v1/subscriptions/{}", part(name)), Some(order))?.1)
+    }
+
+    /// Removes a subscription.
+    pub fn remove_subscription(&self, name: &str) -> Result<Subscription> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/subscriptions/{}", part(name)), None::<&()>)?.1)
+    }
+
+    /// The webhooks.
+    pub fn webhooks(&self) -> Result<Webhooks> {
+        self.0.get("/api/v1/webhooks")
+    }
+
+    /// Makes a webhook, or replaces the one of this name; with its secret.
+    pub fn set_webhook(&self, name: &str, order: &WebhookOrder) -> Result<Webhook> {
+        Ok(self.0.ask(&Method::Put, &format!("/api/v1/webhooks/{}", part(name)), Some(order))?.1)
+    }
+
+    /// Removes a webhook.
+    pub fn remove_webhook(&self, name: &str) -> Result<Webhook> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/webhooks/{}", part(name)), None::<&()>)?.1)
+    }
+
+    /// Has an endpoint compared with the catalogue.
+    pub fn order_audit(&self, endpoint: &str, order: &AuditOrder) -> Result<Audit> {
+        Ok(self.0.ask(&Method::Post, &format!("/api/v1/storage/{}/audits", part(endpoint)), Some(order))?.1)
+    }
+
+    /// Audits, the newest first.
+    pub fn audits(&self) -> Result<Audits> {
+        self.0.get("/api/v1/audits")
+    }
+
+    /// An audit.
+    pub fn audit(&self, number: i64) -> Result<Audit> {
+        self.0.get(&format!("/api/v1/audits/{number}"))
+    }
+
+    /// A page of what an audit has found.
+    pub fn audit_findings(&self, number: i64, after: i64) -> Result<AuditFindings> {
+        self.0.get(&format!("/api/v1/audits/{number}/findings?after={after}"))
+    }
+
+    /// Has the files deleted that an audit found and nobody knows of.
+    pub fn clean_audit(&self, number: i64) -> Result<Audit> {
+        Ok(self.0.ask(&Method::Post, &format!("/api/v1/audits/{number}/clean"), None::<&()>)?.1)
     }
 }

@@ -27,7 +27,10 @@ use crate::copy_defaults::limit;
 
 pub use bound::{Bound, Measure};
 pub use copy::Cp;
-pub use data::{Data, DataAction, DataFind, DataGet, DataKindWord, DataPut, DataRuleAction, DataRuleAdd, GroupingWord};
+pub use data::{
+    Data, DataAction, DataAuditAction, DataFind, DataGet, DataImport, DataKindWord, DataPut, DataRuleAction,
+    DataRuleAdd, DataSubscriptionAction, DataWebhookAction, GroupingWord,
+};
 pub use hub::{
     CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubAt, HubGrant, HubGrantAction, HubServe,
     HubStop, LinkFacts, Named, NamedAction, Queue, QueueAction, RoleWord, SiteFacts, StorageFacts, Submit,

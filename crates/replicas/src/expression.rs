@@ -122,7 +122,7 @@ fn is_same_truth(a: &str, b: &str) -> bool {
 }
 
 /// Whether a text is like a pattern, in which `*` stands for any characters.
-fn is_like(pattern: &str, text: &str) -> bool {
+pub fn is_like(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));

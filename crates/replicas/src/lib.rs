@@ -1,5 +1,6 @@
 //! Which copies of which data are to be where: names of data ([`DataName`]), expressions over the attributes of endpoints
-//! ([`Expression`]), the path that a name has at an endpoint ([`Naming`]), the choice of endpoints for a rule ([`choose`]).
+//! ([`Expression`]), the path that a name has at an endpoint ([`Naming`]), the choice of endpoints for a rule ([`choose`]),
+//! what is at an endpoint compared with what should be ([`Audit`]).
 //!
 //! Sizes are in bytes. What this crate does not know: databases, clocks, sockets, randomness. Everything is a function of its
 //! arguments, so that a simulator in virtual time steps the code that a hub runs.
@@ -13,12 +14,14 @@
 //! assert!(!expression.matches("cern", &attributes));
 //! ```
 
+mod audit;
 mod choice;
 mod expression;
 mod name;
 mod naming;
 
+pub use audit::{Audit, Difference, KnownCopy, Listed, YOUNG_MS};
 pub use choice::{Candidate, Choice, Shortage, choose};
-pub use expression::{Attributes, Expression, ExpressionError};
+pub use expression::{Attributes, Expression, ExpressionError, is_like};
 pub use name::{DataName, NAME_BYTES_MAX, NameError, SCOPE_BYTES_MAX, check_scope};
 pub use naming::Naming;

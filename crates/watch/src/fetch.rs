@@ -1,9 +1,8 @@
-//! Files and what is behind URLs, read whole: templates and their includes, counters of interfaces; and documents that are posted to others.
+//! Files and what is behind URLs, read whole: templates and their includes, counters of interfaces.
 
 use std::io::Read;
 
-use serde_json::Value;
-use web::{Client, Dialer, Headers, HttpUrl, Method};
+use web::{Dialer, Headers, HttpUrl, Method};
 
 /// Bytes of a file or an answer.
 const BYTES_MAX: usize = 16 << 20;
@@ -32,48 +31,6 @@ fn file(path: &str) -> Result<Vec<u8>, String> {
     match bytes.len() > BYTES_MAX {
         true => Err(format!("{path} is longer than {BYTES_MAX} bytes")),
         false => Ok(bytes),
-    }
-}
-
-/// Why somebody did not take what was posted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub(crate) struct NotTaken {
-    /// What was answered; none where nothing was.
-    pub status: Option<u16>,
-    why: String,
-}
-
-/// Posts a document, with these fields besides; what is answered counts for nothing but its status.
-pub(crate) fn post_json(
-    dialer: &Dialer,
-    url: &str,
-    fields: &[(String, String)],
-    document: &Value,
-) -> Result<(), String> {
-    post(dialer, url, fields, document).map(drop).map_err(|not_taken| not_taken.why)
-}
-
-/// Posts a document; the document that is answered, or nothing where that is none.
-pub(crate) fn post_for_json(dialer: &Dialer, url: &str, document: &Value) -> Result<Value, NotTaken> {
-    let answer = post(dialer, url, &[], document)?;
-    Ok(serde_json::from_slice(&answer).unwrap_or_default())
-}
-
-fn post(dialer: &Dialer, url: &str, fields: &[(String, String)], document: &Value) -> Result<Vec<u8>, NotTaken> {
-    let said = |error: web::ClientError| NotTaken { status: None, why: model::fault::with_causes(&error) };
-    let parsed = HttpUrl::parse(url).map_err(|error| NotTaken { status: None, why: error.to_string() })?;
-    let mut client = Client::new(dialer, &parsed).map_err(said)?;
-    let text = document.to_string();
-    let mut headers =
-        Headers::new().with("Content-Type", "application/json").with("Content-Length", text.len().to_string());
-    fields.iter().for_each(|(name, value)| headers.add(name, value.as_str()));
-    client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(said)?;
-    client.write(text.as_bytes()).map_err(said)?;
-    let (response, mut body) = client.answer(&Method::Post).map_err(said)?;
-    match response.status {
-        200..300 => client.read_all(&mut body, BYTES_MAX).map_err(said),
-        status => Err(NotTaken { status: Some(status), why: format!("{} answers {status}", parsed.authority()) }),
     }
 }
 

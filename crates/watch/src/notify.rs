@@ -11,7 +11,6 @@ use web::Dialer;
 
 use crate::alarms::Change;
 use crate::config::{Config, Notify, NotifyKind};
-use crate::fetch::post_json;
 
 mod mail;
 
@@ -120,15 +119,22 @@ impl Recipient {
         }
         let changes: Vec<&Change> = self.waiting.iter().map(|(_, change)| change).collect();
         let told = match &self.notify.how {
-            NotifyKind::Webhook(url) => post_json(
+            NotifyKind::Webhook(url) => web::post::document(
                 dialer,
                 url,
                 &[],
                 &json!({"v": 1, "event": "alarms", "changes": changes.iter().map(|c| webhook(c)).collect::<Vec<_>>()}),
-            ),
+            )
+            .map_err(|not_taken| not_taken.to_string()),
             NotifyKind::Alertmanager(url) => {
                 let alerts: Vec<Value> = changes.iter().map(|change| alert(change)).collect();
-                post_json(dialer, &format!("{}/api/v2/alerts", url.trim_end_matches('/')), &[], &json!(alerts))
+                web::post::document(
+                    dialer,
+                    &format!("{}/api/v2/alerts", url.trim_end_matches('/')),
+                    &[],
+                    &json!(alerts),
+                )
+                .map_err(|not_taken| not_taken.to_string())
             }
             NotifyKind::Mail { server, from, to } => mail::send(server, from, to, &changes),
         };

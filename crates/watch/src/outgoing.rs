@@ -10,7 +10,6 @@ use web::Dialer;
 
 use crate::archive::store::SeriesKey;
 use crate::config::{Config, PostRecords};
-use crate::fetch::post_json;
 use crate::mesh::Test;
 use crate::observation::Observation;
 use crate::records::records;
@@ -136,10 +135,10 @@ impl RecordArchive {
     fn send(&mut self) {
         while self.again <= Instant::now() {
             let Some(record) = self.waiting.front() else { return };
-            match post_json(&self.dialer, &self.to.url, &self.to.headers, record) {
+            match web::post::document(&self.dialer, &self.to.url, &self.to.headers, record) {
                 Ok(()) => drop(self.waiting.pop_front()),
                 Err(why) => {
-                    tracing::warn!(why, waiting = self.waiting.len(), "an archive takes no records; it is tried again");
+                    tracing::warn!(%why, waiting = self.waiting.len(), "an archive takes no records; it is tried again");
                     self.again = Instant::now() + AGAIN;
                 }
             }

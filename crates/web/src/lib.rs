@@ -22,6 +22,7 @@ pub mod method;
 pub mod openapi;
 pub mod openmetrics;
 pub mod parts;
+pub mod post;
 pub mod range;
 mod refused;
 pub mod routes;

@@ -1,17 +1,17 @@
 //! Names of the catalogue: entered, found, put into one another, and where their files are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::v1::hub::{
-    BadReplica, DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataWhere, FileReplicasList,
+    BadReplica, Data, DataAt, DataChange, DataHistory, DataKind, DataList, DataNames, DataWhere, FileReplicasList,
     NewDataList, NewReplica, Scope, ScopeOrder, Scopes,
 };
 use web::Refused;
 
 use super::{Answered, ApiRequest, events, json};
 use crate::catalogue::{self, data, find, refused, shown};
-use crate::database::catalogue::{DataRow, HistoryEvent, ReplicaState, Which};
+use crate::database::catalogue::{DataRow, ReplicaState, Which};
 use crate::time;
 
 /// Names, files or events on a page, unless said.
@@ -36,6 +36,12 @@ pub(super) async fn enter(request: ApiRequest) -> Answered {
     json(if entered.new > 0 { 201 } else { 200 }, &DataList { data: rows.collect(), next: None })
 }
 
+/// POST /api/v1/data/merge.
+pub(super) async fn merge(request: ApiRequest) -> Answered {
+    let list: NewDataList = request.read("names of data")?;
+    json(200, &data::merge(&request.hub, &request.member, &list).await?)
+}
+
 /// GET /api/v1/data.
 pub(super) async fn list(request: ApiRequest) -> Answered {
     let scope = request.parameter("scope").ok_or_else(|| Refused::new(400, "say of which scope: ?scope=NAME"))?;
@@ -56,7 +62,20 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
     };
     let rows = request.hub.database.data_list(&which).await.map_err(refused)?;
     let next = rows.last().filter(|_| rows.len() as i64 == which.limit).map(|row| row.name.name().to_owned());
-    json(200, &DataList { data: rows.iter().map(|row| shown::data(row, &BTreeMap::new())).collect(), next })
+    let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
+    let metadata = request.hub.database.metadata_of(&ids).await.map_err(refused)?;
+    let copies = match request.parameter("replicas").as_deref() {
+        Some("true") => request.hub.database.replicas_of(&ids).await.map_err(refused)?,
+        _ => HashMap::new(),
+    };
+    let topology = request.hub.topology.load();
+    let (nothing, none) = (BTreeMap::new(), Vec::new());
+    let whole = |row: &DataRow| {
+        let copies = copies.get(&row.id).unwrap_or(&none);
+        let data = shown::data(row, metadata.get(&row.id).unwrap_or(&nothing));
+        Data { replicas: shown::replicas(copies, &row.name, &topology), ..data }
+    };
+    json(200, &DataList { data: rows.iter().map(whole).collect(), next })
 }
 
 fn kind_of(text: &str) -> Result<DataKind, Refused> {
@@ -185,18 +204,7 @@ pub(super) async fn history(request: ApiRequest) -> Answered {
     let rows = request.hub.database.history(row.id, after, limit).await.map_err(refused)?;
     let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.number);
     let name = row.name.to_string();
-    json(200, &DataHistory { events: rows.iter().map(|row| event(row, &name)).collect(), next })
-}
-
-fn event(event: &HistoryEvent, name: &str) -> DataEvent {
-    DataEvent {
-        number: event.number,
-        at: time::show(event.at),
-        name: name.to_owned(),
-        account: event.account.clone(),
-        kind: event.kind.clone(),
-        facts: serde_json::from_str(&event.facts).unwrap_or_default(),
-    }
+    json(200, &DataHistory { events: rows.iter().map(|row| shown::event(row, &name)).collect(), next })
 }
 
 /// GET /api/v1/data/NAME/events: from its beginning on.
@@ -224,7 +232,7 @@ fn follow(request: &ApiRequest, from: i64, name: Option<i64>) -> Answered {
             let mut page = events::Page { last: from, ..events::Page::default() };
             for (one, name) in &found {
                 page.last = one.number;
-                let told = serde_json::to_string(&event(one, name)).unwrap_or_default();
+                let told = serde_json::to_string(&shown::event(one, name)).unwrap_or_default();
                 page.text.push_str(&format!("id: {}\nevent: data\ndata: {told}\n\n", one.number));
             }
             Some(page)

@@ -2,10 +2,11 @@
 //! was committed; a test holds the two together.
 
 use model::v1::hub::{
-    BadReplica, Collaboration, Community, Data, DataChange, DataHistory, DataList, DataNames, DataRemoval, DataWhere,
-    Endpoint, FileReplicasList, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced,
-    NotPromised, Offer, Queues, Quotas, Removables, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder,
-    Scopes, Shares, Site, Stopped, StorageUses, WhoAmI, Why,
+    Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataChange, DataHistory,
+    DataList, DataMerged, DataNames, DataRemoval, DataWhere, Endpoint, FileReplicasList, Files, Job, JobChange,
+    JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced, NotPromised, Offer, Queues, Quotas, Removables, Rule,
+    RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, Shares, Site, Stopped, StorageUses, Subscription,
+    SubscriptionOrder, Subscriptions, Webhook, WebhookOrder, Webhooks, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -45,6 +46,7 @@ fn schemas() -> Map<String, Value> {
     add::<NewDataList>(&mut all);
     add::<Data>(&mut all);
     add::<DataList>(&mut all);
+    add::<DataMerged>(&mut all);
     add::<DataChange>(&mut all);
     add::<DataNames>(&mut all);
     add::<DataWhere>(&mut all);
@@ -62,6 +64,16 @@ fn schemas() -> Map<String, Value> {
     add::<Rules>(&mut all);
     add::<RuleWhy>(&mut all);
     add::<NotPlaced>(&mut all);
+    add::<SubscriptionOrder>(&mut all);
+    add::<Subscription>(&mut all);
+    add::<Subscriptions>(&mut all);
+    add::<WebhookOrder>(&mut all);
+    add::<Webhook>(&mut all);
+    add::<Webhooks>(&mut all);
+    add::<AuditOrder>(&mut all);
+    add::<Audit>(&mut all);
+    add::<Audits>(&mut all);
+    add::<AuditFindings>(&mut all);
     add::<StorageUses>(&mut all);
     add::<Quotas>(&mut all);
     add::<Health>(&mut all);

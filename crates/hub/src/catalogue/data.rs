@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::v1::hub::{BadReplica, DataChange, DataKind, DataNames, Metadata, NewData, NewDataList, NewReplica};
+use model::v1::hub::{
+    BadReplica, DataChange, DataConflict, DataKind, DataMerged, DataNames, Metadata, NewData, NewDataList, NewReplica,
+};
 use replicas::DataName;
 use web::Refused;
 
@@ -19,6 +21,49 @@ use model::v1::hub::Role;
 /// # Errors
 /// One of them is none, is not what is there already, or is not whoever's who asks: nothing has changed.
 pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Result<Entered, Refused> {
+    let (names, into) = checked_all(hub, member, list).await?;
+    let entered = hub.database.enter(member.owner.clone(), names, into, time::now()).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    Ok(entered)
+}
+
+/// Enters those of several names that do not contradict what is there, as another catalogue has them.
+///
+/// # Errors
+/// One of them is none, or is not whoever's who asks: nothing has changed.
+pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Result<DataMerged, Refused> {
+    let mut list = list.clone();
+    let (mut skipped_replicas, mut unknown) = (0, BTreeSet::new());
+    let topology = hub.topology.load_full();
+    for new in &mut list.data {
+        new.replicas.retain(|copy| {
+            let is_known = topology.storage.contains_key(&copy.endpoint);
+            if !is_known {
+                skipped_replicas += 1;
+                unknown.insert(copy.endpoint.clone());
+            }
+            is_known
+        });
+    }
+    let (names, into) = checked_all(hub, member, &list).await?;
+    let merged = hub.database.merge(member.owner.clone(), names, into, time::now()).await.map_err(refused)?;
+    hub.catalogue_wake.notify_one();
+    let conflict = |(name, why): (String, String)| DataConflict { name, why };
+    Ok(DataMerged {
+        new: merged.new as u64,
+        known: merged.known as u64,
+        conflicts: merged.conflicts.into_iter().map(conflict).collect(),
+        skipped_replicas,
+        unknown_endpoints: unknown.into_iter().collect(),
+    })
+}
+
+/// Names that somebody may enter, and what they are put into.
+async fn checked_all(
+    hub: &HubState,
+    member: &Member,
+    list: &NewDataList,
+) -> Result<(Vec<NewName>, Option<DataName>), Refused> {
     let into = list.into.as_deref().map(name_of).transpose()?;
     check_count(list.data.len())?;
     let names = list.data.iter().map(|new| checked(hub, new)).collect::<Result<Vec<_>, _>>()?;
@@ -31,9 +76,7 @@ pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
     for scope in scopes {
         require_scope(hub, member, scope).await?;
     }
-    let entered = hub.database.enter(member.owner.clone(), names, into, time::now()).await.map_err(refused)?;
-    hub.catalogue_wake.notify_one();
-    Ok(entered)
+    Ok((names, into))
 }
 
 fn check_count(count: usize) -> Result<(), Refused> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::orders;
+use super::{orders, subscriptions};
 use crate::database::{DatabaseError, Result};
 use crate::state::HubState;
 use crate::time;
@@ -38,6 +38,7 @@ async fn look(hub: &HubState, stop: &watch::Receiver<bool>) -> Result<()> {
     while goes_on() && hub.database.settle_copies(Arc::clone(&hub.topology.load()), time::now()).await? > 0 {}
     while goes_on() && hub.database.end_rules(time::now()).await? {}
     while goes_on() && hub.database.end_names(time::now()).await? {}
+    while goes_on() && subscriptions::look(hub).await? {}
     while goes_on() && hub.database.evaluate(Arc::clone(&hub.topology.load()), time::now()).await?.is_some() {}
     for _ in 0..BATCHES_MAX {
         if !goes_on() || !put_into_queue(hub).await? {

@@ -43,9 +43,11 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
 
 async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>) -> Result<bool> {
     let removals = hub.database.take_removals(Arc::clone(&hub.topology.load()), time::now()).await?;
-    let is_busy = !removals.is_empty();
+    let suspicions = hub.database.suspicions(time::now()).await?;
+    // One that is not told is not looked into again for a while.
+    let is_busy = !removals.is_empty() || !suspicions.is_empty();
     remove(hub, carriers, removals).await?;
-    for suspicion in hub.database.suspicions(time::now()).await? {
+    for suspicion in suspicions {
         look_into(hub, carriers, suspicion).await?;
     }
     Ok(is_busy)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::v1::hub::{NotPlaced, RuleChange, RuleOrder, RuleWhy};
+use model::v1::hub::{NotPlaced, Role, RuleChange, RuleOrder, RuleWhy};
 use replicas::{Expression, Shortage};
 use uuid::Uuid;
 use web::Refused;
@@ -37,7 +37,7 @@ impl From<Refused> for NotMade {
 /// It is wrong, or could not be fulfilled: nothing has changed.
 pub async fn make(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<RuleRow, NotMade> {
     let new = checked(hub, member, order).await?;
-    let (id, name) = (new.id.clone(), new.name);
+    let (id, name, account) = (new.id.clone(), new.name, new.account.clone());
     let topology = Arc::clone(&hub.topology.load());
     let shortage = hub.database.make_rule(new, topology, time::now()).await.map_err(refused)?;
     if let Some(shortage) = shortage {
@@ -45,7 +45,7 @@ pub async fn make(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<
     }
     hub.catalogue_wake.notify_one();
     let rule = of_id(hub, &id).await?;
-    if rule.account != member.owner || rule.name != name {
+    if rule.account != account || rule.name != name {
         return Err(Refused::new(409, format!("{id} is the id of another rule")).into());
     }
     Ok(rule)
@@ -66,14 +66,9 @@ async fn checked(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<N
         Some(text) => text.parse().map_err(|_| bad(format!("{text:?} is no id of a rule: it is a UUID")))?,
     };
     let row = find(hub, &order.name).await?;
-    let expression = expression(&order.at)?;
-    let copies = order.copies.unwrap_or(1);
-    if !(1..=limits::COPIES_MAX).contains(&copies) {
-        return Err(bad(format!("copies: 1 to {}", limits::COPIES_MAX)));
-    }
-    let priority = order.priority.unwrap_or(3);
-    if !(1..=5).contains(&priority) {
-        return Err(bad("priority is 1 to 5"));
+    let account = order.account.as_ref().unwrap_or(&member.owner);
+    if *account != member.owner && member.role < Role::Operator {
+        return Err(Refused::new(403, format!("only operators make rules for others, and {account} is another")));
     }
     let own = if member.community.is_empty() { "default" } else { &member.community };
     let community = order.community.as_deref().unwrap_or(own);
@@ -82,6 +77,28 @@ async fn checked(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<N
             403,
             format!("{} makes rules for the community {own}, not for {community}", member.owner),
         ));
+    }
+    Ok(NewRule {
+        id: id.to_string(),
+        name: row.id,
+        account: account.clone(),
+        community: community.to_owned(),
+        ..check(order)?
+    })
+}
+
+/// What an order of a rule says by itself: of no name, and nobody's yet.
+///
+/// # Errors
+/// It is wrong, whatever it is of.
+pub(super) fn check(order: &RuleOrder) -> Result<NewRule, Refused> {
+    let copies = order.copies.unwrap_or(1);
+    if !(1..=limits::COPIES_MAX).contains(&copies) {
+        return Err(bad(format!("copies: 1 to {}", limits::COPIES_MAX)));
+    }
+    let priority = order.priority.unwrap_or(3);
+    if !(1..=5).contains(&priority) {
+        return Err(bad("priority is 1 to 5"));
     }
     let now = time::now();
     let later = |what: &str, text: &Option<String>| -> Result<Option<i64>, Refused> {
@@ -92,15 +109,15 @@ async fn checked(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<N
         }
     };
     Ok(NewRule {
-        id: id.to_string(),
-        name: row.id,
-        account: member.owner.clone(),
-        community: community.to_owned(),
+        id: String::new(),
+        name: 0,
+        account: String::new(),
+        community: String::new(),
         activity: word("activity", order.activity.as_deref().unwrap_or("default"))?,
         priority: i64::from(priority),
         copies: i64::from(copies),
-        expression: expression.to_string(),
-        source_expression: order.from.as_deref().map(self::expression).transpose()?.map(|from| from.to_string()),
+        expression: expression(&order.at)?.to_string(),
+        source_expression: order.from.as_deref().map(expression).transpose()?.map(|from| from.to_string()),
         grouping: order.grouping,
         weight: order.weight.as_deref().map(|text| word("weight", text)).transpose()?,
         comment: order.comment.as_deref().map(comment).transpose()?,

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use model::v1::hub::{Data, DataKind, DataRemoval, FileReplicas, Metadata, Replica, Rule, RuleLock, RuleState};
+use model::v1::hub::{
+    Data, DataEvent, DataKind, DataRemoval, FileReplicas, Metadata, Replica, Rule, RuleLock, RuleState,
+};
 use replicas::DataName;
 
-use crate::database::catalogue::{CopyWork, DataRow, Ending, FileRow, LockRow, ReplicaRow, RuleRow};
+use crate::database::catalogue::{CopyWork, DataRow, Ending, FileRow, HistoryEvent, LockRow, ReplicaRow, RuleRow};
 use crate::time;
 use crate::topology::Topology;
 
@@ -18,6 +20,18 @@ pub fn removal(row: &DataRow, ending: &Ending) -> DataRemoval {
         copies: count(ending.copies),
         kept_files: count(ending.kept_files),
         accounts: ending.accounts.clone(),
+    }
+}
+
+/// Something that happened to a name.
+pub fn event(event: &HistoryEvent, name: &str) -> DataEvent {
+    DataEvent {
+        number: event.number,
+        at: time::show(event.at),
+        name: name.to_owned(),
+        account: event.account.clone(),
+        kind: event.kind.clone(),
+        facts: serde_json::from_str(&event.facts).unwrap_or_default(),
     }
 }
 
@@ -44,6 +58,7 @@ pub fn data(row: &DataRow, metadata: &BTreeMap<String, String>) -> Data {
         monotonic: row.monotonic,
         expires: row.expires.map(time::show),
         metadata: metadata.iter().filter_map(value).collect::<Metadata>(),
+        replicas: Vec::new(),
     }
 }
 
@@ -54,8 +69,13 @@ pub fn file(row: &FileRow, topology: &Topology) -> FileReplicas {
         bytes: count(row.file.bytes),
         adler32: row.file.adler32.clone(),
         md5: row.file.md5.clone(),
-        replicas: row.replicas.iter().map(|copy| replica(copy, &row.file.name, topology)).collect(),
+        replicas: replicas(&row.replicas, &row.file.name, topology),
     }
+}
+
+/// The copies of a file.
+pub fn replicas(rows: &[ReplicaRow], name: &DataName, topology: &Topology) -> Vec<Replica> {
+    rows.iter().map(|copy| replica(copy, name, topology)).collect()
 }
 
 fn replica(row: &ReplicaRow, name: &DataName, topology: &Topology) -> Replica {
@@ -64,6 +84,7 @@ fn replica(row: &ReplicaRow, name: &DataName, topology: &Topology) -> Replica {
         endpoint: row.endpoint.clone(),
         state: row.state.word().to_owned(),
         url: place.map(|place| place.url_of(name, row.path.as_deref())).unwrap_or_default(),
+        path: row.path.clone(),
         locks: count(row.locks),
         unlocked: row.unlocked.map(time::show),
         attempts: count(row.attempts),

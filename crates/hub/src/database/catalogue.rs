@@ -3,6 +3,7 @@
 //! Everything that changes several of them is one function of the transaction that it is a part of, so that two hubs on one database
 //! that do the same do it once. What holds between them: docs/design/catalogue.md, "Invariants".
 
+mod audits;
 mod closure;
 mod contents;
 mod copies;
@@ -26,12 +27,15 @@ mod scopes;
 mod settling;
 mod states;
 mod stores;
+mod subscriptions;
 mod suspicions;
+mod webhooks;
 mod work;
 
+pub use audits::{AuditCounts, AuditRow, Finding};
 pub use copies::{CopyBatch, CopyFile, CopySource};
 pub use ending::Ending;
-pub use entering::{Entered, NewName};
+pub use entering::{Entered, Merged, NewName};
 pub use evaluation::Step;
 pub use history::HistoryEvent;
 pub use metadata::MetadataChange;
@@ -42,7 +46,9 @@ pub use rule_rows::RuleRow;
 pub use rules::{LockRow, NewRule, RuleUpdate, WhichRules};
 pub use states::{LockState, ReplicaState, grouping_code, grouping_of_code, kind_code, kind_of_code};
 pub use stores::StoreUse;
+pub use subscriptions::{NewsItem, SubscriptionRow};
 pub use suspicions::Suspicion;
+pub use webhooks::WebhookRow;
 pub use work::CopyWork;
 
 /// How long a replica that no rule holds any more stays before it may be deleted: the time in which a removed rule can be made again without moving a byte.

@@ -112,7 +112,9 @@ async fn drain(request: FtsRequest) -> Answered {
                 let reason = "everything is stopped already, by another command: longhaul hub start all";
                 return Err(Refusal::new(Fault::Config, reason));
             }
-            (_, wish) => all.stopped = wish.then_some(Stopped { reason, drain: true, refuse: false }),
+            (_, wish) => {
+                all.stopped = wish.then_some(Stopped { reason, drain: true, refuse: false, ..Stopped::default() })
+            }
         }
         Ok(())
     })

@@ -78,7 +78,10 @@ pub(super) async fn ban(request: FtsRequest) -> Answered {
         ));
     }
     let reason = text("message").filter(|text| !text.is_empty()).unwrap_or_else(|| "banned".to_owned());
-    change(&request, &storage, |it| it.stopped = Some(Stopped { reason, drain: true, refuse: !allow })).await?;
+    change(&request, &storage, |it| {
+        it.stopped = Some(Stopped { reason, drain: true, refuse: !allow, ..Stopped::default() })
+    })
+    .await?;
     let name = request.hub.topology.load().endpoint(&storage);
     match name.filter(|_| status == "cancel") {
         Some(name) => json_answer(200, &end_at(&request, &name).await?),

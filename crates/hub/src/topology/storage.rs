@@ -72,7 +72,11 @@ impl StoragePlace {
     /// The URL of a file; `path` is where it is below the directory, if that is not as the endpoint names files.
     pub fn url_of(&self, name: &DataName, path: Option<&str>) -> String {
         let named = || self.naming.path(name);
-        let path = path.map_or_else(named, str::to_owned);
+        self.url_of_path(&path.map_or_else(named, str::to_owned))
+    }
+
+    /// The URL of a path below its directory.
+    pub fn url_of_path(&self, path: &str) -> String {
         format!("{}/{}", self.url, web::target::encode(path.as_bytes()))
     }
 

@@ -24,11 +24,13 @@ use lifecycle::{
     the_last_copy_stays, what_rules_ask_for_takes_the_room_of_what_none_holds,
 };
 use rules::{
-    a_copy_that_fails_is_tried_again_later, a_data_product_goes_to_one_endpoint_whole, a_rule_that_ends_lets_go,
+    a_copy_of_two_rules_is_read_where_either_permits, a_copy_that_fails_is_tried_again_later,
+    a_copy_waits_for_the_one_that_it_is_read_from, a_data_product_goes_to_one_endpoint_whole, a_rule_that_ends_lets_go,
     a_rule_that_is_made_again_within_a_day_moves_nothing, a_rule_that_is_suspended_copies_nothing,
     a_rule_that_outgrows_its_endpoint_waits_and_says_so, an_impossible_rule_is_told_what_could_be,
     copies_are_at_different_sites, copies_that_are_lost_in_a_crash_are_made_again, files_that_come_later_follow,
-    files_that_go_are_let_go, two_rules_share_copies, what_can_be_read_nowhere_says_so,
+    files_that_go_are_let_go, one_copy_crosses_the_ocean_and_the_others_are_made_of_it,
+    the_deadline_of_a_rule_is_that_of_its_jobs, two_rules_share_copies, what_can_be_read_nowhere_says_so,
     what_is_put_there_while_it_is_copied_stays, what_is_uploaded_meanwhile_is_not_copied,
 };
 use world::{World, dataset, file, name};
@@ -211,4 +213,8 @@ on_both!(
     a_dataset_that_is_removed_can_be_had_back_for_a_day,
     a_container_that_is_removed_leaves_what_it_contained,
     rules_of_what_contains_a_name_are_rules_of_it,
+    a_copy_of_two_rules_is_read_where_either_permits,
+    a_copy_waits_for_the_one_that_it_is_read_from,
+    the_deadline_of_a_rule_is_that_of_its_jobs,
+    one_copy_crosses_the_ocean_and_the_others_are_made_of_it,
 );

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hub::admission::admit;
 use hub::database::catalogue::{NewRule, ReplicaState, RuleUpdate, UNDO_MS};
 use hub::database::outcomes::Outcome;
+use hub::roles::Member;
 use model::v1::hub::{DataKind, Grouping};
 
 use crate::world::{World, dataset, file, name, new_rule};
@@ -303,4 +305,68 @@ pub async fn what_is_put_there_while_it_is_copied_stays(world: World) {
     assert_eq!(world.at("s:d.0").await, ["cern", "ral"]);
     let row = world.row(&rule.id).await;
     assert_eq!((row.ok, row.stuck), (1, 1));
+}
+
+pub async fn a_copy_waits_for_the_one_that_it_is_read_from(world: World) {
+    world.filled("s:d", 3, "cern").await;
+    let of = world.data("s:d").await;
+    world.rule("s:d", "ral", 1).await;
+    let onward = world.make(NewRule { source_expression: Some("ral".into()), ..new_rule(&of, "bnl", 1) }).await;
+    assert!(world.put_into_queue().await);
+    assert!(!world.put_into_queue().await, "what goes on to bnl is not at ral yet");
+    let row = world.row(&onward.id).await;
+    assert_eq!((row.replicating, row.stuck), (3, 0), "it waits, and nothing is wrong");
+    let locks = world.database.locks_left(row.number, 10).await.unwrap();
+    assert!(locks[0].error.as_deref().unwrap().contains("does not have it yet"), "{locks:?}");
+    world.carry(10, succeeds).await;
+    world.database.settle_copies(Arc::clone(&world.topology), world.now()).await.unwrap();
+    let order = world.next_order().await.expect("it goes on at once");
+    let from_ral = |source: &String| source.starts_with("lh://ral.example/");
+    assert!(order.files.iter().all(|file| file.sources.len() == 1 && file.sources.iter().all(from_ral)), "{order:?}");
+    world.check().await;
+}
+
+pub async fn a_copy_of_two_rules_is_read_where_either_permits(world: World) {
+    world.filled("s:d", 1, "cern").await;
+    let of = world.data("s:d").await;
+    world.make(NewRule { source_expression: Some("bnl".into()), priority: 5, ..new_rule(&of, "ral", 1) }).await;
+    assert!(world.next_order().await.is_none());
+    world.rule("s:d", "ral", 1).await;
+    world.wait(10 * 60_000);
+    let order = world.next_order().await.expect("the other rule has it read at cern");
+    assert!(order.files[0].sources[0].starts_with("lh://cern.example/"), "{order:?}");
+    world.check().await;
+}
+
+pub async fn the_deadline_of_a_rule_is_that_of_its_jobs(world: World) {
+    world.filled("s:d", 1, "cern").await;
+    let of = world.data("s:d").await;
+    let at = world.now() + 3_600_000;
+    world.make(NewRule { deadline: Some(at), ..new_rule(&of, "ral", 1) }).await;
+    let order = world.next_order().await.unwrap();
+    assert_eq!(order.deadline.as_deref(), Some(hub::time::show(at).as_str()));
+    world.make(NewRule { deadline: Some(at), ..new_rule(&of, "bnl", 1) }).await;
+    world.wait(3_600_000);
+    assert_eq!(world.next_order().await.unwrap().deadline, None, "what has passed is not asked for");
+}
+
+pub async fn one_copy_crosses_the_ocean_and_the_others_are_made_of_it(world: World) {
+    world.filled("s:d", 2, "bnl").await;
+    let of = world.data("s:d").await;
+    world.rule("s:d", "ral", 1).await;
+    let fan =
+        world.make(NewRule { source_expression: Some("region=eu".into()), ..new_rule(&of, "region=eu", 3) }).await;
+    let mut crossings = 0;
+    loop {
+        let Some(order) = world.next_order().await else { break };
+        let sources = order.files.iter().flat_map(|file| &file.sources);
+        crossings += sources.filter(|source| source.starts_with("lh://bnl.example/")).count();
+        let job = admit(&order, &Member::user("ann", "astro"), &world.topology, world.now()).unwrap();
+        world.database.writer.submit(vec![job]).await.unwrap();
+        while world.carry(1_000, succeeds).await > 0 {}
+        world.database.settle_copies(Arc::clone(&world.topology), world.now()).await.unwrap();
+    }
+    assert_eq!(world.row(&fan.id).await.ok, 6);
+    assert_eq!(crossings, 2, "each of the two files once");
+    world.check().await;
 }

@@ -70,6 +70,22 @@ pub enum DataAction {
     },
     /// Keep copies of it at so many places
     Rule(DataRule),
+    /// Rules that new data gets by itself
+    Subscription(DataSubscription),
+    /// Compare what is at an endpoint with what the catalogue says (operators)
+    Audit(DataAudit),
+    /// Who hears by HTTP of what happens to names (operators)
+    Webhook(DataWebhook),
+    /// Write what the catalogue knows of a scope, as lines of JSON, for another hub
+    Export {
+        /// The scope
+        scope: String,
+        /// The file; standard output unless said
+        #[arg(long, short, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Take in what another catalogue knows; what is there already and something else stays, and is named
+    Import(DataImport),
     /// The endpoints where data can be, and how full they are
     Storage {
         /// Only those that this means: region=eu&tier=1
@@ -211,6 +227,9 @@ pub struct DataRuleAdd {
     /// An attribute of endpoints that says how large a part each is to have
     #[arg(long, value_name = "WORD")]
     pub weight: Option<String>,
+    /// The account whose rule it is to be (operators)
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
     /// For people
     #[arg(long, value_name = "TEXT")]
     pub comment: Option<String>,
@@ -221,4 +240,117 @@ pub enum GroupingWord {
     All,
     Dataset,
     File,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataSubscription {
+    #[command(subcommand)]
+    pub action: DataSubscriptionAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DataSubscriptionAction {
+    /// Make the subscriptions of a file, or replace those of the same names
+    Apply {
+        /// A TOML file: [subscription.NAME], with a filter and rules
+        file: PathBuf,
+    },
+    /// List subscriptions
+    List,
+    /// Show what a subscription says, as `apply` reads it
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Remove a subscription; the rules that it has made stay
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataImport {
+    /// A file that `export` wrote, `-` for standard input; with --rucio, a directory
+    pub from: PathBuf,
+    /// Tables of Rucio's database as CSV: dids.csv, contents.csv, replicas.csv; rses.csv, scopes.csv, rules.csv if they are there
+    #[arg(long)]
+    pub rucio: bool,
+    /// Make its rules, too
+    #[arg(long)]
+    pub rules: bool,
+    /// What an endpoint of the other catalogue is called here; may be given again
+    #[arg(long, value_name = "THEIRS=OURS", value_parser = pair)]
+    pub endpoint: Vec<(String, String)>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (theirs, ours) = text.split_once('=').ok_or_else(|| format!("{text:?} is no THEIRS=OURS"))?;
+    Ok((theirs.to_owned(), ours.to_owned()))
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataWebhook {
+    #[command(subcommand)]
+    pub action: DataWebhookAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DataWebhookAction {
+    /// Post what happens to names to a URL, signed as Standard Webhooks says; the secret is told once
+    Set {
+        /// Its name
+        name: String,
+        /// https://… or http://…
+        url: String,
+        /// Only events of this kind: complete; may be given again
+        #[arg(long, value_name = "KIND")]
+        kind: Vec<String>,
+        /// Only of names like this: survey:*; may be given again
+        #[arg(long, value_name = "PATTERN")]
+        names: Vec<String>,
+    },
+    /// List webhooks, and what each has heard
+    List,
+    /// Remove a webhook
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DataAudit {
+    #[command(subcommand)]
+    pub action: DataAuditAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DataAuditAction {
+    /// Have an endpoint listed and compared, and wait for it; what is missing is asked for again before it counts as bad
+    Run {
+        /// The endpoint
+        endpoint: String,
+        /// Only what is below this directory of the endpoint's
+        #[arg(long, value_name = "DIR", default_value = "")]
+        below: String,
+        /// A listing instead: a line for each file, its path, its bytes and when it changed (seconds since 1970), with tabs between them
+        #[arg(long, value_name = "FILE", requires = "taken")]
+        listing: Option<PathBuf>,
+        /// When that listing was begun: 2026-12-24T18:00:00Z
+        #[arg(long, value_name = "TIME", requires = "listing")]
+        taken: Option<String>,
+    },
+    /// List audits, the newest first
+    List,
+    /// What an audit has found
+    Show {
+        /// Its number
+        number: i64,
+    },
+    /// Delete the files that an audit found and the catalogue does not know of, and wait for it
+    Clean {
+        /// Its number
+        number: i64,
+    },
 }

@@ -331,6 +331,12 @@ pub struct HubStop {
     /// For whoever asks why nothing moves
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
+    /// From then on: a downtime that is declared ahead, 2026-12-24T18:00:00Z; now unless said
+    #[arg(long, value_name = "TIME", default_value = "")]
+    pub from: String,
+    /// Until then; until `hub start` unless said
+    #[arg(long, value_name = "TIME", default_value = "")]
+    pub until: String,
 }
 
 /// Submit a job to a hub: it waits there for its turn, and nodes move it.

@@ -1,10 +1,15 @@
 //! `longhaul data`: names, copies and rules of a collaboration.
 
+mod audits;
+mod exchange;
 mod get;
 mod put;
+mod rucio_dump;
 mod rules;
 mod source;
+mod subscriptions;
 mod verify;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -65,6 +70,11 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
         DataAction::History { name, follow: false } => history(name, &api, printer)?,
         DataAction::History { name, follow: true } => follow(name, &api, printer)?,
         DataAction::Rule(rule) => return rules::run(&rule.action, &api, printer),
+        DataAction::Audit(audit) => return audits::run(&audit.action, &api, printer),
+        DataAction::Webhook(webhook) => webhooks::run(&webhook.action, &api, printer)?,
+        DataAction::Export { scope, out } => return exchange::export(scope, out.as_deref(), &api),
+        DataAction::Import(import) => return exchange::import(import, &api, printer),
+        DataAction::Subscription(subscription) => return subscriptions::run(&subscription.action, &api, printer),
         DataAction::Storage { at } => {
             let found = api.storage(at.as_deref()).map_err(failure)?.storage;
             found.iter().for_each(|one| tell(printer, one, storage_line));
@@ -131,6 +141,7 @@ fn find(find: &DataFind, api: &Api, printer: &Printer) -> Result<(), Failure> {
         like: find.like.clone(),
         kind: kind.unwrap_or_default().to_owned(),
         metadata,
+        replicas: false,
     };
     list_scope(&query, api, printer)
 }

@@ -46,7 +46,7 @@ pub fn run(hub: Hub, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
 }
 
 fn stopped(at: &HubAt, settings: &Settings, stop: HubStop, how: impl Fn(&mut Stopped)) -> Result<(), Failure> {
-    let mut stopped = Stopped { reason: stop.reason, ..Stopped::default() };
+    let mut stopped = Stopped { reason: stop.reason, from: stop.from, until: stop.until, ..Stopped::default() };
     how(&mut stopped);
     api(at, settings)?.stop(&stop.what, &stopped).map(drop).map_err(failure)
 }

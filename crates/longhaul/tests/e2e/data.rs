@@ -304,3 +304,68 @@ fn a_copy_that_is_not_what_it_should_be_is_found_and_made_anew() {
         until("it is made anew", LONG, || fs::read(&at_cern).is_ok_and(|bytes| bytes == b"clear sky"));
     }
 }
+
+#[test]
+fn an_audit_finds_what_is_missing_and_what_nobody_knows_of() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let places = Places::described_by(&admin);
+    let ann = scientist(&hub, &places, "ann");
+    let (dir, _) = observation(&ann);
+    ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern", "--at", "cern|bnl", "--copies", "2"]).expect(0);
+    fulfilled(&ann, "user.ann:obs");
+    let bnl = places.node("bnl");
+    let audit = |words: &[&str], code: i32| {
+        let outcome = admin.run(&[&["data", "audit", "run", "bnl", "--json"], words].concat()).expect(code);
+        serde_json::from_str::<Value>(outcome.text().lines().last().unwrap()).unwrap()
+    };
+    let fine = audit(&[], 0);
+    assert_eq!((&fine["listed"], &fine["state"]), (&3.into(), &"done".into()));
+
+    // One file is lost, one is cut short, one was forgotten long ago, and one is being uploaded.
+    let lost = bnl.data("catalogue/user/ann/obs/notes.txt");
+    fs::remove_file(&lost).unwrap();
+    fs::write(bnl.data("catalogue/user/ann/obs/beam 2/visibilities"), pattern(70)).unwrap();
+    let forgotten = bnl.data("catalogue/user/ann/old/forgotten");
+    fs::create_dir_all(forgotten.parent().unwrap()).unwrap();
+    fs::write(&forgotten, "what was that?").unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 86_400);
+    fs::File::options().write(true).open(&forgotten).unwrap().set_modified(long_ago).unwrap();
+    let young = bnl.data("catalogue/user/ann/old/young");
+    fs::write(&young, "soon").unwrap();
+    let found = audit(&[], 3);
+    let counts = ["missing", "wrong_size", "dark", "dark_bytes"].map(|word| found[word].as_u64().unwrap());
+    assert_eq!(counts, [1, 1, 1, 14], "{found}");
+    let number = found["number"].to_string();
+    let text = admin.run(&["data", "audit", "show", &number]).expect(0).text();
+    for line in [
+        "missing   user/ann/obs/notes.txt",
+        "size      user/ann/obs/beam 2/visibilities",
+        "dark      user/ann/old/forgotten",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    until("what was lost is made anew", LONG, || fs::read(&lost).is_ok_and(|bytes| bytes == b"clear sky"));
+    fulfilled(&ann, "user.ann:obs");
+    assert!(forgotten.exists(), "nothing is deleted before somebody says so");
+    let text = admin.run(&["data", "audit", "clean", &number]).expect(0).text();
+    assert!(text.contains("1 of them deleted"), "{text}");
+    assert!(!forgotten.exists() && young.exists());
+    admin.run(&["data", "audit", "clean", &number]).refused(2, &["is not done, or its files were deleted before"]);
+
+    // Somebody else's listing, of a part.
+    let listing = admin.write("listing", "user/ann/obs/notes.txt\t9\t1000000000\nuser/ann/obs/x\t5\n");
+    let words = ["--below", "user/ann/obs", "--listing", &listing, "--taken", "2038-01-01T00:00:00Z"];
+    admin
+        .run(&[&["data", "audit", "run", "bnl"], words.as_slice()].concat())
+        .refused(2, &["is no time that has passed"]);
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let now =
+        String::from_utf8(std::process::Command::new("date").args(["-u", "+%FT%TZ"]).output().unwrap().stdout).unwrap();
+    let found = audit(&["--below", "user/ann/obs", "--listing", &listing, "--taken", now.trim()], 3);
+    let counts = ["missing", "wrong_size", "dark"].map(|word| found[word].as_u64().unwrap());
+    assert_eq!(counts, [2, 0, 1], "the two visibilities are not listed, and x is unknown: {found}");
+    ann.run(&["data", "audit", "list"]).refused(4, &["takes the role operator"]);
+    admin.run(&["data", "audit", "run", "moon"]).refused(1, &["moon has no storage"]);
+    admin.run(&["data", "audit", "run", "bnl", "--below", "../etc"]).refused(2, &["below: a directory below"]);
+}

@@ -1,6 +1,7 @@
 //! `longhaul lab`, with the real binary: each test with a state directory and a turn of its own, and loud where labs
 //! cannot be had.
 
+mod flows;
 mod limits;
 mod lives;
 mod paths;

@@ -3,10 +3,13 @@
 //! A field here is a promise to programs, as everywhere in `v1`. What is taken in refuses fields that it does not know; what is said may
 //! have more fields in a later version. Times are RFC 3339, rates bits per second, sizes bytes.
 
+mod audit;
 mod catalogue;
 mod collaboration;
 mod queue;
 mod rule;
+mod subscription;
+mod webhook;
 
 use std::collections::BTreeMap;
 
@@ -16,10 +19,11 @@ use utoipa::ToSchema;
 use super::Stage;
 use crate::id::Uuid;
 
+pub use audit::{Audit, AuditFinding, AuditFindings, AuditOrder, AuditState, Audits, ListedFile};
 pub use catalogue::{
-    BadReplica, Data, DataAt, DataChange, DataEvent, DataHistory, DataKind, DataList, DataNames, DataRemoval,
-    DataWhere, FileReplicas, FileReplicasList, Metadata, NewData, NewDataList, NewReplica, Quota, Quotas, Removable,
-    Removables, Replica, Scope, ScopeOrder, Scopes, StorageUse, StorageUses,
+    BadReplica, Data, DataAt, DataChange, DataConflict, DataEvent, DataHistory, DataKind, DataList, DataMerged,
+    DataNames, DataRemoval, DataWhere, FileReplicas, FileReplicasList, Metadata, NewData, NewDataList, NewReplica,
+    Quota, Quotas, Removable, Removables, Replica, Scope, ScopeOrder, Scopes, StorageUse, StorageUses,
 };
 pub use collaboration::{
     Activity, Collaboration, Community, Endpoint, EndpointKind, EndpointLimits, Link, Role, Route, Site, Stopped,
@@ -27,6 +31,8 @@ pub use collaboration::{
 };
 pub use queue::{Constraint, ConstraintKind, NotPromised, Offer, QueueLine, Queues, ResourceLine, Shares, Why};
 pub use rule::{Grouping, NotPlaced, Rule, RuleChange, RuleLock, RuleOrder, RuleState, RuleWhy, Rules};
+pub use subscription::{DataFilter, RuleTemplate, Subscription, SubscriptionOrder, Subscriptions};
+pub use webhook::{Webhook, WebhookOrder, Webhooks};
 
 /// A job to be done: files, each from one of its sources to its target.
 ///

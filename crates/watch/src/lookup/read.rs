@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use web::Dialer;
 
-use crate::fetch::{bytes, post_for_json};
+use crate::fetch::bytes;
 
 /// Records of an answer.
 const RECORDS_MAX: usize = 1_000;
@@ -57,7 +57,7 @@ fn search(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Value, 
         filter.push(json!({"bool": {"should": terms}}));
     }
     let query = json!({"size": RECORDS_MAX, "query": {"bool": {"filter": filter}}});
-    post_for_json(dialer, url, &query).map_err(|not_taken| not_taken.to_string())
+    web::post::for_document(dialer, url, &query).map_err(|not_taken| not_taken.to_string())
 }
 
 /// The services of a record of either form.

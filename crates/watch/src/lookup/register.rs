@@ -13,7 +13,6 @@ use super::facts::HostFacts;
 use super::write::{Registered, interface, legacy};
 use crate::collector::{Over, node_api};
 use crate::config::{Place, PlaceKind, RecordForm, Register};
-use crate::fetch::post_for_json;
 use crate::state::Watch;
 
 /// From one registration to the next; records are valid for a day.
@@ -64,9 +63,9 @@ fn register_node(
     }
     let node = Registered { name, place, facts: &facts };
     match register.form {
-        RecordForm::Interface => {
-            post_for_json(dialer, &register.url, &interface(register, node)).map(drop).map_err(|why| why.to_string())
-        }
+        RecordForm::Interface => web::post::for_document(dialer, &register.url, &interface(register, node))
+            .map(drop)
+            .map_err(|why| why.to_string()),
         RecordForm::Legacy => {
             for (at, record) in legacy(register, node).iter().enumerate() {
                 renew(&register.url, format!("{name} {at}"), record, renewals, dialer)?;
@@ -85,13 +84,13 @@ pub(super) fn renew(
     dialer: &Dialer,
 ) -> Result<(), String> {
     if let Some(known) = renewals.get(&key) {
-        match post_for_json(dialer, known, record) {
+        match web::post::for_document(dialer, known, record) {
             Ok(_) => return Ok(()),
             Err(refused) if refused.status == Some(404) => drop(renewals.remove(&key)),
             Err(refused) => return Err(refused.to_string()),
         }
     }
-    let answer = post_for_json(dialer, url, record).map_err(|refused| refused.to_string())?;
+    let answer = web::post::for_document(dialer, url, record).map_err(|refused| refused.to_string())?;
     // A service that tells no URI takes the next one as a new record, and lets this one expire.
     let own = answer["uri"].as_array().and_then(|all| all.first()).unwrap_or(&answer["uri"]).as_str();
     if let Some(own) = own {

@@ -9,6 +9,7 @@ use super::places::{Where, finder, segments};
 use super::{Path, Watch};
 use crate::alarms::Change;
 use crate::config::Config;
+use crate::judge::Finding;
 use crate::judge::loss::upper_bound;
 use crate::segments::{Crossing, Fares, blame};
 
@@ -63,8 +64,7 @@ fn weakest(paths: &BTreeMap<(String, String), Path>) -> Option<Weakest> {
 }
 
 fn fares(path: &Path, kind: AlarmKind, direction: Direction, weakest: Option<Weakest>) -> Fares {
-    let is_of = |known: Option<Direction>| known.is_none_or(|known| known == direction);
-    if path.findings.iter().any(|finding| finding.kind == kind && is_of(finding.direction)) {
+    if is_found(&path.findings, kind, direction) {
         return Fares::Bad;
     }
     if !path.judge.is_known(finder(kind)) {
@@ -82,5 +82,37 @@ fn fares(path: &Path, kind: AlarmKind, direction: Direction, weakest: Option<Wea
             }
         }
         _ => Fares::Good,
+    }
+}
+
+/// Whether a path is found to have a kind of trouble in a direction. One whose routers are others has another delay, even where that is not found yet.
+fn is_found(findings: &[Finding], kind: AlarmKind, direction: Direction) -> bool {
+    let is_it = |found: AlarmKind| found == kind || kind == AlarmKind::Delay && found == AlarmKind::Route;
+    let is_of = |known: Option<Direction>| known.is_none_or(|known| known == direction);
+    findings.iter().any(|finding| is_it(finding.kind) && is_of(finding.direction))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::v1::watch::{CauseKind, Health};
+
+    use super::*;
+
+    #[test]
+    fn other_routers_are_another_delay() {
+        let finding = |kind: AlarmKind, direction: Option<Direction>| Finding {
+            kind,
+            direction,
+            severity: Health::Warning,
+            evidence: String::new(),
+            cause: CauseKind::RouteChange,
+        };
+        let routed = [finding(AlarmKind::Route, Some(Direction::Forward))];
+        assert!(is_found(&routed, AlarmKind::Delay, Direction::Forward));
+        assert!(!is_found(&routed, AlarmKind::Delay, Direction::Reverse));
+        assert!(!is_found(&routed, AlarmKind::Loss, Direction::Forward));
+        let slower = [finding(AlarmKind::Delay, None)];
+        assert!(is_found(&slower, AlarmKind::Delay, Direction::Reverse));
+        assert!(!is_found(&slower, AlarmKind::Route, Direction::Forward), "routers may be the same");
     }
 }

@@ -3,7 +3,7 @@
 use model::v1::hub::Role;
 use web::routes::{Answer, Route};
 
-use crate::api::{Handler, data, rules};
+use crate::api::{Handler, audits, data, rules, subscriptions, webhooks};
 
 const PAGE: (&str, &str) = ("limit", "how many");
 const AFTER: (&str, &str) = ("after", "the `next` of the page before");
@@ -37,6 +37,14 @@ const DATA: &[Answer] =
     &[Answer::json(200, "the name as it is now", "Data"), Answer::problem(404, "it is not in the catalogue")];
 const FILES: &[Answer] = &[Answer::json(200, "a page", "FileReplicasList")];
 const RULE: &[Answer] = &[Answer::json(200, "the rule", "Rule"), Answer::problem(404, "there is none")];
+const SUBSCRIPTION: &[Answer] = &[
+    Answer::json(200, "the subscription", "Subscription"),
+    Answer::problem(403, "it is another's"),
+    Answer::problem(404, "there is none"),
+];
+const AUDIT: &[Answer] = &[Answer::json(200, "the audit", "Audit"), Answer::problem(404, "there is none")];
+const WEBHOOK: &[Answer] = &[Answer::json(200, "the webhook", "Webhook"), Answer::problem(404, "there is none")];
+const OPERATOR: Option<Role> = Some(Role::Operator);
 const USER: Option<Role> = Some(Role::User);
 
 /// All of them.
@@ -54,6 +62,15 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         ],
         handler!(USER, data::enter),
     ),
+    change(
+        "POST",
+        "/api/v1/data/merge",
+        "merge_data",
+        "Enters names as another catalogue has them: those that are there and something else are named, and stay as they are",
+        Some("NewDataList"),
+        &[Answer::json(200, "what became of them", "DataMerged")],
+        handler!(USER, data::merge),
+    ),
     get(
         "/api/v1/data",
         "list_data",
@@ -63,6 +80,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             ("like", "only names like this, in which `*` stands for any characters"),
             ("kind", "only `file`, `dataset` or `container`"),
             ("meta.WORD", "only those of which this is said"),
+            ("replicas", "`true`: with the copies of files"),
             ("after_name", "the `next` of the page before"),
             PAGE,
         ],
@@ -207,7 +225,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "Makes a scope for an account; each user has `user.NAME` without",
         Some("ScopeOrder"),
         &[Answer::json(200, "it is there", "Scope"), Answer::problem(409, "it is another's")],
-        handler!(Some(Role::Operator), data::make_scope),
+        handler!(OPERATOR, data::make_scope),
     ),
     change(
         "POST",
@@ -267,6 +285,74 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         handler!(USER, rules::end),
     ),
     get(
+        "/api/v1/subscriptions",
+        "subscriptions",
+        "Subscriptions: rules that new data gets by itself",
+        &[],
+        &[Answer::json(200, "by name", "Subscriptions")],
+        handler!(USER, subscriptions::list),
+    ),
+    get(
+        "/api/v1/subscriptions/{id}",
+        "subscription",
+        "A subscription, and what became of it",
+        &[],
+        SUBSCRIPTION,
+        handler!(USER, subscriptions::show),
+    ),
+    change(
+        "PUT",
+        "/api/v1/subscriptions/{id}",
+        "set_subscription",
+        "Makes a subscription, or replaces it: names that a filter means get rules, each name once",
+        Some("SubscriptionOrder"),
+        SUBSCRIPTION,
+        handler!(USER, subscriptions::set),
+    ),
+    change(
+        "DELETE",
+        "/api/v1/subscriptions/{id}",
+        "remove_subscription",
+        "Removes a subscription; the rules that it has made stay",
+        None,
+        SUBSCRIPTION,
+        handler!(USER, subscriptions::remove),
+    ),
+    get(
+        "/api/v1/webhooks",
+        "webhooks",
+        "Who hears by HTTP of what happens to names",
+        &[],
+        &[Answer::json(200, "by name", "Webhooks")],
+        handler!(OPERATOR, webhooks::list),
+    ),
+    get(
+        "/api/v1/webhooks/{id}",
+        "webhook",
+        "A webhook, and what it has heard",
+        &[],
+        WEBHOOK,
+        handler!(OPERATOR, webhooks::show),
+    ),
+    change(
+        "PUT",
+        "/api/v1/webhooks/{id}",
+        "set_webhook",
+        "Makes a webhook, or replaces it: what happens to names is posted there, signed, in order and at least once",
+        Some("WebhookOrder"),
+        WEBHOOK,
+        handler!(OPERATOR, webhooks::set),
+    ),
+    change(
+        "DELETE",
+        "/api/v1/webhooks/{id}",
+        "remove_webhook",
+        "Removes a webhook",
+        None,
+        WEBHOOK,
+        handler!(OPERATOR, webhooks::remove),
+    ),
+    get(
         "/api/v1/storage",
         "storage",
         "Endpoints with storage, and what is there",
@@ -281,6 +367,44 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         &[PAGE],
         &[Answer::json(200, "copies that no rule holds, of which another one is left", "Removables")],
         handler!(USER, rules::removable),
+    ),
+    change(
+        "POST",
+        "/api/v1/storage/{id}/audits",
+        "order_audit",
+        "Has what is at an endpoint compared with what the catalogue says: by a listing that the hub makes, or by one that is sent",
+        Some("AuditOrder"),
+        &[
+            Answer::json(201, "it is under way, or done where a listing was sent", "Audit"),
+            Answer::problem(404, "it has no storage"),
+        ],
+        handler!(OPERATOR, audits::order),
+    ),
+    get(
+        "/api/v1/audits",
+        "audits",
+        "Audits, the newest first",
+        &[PAGE],
+        &[Answer::json(200, "a page", "Audits")],
+        handler!(OPERATOR, audits::list),
+    ),
+    get("/api/v1/audits/{id}", "audit", "An audit, and how far it is", &[], AUDIT, handler!(OPERATOR, audits::show)),
+    get(
+        "/api/v1/audits/{id}/findings",
+        "audit_findings",
+        "What an audit has found: copies that are missing or have another size, files that the catalogue does not know of",
+        &[AFTER, PAGE],
+        &[Answer::json(200, "a page", "AuditFindings")],
+        handler!(OPERATOR, audits::findings),
+    ),
+    change(
+        "POST",
+        "/api/v1/audits/{id}/clean",
+        "clean_audit",
+        "Deletes the files that an audit found and the catalogue does not know of, as far as it still does not",
+        None,
+        &[Answer::json(202, "they are being deleted", "Audit"), Answer::problem(409, "the audit is not done")],
+        handler!(OPERATOR, audits::clean),
     ),
     get(
         "/api/v1/lost",
@@ -305,6 +429,6 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "Replaces the quotas of an account",
         Some("Quotas"),
         &[Answer::json(200, "as they are now", "Quotas")],
-        handler!(Some(Role::Operator), rules::set_quotas),
+        handler!(OPERATOR, rules::set_quotas),
     ),
 ];

@@ -117,8 +117,6 @@ pub(super) async fn attach(
     account: &str,
     now: i64,
 ) -> Result<()> {
-    let above = above(connection, parent.id).await?;
-    check(parent, children, &above)?;
     let within = those_within(connection, parent.id, children).await?;
     let mut seen = HashSet::new();
     let new: Vec<Child> =
@@ -126,6 +124,8 @@ pub(super) async fn attach(
     if new.is_empty() {
         return Ok(());
     }
+    let above = above(connection, parent.id).await?;
+    check(parent, &new, &above)?;
     insert(connection, "contents (parent, child)", 2, &new, |query, child| query.bind(parent.id).bind(child.id))
         .await?;
     count(connection, parent, &new, 1, now).await?;

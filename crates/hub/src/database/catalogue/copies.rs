@@ -1,6 +1,6 @@
 //! Which wanted replicas the queue is asked for next: those of one rule at one endpoint, as one job.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use replicas::{DataName, Expression};
@@ -28,6 +28,7 @@ const NO_SOURCE_MS: i64 = 5 * 60_000;
 
 const NO_SOURCE: &str =
     "no copy of it can be read: none is there, or those that are there are not among the rule's sources, or closed";
+const SOURCE_COMES: &str = "it is read at an endpoint that does not have it yet";
 const NO_STORAGE: &str = "its endpoint has no storage any more: describe it again, or remove the rule";
 
 /// Replicas that the queue is to make by one job.
@@ -94,15 +95,14 @@ async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
     let full = full(connection).await?;
     for rule in rule_rows::unfulfilled(connection, RULES_MAX).await? {
         while let Some((store, endpoint, wanted)) = wanted(connection, &rule, &full, now).await? {
-            let sources = sources(connection, &rule, &endpoint, &wanted, &topology).await?;
-            let has_storage = topology.storage.contains_key(&endpoint);
-            let why = if has_storage { NO_SOURCE } else { NO_STORAGE };
-            let (readable, unreadable): (Vec<Wanted>, Vec<Wanted>) =
-                wanted.into_iter().partition(|wanted| has_storage && sources.contains_key(&wanted.file));
-            let unreadable: Vec<i64> = unreadable.iter().map(|wanted| wanted.file).collect();
-            postpone(connection, store, &unreadable, why, now).await?;
-            if !readable.is_empty() {
-                return begin(connection, rule, (store, endpoint), readable, sources, now).await.map(Some);
+            let to = Target { store, endpoint: &endpoint };
+            let sources = sources(connection, to, &wanted, &topology).await?;
+            let sorted = sorted(wanted, &sources, topology.storage.contains_key(&endpoint));
+            postpone(connection, store, &sorted.none, LockState::Stuck, NO_SOURCE, now).await?;
+            postpone(connection, store, &sorted.homeless, LockState::Stuck, NO_STORAGE, now).await?;
+            postpone(connection, store, &sorted.coming, LockState::Replicating, SOURCE_COMES, now).await?;
+            if !sorted.readable.is_empty() {
+                return begin(connection, rule, to, sorted.readable, sources, now).await.map(Some);
             }
         }
     }
@@ -143,43 +143,126 @@ async fn wanted(
     Ok(Some((store, row.try_get(0)?, wanted)))
 }
 
-/// Where files can be read for a rule.
-async fn sources(
-    connection: &mut AnyConnection,
-    rule: &RuleRow,
-    target: &str,
-    wanted: &[Wanted],
-    topology: &Topology,
-) -> Result<HashMap<i64, Vec<CopySource>>> {
-    // What does not read any more means nothing.
-    let expression: Option<Expression> =
-        rule.source_expression.as_deref().map(str::parse).transpose().unwrap_or_default();
-    let is_source = |endpoint: &str| {
-        let place = topology.storage.get(endpoint);
-        place.is_some_and(|place| {
-            expression.as_ref().is_none_or(|expression| expression.matches(endpoint, &place.attributes))
-                && !topology.refuses(endpoint)
-        })
-    };
-    let files = numbers(wanted.iter().map(|wanted| wanted.file));
-    let sql = format!(
-        "SELECT r.file, s.endpoint, r.path FROM replicas r JOIN stores s ON s.id = r.store WHERE r.state = $1 AND r.file IN {files}"
-    );
-    let rows = sqlx::query(AssertSqlSafe(sql)).bind(ReplicaState::Available.code()).fetch_all(connection).await?;
-    let mut sources: HashMap<i64, Vec<CopySource>> = HashMap::new();
-    for row in rows {
-        let (file, endpoint): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
-        let of_file = sources.entry(file).or_default();
-        if endpoint != target && is_source(&endpoint) && of_file.len() < SOURCES_MAX {
-            of_file.push(CopySource { endpoint, path: row.try_get(2)? });
+/// Where copies are to be.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    store: i64,
+    endpoint: &'a str,
+}
+
+/// Where a file can be read for a copy.
+#[derive(Default)]
+struct Sources {
+    /// Copies that are there and may be read.
+    there: Vec<CopySource>,
+    /// One that may be read is on its way.
+    is_coming: bool,
+}
+
+/// Copies that are wanted at one endpoint, by what can be done for them now.
+#[derive(Default)]
+struct Sorted {
+    readable: Vec<Wanted>,
+    /// What they are read from is on its way.
+    coming: Vec<i64>,
+    /// Nothing that may be read is there.
+    none: Vec<i64>,
+    /// The endpoint has no storage any more.
+    homeless: Vec<i64>,
+}
+
+fn sorted(wanted: Vec<Wanted>, sources: &HashMap<i64, Sources>, has_storage: bool) -> Sorted {
+    let mut sorted = Sorted::default();
+    for wanted in wanted {
+        match sources.get(&wanted.file) {
+            _ if !has_storage => sorted.homeless.push(wanted.file),
+            Some(sources) if !sources.there.is_empty() => sorted.readable.push(wanted),
+            Some(sources) if sources.is_coming => sorted.coming.push(wanted.file),
+            _ => sorted.none.push(wanted.file),
         }
     }
-    sources.retain(|_, sources| !sources.is_empty());
+    sorted
+}
+
+/// Where files can be read for copies at an endpoint: at what one of the rules permits that hold the copy.
+async fn sources(
+    connection: &mut AnyConnection,
+    to: Target<'_>,
+    wanted: &[Wanted],
+    topology: &Topology,
+) -> Result<HashMap<i64, Sources>> {
+    let files = numbers(wanted.iter().map(|wanted| wanted.file));
+    let permitted = permitted(connection, to.store, &files).await?;
+    let may_read = |file: i64, endpoint: &str| {
+        let Some(place) = topology.storage.get(endpoint) else { return false };
+        let means = |expression: &Option<Expression>| {
+            expression.as_ref().is_none_or(|expression| expression.matches(endpoint, &place.attributes))
+        };
+        !topology.refuses(endpoint) && permitted.get(&file).is_some_and(|all| all.iter().any(means))
+    };
+    let sql = format!(
+        "SELECT r.file, s.endpoint, r.path, r.state FROM replicas r JOIN stores s ON s.id = r.store WHERE r.state < 3 AND r.file IN {files}"
+    );
+    let mut sources: HashMap<i64, Sources> = HashMap::new();
+    let (mut expected, mut exists) = (HashSet::new(), HashSet::new());
+    for row in sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await? {
+        let (file, endpoint): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+        let is_there = row.try_get::<i64, _>(3)? == ReplicaState::Available.code();
+        if is_there {
+            exists.insert(file);
+        }
+        if endpoint == to.endpoint || !may_read(file, &endpoint) {
+            continue;
+        }
+        let of_file = sources.entry(file).or_default();
+        if !is_there {
+            expected.insert(file);
+        } else if of_file.there.len() < SOURCES_MAX {
+            of_file.there.push(CopySource { endpoint, path: row.try_get(2)? });
+        }
+    }
+    // One that is stopped is read only where there is no other.
+    for of_file in sources.values_mut() {
+        if of_file.there.iter().any(|source| !topology.is_stopped(&source.endpoint)) {
+            of_file.there.retain(|source| !topology.is_stopped(&source.endpoint));
+        }
+    }
+    // What is on its way comes only where there is something to make it of.
+    for file in expected.intersection(&exists) {
+        sources.entry(*file).or_default().is_coming = true;
+    }
     Ok(sources)
 }
 
+/// The expressions of the rules that hold files at an endpoint, of where these may be read; none for anywhere.
+async fn permitted(
+    connection: &mut AnyConnection,
+    store: i64,
+    files: &str,
+) -> Result<HashMap<i64, Vec<Option<Expression>>>> {
+    let sql = format!(
+        "SELECT DISTINCT l.file, u.source_expression FROM locks l JOIN rules u ON u.number = l.rule \
+         WHERE l.store = $1 AND u.suspended = 0 AND l.file IN {files}"
+    );
+    let mut permitted: HashMap<i64, Vec<Option<Expression>>> = HashMap::new();
+    for row in sqlx::query(AssertSqlSafe(sql)).bind(store).fetch_all(connection).await? {
+        let text: Option<String> = row.try_get(1)?;
+        // What does not read any more means nothing.
+        let expression = text.as_deref().map(str::parse).transpose().unwrap_or_default();
+        permitted.entry(row.try_get(0)?).or_default().push(expression);
+    }
+    Ok(permitted)
+}
+
 /// Leaves replicas for later, and says why.
-async fn postpone(connection: &mut AnyConnection, store: i64, files: &[i64], why: &str, now: i64) -> Result<()> {
+async fn postpone(
+    connection: &mut AnyConnection,
+    store: i64,
+    files: &[i64],
+    state: LockState,
+    why: &str,
+    now: i64,
+) -> Result<()> {
     if files.is_empty() {
         return Ok(());
     }
@@ -188,19 +271,27 @@ async fn postpone(connection: &mut AnyConnection, store: i64, files: &[i64], why
     let query = sqlx::query(AssertSqlSafe(sql)).bind(why).bind(now + NO_SOURCE_MS).bind(store);
     query.execute(&mut *connection).await?;
     let mut counts = Counts::default();
-    locks::set_missing(connection, store, &ids, LockState::Stuck, &mut counts).await?;
+    locks::set_missing(connection, store, &ids, state, &mut counts).await?;
     counts.apply(connection, now).await
+}
+
+/// Has copies of a file tried now that wait for one that can be read: there is one more.
+pub(super) async fn wake(connection: &mut AnyConnection, file: i64) -> Result<()> {
+    let sql = "UPDATE replicas SET not_before = 0 WHERE file = $1 AND state = $2 AND attempts = 0 AND not_before > 0";
+    sqlx::query(sql).bind(file).bind(ReplicaState::Wanted.code()).execute(connection).await?;
+    Ok(())
 }
 
 /// Notes that replicas are made by a job.
 async fn begin(
     connection: &mut AnyConnection,
     rule: RuleRow,
-    (store, endpoint): (i64, String),
+    to: Target<'_>,
     wanted: Vec<Wanted>,
-    mut sources: HashMap<i64, Vec<CopySource>>,
+    mut sources: HashMap<i64, Sources>,
     now: i64,
 ) -> Result<CopyBatch> {
+    let store = to.store;
     let (number, id) = (take_numbers(connection, "copy_jobs", 1).await?, Uuid::now_v7().to_string());
     let sql = "INSERT INTO copy_jobs (number, id, rule, store, created) VALUES ($1, $2, $3, $4, $5)";
     let query = sqlx::query(sql).bind(number).bind(&id).bind(rule.number).bind(store).bind(now);
@@ -225,10 +316,10 @@ async fn begin(
     }
     let file = |wanted: Wanted| {
         let row = rows.remove(&wanted.file)?;
-        let sources = sources.remove(&wanted.file).unwrap_or_default();
+        let sources = sources.remove(&wanted.file).unwrap_or_default().there;
         let (name, path) = (row.name, wanted.path);
         Some(CopyFile { name, bytes: row.bytes, adler32: row.adler32, md5: row.md5, path, sources })
     };
     let files = wanted.into_iter().filter_map(file).collect();
-    Ok(CopyBatch { id, rule, endpoint, files })
+    Ok(CopyBatch { id, rule, endpoint: to.endpoint.to_owned(), files })
 }

@@ -12,7 +12,7 @@ use super::counts::Counts;
 use super::names::{DataRow, find, find_all};
 use super::replicas::{self as copies, NewCopy};
 use super::states::kind_code;
-use super::{history, metadata, stores};
+use super::{history, metadata, stores, subscriptions};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::insert;
@@ -49,6 +49,17 @@ pub struct Entered {
     pub new: usize,
 }
 
+/// What became of names that were to be merged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// How many were new.
+    pub new: usize,
+    /// How many were there, and the same.
+    pub known: usize,
+    /// Names that are there and something else, each with how; they are as they were.
+    pub conflicts: Vec<(String, String)>,
+}
+
 impl Database {
     /// Enters names, and puts them into a dataset or container.
     ///
@@ -63,6 +74,21 @@ impl Database {
     ) -> Result<Entered> {
         self.writer.change(move |connection| Box::pin(enter(connection, account, names, into, now))).await
     }
+
+    /// Enters those of several names that do not contradict what is there, with what was not said of them yet, and puts them into a dataset or container;
+    /// what is there already stays as it is.
+    ///
+    /// # Errors
+    /// There is no such dataset or container, or the database cannot be written: nothing has changed.
+    pub async fn merge(
+        &self,
+        account: String,
+        names: Vec<NewName>,
+        into: Option<DataName>,
+        now: i64,
+    ) -> Result<Merged> {
+        self.writer.change(move |connection| Box::pin(merge(connection, account, names, into, now))).await
+    }
 }
 
 async fn enter(
@@ -72,55 +98,103 @@ async fn enter(
     into: Option<DataName>,
     now: i64,
 ) -> Result<Entered> {
-    let wanted: Vec<DataName> = names.iter().map(|new| new.name.clone()).collect();
-    let known = find_all(connection, &wanted).await?;
-    let mut fresh: Vec<&NewName> = Vec::new();
+    let known = known(connection, &names).await?;
     for new in &names {
-        match known.get(&new.name) {
-            Some(old) => same(old, new)?,
-            None => fresh.push(new),
+        let Some(old) = known.get(&new.name) else { continue };
+        let is_whole = (new.kind != DataKind::File).then(|| "as a whole: add to what it contains".to_owned());
+        if let Some(why) = contradiction(old, new).or(is_whole) {
+            return Err(DatabaseError::Refused(format!("{} is there already, {why}", new.name)));
         }
     }
-    let first = insert_names(connection, &account, &fresh, now).await?;
+    let entered = write(connection, &account, &names, known, now).await?;
+    if let Some(into) = into {
+        let parent = find(connection, &into).await?;
+        contents::attach(connection, &parent, &children(&names, &entered), &account, now).await?;
+    }
+    Ok(entered)
+}
+
+/// Names that are there already, of those that are to be.
+async fn known(connection: &mut AnyConnection, names: &[NewName]) -> Result<HashMap<DataName, DataRow>> {
+    let wanted: Vec<DataName> = names.iter().map(|new| new.name.clone()).collect();
+    find_all(connection, &wanted).await
+}
+
+/// Enters those of several names that are not there, and the copies of all; nothing of them contradicts what is known.
+async fn write(
+    connection: &mut AnyConnection,
+    account: &str,
+    names: &[NewName],
+    known: HashMap<DataName, DataRow>,
+    now: i64,
+) -> Result<Entered> {
+    let fresh: Vec<&NewName> = names.iter().filter(|new| !known.contains_key(&new.name)).collect();
+    let first = insert_names(connection, account, &fresh, now).await?;
     let mut ids: HashMap<DataName, i64> = known.into_iter().map(|(name, row)| (name, row.id)).collect();
     ids.extend((first..).zip(&fresh).map(|(id, new)| (new.name.clone(), id)));
     let of = |name: &DataName| ids.get(name).copied().unwrap_or_default();
     for new in &fresh {
         metadata::insert_all(connection, of(&new.name), &new.metadata).await?;
         if new.kind != DataKind::File {
-            history::append(connection, of(&new.name), &account, "created", &json!({}), now).await?;
+            history::append(connection, of(&new.name), account, "created", &json!({}), now).await?;
+            subscriptions::tell(connection, of(&new.name)).await?;
         }
     }
-    enter_copies(connection, &names, &ids, now).await?;
-    if let Some(into) = into {
-        let parent = find(connection, &into).await?;
-        let child = |new: &NewName| Child { id: of(&new.name), kind: new.kind, bytes: new.bytes };
-        let children: Vec<Child> = names.iter().map(child).collect();
-        contents::attach(connection, &parent, &children, &account, now).await?;
-    }
-    Ok(Entered { ids: wanted.iter().map(of).collect(), new: fresh.len() })
+    enter_copies(connection, names, &ids, now).await?;
+    Ok(Entered { ids: names.iter().map(|new| of(&new.name)).collect(), new: fresh.len() })
 }
 
-/// Whether a name that is there already is what somebody wants to enter.
-fn same(old: &DataRow, new: &NewName) -> Result<()> {
-    let refused = |why: String| Err(DatabaseError::Refused(format!("{} is there already, {why}", old.name)));
-    if old.kind != new.kind {
-        return refused("and is something else".to_owned());
-    }
-    if new.kind != DataKind::File {
-        return refused("as a whole: add to what it contains".to_owned());
-    }
-    if old.bytes != new.bytes {
-        return refused(format!("with {} bytes and not {}", old.bytes, new.bytes));
-    }
-    for (what, old, new) in [("Adler-32", &old.adler32, &new.adler32), ("MD5", &old.md5, &new.md5)] {
-        if let (Some(old), Some(new)) = (old, new)
-            && old != new
-        {
-            return refused(format!("with the {what} {old} and not {new}"));
+fn children(names: &[NewName], entered: &Entered) -> Vec<Child> {
+    let child = |(new, id): (&NewName, &i64)| Child { id: *id, kind: new.kind, bytes: new.bytes };
+    names.iter().zip(&entered.ids).map(child).collect()
+}
+
+async fn merge(
+    connection: &mut AnyConnection,
+    account: String,
+    names: Vec<NewName>,
+    into: Option<DataName>,
+    now: i64,
+) -> Result<Merged> {
+    let known = known(connection, &names).await?;
+    let (mut merged, mut good) = (Merged::default(), Vec::new());
+    for new in names {
+        match known.get(&new.name).and_then(|old| contradiction(old, &new)) {
+            Some(why) => merged.conflicts.push((new.name.to_string(), format!("it is there already, {why}"))),
+            None => good.push(new),
         }
     }
-    Ok(())
+    for new in &good {
+        if let Some(old) = known.get(&new.name) {
+            metadata::add_missing(connection, old.id, &new.metadata).await?;
+        }
+    }
+    let entered = write(connection, &account, &good, known, now).await?;
+    (merged.new, merged.known) = (entered.new, good.len() - entered.new);
+    if let Some(into) = into {
+        let parent = find(connection, &into).await?;
+        match contents::attach(connection, &parent, &children(&good, &entered), &account, now).await {
+            // What is closed, or would be a circle, is found before anything is written.
+            Err(DatabaseError::Refused(why)) => merged.conflicts.push((into.to_string(), why)),
+            attached => attached?,
+        }
+    }
+    Ok(merged)
+}
+
+/// In what a name that is there already is another one than somebody wants to enter.
+fn contradiction(old: &DataRow, new: &NewName) -> Option<String> {
+    if old.kind != new.kind {
+        return Some("and is something else".to_owned());
+    }
+    if new.kind == DataKind::File && old.bytes != new.bytes {
+        return Some(format!("with {} bytes and not {}", old.bytes, new.bytes));
+    }
+    let sums = [("Adler-32", &old.adler32, &new.adler32), ("MD5", &old.md5, &new.md5)];
+    sums.into_iter().find_map(|(what, old, new)| {
+        let (old, new) = (old.as_ref()?, new.as_ref()?);
+        (old != new).then(|| format!("with the {what} {old} and not {new}"))
+    })
 }
 
 /// Inserts names; the number of the first.

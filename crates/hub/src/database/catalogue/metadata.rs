@@ -1,10 +1,10 @@
 //! What is said of names: words and their values in JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use sqlx::{AnyConnection, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::history;
+use super::{history, subscriptions};
 use crate::database::{Database, Result};
 
 /// Words that are set, by their values in JSON, or taken away.
@@ -19,6 +19,22 @@ impl Database {
         let sql = "SELECT word, value FROM metadata WHERE id = $1";
         let rows = sqlx::query(sql).bind(name).fetch_all(&self.pool).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// What is said of names, by their numbers.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn metadata_of(&self, names: &[i64]) -> Result<HashMap<i64, BTreeMap<String, String>>> {
+        let mut all: HashMap<i64, BTreeMap<String, String>> = HashMap::new();
+        for some in names.chunks(1000) {
+            let ids = database::rows::numbers(some.iter().copied());
+            let sql = AssertSqlSafe(format!("SELECT id, word, value FROM metadata WHERE id IN {ids}"));
+            for row in sqlx::query(sql).fetch_all(&self.pool).await? {
+                all.entry(row.try_get(0)?).or_default().insert(row.try_get(1)?, row.try_get(2)?);
+            }
+        }
+        Ok(all)
     }
 
     /// Changes what is said of a name.
@@ -38,6 +54,24 @@ pub(super) async fn insert_all(
 ) -> Result<()> {
     for (word, value) in words {
         set(connection, name, word, value).await?;
+    }
+    Ok(())
+}
+
+/// Says what is not said of a name yet.
+pub(super) async fn add_missing(
+    connection: &mut AnyConnection,
+    name: i64,
+    words: &BTreeMap<String, String>,
+) -> Result<()> {
+    let mut is_new = false;
+    for (word, value) in words {
+        let sql = "INSERT INTO metadata (id, word, value) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        let query = sqlx::query(sql).bind(name).bind(word).bind(value);
+        is_new |= query.execute(&mut *connection).await?.rows_affected() > 0;
+    }
+    if is_new {
+        subscriptions::tell(connection, name).await?;
     }
     Ok(())
 }
@@ -67,6 +101,7 @@ async fn apply(
     }
     let sql = "UPDATE names SET changed = $1 WHERE id = $2";
     sqlx::query(sql).bind(now).bind(name).execute(&mut *connection).await?;
+    subscriptions::tell(connection, name).await?;
     let words: Vec<&String> = change.keys().collect();
     history::append(connection, name, &account, "changed", &serde_json::json!({"metadata": words}), now).await
 }

@@ -8,8 +8,8 @@ use serde_json::json;
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::history;
 use super::states::{kind_code, kind_of_code};
+use super::{history, subscriptions};
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::texts;
 
@@ -187,6 +187,9 @@ async fn change(
         let sql = "UPDATE names SET open = $1, changed = $2 WHERE id = $3";
         sqlx::query(sql).bind(i64::from(open)).bind(now).bind(name).execute(&mut *connection).await?;
         history::append(connection, name, &account, if open { "opened" } else { "closed" }, &json!({}), now).await?;
+        if !open {
+            subscriptions::tell(connection, name).await?;
+        }
     }
     Ok(())
 }

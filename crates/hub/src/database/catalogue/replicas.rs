@@ -10,7 +10,7 @@ use super::counts::Counts;
 use super::locks;
 use super::names::{self, DataRow};
 use super::states::{LockState, ReplicaState};
-use super::{stores, suspicions};
+use super::{copies, stores, suspicions};
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::numbers;
 
@@ -200,7 +200,7 @@ pub(super) async fn found(
             query.bind(path).bind(now).bind(now + super::UNDO_MS).execute(&mut *connection).await?;
             counts.store(store, 1, bytes);
             counts.spare(store, bytes);
-            suspicions::make_anew(connection, file, counts).await
+            can_be_read(connection, file, counts).await
         }
     }
 }
@@ -224,5 +224,11 @@ pub(super) async fn arrived(
         counts.spare(store, row.try_get(1)?);
     }
     locks::set(connection, file, store, LockState::Ok, counts).await?;
+    can_be_read(connection, file, counts).await
+}
+
+/// There is one more copy of a file that others can be made of.
+async fn can_be_read(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
+    copies::wake(connection, file).await?;
     suspicions::make_anew(connection, file, counts).await
 }

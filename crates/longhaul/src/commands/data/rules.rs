@@ -58,6 +58,7 @@ fn order(add: &DataRuleAdd) -> RuleOrder {
         priority: add.priority,
         activity: add.activity.clone(),
         community: None,
+        account: add.account.clone(),
         from: add.from.clone(),
         deadline: add.deadline.clone(),
         comment: add.comment.clone(),

@@ -76,6 +76,30 @@ pub struct NewDataList {
     pub into: Option<String>,
 }
 
+/// What became of names that were merged into the catalogue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DataMerged {
+    /// Names that were not there.
+    pub new: u64,
+    /// Names that were there and the same.
+    pub known: u64,
+    /// Names that are there and something else: they are as they were.
+    pub conflicts: Vec<DataConflict>,
+    /// Copies that were not taken note of, because their endpoints are not described here.
+    pub skipped_replicas: u64,
+    /// Those endpoints.
+    pub unknown_endpoints: Vec<String>,
+}
+
+/// A name that is there already and something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DataConflict {
+    /// The name.
+    pub name: String,
+    /// What is not the same.
+    pub why: String,
+}
+
 /// A name of the catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Data {
@@ -113,6 +137,9 @@ pub struct Data {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: Metadata,
+    /// The copies of a file, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<Replica>,
 }
 
 /// A page of names, in their order.
@@ -158,6 +185,9 @@ pub struct Replica {
     pub state: String,
     /// Where it is, or will be.
     pub url: String,
+    /// Its path below the directory of the endpoint, where that is not as the endpoint names files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Rules that hold it. One that none holds may be deleted.
     pub locks: u64,
     /// It may be deleted from then on, unless a rule comes to hold it.

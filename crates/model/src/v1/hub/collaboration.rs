@@ -40,6 +40,12 @@ pub struct Stopped {
     pub drain: bool,
     /// Jobs for it are refused; otherwise they wait.
     pub refuse: bool,
+    /// From then on: a downtime that is declared ahead; now unless said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// Until then; until somebody starts it again unless said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub until: String,
 }
 
 /// A place that has endpoints.

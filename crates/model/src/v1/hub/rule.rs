@@ -50,6 +50,9 @@ pub struct RuleOrder {
     /// For which community; the owner's unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub community: Option<String>,
+    /// For which account; whoever asks unless said. Only operators make rules for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// Copies are read from these endpoints alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

@@ -1,0 +1,279 @@
+//! Audits: what is at an endpoint, by a listing over HTTP or somebody's dump, compared with what the catalogue says. What is missing is asked for again before it
+//! counts as bad; what nobody knows of is deleted where an operator says so.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::fault::with_causes;
+use model::v1::hub::{Audit, AuditFinding, AuditOrder, AuditState};
+use model::{Kind, RelPath};
+use remote::Dav;
+use replicas::{Difference, Listed};
+use store::Store;
+use tokio::sync::{mpsc, watch};
+use web::Refused;
+
+use super::{bad, refused};
+use crate::carriers::Carriers;
+use crate::database::catalogue::{AuditRow, Finding};
+use crate::database::{DatabaseError, Result};
+use crate::limits::LISTED_MAX;
+use crate::roles::Member;
+use crate::state::HubState;
+use crate::time;
+use crate::topology::StoragePlace;
+
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Files after which progress is noted.
+const NOTED_EVERY: usize = 5_000;
+/// Findings that are worked through at once.
+const PAGE: i64 = 1_000;
+
+/// Runs until told to stop.
+pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            _ = stop.changed() => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        match look(&hub, &carriers).await {
+            Ok(()) => {}
+            Err(DatabaseError::Stopping) => return,
+            Err(error) => tracing::error!(%error, "an audit cannot go on; it is tried again"),
+        }
+    }
+}
+
+async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>) -> Result<()> {
+    let Some(audit) = hub.database.take_audit(time::now()).await? else { return Ok(()) };
+    let number = audit.number;
+    let outcome = match audit.state {
+        AuditState::Cleaning => clean(hub, carriers, &audit).await?,
+        _ => list_and_compare(hub, carriers, audit).await?,
+    };
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(why) => {
+            tracing::warn!(audit = number, why, "an audit failed");
+            hub.database.set_audit(number, AuditState::Failed, Some(why), time::now()).await
+        }
+    }
+}
+
+/// What is asked of an endpoint may not be answered; then the audit has failed, and the hub has not.
+type Outcome = Result<std::result::Result<(), String>>;
+
+async fn list_and_compare(hub: &Arc<HubState>, carriers: &Arc<Carriers>, audit: AuditRow) -> Outcome {
+    let place = match place(hub, &audit.endpoint) {
+        Ok(place) => place,
+        Err(why) => return Ok(Err(why)),
+    };
+    let (sender, mut counted) = mpsc::channel(1);
+    let (of, from) = (Arc::clone(carriers), place.clone());
+    let below = audit.below.clone();
+    let listing = tokio::task::spawn_blocking(move || list(&of, &from, &below, &sender));
+    while let Some(count) = counted.recv().await {
+        hub.database.audit_goes_on(audit.number, count, 0, time::now()).await?;
+    }
+    match listing.await.unwrap_or_else(|error| Err(error.to_string())) {
+        Ok(listed) => compare(hub, audit, &place, listed).await.map(Ok),
+        Err(why) => Ok(Err(why)),
+    }
+}
+
+async fn compare(hub: &HubState, audit: AuditRow, place: &StoragePlace, listed: HashMap<String, Listed>) -> Result<()> {
+    let count = listed.len() as i64;
+    let compared = replicas::Audit::new(listed, &audit.below, audit.begun);
+    let (counts, findings) = hub.database.compare(&audit.endpoint, place.naming, compared).await?;
+    hub.database.keep_audit(audit, count, counts, findings, time::now()).await
+}
+
+fn place(hub: &HubState, endpoint: &str) -> std::result::Result<StoragePlace, String> {
+    hub.topology.load().storage.get(endpoint).cloned().ok_or_else(|| format!("{endpoint} has no storage"))
+}
+
+/// The server of a path below the directory of an endpoint.
+fn server(carriers: &Carriers, place: &StoragePlace, path: &str) -> std::result::Result<(Dav, RelPath), String> {
+    carriers.file(&place.endpoint, &place.url_of_path(path))
+}
+
+/// Lists all files below a directory of an endpoint, and tells how many there are so far.
+fn list(
+    carriers: &Carriers,
+    place: &StoragePlace,
+    below: &str,
+    counted: &mpsc::Sender<i64>,
+) -> std::result::Result<HashMap<String, Listed>, String> {
+    let (server, root) = server(carriers, place, below)?;
+    let failed = |error: &store::Error| format!("{} cannot be listed: {}", place.endpoint, with_causes(error));
+    let (mut listed, mut dirs) = (HashMap::new(), vec![(root, below.trim_matches('/').to_owned())]);
+    while let Some((dir, name)) = dirs.pop() {
+        let entries = match server.list(&dir) {
+            Ok(entries) => entries,
+            // It went meanwhile, or nothing was ever put there.
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(failed(&error)),
+        };
+        for entry in entries.finished() {
+            let (entry, stat) = entry.map_err(|error| failed(&error))?;
+            let stat = stat.map_err(|error| failed(&error))?;
+            let path = format!(
+                "{name}{}{}",
+                if name.is_empty() { "" } else { "/" },
+                String::from_utf8_lossy(entry.as_bytes())
+            );
+            match stat.meta.kind {
+                Kind::Dir => dirs.push((dir.join(&entry), path)),
+                _ => {
+                    let changed = Some(stat.meta.mtime.seconds.saturating_mul(1000));
+                    listed.insert(path, Listed { bytes: Some(stat.meta.size), changed });
+                }
+            }
+            if listed.len() > LISTED_MAX {
+                return Err(format!(
+                    "it has more than {LISTED_MAX} files: audit its directories one by one, with `below`"
+                ));
+            }
+            if listed.len() % NOTED_EVERY == NOTED_EVERY - 1 {
+                // Whoever counts is gone only where the hub is stopping.
+                let _ = counted.try_send(listed.len() as i64);
+            }
+        }
+    }
+    Ok(listed)
+}
+
+/// Deletes files that the catalogue does not know of, as far as it still does not.
+async fn clean(hub: &Arc<HubState>, carriers: &Arc<Carriers>, audit: &AuditRow) -> Outcome {
+    let place = match place(hub, &audit.endpoint) {
+        Ok(place) => place,
+        Err(why) => return Ok(Err(why)),
+    };
+    let (mut after, mut deleted) = (0, 0);
+    loop {
+        let findings = hub.database.findings(audit.number, after, PAGE).await?;
+        let Some((last, _)) = findings.last() else { break };
+        after = *last;
+        for (_, finding) in findings.into_iter().filter(|(_, finding)| finding.kind == Difference::Dark) {
+            if hub.database.is_known(&audit.endpoint, &finding.path, place.naming.name(&finding.path).as_ref()).await? {
+                continue;
+            }
+            let (of, from, path) = (Arc::clone(carriers), place.clone(), finding.path.clone());
+            let removed = tokio::task::spawn_blocking(move || {
+                let (server, path) = server(&of, &from, &path)?;
+                match server.remove(&path) {
+                    Err(error) if !error.is_not_found() => Err(with_causes(&error)),
+                    _ => Ok(()),
+                }
+            });
+            if let Err(why) = removed.await.unwrap_or_else(|error| Err(error.to_string())) {
+                return Ok(Err(format!("{} cannot be deleted: {why}", finding.path)));
+            }
+            deleted += 1;
+        }
+        hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
+    }
+    hub.database.set_audit(audit.number, AuditState::Cleaned, None, time::now()).await.map(Ok)
+}
+
+/// Orders an audit; one with a listing is made at once.
+///
+/// # Errors
+/// It is wrong: nothing has changed.
+pub async fn order(
+    hub: &HubState,
+    member: &Member,
+    endpoint: &str,
+    order: &AuditOrder,
+) -> std::result::Result<AuditRow, Refused> {
+    let place = place(hub, endpoint).map_err(|why| Refused::new(404, why))?;
+    let is_path = |path: &str| !path.split('/').any(|part| part == ".." || part == ".");
+    if order.below.len() > 4096 || !is_path(&order.below) {
+        return Err(bad("below: a directory below that of the endpoint"));
+    }
+    let now = time::now();
+    let begun = match (&order.listing, &order.taken) {
+        (None, None) => now,
+        (None, Some(_)) => return Err(bad("taken is said of a listing")),
+        (Some(_), None) => return Err(bad("say when the listing was begun: taken")),
+        (Some(_), Some(text)) => time::parse(text)
+            .filter(|at| *at <= now)
+            .ok_or_else(|| bad(format!("taken {text:?} is no time that has passed: write 2026-12-24T18:00:00Z")))?,
+    };
+    let row = AuditRow {
+        endpoint: endpoint.to_owned(),
+        below: order.below.trim_matches('/').to_owned(),
+        account: member.owner.clone(),
+        state: if order.listing.is_some() { AuditState::Failed } else { AuditState::Listing },
+        begun,
+        ..AuditRow::default()
+    };
+    if order.listing.as_ref().is_some_and(|listing| listing.len() > LISTED_MAX) {
+        return Err(bad(format!(
+            "a listing has {LISTED_MAX} files at most: audit the directories one by one, with `below`"
+        )));
+    }
+    let number = hub.database.order_audit(row.clone()).await.map_err(refused)?;
+    if let Some(listing) = &order.listing {
+        let listed = listing.iter().map(|file| {
+            let changed = file.changed_s.map(|at| at.saturating_mul(1000));
+            (file.path.trim_matches('/').to_owned(), Listed { bytes: file.bytes, changed })
+        });
+        compare(hub, AuditRow { number, ..row }, &place, listed.collect()).await.map_err(refused)?;
+    }
+    of_number(hub, number).await
+}
+
+/// An audit by its number.
+///
+/// # Errors
+/// There is none.
+pub async fn of_number(hub: &HubState, number: i64) -> std::result::Result<AuditRow, Refused> {
+    let row = hub.database.audit_of(number).await.map_err(refused)?;
+    row.ok_or_else(|| Refused::new(404, format!("there is no audit {number} here")))
+}
+
+/// Has the files deleted that an audit found and nobody knows of.
+///
+/// # Errors
+/// It has not ended, or there is none: nothing has changed.
+pub async fn order_clean(hub: &HubState, number: i64) -> std::result::Result<AuditRow, Refused> {
+    let row = of_number(hub, number).await?;
+    if row.state != AuditState::Done {
+        return Err(Refused::new(409, format!("the audit {number} is not done, or its files were deleted before")));
+    }
+    hub.database.set_audit(number, AuditState::Cleaning, None, time::now()).await.map_err(refused)?;
+    of_number(hub, number).await
+}
+
+/// An audit as it is told.
+pub fn shown(row: &AuditRow) -> Audit {
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    Audit {
+        number: row.number,
+        endpoint: row.endpoint.clone(),
+        below: row.below.clone(),
+        account: row.account.clone(),
+        state: row.state,
+        begun: time::show(row.begun),
+        ended: row.ended.map(time::show),
+        listed: count(row.listed),
+        missing: count(row.found.missing),
+        wrong_size: count(row.found.wrong_size),
+        dark: count(row.found.dark),
+        dark_bytes: count(row.found.dark_bytes),
+        deleted: count(row.deleted),
+        error: row.error.clone(),
+    }
+}
+
+/// A finding as it is told.
+pub fn shown_finding(finding: &Finding) -> AuditFinding {
+    AuditFinding {
+        kind: finding.kind.word().to_owned(),
+        path: finding.path.clone(),
+        bytes: finding.bytes.and_then(|bytes| u64::try_from(bytes).ok()),
+    }
+}

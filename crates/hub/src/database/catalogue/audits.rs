@@ -1,0 +1,355 @@
+//! Audits: ordered, taken by a hub that lists, and what they found.
+
+use model::v1::hub::AuditState;
+use replicas::{Audit, DataName, Difference, KnownCopy, Naming};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::states::ReplicaState;
+use super::{stores, suspicions};
+use crate::database::numbers::take_numbers;
+use crate::database::{Database, Result};
+use database::rows::insert;
+
+/// For how long a hub that works on an audit has it to itself, unless it says that it goes on.
+const LEASE_MS: i64 = 5 * 60_000;
+/// Copies that are compared at once.
+const PAGE: i64 = 5_000;
+/// Findings of an audit that are kept.
+const FINDINGS_MAX: usize = 100_000;
+
+/// An audit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditRow {
+    /// Its number.
+    pub number: i64,
+    /// The endpoint.
+    pub endpoint: String,
+    /// Only what is below this directory.
+    pub below: String,
+    /// Who ordered it.
+    pub account: String,
+    /// How far it is.
+    pub state: AuditState,
+    /// When the listing was begun, milliseconds since 1970.
+    pub begun: i64,
+    /// When all had been compared.
+    pub ended: Option<i64>,
+    /// Files that have been listed.
+    pub listed: i64,
+    /// What was found.
+    pub found: AuditCounts,
+    /// Files that have been deleted.
+    pub deleted: i64,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// How much an audit has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuditCounts {
+    /// Copies that are not there.
+    pub missing: i64,
+    /// Copies with another size.
+    pub wrong_size: i64,
+    /// Files that nobody knows of.
+    pub dark: i64,
+    /// Their bytes.
+    pub dark_bytes: i64,
+}
+
+/// Something that an audit has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What is not as it should be.
+    pub kind: Difference,
+    /// Below the directory of the endpoint.
+    pub path: String,
+    /// Its size there, where that is known.
+    pub bytes: Option<i64>,
+    /// The file of the catalogue.
+    pub file: Option<i64>,
+}
+
+const STATES: [AuditState; 5] =
+    [AuditState::Listing, AuditState::Done, AuditState::Failed, AuditState::Cleaning, AuditState::Cleaned];
+const KINDS: [Difference; 3] = [Difference::Missing, Difference::Size, Difference::Dark];
+
+fn code(state: AuditState) -> i64 {
+    STATES.iter().position(|one| *one == state).unwrap_or_default() as i64
+}
+
+const ROW: &str = "SELECT number, endpoint, below, account, state, begun, ended, listed, missing, wrong_size, dark, dark_bytes, deleted, error FROM audits";
+
+fn read(row: &AnyRow) -> Result<AuditRow> {
+    let state: i64 = row.try_get(4)?;
+    Ok(AuditRow {
+        number: row.try_get(0)?,
+        endpoint: row.try_get(1)?,
+        below: row.try_get(2)?,
+        account: row.try_get(3)?,
+        state: usize::try_from(state).ok().and_then(|at| STATES.get(at).copied()).unwrap_or(AuditState::Failed),
+        begun: row.try_get(5)?,
+        ended: row.try_get(6)?,
+        listed: row.try_get(7)?,
+        found: AuditCounts {
+            missing: row.try_get(8)?,
+            wrong_size: row.try_get(9)?,
+            dark: row.try_get(10)?,
+            dark_bytes: row.try_get(11)?,
+        },
+        deleted: row.try_get(12)?,
+        error: row.try_get(13)?,
+    })
+}
+
+impl Database {
+    /// Notes an audit that a hub is to make; its number.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn order_audit(&self, row: AuditRow) -> Result<i64> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let number = take_numbers(connection, "audits", 1).await?;
+                    let sql = "INSERT INTO audits (number, endpoint, below, account, state, begun) VALUES ($1, $2, $3, $4, $5, $6)";
+                    let query = sqlx::query(sql).bind(number).bind(row.endpoint).bind(row.below).bind(row.account);
+                    query.bind(code(row.state)).bind(row.begun).execute(connection).await?;
+                    Ok(number)
+                })
+            })
+            .await
+    }
+
+    /// Audits, the newest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn audits(&self, limit: i64) -> Result<Vec<AuditRow>> {
+        let sql = AssertSqlSafe(format!("{ROW} ORDER BY number DESC LIMIT $1"));
+        sqlx::query(sql).bind(limit).fetch_all(&self.pool).await?.iter().map(read).collect()
+    }
+
+    /// An audit.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn audit_of(&self, number: i64) -> Result<Option<AuditRow>> {
+        let sql = AssertSqlSafe(format!("{ROW} WHERE number = $1"));
+        sqlx::query(sql).bind(number).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
+    }
+
+    /// Takes an audit that has something to be done, for a while; the time at which a listing begins is now.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn take_audit(&self, now: i64) -> Result<Option<AuditRow>> {
+        let due = "SELECT number FROM audits WHERE state IN (0, 3) AND not_before <= $1 LIMIT 1";
+        if sqlx::query(due).bind(now).fetch_optional(&self.pool).await?.is_none() {
+            return Ok(None);
+        }
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let sql = AssertSqlSafe(format!(
+                        "{ROW} WHERE state IN (0, 3) AND not_before <= $1 ORDER BY number LIMIT 1"
+                    ));
+                    let row = sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await?;
+                    let Some(mut row) = row.as_ref().map(read).transpose()? else { return Ok(None) };
+                    if row.state == AuditState::Listing {
+                        row.begun = now;
+                    }
+                    let sql = "UPDATE audits SET begun = $1, not_before = $2 WHERE number = $3";
+                    let query = sqlx::query(sql).bind(row.begun).bind(now + LEASE_MS).bind(row.number);
+                    query.execute(connection).await?;
+                    Ok(Some(row))
+                })
+            })
+            .await
+    }
+
+    /// Says that an audit goes on: files that have been listed, or deleted, so far.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn audit_goes_on(&self, number: i64, listed: i64, deleted: i64, now: i64) -> Result<()> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let sql = "UPDATE audits SET listed = $1, deleted = $2, not_before = $3 WHERE number = $4";
+                    let query = sqlx::query(sql).bind(listed).bind(deleted).bind(now + LEASE_MS).bind(number);
+                    query.execute(connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Gives an audit another state; `error` where it failed.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn set_audit(&self, number: i64, state: AuditState, error: Option<String>, now: i64) -> Result<()> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let sql = "UPDATE audits SET state = $1, error = $2, ended = COALESCE(ended, $3), not_before = 0 WHERE number = $4";
+                    let query = sqlx::query(sql).bind(code(state)).bind(error).bind(now).bind(number);
+                    query.execute(connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Compares a listing with what the catalogue says of an endpoint.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn compare(
+        &self,
+        endpoint: &str,
+        naming: Naming,
+        mut audit: Audit,
+    ) -> Result<(AuditCounts, Vec<Finding>)> {
+        let (mut counts, mut findings) = (AuditCounts::default(), Vec::new());
+        let mut found = |finding: Finding| {
+            match finding.kind {
+                Difference::Missing => counts.missing += 1,
+                Difference::Size => counts.wrong_size += 1,
+                Difference::Dark => {
+                    counts.dark += 1;
+                    counts.dark_bytes += finding.bytes.unwrap_or(0);
+                }
+            }
+            if findings.len() < FINDINGS_MAX {
+                findings.push(finding);
+            }
+        };
+        if let Some(store) = self.stores().await?.get(endpoint) {
+            let mut after = 0;
+            loop {
+                let sql = "SELECT r.file, n.scope, n.name, r.path, r.bytes, r.state, r.created FROM replicas r JOIN names n ON n.id = r.file \
+                           WHERE r.store = $1 AND r.file > $2 ORDER BY r.file LIMIT $3";
+                let rows = sqlx::query(sql).bind(store.id).bind(after).bind(PAGE).fetch_all(&self.pool).await?;
+                for row in &rows {
+                    after = row.try_get(0)?;
+                    if let Some(finding) = compare_one(row, naming, &mut audit)? {
+                        found(finding);
+                    }
+                }
+                if (rows.len() as i64) < PAGE {
+                    break;
+                }
+            }
+        }
+        for (path, listed) in audit.dark() {
+            let bytes = listed.bytes.and_then(|bytes| i64::try_from(bytes).ok());
+            found(Finding { kind: Difference::Dark, path, bytes, file: None });
+        }
+        Ok((counts, findings))
+    }
+
+    /// Keeps what an audit has found. Copies that are missing or have another size are suspected from now on: each is asked for before it counts as bad.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn keep_audit(
+        &self,
+        audit: AuditRow,
+        listed: i64,
+        counts: AuditCounts,
+        findings: Vec<Finding>,
+        now: i64,
+    ) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(keep(connection, audit, listed, counts, findings, now))).await
+    }
+
+    /// What an audit has found, behind a finding's place.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn findings(&self, audit: i64, after: i64, limit: i64) -> Result<Vec<(i64, Finding)>> {
+        let sql =
+            "SELECT at, kind, path, bytes, file FROM audit_findings WHERE audit = $1 AND at > $2 ORDER BY at LIMIT $3";
+        let rows = sqlx::query(sql).bind(audit).bind(after).bind(limit).fetch_all(&self.pool).await?;
+        let mut findings = Vec::with_capacity(rows.len());
+        for row in rows {
+            let word: String = row.try_get(1)?;
+            let Some(kind) = KINDS.into_iter().find(|kind| kind.word() == word) else { continue };
+            let finding = Finding { kind, path: row.try_get(2)?, bytes: row.try_get(3)?, file: row.try_get(4)? };
+            findings.push((row.try_get(0)?, finding));
+        }
+        Ok(findings)
+    }
+
+    /// Whether the catalogue knows of a file at an endpoint, by its name or by its path.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn is_known(&self, endpoint: &str, path: &str, name: Option<&DataName>) -> Result<bool> {
+        let (scope, name) = name.map_or(("", ""), |name| (name.scope(), name.name()));
+        let sql = "SELECT r.file FROM replicas r JOIN stores s ON s.id = r.store JOIN names n ON n.id = r.file \
+                   WHERE s.endpoint = $1 AND (r.path = $2 OR n.scope = $3 AND n.name = $4) LIMIT 1";
+        let query = sqlx::query(sql).bind(endpoint).bind(path).bind(scope).bind(name);
+        Ok(query.fetch_optional(&self.pool).await?.is_some())
+    }
+}
+
+fn compare_one(row: &AnyRow, naming: Naming, audit: &mut Audit) -> Result<Option<Finding>> {
+    let (scope, name): (String, String) = (row.try_get(1)?, row.try_get(2)?);
+    let path = match row.try_get::<Option<String>, _>(3)? {
+        Some(path) => path,
+        None => naming.path(&DataName::new(&scope, &name).map_err(|error| sqlx::Error::Decode(Box::new(error)))?),
+    };
+    let bytes: i64 = row.try_get(4)?;
+    let copy = KnownCopy {
+        path: &path,
+        bytes: u64::try_from(bytes).unwrap_or(0),
+        is_available: row.try_get::<i64, _>(5)? == ReplicaState::Available.code(),
+        created: row.try_get(6)?,
+    };
+    let Some(kind) = audit.compare(copy) else { return Ok(None) };
+    Ok(Some(Finding { kind, path, bytes: None, file: Some(row.try_get(0)?) }))
+}
+
+async fn keep(
+    connection: &mut AnyConnection,
+    audit: AuditRow,
+    listed: i64,
+    counts: AuditCounts,
+    findings: Vec<Finding>,
+    now: i64,
+) -> Result<()> {
+    sqlx::query("DELETE FROM audit_findings WHERE audit = $1").bind(audit.number).execute(&mut *connection).await?;
+    let rows: Vec<(i64, &Finding)> = (1..).zip(&findings).collect();
+    insert(connection, "audit_findings (audit, at, kind, path, bytes, file)", 6, &rows, |query, (at, finding)| {
+        let query = query.bind(audit.number).bind(*at).bind(finding.kind.word()).bind(finding.path.as_str());
+        query.bind(finding.bytes).bind(finding.file)
+    })
+    .await?;
+    stores::id(connection, &audit.endpoint).await?;
+    for finding in &findings {
+        let Some(file) = finding.file else { continue };
+        let why = format!("the audit {} found: {}", audit.number, finding.kind.word());
+        suspicions::note(connection, file, &audit.endpoint, &why, now).await?;
+    }
+    let sql = "UPDATE audits SET state = $1, ended = $2, listed = $3, missing = $4, wrong_size = $5, dark = $6, dark_bytes = $7, not_before = 0 \
+               WHERE number = $8";
+    let query = sqlx::query(sql).bind(code(AuditState::Done)).bind(now).bind(listed).bind(counts.missing);
+    let query = query.bind(counts.wrong_size).bind(counts.dark).bind(counts.dark_bytes).bind(audit.number);
+    query.execute(connection).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_ever() {
+        assert_eq!(STATES.map(code), [0, 1, 2, 3, 4]);
+        assert_eq!(KINDS.map(Difference::word), ["missing", "size", "dark"]);
+    }
+}

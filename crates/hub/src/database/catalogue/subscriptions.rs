@@ -1,0 +1,250 @@
+//! Subscriptions, and the names that they have still to be compared with.
+
+use std::collections::BTreeMap;
+
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::names::DataRow;
+use crate::database::numbers::take_numbers;
+use crate::database::{Database, Result};
+
+/// When rules are tried again that could not be made.
+const AGAIN_MS: i64 = 10 * 60_000;
+
+/// A subscription.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionRow {
+    /// Its number; 0 of one that is to be made.
+    pub number: i64,
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub account: String,
+    /// For which community.
+    pub community: String,
+    /// Which names get its rules, JSON.
+    pub filter: String,
+    /// The rules, JSON.
+    pub rules: String,
+    /// For people.
+    pub comment: Option<String>,
+    /// When it was made, milliseconds since 1970.
+    pub created: i64,
+    /// It ends then.
+    pub expires: Option<i64>,
+    /// Nothing gets its rules for now.
+    pub suspended: bool,
+    /// Why the last rules could not be made.
+    pub error: Option<String>,
+    /// Names that have its rules.
+    pub names: i64,
+    /// Names whose rules could not be made yet.
+    pub waiting: i64,
+}
+
+/// A name that is new, or of which something new is said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewsItem {
+    /// Its number among the news.
+    pub number: i64,
+    /// The name.
+    pub data: DataRow,
+    /// What is said of it: words, and their values in JSON.
+    pub metadata: BTreeMap<String, String>,
+    /// The subscription that it is to be compared with; 0 for all.
+    pub subscription: i64,
+}
+
+const ROW: &str = "SELECT number, name, account, community, filter, rules, comment, created, expires, suspended, error, \
+                   (SELECT COUNT(*) FROM subscribed s WHERE s.subscription = subscriptions.number), \
+                   (SELECT COUNT(*) FROM news n WHERE n.subscription = subscriptions.number) FROM subscriptions";
+
+fn read(row: &AnyRow) -> Result<SubscriptionRow> {
+    Ok(SubscriptionRow {
+        number: row.try_get(0)?,
+        name: row.try_get(1)?,
+        account: row.try_get(2)?,
+        community: row.try_get(3)?,
+        filter: row.try_get(4)?,
+        rules: row.try_get(5)?,
+        comment: row.try_get(6)?,
+        created: row.try_get(7)?,
+        expires: row.try_get(8)?,
+        suspended: row.try_get::<i64, _>(9)? != 0,
+        error: row.try_get(10)?,
+        names: row.try_get(11)?,
+        waiting: row.try_get(12)?,
+    })
+}
+
+impl Database {
+    /// All subscriptions, by name.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn subscriptions(&self) -> Result<Vec<SubscriptionRow>> {
+        let sql = AssertSqlSafe(format!("{ROW} ORDER BY name"));
+        sqlx::query(sql).fetch_all(&self.pool).await?.iter().map(read).collect()
+    }
+
+    /// A subscription by its name.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn subscription(&self, name: &str) -> Result<Option<SubscriptionRow>> {
+        let sql = AssertSqlSafe(format!("{ROW} WHERE name = $1"));
+        sqlx::query(sql).bind(name).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
+    }
+
+    /// Makes a subscription, or replaces the one of this name; with `existing` it is compared with all names that there are.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn set_subscription(&self, row: SubscriptionRow, existing: bool) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(set(connection, row, existing))).await
+    }
+
+    /// Removes a subscription; the rules that it has made stay.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn remove_subscription(&self, number: i64) -> Result<()> {
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    for sql in [
+                        "DELETE FROM news WHERE subscription = $1",
+                        "DELETE FROM subscribed WHERE subscription = $1",
+                        "DELETE FROM subscriptions WHERE number = $1",
+                    ] {
+                        sqlx::query(sql).bind(number).execute(&mut *connection).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Names that subscriptions are to be compared with now.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn news(&self, limit: i64, now: i64) -> Result<Vec<NewsItem>> {
+        let sql = "SELECT number, name, subscription FROM news WHERE not_before <= $1 ORDER BY number LIMIT $2";
+        let rows = sqlx::query(sql).bind(now).bind(limit).fetch_all(&self.pool).await?;
+        let ids = rows.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<i64>>>()?;
+        let names = self.data_of(&ids).await?;
+        let (mut news, mut gone) = (Vec::new(), Vec::new());
+        for (row, id) in rows.iter().zip(ids) {
+            let number = row.try_get(0)?;
+            let Some(data) = names.get(&id).cloned() else {
+                gone.push(number);
+                continue;
+            };
+            let metadata = self.metadata(id).await?;
+            news.push(NewsItem { number, data, metadata, subscription: row.try_get(2)? });
+        }
+        self.forget_news(gone).await?;
+        Ok(news)
+    }
+
+    /// Takes note that names have been compared with subscriptions.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn forget_news(&self, numbers: Vec<i64>) -> Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let sql =
+                        format!("DELETE FROM news WHERE number IN {}", database::rows::numbers(numbers.into_iter()));
+                    sqlx::query(AssertSqlSafe(sql)).execute(connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Whether a name has the rules of a subscription.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn is_subscribed(&self, subscription: i64, name: i64) -> Result<bool> {
+        let sql = "SELECT name FROM subscribed WHERE subscription = $1 AND name = $2";
+        Ok(sqlx::query(sql).bind(subscription).bind(name).fetch_optional(&self.pool).await?.is_some())
+    }
+
+    /// Takes note that a name has the rules of a subscription; or why it cannot have them yet: it is tried again later.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn subscribed(
+        &self,
+        subscription: i64,
+        name: i64,
+        outcome: std::result::Result<(), String>,
+        now: i64,
+    ) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(note(connection, subscription, name, outcome, now))).await
+    }
+}
+
+async fn set(connection: &mut AnyConnection, row: SubscriptionRow, existing: bool) -> Result<()> {
+    let fresh = take_numbers(connection, "subscriptions", 1).await?;
+    let sql = "INSERT INTO subscriptions (number, name, account, community, filter, rules, comment, created, expires, suspended) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO UPDATE SET \
+               community = excluded.community, filter = excluded.filter, rules = excluded.rules, comment = excluded.comment, \
+               expires = excluded.expires, suspended = excluded.suspended, error = NULL RETURNING number";
+    let query = sqlx::query(sql).bind(fresh).bind(&row.name).bind(&row.account).bind(&row.community);
+    let query = query.bind(&row.filter).bind(&row.rules).bind(row.comment.as_deref()).bind(row.created);
+    let stored = query.bind(row.expires).bind(i64::from(row.suspended)).fetch_one(&mut *connection).await?;
+    if !existing {
+        return Ok(());
+    }
+    let number: i64 = stored.try_get(0)?;
+    let count = "SELECT COUNT(*) FROM names WHERE kind > 0";
+    let count: i64 = sqlx::query(count).fetch_one(&mut *connection).await?.try_get(0)?;
+    let first = take_numbers(connection, "news", usize::try_from(count).unwrap_or(0)).await?;
+    let sql = "INSERT INTO news (number, name, subscription) \
+               SELECT $1 - 1 + ROW_NUMBER() OVER (ORDER BY id), id, $2 FROM names WHERE kind > 0";
+    sqlx::query(sql).bind(first).bind(number).execute(connection).await?;
+    Ok(())
+}
+
+/// Has all subscriptions compared with a name.
+pub(super) async fn tell(connection: &mut AnyConnection, name: i64) -> Result<()> {
+    let number = take_numbers(connection, "news", 1).await?;
+    let sql = "INSERT INTO news (number, name) VALUES ($1, $2)";
+    sqlx::query(sql).bind(number).bind(name).execute(connection).await?;
+    Ok(())
+}
+
+async fn note(
+    connection: &mut AnyConnection,
+    subscription: i64,
+    name: i64,
+    outcome: std::result::Result<(), String>,
+    now: i64,
+) -> Result<()> {
+    let error = match outcome {
+        Ok(()) => {
+            let sql = "INSERT INTO subscribed (subscription, name, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+            sqlx::query(sql).bind(subscription).bind(name).bind(now).execute(&mut *connection).await?;
+            None
+        }
+        Err(why) => {
+            let number = take_numbers(connection, "news", 1).await?;
+            let sql = "INSERT INTO news (number, name, subscription, not_before) VALUES ($1, $2, $3, $4)";
+            let query = sqlx::query(sql).bind(number).bind(name).bind(subscription).bind(now + AGAIN_MS);
+            query.execute(&mut *connection).await?;
+            Some(why)
+        }
+    };
+    let sql = "UPDATE subscriptions SET error = $1 WHERE number = $2";
+    sqlx::query(sql).bind(error).bind(subscription).execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! `longhaul data export` and `import`: what one catalogue knows, for another one, as lines of JSON.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+
+use hubapi::{Api, DataQuery};
+use model::Exit;
+use model::v1::hub::{
+    Data, DataChange, DataKind, DataNames, NewData, NewDataList, NewReplica, Rule, RuleOrder, ScopeOrder,
+};
+use serde::{Deserialize, Serialize};
+
+use super::rucio_dump;
+use crate::args::DataImport;
+use crate::failure::Failure;
+use crate::hub_client::failure;
+use crate::printer::Printer;
+
+/// Names that are asked for, or entered, at once.
+const PAGE: usize = 1_000;
+/// After how many names progress is told.
+const TOLD_EVERY: u64 = 20_000;
+
+/// A line of a catalogue's file. Names come before what they are contained in is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// The first line.
+    Catalogue {
+        /// Of the form: 1.
+        v: u32,
+        /// Of what.
+        scope: String,
+    },
+    /// A name, with what is said of it; of a file its copies.
+    Data(Data),
+    /// What a dataset or container contains, or a part of it.
+    Contents {
+        of: String,
+        names: Vec<String>,
+    },
+    /// Nothing is added to it any more.
+    Closed(String),
+    Rule(Rule),
+}
+
+/// Writes what the catalogue knows of a scope.
+pub(super) fn export(scope: &str, out: Option<&Path>, api: &Api) -> Result<Exit, Failure> {
+    let wrong = |error: std::io::Error| Failure::local(format!("cannot write: {error}"));
+    let mut to: Box<dyn Write> = match out {
+        Some(path) => Box::new(BufWriter::new(File::create(path).map_err(wrong)?)),
+        None => Box::new(BufWriter::new(std::io::stdout().lock())),
+    };
+    let mut put = |line: &Line| -> Result<(), Failure> {
+        serde_json::to_writer(&mut to, line).map_err(|error| wrong(error.into()))?;
+        to.write_all(b"\n").map_err(wrong)
+    };
+    put(&Line::Catalogue { v: 1, scope: scope.to_owned() })?;
+    let mut collections: Vec<Data> = Vec::new();
+    each_name(api, scope, |data| {
+        if data.kind != DataKind::File {
+            collections.push(data.clone());
+        }
+        put(&Line::Data(data))
+    })?;
+    for data in &collections {
+        let mut after: Option<String> = None;
+        loop {
+            let page = api.contents(&data.name, after.as_deref(), PAGE).map_err(failure)?;
+            let names = page.data.into_iter().map(|child| child.name).collect();
+            put(&Line::Contents { of: data.name.clone(), names })?;
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        if data.open == Some(false) {
+            put(&Line::Closed(data.name.clone()))?;
+        }
+        for rule in api.rules(Some(&data.name), PAGE).map_err(failure)?.rules {
+            put(&Line::Rule(rule))?;
+        }
+    }
+    to.flush().map_err(wrong)?;
+    Ok(Exit::Done)
+}
+
+fn each_name(api: &Api, scope: &str, mut act: impl FnMut(Data) -> Result<(), Failure>) -> Result<(), Failure> {
+    let query = DataQuery { scope: scope.to_owned(), replicas: true, ..DataQuery::default() };
+    let mut after: Option<String> = None;
+    loop {
+        let page = api.list_data(&query, after.as_deref(), PAGE).map_err(failure)?;
+        page.data.into_iter().try_for_each(&mut act)?;
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Something of another catalogue, for this one.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// A scope and its account.
+    Scope(String, String),
+    New(NewData),
+    Contents {
+        of: String,
+        names: Vec<String>,
+    },
+    Closed(String),
+    Rule(RuleOrder),
+}
+
+/// What became of it.
+#[derive(Debug, Default, Serialize)]
+struct Imported {
+    v: u32,
+    event: &'static str,
+    new: u64,
+    known: u64,
+    rules: u64,
+    conflicts: u64,
+    skipped_replicas: u64,
+    /// Endpoints of copies that are not described here.
+    unknown_endpoints: Vec<String>,
+}
+
+/// Takes in what another catalogue knows.
+pub(super) fn import(import: &DataImport, api: &Api, printer: &Printer) -> Result<Exit, Failure> {
+    let mut importer = Importer {
+        api,
+        printer,
+        import,
+        waiting: Vec::new(),
+        refused: HashSet::new(),
+        done: Imported::default(),
+        told: 0,
+    };
+    if import.rucio {
+        rucio_dump::read(&import.from, |item| importer.take(item))?;
+    } else {
+        read(&import.from, |item| importer.take(item))?;
+    }
+    importer.end()
+}
+
+/// Reads lines as [`export`] writes them.
+fn read(path: &Path, mut take: impl FnMut(Item) -> Result<(), Failure>) -> Result<(), Failure> {
+    let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let file: Box<dyn BufRead> = match path.to_str() {
+        Some("-") => Box::new(BufReader::new(std::io::stdin().lock())),
+        _ => Box::new(BufReader::new(File::open(path).map_err(|error| wrong(error.to_string()))?)),
+    };
+    for (at, text) in file.lines().enumerate() {
+        let text = text.map_err(|error| wrong(error.to_string()))?;
+        let line: Line = serde_json::from_str(&text).map_err(|error| wrong(format!("line {}: {error}", at + 1)))?;
+        match line {
+            Line::Catalogue { v: 1, .. } if at == 0 => {}
+            Line::Catalogue { v, .. } => {
+                return Err(wrong(format!("line {}: it is of form {v}, and 1 is read", at + 1)));
+            }
+            _ if at == 0 => return Err(wrong("it does not begin with {\"catalogue\": …}".into())),
+            Line::Data(data) => take(Item::New(new(data)))?,
+            Line::Contents { of, names } => take(Item::Contents { of, names })?,
+            Line::Closed(name) => take(Item::Closed(name))?,
+            Line::Rule(rule) => take(Item::Rule(order(rule)))?,
+        }
+    }
+    Ok(())
+}
+
+/// A name of another catalogue, for this one: with the copies that are there.
+fn new(data: Data) -> NewData {
+    let available = data.replicas.into_iter().filter(|copy| copy.state == "available");
+    let is_file = data.kind == DataKind::File;
+    NewData {
+        name: data.name,
+        kind: data.kind,
+        bytes: is_file.then_some(data.bytes),
+        adler32: data.adler32,
+        md5: data.md5,
+        metadata: data.metadata,
+        monotonic: data.monotonic,
+        expires: data.expires,
+        replicas: available.map(|copy| NewReplica { endpoint: copy.endpoint, path: copy.path }).collect(),
+    }
+}
+
+fn order(rule: Rule) -> RuleOrder {
+    RuleOrder {
+        id: Some(rule.id),
+        name: rule.name,
+        copies: Some(rule.copies),
+        at: rule.at,
+        grouping: rule.grouping,
+        weight: rule.weight,
+        expires: rule.expires,
+        priority: Some(rule.priority),
+        activity: Some(rule.activity),
+        community: Some(rule.community),
+        account: Some(rule.account),
+        from: rule.from,
+        deadline: None,
+        comment: rule.comment,
+    }
+}
+
+/// Takes items in, many names at once.
+struct Importer<'a> {
+    api: &'a Api,
+    printer: &'a Printer,
+    import: &'a DataImport,
+    /// Names that have not been sent.
+    waiting: Vec<NewData>,
+    /// Names that are something else here: what is contained is not put into them, nor they into others.
+    refused: HashSet<String>,
+    done: Imported,
+    /// Names of which progress was told.
+    told: u64,
+}
+
+impl Importer<'_> {
+    fn take(&mut self, item: Item) -> Result<(), Failure> {
+        if let Item::New(mut new) = item {
+            new.replicas.iter_mut().for_each(|copy| self.rename(copy));
+            self.waiting.push(new);
+            return if self.waiting.len() >= PAGE { self.send() } else { Ok(()) };
+        }
+        self.send()?;
+        match item {
+            Item::New(_) => {}
+            Item::Scope(scope, account) => {
+                let made = self.api.make_scope(&scope, &ScopeOrder { account: Some(account) });
+                self.note(made.map(drop), &scope)?;
+            }
+            Item::Contents { of, names } if !self.refused.contains(&of) => {
+                let names: Vec<String> = names.into_iter().filter(|name| !self.refused.contains(name)).collect();
+                if !names.is_empty() {
+                    let attached = self.api.attach(&of, &DataNames { names });
+                    self.note(attached.map(drop), &of)?;
+                }
+            }
+            Item::Closed(name) if !self.refused.contains(&name) => {
+                let closed = self.api.change_data(&name, &DataChange { open: Some(false), ..DataChange::default() });
+                self.note(closed.map(drop), &name)?;
+            }
+            Item::Rule(order) if self.import.rules && !self.refused.contains(&order.name) => {
+                let what = format!("the rule {} of {}", order.id.as_deref().unwrap_or_default(), order.name);
+                let made = self.api.make_rule(&order);
+                self.done.rules += u64::from(made.is_ok());
+                self.note(made.map(drop), &what)?;
+            }
+            Item::Contents { .. } | Item::Closed(_) | Item::Rule(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Calls the endpoint of a copy as it is called here.
+    fn rename(&self, copy: &mut NewReplica) {
+        let here = self.import.endpoint.iter().find_map(|(theirs, ours)| (*theirs == copy.endpoint).then_some(ours));
+        if let Some(here) = here {
+            copy.endpoint.clone_from(here);
+        }
+    }
+
+    /// Sends the names that wait.
+    fn send(&mut self) -> Result<(), Failure> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let list = NewDataList { data: std::mem::take(&mut self.waiting), into: None };
+        let merged = self.api.merge_data(&list).map_err(failure)?;
+        self.done.new += merged.new;
+        self.done.known += merged.known;
+        self.done.skipped_replicas += merged.skipped_replicas;
+        for endpoint in merged.unknown_endpoints {
+            if !self.done.unknown_endpoints.contains(&endpoint) {
+                self.done.unknown_endpoints.push(endpoint);
+            }
+        }
+        for conflict in merged.conflicts {
+            self.conflict(&conflict.name, &conflict.why);
+            self.refused.insert(conflict.name);
+        }
+        let all = self.done.new + self.done.known;
+        if self.printer.is_chatty() && all / TOLD_EVERY > self.told / TOLD_EVERY {
+            Printer::note(&format!("{all} names so far, {} of them new", self.done.new));
+        }
+        self.told = all;
+        Ok(())
+    }
+
+    /// What contradicts the catalogue is told, and the rest goes on; what else goes wrong ends it.
+    fn note(&mut self, outcome: Result<(), hubapi::Error>, what: &str) -> Result<(), Failure> {
+        match outcome {
+            Err(hubapi::Error::Refused { problem, .. }) if problem.status != 401 => {
+                self.conflict(what, &problem.reason);
+                Ok(())
+            }
+            outcome => outcome.map_err(failure),
+        }
+    }
+
+    fn conflict(&mut self, what: &str, why: &str) {
+        self.done.conflicts += 1;
+        Printer::note(&format!("{what}: {why}"));
+    }
+
+    fn end(mut self) -> Result<Exit, Failure> {
+        self.send()?;
+        let done = Imported { v: 1, event: "import", ..self.done };
+        if self.printer.is_json() {
+            self.printer.object(&done);
+        } else {
+            let Imported { new, known, rules, conflicts, .. } = &done;
+            self.printer
+                .line(&format!("{new} names are new, {known} were there, {rules} rules; {conflicts} conflicts"));
+            if done.skipped_replicas > 0 {
+                let endpoints = done.unknown_endpoints.join(", ");
+                let text = format!(
+                    "{} copies at endpoints that the hub does not know were left out: {endpoints}; --endpoint THEIRS=OURS says which they are",
+                    done.skipped_replicas
+                );
+                self.printer.line(&text);
+            }
+        }
+        Ok(if done.conflicts > 0 || done.skipped_replicas > 0 { Exit::Partial } else { Exit::Done })
+    }
+}
