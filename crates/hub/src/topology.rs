@@ -129,9 +129,10 @@ impl Topology {
             |name: &str| self.described_endpoint(name).map(|endpoint| endpoint.site.as_str()).unwrap_or_default();
         let (from, to) = (site(source), site(target));
         let Some((route, reverse)) = self.route(from, to) else { return Vec::new() };
-        let of = |name: &String| {
+        let of = |said: &String| {
+            let (name, is_against) = crossed(said);
             let duplex = self.described.links.get(name).is_some_and(|link| link.duplex);
-            ResourceOf::Link { name: name.clone(), reverse: reverse && duplex }
+            ResourceOf::Link { name: name.to_owned(), reverse: reverse != is_against && duplex }
         };
         route.links.iter().map(of).collect()
     }
@@ -229,6 +230,11 @@ impl Topology {
     }
 }
 
+/// The name of a link that a route crosses, and whether that is against the link's own direction: `!NAME`.
+fn crossed(said: &str) -> (&str, bool) {
+    said.strip_prefix('!').map_or((said, false), |name| (name, true))
+}
+
 fn check(described: &Collaboration) -> Result<(), TopologyError> {
     let names = [
         ("site", described.sites.keys().collect::<Vec<_>>()),
@@ -261,7 +267,7 @@ fn check(described: &Collaboration) -> Result<(), TopologyError> {
                 return Err(wrong(what(), format!("there is no site {site}")));
             }
         }
-        if let Some(link) = links.iter().find(|link| !described.links.contains_key(*link)) {
+        if let Some(link) = links.iter().map(|said| crossed(said).0).find(|link| !described.links.contains_key(*link)) {
             return Err(wrong(what(), format!("there is no link {link}")));
         }
     }
@@ -380,6 +386,10 @@ mod tests {
         assert_eq!(names(&topology, &other), ["link shared"], "any two sites");
         assert!(topology.path("ska-cold", "ska-cold", "other").is_empty(), "nothing lies between a site and itself");
         assert_eq!(topology.resources[path[0] as usize].capacity, 125e6);
+        let mut described: Collaboration = toml::from_str(TOML).unwrap();
+        described.routes[0].links[0] = "!ocean".into();
+        let against = Topology::new(described).unwrap();
+        assert_eq!(names(&against, &against.path("cern-dtn", "ska-dtn", "astro"))[0], "link ocean, reverse");
         assert_eq!(topology.transfers_max("ska-dtn"), (20, 3));
         assert_eq!(topology.shares("astro", "production"), (3.0, 4.0));
         assert_eq!(topology.shares("unknown", "production"), (1.0, 1.0));

@@ -145,12 +145,20 @@ impl Loss {
         self.latest
     }
 
+    /// Counts anew from here on, unless a loss is found.
+    pub fn forget(&mut self) {
+        if self.found.is_none() {
+            *self = Loss { since_loss: self.since_loss, ..Loss::new(self.bin as f64 / BIN as f64) };
+        }
+    }
+
     fn look(&mut self, floor: f64) -> Option<LossFound> {
         if let Some(rate) = self.found
             && self.since_loss as f64 * rate > ENDED_AFTER
         {
             // What was lost before it ended is not to be found once more.
-            *self = Loss { since_loss: self.since_loss, ..Loss::new(self.bin as f64 / BIN as f64) };
+            self.found = None;
+            self.forget();
             return None;
         }
         if !self.may_be_found() {

@@ -10,7 +10,7 @@ use model::v1::watch::{AlarmKind, CauseKind, Health};
 
 use super::delay::{Delays, Step};
 use super::loss::{Loss, LossFound};
-use super::ports::Ports;
+use super::ports::{Ports, Spread};
 use super::{Finding, in_direction, percent};
 use crate::config::JudgeConfig;
 use crate::mesh::TestKind;
@@ -60,6 +60,8 @@ pub struct PathJudge {
     /// Loss of which nobody knows the direction.
     unplaced: Loss,
     ports: Ports,
+    /// All paths that lose together show that it is a member of a bundle.
+    is_of_member: [bool; 2],
     delays: Delays,
     ways: [Ways; 2],
     /// Since when nothing answers, and the last times when nothing did.
@@ -96,6 +98,7 @@ impl PathJudge {
             knowledge,
             unplaced: loss(),
             ports: Ports::default(),
+            is_of_member: [false; 2],
             delays: Delays::default(),
             silent_since: None,
             outages: Vec::new(),
@@ -237,6 +240,7 @@ impl PathJudge {
             let allowed = may_be_found.then(|| self.expectation(direction).loss_allowed).flatten();
             let side = &mut self.sides[at(direction)];
             let Some(found) = side.loss.judge(allowed.unwrap_or(f64::MAX).min(side::LOSS_FLOOR)) else {
+                self.is_of_member[at(direction)] = false;
                 if let Some(member) = member {
                     findings.push(lossy_member(direction, member));
                 }
@@ -246,6 +250,7 @@ impl PathJudge {
             let concentrated = self.ports.concentrated(now - found.window);
             let cause = match (&member, concentrated) {
                 (Some(_), _) | (_, Some(_)) => CauseKind::LossyMember,
+                _ if self.is_of_member[at(direction)] => CauseKind::LossyMember,
                 _ if side.is_congested() => CauseKind::Congestion,
                 _ => CauseKind::RandomLoss,
             };
@@ -263,6 +268,9 @@ impl PathJudge {
             }
             if let Some((lossy, ports)) = concentrated {
                 evidence.push_str(&format!("; {lossy} of {ports} source ports lost them"));
+            }
+            if concentrated.is_none() && self.is_of_member[at(direction)] {
+                evidence.push_str("; over all paths that lose here, few of the source ports lost them");
             }
             evidence.extend(member.map(|text| format!("; {text}")));
             let severity = if is_harmful { Health::Critical } else { Health::Warning };
@@ -284,6 +292,21 @@ impl PathJudge {
                 cause,
             });
         }
+    }
+
+    /// How the loss that is found is spread over source ports.
+    pub fn spread(&self, direction: Direction, now: i64) -> Option<Spread> {
+        self.ports.spread(now - self.loss(direction)?.window)
+    }
+
+    /// All paths that lose together show that it is a member of a bundle.
+    pub fn blame_member(&mut self, direction: Direction) {
+        self.is_of_member[at(direction)] = true;
+    }
+
+    /// What was lost so far was another trouble's, which is over: it is not held against what comes. A loss that is found here stays found.
+    pub fn forget_loss(&mut self, direction: Direction) {
+        self.sides[at(direction)].loss.forget();
     }
 
     fn find_delays(&mut self, findings: &mut Vec<Finding>) {

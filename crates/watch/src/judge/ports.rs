@@ -31,9 +31,15 @@ impl Ports {
         }
     }
 
-    /// Ports that lose, of how many, since a time, where chance does not explain that it is those: loss spreads wider than Poisson's (index of
-    /// dispersion). Loss of an earlier cause, by all ports alike, would hide that of a member.
+    /// Ports that lose, of how many, since a time, where chance does not explain that it is those.
     pub fn concentrated(&self, since: i64) -> Option<(usize, usize)> {
+        let spread = self.spread(since)?;
+        spread.is_no_chance().then_some((spread.lossy, spread.ports))
+    }
+
+    /// How loss is spread over ports, since a time: loss of an earlier cause, by all ports alike, would hide that of a member. None where there was no loss, or
+    /// there are too few ports.
+    pub fn spread(&self, since: i64) -> Option<Spread> {
         let mut ports: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
         for (_, report) in self.reports.iter().filter(|(begin, _)| *begin >= since) {
             for port in report {
@@ -43,7 +49,7 @@ impl Ports {
         }
         let total =
             ports.values().fold((0u64, 0u64), |(sent, lost), of| (sent + u64::from(of.0), lost + u64::from(of.1)));
-        if total.1 < u64::from(LOST_MIN) || ports.len() < PORTS_MIN || total.0 == 0 {
+        if total.1 == 0 || ports.len() < PORTS_MIN || total.0 == 0 {
             return None;
         }
         let rate = total.1 as f64 / total.0 as f64;
@@ -51,10 +57,48 @@ impl Ports {
             let expected = (rate * f64::from(*sent)).max(1e-9);
             (f64::from(*lost) - expected).powi(2) / expected
         };
-        let spread: f64 = ports.values().map(deviation).sum();
-        let freedom = ports.len() as f64 - 1.0;
-        let lossy = ports.values().filter(|(_, lost)| *lost > 0).count();
-        (spread > freedom + DEVIATIONS * (2.0 * freedom).sqrt()).then_some((lossy, ports.len()))
+        Some(Spread {
+            lost: total.1,
+            dispersion: ports.values().map(deviation).sum(),
+            freedom: ports.len() as f64 - 1.0,
+            lossy: ports.values().filter(|(_, lost)| *lost > 0).count(),
+            ports: ports.len(),
+        })
+    }
+}
+
+/// How loss is spread over source ports; of several paths their sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Packets lost.
+    pub lost: u64,
+    /// By how much ports differ (Poisson's index of dispersion), and by how much they would by chance.
+    pub dispersion: f64,
+    /// Degrees of freedom.
+    pub freedom: f64,
+    /// Ports that lose.
+    pub lossy: usize,
+    /// Ports.
+    pub ports: usize,
+}
+
+impl Spread {
+    /// This, and that of another path with ports of its own.
+    #[must_use]
+    pub fn and(self, other: Spread) -> Spread {
+        Spread {
+            lost: self.lost + other.lost,
+            dispersion: self.dispersion + other.dispersion,
+            freedom: self.freedom + other.freedom,
+            lossy: self.lossy + other.lossy,
+            ports: self.ports + other.ports,
+        }
+    }
+
+    /// Whether ports differ by more than chance explains.
+    pub fn is_no_chance(&self) -> bool {
+        let spread = (2.0 * self.freedom).sqrt();
+        self.lost >= u64::from(LOST_MIN) && self.dispersion > self.freedom + DEVIATIONS * spread
     }
 }
 
@@ -89,6 +133,24 @@ mod tests {
         assert_eq!(minutes(60, |_| 0.01).concentrated(0), None);
         assert_eq!(minutes(60, |_| 0.001).concentrated(0), None);
         assert_eq!(minutes(5, |_| 0.0).concentrated(0), None);
+    }
+
+    #[test]
+    fn many_paths_that_lose_little_show_a_member_together() {
+        let report = |lost: [u32; 8]| {
+            let by_port = (1..9).zip(lost).map(|(port, lost)| PortLoss { port, sent: 100, lost }).collect();
+            StreamReport { sent: 800, ports: 8, by_port, ..StreamReport::default() }
+        };
+        let spread = |lost: [u32; 8]| {
+            let mut ports = Ports::default();
+            ports.note(1, &report(lost));
+            ports.spread(0).unwrap()
+        };
+        let member = spread([3, 0, 0, 3, 0, 0, 0, 0]);
+        assert!(!member.is_no_chance(), "one path has lost too little to tell");
+        assert!((0..8).fold(member, |all, _| all.and(member)).is_no_chance(), "nine have not");
+        let chance = spread([1, 0, 1, 0, 2, 1, 0, 1]);
+        assert!(!(0..8).fold(chance, |all, _| all.and(chance)).is_no_chance());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use model::v1::watch::AlarmKind;
 
 use super::load::{Patience, Waiting, lasts, push};
 use super::places::{site_of, whereabouts};
+use super::placing::forget_losses;
 use super::{Path, Watch};
 use crate::config::Config;
 use crate::mesh::{Test, TestKind};
@@ -86,8 +87,9 @@ impl Watch {
         let kinds: BTreeSet<AlarmKind> =
             paths.values().flat_map(|path| path.findings.iter().map(|it| it.kind)).collect();
         for placed in kinds.into_iter().filter_map(|kind| Some((kind, whereabouts(kind)?))) {
-            changes.extend(self.place(placed, &paths, &watched.config));
+            changes.extend(self.place(placed, &mut paths, &watched.config, now));
         }
+        forget_losses(&changes, &mut paths, &watched.config);
         drop(paths);
         self.tell(changes);
     }

@@ -11,7 +11,8 @@ use crate::alarms::Change;
 use crate::config::Config;
 use crate::judge::Finding;
 use crate::judge::loss::upper_bound;
-use crate::segments::{Crossing, Fares, blame};
+use crate::judge::ports::Spread;
+use crate::segments::{Crossing, Fares, NETWORK, blame};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
@@ -28,31 +29,84 @@ impl Watch {
     pub(super) fn place(
         &self,
         (kind, is_of): (AlarmKind, Where),
-        paths: &BTreeMap<(String, String), Path>,
+        paths: &mut BTreeMap<(String, String), Path>,
         config: &Config,
+        now: i64,
     ) -> Vec<Change> {
         let weakest = (kind == AlarmKind::Loss).then(|| weakest(paths)).flatten();
         let mut names = Vec::new();
         let mut crossings = Vec::new();
-        for ((from, to), path) in paths {
+        for ((from, to), path) in paths.iter() {
             for direction in BOTH {
                 let segments = match is_of {
                     Where::Segments => segments(config, from, to, direction),
                     Where::Hosts => vec![from.clone(), to.clone()],
                 };
-                names.push((from, to, direction));
+                names.push((from.clone(), to.clone(), direction));
                 crossings.push(Crossing { segments, fares: fares(path, kind, direction, weakest) });
             }
         }
+        let blamed: Vec<Placed> = names
+            .into_iter()
+            .zip(blame(&crossings))
+            .filter_map(|((from, to, direction), segment)| {
+                Some(Placed { path: (from, to), direction, segment: segment? })
+            })
+            .collect();
+        if kind == AlarmKind::Loss {
+            blame_members(&blamed, paths, now);
+        }
         let mut alarms = self.alarms.lock();
         let mut changes = Vec::new();
-        for ((from, to, direction), segment) in names.into_iter().zip(blame(&crossings)) {
-            let Some(segment) = segment else { continue };
-            for direction in [Some(direction), None] {
-                changes.extend(alarms.place(from, to, kind, direction, &segment).map(Change::Changed));
+        for Placed { path: (from, to), direction, segment } in &blamed {
+            for direction in [Some(*direction), None] {
+                changes.extend(alarms.place(from, to, kind, direction, segment).map(Change::Changed));
             }
         }
         changes
+    }
+}
+
+/// A bad path, and where its trouble is.
+struct Placed {
+    path: (String, String),
+    direction: Direction,
+    segment: String,
+}
+
+/// Paths that lose on one segment are looked at together: each may have lost too little to tell that it is always the same source ports.
+fn blame_members(blamed: &[Placed], paths: &mut BTreeMap<(String, String), Path>, now: i64) {
+    let mut by_segment: BTreeMap<&str, Vec<&Placed>> = BTreeMap::new();
+    for placed in blamed.iter().filter(|placed| placed.segment != NETWORK) {
+        by_segment.entry(&placed.segment).or_default().push(placed);
+    }
+    for together in by_segment.values() {
+        let spread = |placed: &&&Placed| paths.get(&placed.path)?.judge.spread(placed.direction, now);
+        let all = together.iter().filter_map(|placed| spread(&placed)).reduce(Spread::and);
+        if all.is_some_and(|all| all.is_no_chance()) {
+            for placed in together {
+                if let Some(path) = paths.get_mut(&placed.path) {
+                    path.judge.blame_member(placed.direction);
+                }
+            }
+        }
+    }
+}
+
+/// The loss of a segment is over: what paths over it lost meanwhile, and was found at others of them only, is not held against what comes.
+pub(super) fn forget_losses(ended: &[Change], paths: &mut BTreeMap<(String, String), Path>, config: &Config) {
+    for change in ended {
+        let Change::Ended(alarm) = change else { continue };
+        let Some(direction) = alarm.direction.filter(|_| alarm.kind == AlarmKind::Loss) else { continue };
+        for ((from, to), path) in paths.iter_mut() {
+            for own in BOTH {
+                let passes = segments(config, from, to, own).contains(&alarm.segment);
+                let is_itself = (from, to) == (&alarm.from, &alarm.to) && own == direction;
+                if passes || is_itself {
+                    path.judge.forget_loss(own);
+                }
+            }
+        }
     }
 }
 

@@ -225,7 +225,7 @@ pub struct Route {
     pub from: String,
     /// Another site; `*` for any.
     pub to: String,
-    /// The links that are crossed.
+    /// The links that are crossed; `!NAME` is crossed against the direction in which others cross it: each direction of a duplex link has its capacity for itself.
     pub links: Vec<String>,
 }
 
