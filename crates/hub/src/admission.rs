@@ -192,6 +192,7 @@ fn rows(
     let metadata = metadata(&format!("file {at}"), &file.metadata)?;
     for (place, source) in file.sources.iter().enumerate() {
         let queue = queue(endpoint(source)?, target.clone());
+        let is_on_tape = topology.described_endpoint(&queue.source).is_some_and(|it| it.tape);
         let refusing = topology.stops(&queue.source, &queue.target, &queue.community).find(|(_, it)| it.refuse);
         if let Some((what, stopped)) = refusing {
             let reason = format!("file {at}: nothing is taken on for {what}: {}", stopped.reason);
@@ -211,6 +212,7 @@ fn rows(
             bytes,
             state: if waits { FileState::Standby } else { FileState::Queued },
             tokens: None,
+            is_on_tape,
         });
     }
     Ok(())

@@ -144,6 +144,10 @@ fn blocked(look: &Look<'_>, queue: &Queue) -> Option<Constraint> {
         let text = format!("{what} is stopped: {reason}");
         return Some(Constraint { kind: ConstraintKind::Stopped, name: what, text });
     }
+    if queue.queued > 0 && queue.ready() == 0 {
+        let text = format!("{} files are being brought from tape at {}", queue.staging, key.source);
+        return Some(Constraint { kind: ConstraintKind::Staging, name: key.source.clone(), text });
+    }
     [&key.source, &key.target].into_iter().find_map(|name| {
         let until = look.broken.get(name)?;
         let text = format!("{name} failed several times in a row, and is tried again at {until}");

@@ -267,7 +267,7 @@ mod tests {
             priority: 3,
             deadline: deadline_s * 1000,
         };
-        Queue { id, key, queued: 1, queued_bytes: bytes, running: 0, running_bytes: 0 }
+        Queue { id, key, queued: 1, staging: 0, queued_bytes: bytes, running: 0, running_bytes: 0 }
     }
 
     fn wanted(target: &str, deadline_s: i64, bytes: i64) -> Wanted {

@@ -25,7 +25,7 @@ use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, carriers, catalogue, fts, limits, rucio, scheduler};
+use crate::{api, carriers, catalogue, fts, limits, rucio, scheduler, stager};
 
 /// What a hub is started with.
 pub struct HubConfig {
@@ -215,6 +215,7 @@ async fn run_async(
         .map(|to| tokio::spawn(messages::run(Arc::clone(&hub), to, Arc::clone(&config.authorities), stopped.clone())));
     let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub), config.authorities)?);
     let removing = tokio::spawn(catalogue::remover::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
+    let staging = tokio::spawn(stager::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
     let auditing = tokio::spawn(catalogue::audits::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
     let telling_webhooks =
         tokio::spawn(catalogue::webhooks::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
@@ -250,6 +251,7 @@ async fn run_async(
     let _ = removing.await;
     let _ = telling_webhooks.await;
     let _ = auditing.await;
+    let _ = staging.await;
     drop(hub);
     writer_end.wait().await;
     Ok(())

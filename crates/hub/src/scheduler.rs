@@ -124,6 +124,8 @@ impl Scheduler {
                 tracing::info!(hubs = %self.members, "the queues are divided anew");
             }
             self.hub.refresh_description().await?;
+        } else {
+            self.hub.follow_downtimes();
         }
         self.beaten = Some(Instant::now());
         Ok(())

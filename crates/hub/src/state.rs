@@ -228,7 +228,7 @@ impl HubState {
     }
 
     /// Takes the description anew where a downtime has begun or ended.
-    fn follow_downtimes(&self) {
+    pub(crate) fn follow_downtimes(&self) {
         let topology = self.topology.load();
         let now = time::now();
         if topology.next_change().is_some_and(|at| at <= now)

@@ -15,6 +15,7 @@ use crate::carriers::Carriers;
 use crate::database::catalogue::{Removal, Suspicion};
 use crate::database::{DatabaseError, Result};
 use crate::state::HubState;
+use crate::tape::Locality;
 use crate::time;
 
 /// How often it looks where there was nothing to do.
@@ -125,9 +126,13 @@ async fn look_into(hub: &Arc<HubState>, carriers: &Arc<Carriers>, suspicion: Sus
     };
     let url = place.url_of(&suspicion.file.name, suspicion.path.as_deref());
     let (carriers, endpoint, file) = (Arc::clone(carriers), suspicion.endpoint.clone(), suspicion.file.clone());
-    let asked = tokio::task::spawn_blocking(move || match carriers.file(&endpoint, &url) {
-        Ok((server, path)) => examine(&server, &path, file.bytes, file.adler32.as_deref(), file.md5.as_deref()),
-        Err(_) => Found::Unknown,
+    let is_on_tape = topology.described_endpoint(&endpoint).is_some_and(|it| it.tape);
+    let asked = tokio::task::spawn_blocking(move || match (is_on_tape, carriers.file(&endpoint, &url)) {
+        (true, _) => examine_on_tape(&carriers, &endpoint, &url),
+        (false, Ok((server, path))) => {
+            examine(&server, &path, file.bytes, file.adler32.as_deref(), file.md5.as_deref())
+        }
+        (false, Err(_)) => Found::Unknown,
     });
     let (file, endpoint) = (suspicion.file, suspicion.endpoint);
     match asked.await.unwrap_or(Found::Unknown) {
@@ -141,6 +146,21 @@ async fn look_into(hub: &Arc<HubState>, carriers: &Arc<Carriers>, suspicion: Sus
                 declared => declared,
             }
         }
+    }
+}
+
+/// Asks where a file on tape is: it need not be on disk, and is not brought there to be looked at.
+fn examine_on_tape(carriers: &Carriers, endpoint: &str, url: &str) -> Found {
+    let path = crate::stager::path(url);
+    let asked = || -> std::result::Result<_, String> {
+        let server = carriers.tape_server(endpoint)?;
+        let api = server.api().map_err(|error| error.to_string())?;
+        server.localities(&api, std::slice::from_ref(&path)).map_err(|error| error.to_string())
+    };
+    match asked().ok().and_then(|told| told.get(&path).cloned()) {
+        Some(Locality::There) => Found::Good,
+        Some(Locality::Lost(why)) => Found::Bad(why),
+        Some(Locality::Unknown) | None => Found::Unknown,
     }
 }
 

@@ -243,7 +243,8 @@ async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<
         return Ok(None);
     }
     let space = space_left(connection, &wanted).await?;
-    let ready = "f.queue = $1 AND f.state = 0 AND (f.not_before <= $2 OR f.not_before > $2 + $4)";
+    let ready = "f.queue = $1 AND f.state = 0 AND (f.not_before <= $2 OR f.not_before > $2 + $4) \
+                 AND NOT EXISTS (SELECT 1 FROM stages s WHERE s.file = f.id AND s.state < 2)";
     let sql = AssertSqlSafe(format!("{FILE} WHERE {ready} ORDER BY f.id LIMIT $3"));
     let query = sqlx::query(sql).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64).bind(PAUSE_MAX_MS);
     let rows = query.fetch_all(&mut *connection).await?;

@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, Row};
 
 use super::claims::ClaimedFile;
 use super::events::{NewEvent, append};
-use super::{Database, Result};
+use super::{Database, Result, stages};
 use crate::states::{FileState, JobKind};
 
 /// What became of a file.
@@ -134,6 +134,32 @@ impl Database {
     pub async fn expire(&self, now: i64) -> Result<usize> {
         self.writer.change(move |connection| Box::pin(expire(connection, now))).await
     }
+}
+
+/// Files that wait, and will not be begun: another source is tried, where there is one.
+pub(super) async fn fail_queued(
+    connection: &mut AnyConnection,
+    files: &[i64],
+    fault: &str,
+    reason: &str,
+    now: i64,
+) -> Result<()> {
+    let mut changes = Changes::default();
+    for id in files {
+        let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending FROM files f \
+                   JOIN jobs j ON j.number = f.job WHERE f.id = $1 AND f.state = 0";
+        let Some(row) = sqlx::query(sql).bind(*id).fetch_optional(&mut *connection).await? else { continue };
+        let file = read_before(&row)?;
+        let queue = changes.queues.entry(file.queue).or_default();
+        (queue[0], queue[1]) = (queue[0] - 1, queue[1] - file.bytes);
+        changes.jobs.entry(file.job).or_default().queued -= 1;
+        attempt(connection, &file, now, fault, reason).await?;
+        set(connection, file.id, FileState::Failed, now, Some((&fault.to_owned(), &reason.to_owned()))).await?;
+        if file.kind != JobKind::MultiSource || !promote(connection, &file, &mut changes).await? {
+            changes.jobs.entry(file.job).or_default().failed += 1;
+        }
+    }
+    count(connection, changes, now).await
 }
 
 /// Files that are ended in one transaction.
@@ -279,6 +305,7 @@ async fn requeue(
 ) -> Result<()> {
     let sql = "UPDATE files SET state = 0, transfer = NULL, not_before = $1, attempt = attempt - $2 WHERE id = $3";
     sqlx::query(sql).bind(not_before).bind(attempts_back).bind(file.id).execute(&mut *connection).await?;
+    stages::again(connection, file.id).await?;
     let queue = changes.queues.entry(file.queue).or_default();
     (queue[0], queue[1]) = (queue[0] + 1, queue[1] + file.bytes);
     changes.jobs.entry(file.job).or_default().queued += 1;

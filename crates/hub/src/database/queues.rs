@@ -15,6 +15,8 @@ pub struct Queue {
     pub key: QueueKey,
     /// Files that wait.
     pub queued: i64,
+    /// Of these, those that are still to come from tape.
+    pub staging: i64,
     /// Their bytes.
     pub queued_bytes: i64,
     /// Files that move.
@@ -31,7 +33,8 @@ pub struct Oldest {
 }
 
 const QUEUE: &str = "SELECT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.deadline, q.queued, q.queued_bytes, \
-                     q.running, q.running_bytes FROM queues q";
+                     q.running, q.running_bytes, (SELECT COUNT(*) FROM stages s JOIN files w ON w.id = s.file \
+                     WHERE s.queue = q.id AND s.state < 2 AND w.state = 0) FROM queues q";
 
 fn read(row: &AnyRow) -> Result<Queue> {
     Ok(Queue {
@@ -49,7 +52,15 @@ fn read(row: &AnyRow) -> Result<Queue> {
         queued_bytes: row.try_get(9)?,
         running: row.try_get(10)?,
         running_bytes: row.try_get(11)?,
+        staging: row.try_get(12)?,
     })
+}
+
+impl Queue {
+    /// Files that could be begun now, as far as tape is concerned.
+    pub fn ready(&self) -> i64 {
+        (self.queued - self.staging).max(0)
+    }
 }
 
 impl Database {

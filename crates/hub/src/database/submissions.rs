@@ -94,6 +94,8 @@ pub struct NewFile {
     pub state: FileState,
     /// Tokens for its storages.
     pub tokens: Option<FileTokens>,
+    /// It is read from tape: it is brought to disk first.
+    pub is_on_tape: bool,
 }
 
 /// What became of a job.
@@ -142,6 +144,7 @@ pub(super) async fn submit(
     insert_files(connection, &files).await?;
     let tokens: Vec<_> = files.iter().filter_map(|file| Some((file.id, file.file.tokens.as_ref()?))).collect();
     insert_tokens(connection, &tokens).await?;
+    insert_stages(connection, &files).await?;
     count(connection, &files).await?;
     append_from(connection, first_event, &new.iter().map(submitted).collect::<Vec<_>>()).await?;
     Ok(results)
@@ -240,6 +243,15 @@ async fn insert_files(connection: &mut AnyConnection, files: &[Numbered<'_>]) ->
         let Numbered { id, file, .. } = numbered;
         let query = query.bind(*id).bind(file.source.as_str()).bind(file.target.as_str());
         query.bind(file.checksum.as_deref()).bind(file.metadata.as_deref())
+    })
+    .await?)
+}
+
+/// Notes which files are to be brought from tape.
+async fn insert_stages(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result<()> {
+    let on_tape: Vec<&Numbered<'_>> = files.iter().filter(|numbered| numbered.file.is_on_tape).collect();
+    Ok(insert(connection, "stages (file, queue, endpoint)", 3, &on_tape, |query, numbered| {
+        query.bind(numbered.id).bind(numbered.queue).bind(numbered.file.queue.source.as_str())
     })
     .await?)
 }

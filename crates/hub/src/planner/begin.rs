@@ -19,9 +19,9 @@ pub(super) fn begin(shared: &Shared<'_>, snapshot: &mut Snapshot) -> Vec<i64> {
     let mut taken = Taken::new(look);
     let may = |at: &usize| {
         let has_rate = shared.rates[*at].is_some_and(|rate| rate.rate > 0.0);
-        look.queues[*at].queued > 0 && shared.blocked[*at].is_none() && has_rate
+        look.queues[*at].ready() > 0 && shared.blocked[*at].is_none() && has_rate
     };
-    let mut left: Vec<i64> = look.queues.iter().map(|queue| queue.queued).collect();
+    let mut left: Vec<i64> = look.queues.iter().map(Queue::ready).collect();
     let mut waiting: BTreeSet<(u64, usize)> =
         (0..look.queues.len()).filter(may).map(|at| (taken.turn(look, at), at)).collect();
     let mut begin = Vec::new();

@@ -42,7 +42,7 @@ fn queue(id: i64, target: &str, community: &str, queued: i64) -> Queue {
         priority: 3,
         deadline: 0,
     };
-    Queue { id, key, queued, queued_bytes: 0, running: 0, running_bytes: 0 }
+    Queue { id, key, queued, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0 }
 }
 
 /// What is known beside the queues and the transfers.

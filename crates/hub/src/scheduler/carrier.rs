@@ -49,7 +49,7 @@ mod tests {
                 priority: 3,
                 deadline: 0,
             };
-            let queue = Queue { id: 1, key, queued: 1, queued_bytes: 0, running: 0, running_bytes: 0 };
+            let queue = Queue { id: 1, key, queued: 1, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0 };
             carrier(&topology, &queue)
         };
         assert_eq!(of("dtn", "lh://other").as_deref(), Some("dtn"));

@@ -179,7 +179,7 @@ mod tests {
         let (source, target) = pair();
         let (community, activity, owner) = ("x".into(), "y".into(), "z".into());
         let key = QueueKey { source, target, community, activity, owner, priority: 3, deadline: 0 };
-        Queue { id: 1, key, queued: 100, queued_bytes: 100, running, running_bytes: 0 }
+        Queue { id: 1, key, queued: 100, staging: 0, queued_bytes: 100, running, running_bytes: 0 }
     }
 
     /// Copies of which each moves 1,000 bytes a second, for some seconds, with what the pair is given; how many there are then.

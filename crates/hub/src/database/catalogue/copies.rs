@@ -159,6 +159,15 @@ struct Sources {
     is_coming: bool,
 }
 
+impl Sources {
+    /// Leaves those that are better, where there are any.
+    fn prefer(&mut self, is_better: impl Fn(&CopySource) -> bool) {
+        if self.there.iter().any(&is_better) {
+            self.there.retain(is_better);
+        }
+    }
+}
+
 /// Copies that are wanted at one endpoint, by what can be done for them now.
 #[derive(Default)]
 struct Sorted {
@@ -221,11 +230,10 @@ async fn sources(
             of_file.there.push(CopySource { endpoint, path: row.try_get(2)? });
         }
     }
-    // One that is stopped is read only where there is no other.
+    // One that is stopped, or on tape, is read only where there is no other.
     for of_file in sources.values_mut() {
-        if of_file.there.iter().any(|source| !topology.is_stopped(&source.endpoint)) {
-            of_file.there.retain(|source| !topology.is_stopped(&source.endpoint));
-        }
+        of_file.prefer(|source| !topology.is_stopped(&source.endpoint));
+        of_file.prefer(|source| topology.described_endpoint(&source.endpoint).is_none_or(|it| !it.tape));
     }
     // What is on its way comes only where there is something to make it of.
     for file in expected.intersection(&exists) {

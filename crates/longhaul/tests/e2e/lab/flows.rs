@@ -243,7 +243,8 @@ fn described(keys: &[String]) -> String {
         text += &format!("storage = {{ url = \"{url}data/ska\", attributes = {{ {attributes} }} }}\n");
     }
     for Cable { name, usable, .. } in &CABLES {
-        text += &format!("[link.{name}]\ncapacity_bit_s = {}\nmark = 0.8\n", usable * 1_250);
+        // A hub stays some percent below a mark, headers included: the mark is so much above what the table says.
+        text += &format!("[link.{name}]\ncapacity_bit_s = {}\nmark = 0.824\n", usable * 1_250);
     }
     for (from, to, links) in &ROUTES {
         text += &format!("[[route]]\nfrom = \"{from}\"\nto = \"{to}\"\nlinks = {links:?}\n");
@@ -255,7 +256,7 @@ fn described(keys: &[String]) -> String {
 #[test]
 fn one_replica_flows_to_each_centre_and_the_cables_carry_what_the_table_says() {
     let Some(all) = Observatory::up("one_replica_flows_to_each_centre") else { return };
-    all.make_products(&[("perth", "low"), ("cape-town", "mid")], 4_000_000);
+    all.make_products(&[("perth", "low"), ("cape-town", "mid")], 8_000_000);
     let flow = |region: &&str| {
         format!(
             "[subscription.to-{region}]\nexisting = true\nfilter = {{ scopes = [\"ska.*\"], metadata = {{ region = \"{region}\" }} }}\n\
@@ -271,13 +272,13 @@ fn one_replica_flows_to_each_centre_and_the_cables_carry_what_the_table_says() {
         samples.len() % 12 == 0 && ["low", "mid"].iter().all(|telescope| all.are_there(telescope, &REGIONS))
     });
 
-    // While all of them flow: behind the first fifth of what crosses the ocean from Perth, and before its last third.
+    // While all of them flow: behind the first third of what crosses the ocean from Perth, and before its last fifth.
     let (first, last) = (samples[0].1[0].0, samples[samples.len() - 1].1[0].0);
     let at = |part: f64| {
         let bytes = first + ((last - first) as f64 * part) as u64;
         samples.iter().find(|(_, carried)| carried[0].0 >= bytes).unwrap()
     };
-    let (begin, end) = (at(0.2), at(0.66));
+    let (begin, end) = (at(0.35), at(0.8));
     let seconds = end.0.duration_since(begin.0).as_secs_f64();
     let mut wrong = Vec::new();
     for (number, cable) in CABLES.iter().enumerate() {

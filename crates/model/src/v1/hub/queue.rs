@@ -62,6 +62,8 @@ pub enum ConstraintKind {
     Stopped,
     /// The endpoint failed, and is left in peace for a while.
     Broken,
+    /// Its files are being brought from tape.
+    Staging,
     /// An attempt failed, and the next one waits.
     Retry,
     /// No endpoint of the collaboration has such URLs.

@@ -1,0 +1,183 @@
+//! Has files brought from tape before they are moved, many in one request, and let go when they have been read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::carriers::Carriers;
+use crate::database::stages::{OnTape, StageOutcome, StageRequest};
+use crate::database::{DatabaseError, Result};
+use crate::state::HubState;
+use crate::tape::{TapeError, TapeServer, collapsed};
+use crate::time;
+
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Requests that are made in one look.
+const REQUESTS_MAX: usize = 50;
+
+/// Runs until told to stop.
+pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
+    let mut stager = Stager { hub, carriers, apis: HashMap::new() };
+    loop {
+        tokio::select! {
+            _ = stop.changed() => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        match stager.look(&stop).await {
+            Ok(()) => {}
+            Err(DatabaseError::Stopping) => return,
+            Err(error) => tracing::error!(%error, "files on tape cannot be looked after; it is tried again"),
+        }
+    }
+}
+
+struct Stager {
+    hub: Arc<HubState>,
+    carriers: Arc<Carriers>,
+    /// Where the APIs of endpoints are.
+    apis: HashMap<String, String>,
+}
+
+/// A server, and where its API is.
+#[derive(Clone)]
+struct Found {
+    server: TapeServer,
+    api: String,
+}
+
+impl Stager {
+    async fn look(&mut self, stop: &watch::Receiver<bool>) -> Result<()> {
+        for _ in 0..REQUESTS_MAX {
+            let Some(request) = self.hub.database.take_stages(time::now()).await? else { break };
+            self.ask_for(request).await?;
+            if *stop.borrow() {
+                return Ok(());
+            }
+        }
+        for request in self.hub.database.open_requests(time::now()).await? {
+            self.follow(request).await?;
+        }
+        for request in self.hub.database.releases(time::now()).await? {
+            self.let_go(request).await?;
+        }
+        Ok(())
+    }
+
+    /// The server of an endpoint, and where its API is.
+    async fn find(&mut self, endpoint: &str) -> std::result::Result<Found, TapeError> {
+        let server = self.carriers.tape_server(endpoint).map_err(TapeError::Failed)?;
+        if let Some(api) = self.apis.get(endpoint).cloned() {
+            return Ok(Found { server, api });
+        }
+        let asked = server.clone();
+        let api = blocking(move || asked.api()).await.map_err(|error| match error {
+            TapeError::Forgotten => TapeError::Failed(format!("{endpoint} has no tape REST API")),
+            other => other,
+        })?;
+        self.apis.insert(endpoint.to_owned(), api.clone());
+        Ok(Found { server, api })
+    }
+
+    async fn ask_for(&mut self, request: StageRequest) -> Result<()> {
+        let now = time::now();
+        let paths = paths(&request.files);
+        let asked = match self.find(&request.endpoint).await {
+            Ok(Found { server, api }) => blocking(move || server.stage(&api, &paths)).await,
+            Err(error) => Err(error),
+        };
+        match asked {
+            Ok(id) => {
+                let files = request.files.iter().map(|file| file.file).collect();
+                self.hub.database.asked_for(files, id, now).await
+            }
+            Err(error) => self.failed(request, &error).await,
+        }
+    }
+
+    /// A server could not be asked: it is asked again, and where its API is is found anew.
+    async fn failed(&mut self, request: StageRequest, error: &TapeError) -> Result<()> {
+        self.apis.remove(&request.endpoint);
+        tracing::warn!(endpoint = request.endpoint, %error, "files cannot be brought from tape now; it is tried again");
+        let why = format!("{} does not bring it from tape: {error}", request.endpoint);
+        self.hub.database.not_asked(request, why, time::now()).await
+    }
+
+    async fn follow(&mut self, request: StageRequest) -> Result<()> {
+        let id = request.id.clone();
+        let told = match self.find(&request.endpoint).await {
+            Ok(Found { server, api }) => blocking(move || server.poll(&api, &id)).await,
+            Err(error) => Err(error),
+        };
+        let told = match told {
+            Ok(told) => told,
+            // A server that has forgotten a request is asked anew.
+            Err(TapeError::Forgotten) => request
+                .files
+                .iter()
+                .map(|file| {
+                    (path(&file.source), StageOutcome::Failed("the server has forgotten the request".to_owned()))
+                })
+                .collect(),
+            Err(error) => return self.failed(request, &error).await,
+        };
+        let outcome = |file: &OnTape| Some((file.file, told.get(&path(&file.source))?.clone()));
+        let outcomes: BTreeMap<i64, StageOutcome> = request.files.iter().filter_map(outcome).collect();
+        let has_news = outcomes.values().any(|outcome| *outcome == StageOutcome::OnDisk);
+        self.hub.database.staged(request, outcomes, time::now()).await?;
+        if has_news {
+            self.hub.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Whatever comes of it, the files are forgotten: a server lets them go by itself in the end.
+    async fn let_go(&mut self, request: StageRequest) -> Result<()> {
+        if !request.id.is_empty()
+            && let Ok(Found { server, api }) = self.find(&request.endpoint).await
+        {
+            let (id, paths) = (request.id.clone(), paths(&request.files));
+            let done = blocking(move || {
+                // What has not come yet need not come any more; a server that has brought everything says no to that.
+                let _ = server.cancel(&api, &id, &paths);
+                server.release(&api, &id, &paths)
+            });
+            if let Err(error) = done.await {
+                tracing::info!(endpoint = request.endpoint, %error, "files that were read could not be let go");
+            }
+        }
+        self.hub.database.released(request.files.iter().map(|file| file.file).collect()).await
+    }
+}
+
+/// The path of a URL on its server, as a tape API has it.
+pub fn path(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = rest.find('/').map_or("/", |at| &rest[at..]);
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    collapsed(&percent_encoding::percent_decode_str(path).decode_utf8_lossy())
+}
+
+fn paths(files: &[OnTape]) -> Vec<String> {
+    files.iter().map(|file| path(&file.source)).collect()
+}
+
+async fn blocking<T: Send + 'static>(
+    ask: impl FnOnce() -> std::result::Result<T, TapeError> + Send + 'static,
+) -> std::result::Result<T, TapeError> {
+    tokio::task::spawn_blocking(ask).await.unwrap_or_else(|error| Err(TapeError::Failed(error.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_a_path_on_its_server() {
+        assert_eq!(path("lh://h:7411/x/a%20b"), "/x/a b");
+        assert_eq!(path("davs://h//x//a?authz=1"), "/x/a");
+        assert_eq!(path("https://h"), "");
+    }
+}
