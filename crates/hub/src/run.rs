@@ -16,6 +16,7 @@ use model::v1::hub::{Collaboration, Role};
 use rustls::RootCertStore;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tower_service::Service;
 
 use crate::api::Part;
@@ -210,20 +211,17 @@ async fn run_async(
     let fts_address = fts_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     // Before the first job comes, so that its files are told of.
     hub.database.write_changes_down(config.messages.is_some()).await?;
-    let telling = config
-        .messages
-        .map(|to| tokio::spawn(messages::run(Arc::clone(&hub), to, Arc::clone(&config.authorities), stopped.clone())));
+    let messages = config.messages.map(|to| (to, Arc::clone(&config.authorities)));
     let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub), config.authorities)?);
-    let removing = tokio::spawn(catalogue::remover::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
-    let staging = tokio::spawn(stager::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
-    let auditing = tokio::spawn(catalogue::audits::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
-    let telling_webhooks =
-        tokio::spawn(catalogue::webhooks::run(Arc::clone(&hub), Arc::clone(&carriers), stopped.clone()));
+    let mut beside = work_beside(&hub, &carriers, &stopped);
+    if let Some((to, authorities)) = messages {
+        beside.spawn(messages::run(Arc::clone(&hub), to, authorities, stopped.clone()));
+    }
     let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), carriers, stopped.clone()));
-    let keeping = tokio::spawn(catalogue::keeper::run(Arc::clone(&hub), stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
-    let fts = fts_listener
-        .map(|listener| tokio::spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone())));
+    if let Some(listener) = fts_listener {
+        beside.spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone()));
+    }
     ready(Running { address, fts_address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
     // A hub that accepts jobs and does nothing with them is worse than one that ends, and is started again.
     let serving = serve(listener, transport, router(&hub, config.parts), stopped.clone());
@@ -238,23 +236,28 @@ async fn run_async(
             serving.await;
         }
     }
-    if let Some(fts) = fts {
-        let _ = fts.await;
-    }
     if !scheduling.is_finished() {
         let _ = scheduling.await;
     }
-    if let Some(telling) = telling {
-        let _ = telling.await;
-    }
-    let _ = keeping.await;
-    let _ = removing.await;
-    let _ = telling_webhooks.await;
-    let _ = auditing.await;
-    let _ = staging.await;
+    while beside.join_next().await.is_some() {}
     drop(hub);
     writer_end.wait().await;
     Ok(())
+}
+
+/// What the catalogue and the queue do by themselves, each until it is told to stop.
+fn work_beside(
+    hub: &Arc<HubState>,
+    carriers: &Arc<carriers::Carriers>,
+    stopped: &watch::Receiver<bool>,
+) -> JoinSet<()> {
+    let mut beside = JoinSet::new();
+    beside.spawn(catalogue::keeper::run(Arc::clone(hub), stopped.clone()));
+    beside.spawn(catalogue::remover::run(Arc::clone(hub), Arc::clone(carriers), stopped.clone()));
+    beside.spawn(catalogue::audits::run(Arc::clone(hub), Arc::clone(carriers), stopped.clone()));
+    beside.spawn(catalogue::webhooks::run(Arc::clone(hub), Arc::clone(carriers), stopped.clone()));
+    beside.spawn(stager::run(Arc::clone(hub), Arc::clone(carriers), stopped.clone()));
+    beside
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {

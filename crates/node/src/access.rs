@@ -38,6 +38,7 @@ pub(crate) use self::resolved_path::{RENAME_STAYS, ResolvedPath, check_name};
 use crate::config::NodeConfig;
 use crate::exports::Served;
 use crate::locks::Locks;
+use crate::tape::TapeLibrary;
 use crate::test_service::Audit;
 
 /// Who may do what on a node, and where.
@@ -97,6 +98,16 @@ impl AccessControl {
             path_shares: PathShares::default(),
             own_guests: config.own_guests,
         }
+    }
+
+    /// The tape behind an export, whoever may see it.
+    pub fn tape(&self, export: &str) -> Option<Arc<TapeLibrary>> {
+        self.live.load().export(export)?.tape.clone()
+    }
+
+    /// Whether there is tape behind any export.
+    pub fn has_tape(&self) -> bool {
+        self.live.load().served.iter().any(|served| served.tape.is_some())
     }
 
     /// Counts from now on; what has begun goes on as it began. Says in words what is other of the exports.

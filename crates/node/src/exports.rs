@@ -4,8 +4,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use model::RelPath;
 use store::Store;
+use store::guarded;
 use store::posix::{Links, Posix};
+
+use crate::tape::{Archiving, TapeLibrary, TapeProgram};
 
 /// A directory offered under a name.
 #[derive(Clone, Debug)]
@@ -18,6 +22,8 @@ pub struct Export {
     pub writable: bool,
     /// What it is where it is no directory of this host.
     pub abroad: Option<Arc<dyn Store>>,
+    /// What brings files of it from tape, and takes them there.
+    pub tape: Option<TapeProgram>,
     /// Over HTTP a directory goes with all that is in it (RFC 4918, section 9.6.1); otherwise only an empty one.
     pub recursive_delete: bool,
 }
@@ -25,7 +31,7 @@ pub struct Export {
 impl Export {
     /// A directory of this host.
     pub fn here(name: impl Into<String>, dir: impl Into<PathBuf>, writable: bool) -> Export {
-        Export { name: name.into(), dir: dir.into(), writable, abroad: None, recursive_delete: true }
+        Export { name: name.into(), dir: dir.into(), writable, abroad: None, tape: None, recursive_delete: true }
     }
 }
 
@@ -33,7 +39,9 @@ impl Export {
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// Not `NAME=DIR`.
-    #[error("{0:?} is not an export; write NAME=DIR, NAME=DIR:ro or NAME=DIR:rw")]
+    #[error(
+        "{0:?} is not an export; write NAME=DIR, NAME=DIR:ro or NAME=DIR:rw, and ,tape=PROGRAM behind it where there is tape"
+    )]
     Form(String),
     /// The name cannot stand in a locator.
     #[error("{0:?} cannot name an export: no slash, no colon, not empty, not . or ..")]
@@ -79,6 +87,8 @@ impl FromStr for Export {
     fn from_str(text: &str) -> Result<Export, ExportError> {
         let (name, dir) = text.split_once('=').ok_or_else(|| ExportError::Form(text.into()))?;
         check_name(name)?;
+        let (dir, tape) = with_tape(dir);
+        let tape = tape.map(|tape| TapeProgram::parse(tape).map_err(|_| ExportError::Form(text.into()))).transpose()?;
         let (dir, writable) = match dir.strip_suffix(":rw") {
             Some(dir) => (dir, true),
             None => (dir.strip_suffix(":ro").unwrap_or(dir), false),
@@ -86,7 +96,16 @@ impl FromStr for Export {
         if dir.is_empty() {
             return Err(ExportError::Form(text.into()));
         }
-        Ok(Export::here(name, dir, writable))
+        Ok(Export { tape, ..Export::here(name, dir, writable) })
+    }
+}
+
+/// A directory with its mode, and the program for tape that may stand behind it.
+fn with_tape(dir: &str) -> (&str, Option<&str>) {
+    let at = [":ro,tape=", ":rw,tape="].into_iter().filter_map(|mark| dir.find(mark)).min();
+    match at {
+        Some(at) => (&dir[..at + ":rw".len()], Some(&dir[at + ":rw,tape=".len()..])),
+        None => (dir, None),
     }
 }
 
@@ -95,13 +114,15 @@ impl FromStr for Export {
 pub(crate) struct Served {
     pub export: Export,
     pub store: Arc<dyn Store>,
+    /// The tape behind it.
+    pub tape: Option<Arc<TapeLibrary>>,
 }
 
 impl Served {
     /// Opens the directory. It stays open: a directory moved while the node runs is still the one that was meant.
     pub fn open(export: Export) -> Result<Served, ExportError> {
         if let Some(store) = &export.abroad {
-            return Ok(Served { store: Arc::clone(store), export });
+            return Ok(Served { store: Arc::clone(store), tape: None, export });
         }
         let store = Posix::open(&export.dir, Links::Inside)
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
@@ -113,7 +134,11 @@ impl Served {
             let source = store::Error::Io { doing: "enter", path, source: error };
             ExportError::Directory { name: export.name.clone(), source }
         })?;
-        Ok(Served { export, store: Arc::new(store.without_privilege_bits().hiding_unfinished()) })
+        let store: Arc<dyn Store> = Arc::new(store.without_privilege_bits().hiding_unfinished());
+        let Some(program) = export.tape.clone() else { return Ok(Served { export, store, tape: None }) };
+        let tape = Arc::new(TapeLibrary::new(program, &export.name, export.dir.clone()));
+        let store = guarded(store, RelPath::root(), Arc::new(Archiving(Arc::clone(&tape))));
+        Ok(Served { export, store, tape: Some(tape) })
     }
 }
 
@@ -128,9 +153,22 @@ mod tests {
         assert_eq!(read("d=/data:ro"), Some(("d".into(), "/data".into(), false)));
         assert_eq!(read("d=/data:rw"), Some(("d".into(), "/data".into(), true)));
         assert_eq!(read("d=/a=b:c"), Some(("d".into(), "/a=b:c".into(), false)));
-        for bad in
-            ["/data", "=x", "a/b=/x", "a:b=/x", "..=/x", "d=", "d=:rw", "api=/x", "metrics=/x:rw", "favicon.ico=/x"]
-        {
+        assert_eq!(read("d=/data:rw,tape=/opt/hsm -v"), Some(("d".into(), "/data".into(), true)));
+        let export: Export = "d=/data:ro,tape=/opt/hsm -v".parse().unwrap();
+        assert_eq!(export.tape, TapeProgram::parse("/opt/hsm -v").ok());
+        for bad in [
+            "/data",
+            "=x",
+            "a/b=/x",
+            "a:b=/x",
+            "..=/x",
+            "d=",
+            "d=:rw",
+            "d=/x:rw,tape=",
+            "api=/x",
+            "metrics=/x:rw",
+            "favicon.ico=/x",
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

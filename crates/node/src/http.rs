@@ -211,6 +211,7 @@ impl Web {
         conditions(context)?;
         match method {
             Method::Get | Method::Head if macaroons::is_asked_about(context) => macaroons::describe(context),
+            Method::Get | Method::Head if api::is_tape_asked_about(context) => api::describe_tape(context),
             Method::Get | Method::Head => get::answer(context),
             Method::Put => put::answer(context),
             Method::Delete => tree::delete::answer(context),

@@ -24,6 +24,7 @@ use crate::registry::Registry;
 use crate::responders::Responders;
 use crate::schedules::{self, Schedules};
 use crate::shutdown::Shutdown;
+use crate::tape::requests::StageRequests;
 use crate::test_orders::TestOrders;
 use crate::test_service::TestService;
 use crate::transfers::Transfers;
@@ -43,6 +44,8 @@ pub(crate) struct Services {
     pub test_orders: Arc<TestOrders>,
     /// Tests that this node repeats for its guests.
     pub schedules: Arc<Schedules>,
+    /// Requests to bring files from tape.
+    pub stage_requests: StageRequests,
     /// Tests that its guests make with it.
     pub tests: Arc<TestService>,
     /// What pSchedulers that lead tests have told this node of.
@@ -83,8 +86,11 @@ impl Services {
             shutdown: shutdown.clone(),
         };
         let schedules = Arc::new(Schedules::new(means, config));
+        let stage_requests = StageRequests::new(Arc::clone(&access), state);
+        stage_requests.go_on();
         Services {
             access,
+            stage_requests,
             registry: Registry::default(),
             jobs,
             digests: Digests::new(state),

@@ -32,6 +32,8 @@ pub trait Guard: Send + Sync + Debug {
     fn agree(&self, path: &RelPath, change: Change, is_there: &dyn Fn() -> bool) -> Result<()>;
     /// An entry is no longer there.
     fn is_gone(&self, path: &RelPath);
+    /// A file has got its name.
+    fn has_come(&self, _path: &RelPath) {}
 }
 
 /// The store, guarded. Paths that the guard is asked about are below this directory.
@@ -175,6 +177,7 @@ impl Store for Guarded {
         self.agree(to, Change::Put)?;
         self.store.rename(from, to, replace)?;
         self.guard.is_gone(&self.dir.join_path(from));
+        self.guard.has_come(&self.dir.join_path(to));
         Ok(())
     }
 
@@ -250,7 +253,9 @@ impl Sink for GuardedSink {
             self.sink.discard();
             return Err(refused);
         }
-        self.sink.commit(finish)
+        self.sink.commit(finish)?;
+        self.store.guard.has_come(&self.store.dir.join_path(&self.path));
+        Ok(())
     }
 
     fn discard(&self) {

@@ -16,6 +16,7 @@ mod housekeeping;
 mod locks;
 mod metadata;
 mod names;
+mod news;
 mod pending;
 mod placing;
 mod quotas;

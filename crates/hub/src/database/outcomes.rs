@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, Row};
 
 use super::claims::ClaimedFile;
 use super::events::{NewEvent, append};
-use super::{Database, Result, stages};
+use super::{Database, Result};
 use crate::states::{FileState, JobKind};
 
 /// What became of a file.
@@ -305,7 +305,9 @@ async fn requeue(
 ) -> Result<()> {
     let sql = "UPDATE files SET state = 0, transfer = NULL, not_before = $1, attempt = attempt - $2 WHERE id = $3";
     sqlx::query(sql).bind(not_before).bind(attempts_back).bind(file.id).execute(&mut *connection).await?;
-    stages::again(connection, file.id).await?;
+    // One on tape may have been let go meanwhile: it is brought again.
+    let sql = "UPDATE stages SET state = 0, not_before = 0 WHERE file = $1";
+    sqlx::query(sql).bind(file.id).execute(&mut *connection).await?;
     let queue = changes.queues.entry(file.queue).or_default();
     (queue[0], queue[1]) = (queue[0] + 1, queue[1] + file.bytes);
     changes.jobs.entry(file.job).or_default().queued += 1;

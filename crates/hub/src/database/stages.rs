@@ -228,13 +228,6 @@ async fn staged(
     outcomes::fail_queued(connection, &given_up, "missing", &why, now).await
 }
 
-/// Has files brought again that are to be tried again: they may have been let go meanwhile.
-pub(super) async fn again(connection: &mut AnyConnection, file: i64) -> Result<()> {
-    let sql = "UPDATE stages SET state = 0, not_before = 0 WHERE file = $1";
-    sqlx::query(sql).bind(file).execute(connection).await?;
-    Ok(())
-}
-
 impl Database {
     /// How many files of a queue are still to come from tape, and why one of them has not come, if that is known.
     ///

@@ -248,6 +248,9 @@ pub struct EndpointFacts {
     /// Space that is reserved at it for what the hub brings: so much is on its way there at once at the most
     #[arg(long, value_name = "SIZE")]
     pub space: Option<Bytes>,
+    /// Its files are on tape: they are brought to disk by the WLCG tape REST API before they are read
+    #[arg(long, value_name = "true|false")]
+    pub tape: Option<bool>,
     #[command(flatten)]
     pub storage: StorageFacts,
 }

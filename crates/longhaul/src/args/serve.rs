@@ -13,6 +13,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Serve {
     /// Offer a directory: NAME=DIR (read-only), NAME=DIR:rw; or a place on a WebDAV or S3 server: NAME=URL
+    ///
+    /// NAME=DIR:rw,tape=PROGRAM where a program brings files from tape and takes them there; docs/tape.md says what it is asked.
     #[arg(long, value_name = "NAME=DIR[:ro|:rw]")]
     pub export: Vec<String>,
     /// Where to listen; port 0 takes a free one

@@ -3,6 +3,7 @@
 mod audits;
 mod exchange;
 mod get;
+mod item;
 mod put;
 mod rucio_dump;
 mod rules;

@@ -74,6 +74,7 @@ mod storage;
 mod strangers;
 mod support;
 mod sync;
+mod tape;
 mod targets;
 mod testing;
 mod third_party;

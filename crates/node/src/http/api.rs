@@ -9,6 +9,7 @@ mod events;
 mod probes;
 mod schedules;
 mod table;
+mod tape;
 mod wlcg;
 
 use model::Fault;
@@ -20,6 +21,7 @@ use web::target::{self, Target};
 use web::{Headers, Method, Response};
 
 use self::table::ROUTES;
+pub(crate) use self::tape::{describe as describe_tape, is_asked_about as is_tape_asked_about};
 use super::Web;
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::request_context::RequestContext;

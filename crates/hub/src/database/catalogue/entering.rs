@@ -12,7 +12,7 @@ use super::counts::Counts;
 use super::names::{DataRow, find, find_all};
 use super::replicas::{self as copies, NewCopy};
 use super::states::kind_code;
-use super::{history, metadata, stores, subscriptions};
+use super::{history, metadata, news, stores};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::insert;
@@ -137,7 +137,7 @@ async fn write(
         metadata::insert_all(connection, of(&new.name), &new.metadata).await?;
         if new.kind != DataKind::File {
             history::append(connection, of(&new.name), account, "created", &json!({}), now).await?;
-            subscriptions::tell(connection, of(&new.name)).await?;
+            news::tell(connection, of(&new.name)).await?;
         }
     }
     enter_copies(connection, names, &ids, now).await?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::{history, subscriptions};
+use super::{history, news};
 use crate::database::{Database, Result};
 
 /// Words that are set, by their values in JSON, or taken away.
@@ -71,7 +71,7 @@ pub(super) async fn add_missing(
         is_new |= query.execute(&mut *connection).await?.rows_affected() > 0;
     }
     if is_new {
-        subscriptions::tell(connection, name).await?;
+        news::tell(connection, name).await?;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ async fn apply(
     }
     let sql = "UPDATE names SET changed = $1 WHERE id = $2";
     sqlx::query(sql).bind(now).bind(name).execute(&mut *connection).await?;
-    subscriptions::tell(connection, name).await?;
+    news::tell(connection, name).await?;
     let words: Vec<&String> = change.keys().collect();
     history::append(connection, name, &account, "changed", &serde_json::json!({"metadata": words}), now).await
 }

@@ -9,7 +9,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::states::{kind_code, kind_of_code};
-use super::{history, subscriptions};
+use super::{history, news};
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::texts;
 
@@ -188,7 +188,7 @@ async fn change(
         sqlx::query(sql).bind(i64::from(open)).bind(now).bind(name).execute(&mut *connection).await?;
         history::append(connection, name, &account, if open { "opened" } else { "closed" }, &json!({}), now).await?;
         if !open {
-            subscriptions::tell(connection, name).await?;
+            news::tell(connection, name).await?;
         }
     }
     Ok(())

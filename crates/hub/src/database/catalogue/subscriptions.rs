@@ -215,14 +215,6 @@ async fn set(connection: &mut AnyConnection, row: SubscriptionRow, existing: boo
     Ok(())
 }
 
-/// Has all subscriptions compared with a name.
-pub(super) async fn tell(connection: &mut AnyConnection, name: i64) -> Result<()> {
-    let number = take_numbers(connection, "news", 1).await?;
-    let sql = "INSERT INTO news (number, name) VALUES ($1, $2)";
-    sqlx::query(sql).bind(number).bind(name).execute(connection).await?;
-    Ok(())
-}
-
 async fn note(
     connection: &mut AnyConnection,
     subscription: i64,

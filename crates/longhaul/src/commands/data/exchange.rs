@@ -12,6 +12,7 @@ use model::v1::hub::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::item::Item;
 use super::rucio_dump;
 use crate::args::DataImport;
 use crate::failure::Failure;
@@ -100,21 +101,7 @@ fn each_name(api: &Api, scope: &str, mut act: impl FnMut(Data) -> Result<(), Fai
     }
 }
 
-/// Something of another catalogue, for this one.
-#[derive(Debug)]
-pub(super) enum Item {
-    /// A scope and its account.
-    Scope(String, String),
-    New(NewData),
-    Contents {
-        of: String,
-        names: Vec<String>,
-    },
-    Closed(String),
-    Rule(RuleOrder),
-}
-
-/// What became of it.
+/// What became of what was taken in.
 #[derive(Debug, Default, Serialize)]
 struct Imported {
     v: u32,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use model::v1::hub::{DataKind, Grouping, NewData, NewReplica, RuleOrder};
 
-use super::exchange::Item;
+use super::item::Item;
 use crate::failure::Failure;
 
 /// Names of one dataset that are put into it at once.

@@ -73,6 +73,7 @@ pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer
     it.api = facts.api.or(it.api);
     it.node = facts.node.or(it.node);
     it.gateway = facts.gateway.or(it.gateway);
+    it.tape = facts.tape.unwrap_or(it.tape);
     if let Some(file) = facts.endpoint_key_file {
         let text = std::fs::read_to_string(&file);
         let text = text.map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;

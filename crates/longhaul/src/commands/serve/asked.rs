@@ -9,7 +9,7 @@ use client::StateDir;
 use engine::Timeouts;
 use engine::movers::Peers;
 use model::{Locator, Place};
-use node::{Export, Networks, NodeConfig, Responders, WebConfig};
+use node::{Export, Networks, NodeConfig, Responders, TapeProgram, WebConfig};
 use serde::Deserialize;
 use wire::limits::ADDRESSES_MAX;
 
@@ -61,7 +61,7 @@ pub(in crate::commands) struct File {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "an export is \"NAME=DIR[:ro|:rw]\" or { at = \"NAME=DIR[:ro|:rw]\", recursive_delete = false }"
+    expecting = "an export is \"NAME=DIR[:ro|:rw]\" or { at = \"NAME=DIR[:ro|:rw]\", recursive_delete = false, tape = \"PROGRAM\" }"
 )]
 enum FiledExport {
     Plain(String),
@@ -76,14 +76,19 @@ struct ExportTable {
     at: String,
     /// Whether DELETE, MOVE and COPY over HTTP take a directory away with all that is in it.
     recursive_delete: Option<bool>,
+    /// The program that brings files from tape and takes them there.
+    tape: Option<String>,
 }
 
 impl FiledExport {
     fn export(&self) -> Result<Export, Failure> {
         Ok(match self {
             FiledExport::Plain(at) => at.parse()?,
-            FiledExport::Table(ExportTable { at, recursive_delete }) => {
-                Export { recursive_delete: recursive_delete.unwrap_or(true), ..at.parse()? }
+            FiledExport::Table(ExportTable { at, recursive_delete, tape }) => {
+                let export: Export = at.parse()?;
+                let named = tape.as_deref().map(TapeProgram::parse).transpose().map_err(Failure::usage)?;
+                let tape = named.or_else(|| export.tape.clone());
+                Export { recursive_delete: recursive_delete.unwrap_or(true), tape, ..export }
             }
         })
     }

@@ -53,6 +53,7 @@ fn schemas() -> Map<String, Value> {
             "software": {"type": "string"}, "document": {"type": "string"},
             "questions": {"type": "array", "items": question}}}),
     );
+    named.extend(tape_schemas());
     named.insert(
         "Host".into(),
         json!({"type": "object", "required": ["host", "findings"], "properties": {
@@ -60,6 +61,28 @@ fn schemas() -> Map<String, Value> {
             "findings": {"type": "array", "items": {"type": "object"}}}}),
     );
     named
+}
+
+/// The documents of the tape REST API, as far as this node has them.
+fn tape_schemas() -> [(String, Value); 5] {
+    let text = || json!({"type": "string"});
+    let array = |items: Value| json!({"type": "array", "items": items});
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    let file = object(json!({"path": text(), "diskLifetime": text()}));
+    let told = object(json!({
+        "path": text(), "onDisk": {"type": "boolean"}, "error": text(), "startedAt": {"type": "integer"}, "finishedAt": {"type": "integer"},
+        "state": {"type": "string", "enum": ["SUBMITTED", "STARTED", "CANCELLED", "FAILED", "COMPLETED"]}}));
+    let progress = object(json!({
+        "id": text(), "createdAt": {"type": "integer"}, "startedAt": {"type": "integer"}, "completedAt": {"type": "integer"},
+        "files": array(told)}));
+    let locality = object(json!({"path": text(), "locality": text(), "error": text()}));
+    [
+        ("TapeStage".into(), object(json!({"files": array(file)}))),
+        ("TapeRequest".into(), object(json!({"requestId": text()}))),
+        ("TapeProgress".into(), progress),
+        ("TapePaths".into(), object(json!({"paths": array(text())}))),
+        ("TapeLocalities".into(), array(locality)),
+    ]
 }
 
 /// The schema of a parameter of a query.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use model::id::Uuid;
 use web::routes::{Answer, Route};
 
-use super::{Handler, Whom, answer, document, events, probes, schedules, wlcg};
+use super::{Handler, Whom, answer, document, events, probes, schedules, tape, wlcg};
 use crate::http::flows;
 use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
@@ -246,6 +246,69 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::json(200, "it has ended", "Probe"), Answer::json(202, "it is ending", "Probe")],
         handler: Handler { whom: Whom::Named, answer: probes::cancel },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/tape/stage",
+        name: "stage",
+        summary: "Has files brought from tape to disk (WLCG Tape REST API, version 1)",
+        query: &[],
+        body: Some("TapeStage"),
+        answers: &[Answer::json(201, "a request", "TapeRequest"), Answer::problem(413, "it has too many files")],
+        handler: Handler { whom: Whom::Named, answer: tape::stage },
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/tape/stage/{id}",
+        name: "stageProgress",
+        summary: "How far a request is, file by file",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(200, "its files", "TapeProgress"), Answer::problem(404, "there is none")],
+        handler: Handler { whom: Whom::Named, answer: tape::progress },
+    },
+    Route {
+        method: "DELETE",
+        path: "/api/v1/tape/stage/{id}",
+        name: "removeStage",
+        summary: "Forgets a request: nothing more is brought, what has come may go",
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "it is gone"), Answer::problem(404, "there is none")],
+        handler: Handler { whom: Whom::Named, answer: tape::remove },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/tape/stage/{id}/cancel",
+        name: "cancelStage",
+        summary: "Does not bring files of a request any more",
+        query: &[],
+        body: Some("TapePaths"),
+        answers: &[
+            Answer::any(200, "they are not brought"),
+            Answer::problem(400, "one is none of its files: nothing is done"),
+        ],
+        handler: Handler { whom: Whom::Named, answer: tape::cancel },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/tape/release/{id}",
+        name: "release",
+        summary: "Files of a request need not stay on disk",
+        query: &[],
+        body: Some("TapePaths"),
+        answers: &[Answer::any(200, "they may go"), Answer::problem(400, "one is none of its files: nothing is done")],
+        handler: Handler { whom: Whom::Named, answer: tape::release },
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/tape/archiveinfo",
+        name: "archiveInfo",
+        summary: "Where files are: on disk, on tape, on both",
+        query: &[],
+        body: Some("TapePaths"),
+        answers: &[Answer::json(200, "path by path", "TapeLocalities")],
+        handler: Handler { whom: Whom::Named, answer: tape::archive_info },
     },
     Route {
         method: "POST",

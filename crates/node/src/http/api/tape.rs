@@ -1,0 +1,233 @@
+//! The WLCG Tape REST API, version 1: files are brought from tape to disk, many in one request, and let go again. Paths are those of the node over HTTP:
+//! `/EXPORT/PATH`.
+
+use std::collections::HashMap;
+
+use auth::{Action, Actions};
+use model::RelPath;
+use model::id::Uuid;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::answer::{read, send};
+use super::expect;
+use crate::http::refused::{Outcome, Refused, Trouble, refuse};
+use crate::http::request_context::RequestContext;
+use crate::tape::requests::{FILES_MAX, FileState, NotDone, StagedFile};
+
+/// Where this API is found.
+const DISCOVERY: &[u8] = b".well-known/wlcg-tape-rest-api";
+
+#[derive(Deserialize)]
+pub(super) struct StageOrder {
+    files: Vec<OrderedFile>,
+}
+
+#[derive(Deserialize)]
+struct OrderedFile {
+    path: String,
+}
+
+#[derive(Deserialize)]
+struct Paths {
+    paths: Vec<String>,
+}
+
+/// Whether a GET asks where the tape API is.
+pub(crate) fn is_asked_about(context: &RequestContext<'_>) -> bool {
+    context.target.path.as_bytes() == DISCOVERY
+}
+
+/// Says where the tape API is.
+pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
+    if !context.web.rules.has_tape() {
+        return Err(refuse(404, "no export of this node has tape behind it"));
+    }
+    let uri = format!("{}/api/v1/tape", context.origin());
+    let described = json!({
+        "sitename": rustix::system::uname().nodename().to_string_lossy(),
+        "description": "Longhaul: exports with tape behind them",
+        "endpoints": [{"uri": uri, "version": "v1", "metadata": {}}],
+    });
+    send(context, 200, &described)
+}
+
+/// An export and a path below it.
+struct At {
+    export: String,
+    below: RelPath,
+}
+
+/// Where a path of the API is, and whether whoever asks may do something there.
+fn place(context: &RequestContext<'_>, path: &str, needed: Actions) -> Result<At, String> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let Some((export, rest)) = parts.split_first() else { return Err("it names no export".to_owned()) };
+    let below = RelPath::parse(rest.join("/").as_bytes()).map_err(|error| error.to_string())?;
+    let access = context.access();
+    let by_token = access.actions_below(export, true, &below).contains(needed);
+    // Today's clients come without the words for tape: who may read a file may have it brought.
+    if !by_token && access.allow(Action::Read, export, true, &below).is_err() {
+        return Err("Permission denied".to_owned());
+    }
+    Ok(At { export: (*export).to_owned(), below })
+}
+
+/// POST /api/v1/tape/stage.
+pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let order: StageOrder = read(context, "a request to stage")?;
+    if order.files.is_empty() || order.files.len() > FILES_MAX {
+        return Err(refuse(413, format!("a request has 1 to {FILES_MAX} files; send several")));
+    }
+    let file = |path: String| {
+        let mut file = StagedFile {
+            path,
+            export: String::new(),
+            below: String::new(),
+            state: FileState::Submitted,
+            started: None,
+            finished: None,
+            error: None,
+            is_released: false,
+        };
+        match place(context, &file.path, Actions::STAGE) {
+            Err(why) => (file.state, file.error) = (FileState::Failed, Some(why)),
+            Ok(At { export, below }) => {
+                if context.web.rules.tape(&export).is_none() {
+                    (file.state, file.error) = on_disk_alone(context, &export, &below);
+                }
+                (file.export, file.below) = (export, below.to_string());
+            }
+        }
+        file
+    };
+    let files: Vec<StagedFile> = order.files.into_iter().map(|ordered| file(ordered.path)).collect();
+    if files.iter().all(|file| file.error.as_deref() == Some("Permission denied")) {
+        return Err(context.deny(refuse(403, "none of these files may be brought from tape with what was shown")));
+    }
+    let id = context.web.services.stage_requests.accept(context.access().holder(), files).map_err(not_done)?;
+    send(context, 201, &json!({"requestId": id}))
+}
+
+/// What a file is behind which there is no tape.
+fn on_disk_alone(context: &RequestContext<'_>, export: &str, below: &RelPath) -> (FileState, Option<String>) {
+    match context.reach(Action::Stat, export, below).map(|at| at.store.stat(&at.path).is_ok()) {
+        Ok(true) => (FileState::Completed, None),
+        _ => (FileState::Failed, Some("No such file".to_owned())),
+    }
+}
+
+fn not_done(why: NotDone) -> Trouble {
+    match why {
+        NotDone::Unknown => refuse(404, "there is no such request, or none that you may know of"),
+        NotDone::NotOfIt(path) => refuse(400, format!("{path} is none of the request's files: nothing was done")),
+        NotDone::Full => {
+            Refused::new(503, "as many requests are under way as may be").with("Retry-After", "600").into()
+        }
+    }
+}
+
+/// GET /api/v1/tape/stage/ID.
+pub(super) fn progress(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    let request = context.web.services.stage_requests.get(context.access().holder(), &id);
+    let request = request.ok_or_else(|| not_done(NotDone::Unknown))?;
+    let mut told = Map::new();
+    told.insert("id".into(), json!(id));
+    told.insert("createdAt".into(), json!(request.created));
+    if let Some(started) = request.files.iter().filter_map(|file| file.started).min() {
+        told.insert("startedAt".into(), json!(started));
+    }
+    if request.is_over() {
+        let finished = request.files.iter().filter_map(|file| file.finished).max();
+        told.insert("completedAt".into(), json!(finished.unwrap_or(request.created)));
+    }
+    told.insert("files".into(), request.files.iter().map(file_progress).collect());
+    send(context, 200, &told)
+}
+
+/// A file is on disk, or in a state: never both.
+fn file_progress(file: &StagedFile) -> Value {
+    let mut told = Map::new();
+    told.insert("path".into(), json!(file.path));
+    match file.state {
+        FileState::Completed => told.insert("onDisk".into(), json!(true)),
+        state => told.insert("state".into(), json!(state)),
+    };
+    let facts = [("startedAt", file.started.map(|at| json!(at))), ("finishedAt", file.finished.map(|at| json!(at)))];
+    for (name, value) in facts.into_iter().chain([("error", file.error.as_ref().map(|error| json!(error)))]) {
+        told.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    Value::Object(told)
+}
+
+/// POST /api/v1/tape/stage/ID/cancel.
+pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
+    let (id, order) = (expect(id)?, read::<Paths>(context, "paths")?);
+    let holder = context.access().holder();
+    context.web.services.stage_requests.cancel(holder, &id, &order.paths).map_err(not_done)?;
+    send(context, 200, &json!({}))
+}
+
+/// DELETE /api/v1/tape/stage/ID.
+pub(super) fn remove(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    context.web.services.stage_requests.remove(context.access().holder(), &id).map_err(not_done)?;
+    send(context, 200, &json!({}))
+}
+
+/// POST /api/v1/tape/release/ID.
+pub(super) fn release(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
+    let (id, order) = (expect(id)?, read::<Paths>(context, "paths")?);
+    let holder = context.access().holder();
+    context.web.services.stage_requests.release(holder, &id, &order.paths).map_err(not_done)?;
+    send(context, 200, &json!({}))
+}
+
+/// POST /api/v1/tape/archiveinfo.
+pub(super) fn archive_info(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
+    let order: Paths = read(context, "paths")?;
+    if order.paths.len() > FILES_MAX {
+        return Err(refuse(413, format!("{FILES_MAX} paths are told of at once; send several requests")));
+    }
+    let mut told: HashMap<usize, Result<String, String>> = HashMap::new();
+    let mut asked: HashMap<String, Vec<(usize, String)>> = HashMap::new();
+    for (at, path) in order.paths.iter().enumerate() {
+        match place(context, path, Actions::POLL) {
+            Err(why) => drop(told.insert(at, Err(why))),
+            Ok(At { export, below }) if context.web.rules.tape(&export).is_none() => {
+                let outcome = match on_disk_alone(context, &export, &below) {
+                    (FileState::Completed, _) => Ok("DISK".to_owned()),
+                    (_, why) => Err(why.unwrap_or_default()),
+                };
+                told.insert(at, outcome);
+            }
+            Ok(At { export, below }) => asked.entry(export).or_default().push((at, below.to_string())),
+        }
+    }
+    for (export, files) in asked {
+        let Some(library) = context.web.rules.tape(&export) else { continue };
+        let paths: Vec<String> = files.iter().map(|(_, path)| path.clone()).collect();
+        let known = library.localities(&paths);
+        for (at, path) in files {
+            let outcome = match &known {
+                Ok(known) => known.get(&path).cloned().unwrap_or_else(|| Err("No such file".to_owned())),
+                Err(why) => {
+                    tracing::warn!(export, why, "it cannot be told where files are");
+                    Ok("UNAVAILABLE".to_owned())
+                }
+            };
+            told.insert(at, outcome);
+        }
+    }
+    let lines: Vec<Value> = order
+        .paths
+        .iter()
+        .enumerate()
+        .map(|(at, path)| match told.remove(&at) {
+            Some(Ok(locality)) => json!({"path": path, "locality": locality}),
+            Some(Err(error)) => json!({"path": path, "error": error}),
+            None => json!({"path": path, "locality": "UNAVAILABLE"}),
+        })
+        .collect();
+    send(context, 200, &lines)
+}

@@ -1,0 +1,16 @@
+//! Files behind an export that are on tape: a program of the site's brings them to the export's directory, takes new ones to tape, and says where they are.
+//!
+//! The program is run as `PROGRAM VERB` in the export's directory, with `LONGHAUL_EXPORT` in its environment. It reads lines of JSON with a `path` each,
+//! below the export, until the end of its input, and answers with a line of JSON for each path, with an `error` where something went wrong:
+//!
+//! - `recall`: brings files to disk; a line as soon as a file is there, in any order, so that a library may sort them by cartridge;
+//! - `archive`: takes files to tape;
+//! - `release`: files need not stay on disk any longer;
+//! - `locality`: where files are, with `locality` in the words of the tape REST API (`DISK`, `TAPE`, `DISK_AND_TAPE`, `LOST`, `NONE`, `UNAVAILABLE`).
+
+mod library;
+mod program;
+pub(crate) mod requests;
+
+pub(crate) use library::{Archiving, Recalled, TapeLibrary};
+pub use program::TapeProgram;

@@ -1,0 +1,262 @@
+//! The tape behind one export: files that wait to be recalled are handed to the site's program together, so that a library can bring all of a cartridge
+//! at once; files that came are taken to tape.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::RelPath;
+use parking_lot::Mutex;
+use store::{Change, Guard};
+
+use super::program::{TapeProgram, Told, Verb};
+
+/// Runs of `recall` at once: what comes while they run waits for the next one.
+const RECALLS_MAX: usize = 4;
+/// Files of one run.
+const FILES_MAX: usize = 10_000;
+/// How long `locality` and `release` may take.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
+/// Files that came are taken to tape so long after the first of them.
+const ARCHIVE_AFTER: Duration = Duration::from_secs(1);
+/// When `archive` is tried again, and how often.
+const ARCHIVE_AGAIN: Duration = Duration::from_secs(60);
+const ARCHIVE_TRIES: u32 = 60;
+
+/// Who wants to hear of files that are recalled.
+pub(crate) trait Recalled: Send + Sync {
+    /// A run for it has begun.
+    fn began(&self, path: &str);
+    /// It is on disk, or why it is not.
+    fn ended(&self, path: &str, outcome: Result<(), String>);
+}
+
+/// The tape behind an export.
+pub(crate) struct TapeLibrary {
+    program: TapeProgram,
+    export: String,
+    dir: PathBuf,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    recalls: VecDeque<(String, Arc<dyn Recalled>)>,
+    runs: usize,
+    archives: Vec<String>,
+    is_archiving: bool,
+}
+
+impl std::fmt::Debug for TapeLibrary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TapeLibrary").field("export", &self.export).finish_non_exhaustive()
+    }
+}
+
+impl TapeLibrary {
+    /// Of an export's directory.
+    pub fn new(program: TapeProgram, export: &str, dir: PathBuf) -> TapeLibrary {
+        TapeLibrary { program, export: export.to_owned(), dir, waiting: Mutex::default() }
+    }
+
+    fn run(
+        &self,
+        verb: Verb,
+        paths: &[String],
+        within: Option<Duration>,
+        each: impl FnMut(Told),
+    ) -> Result<(), String> {
+        self.program.run(verb, (&self.export, &self.dir), paths, within, each)
+    }
+
+    /// Has files brought to disk; paths are below the export.
+    pub fn recall(self: &Arc<Self>, paths: Vec<String>, to: &Arc<dyn Recalled>) {
+        let mut waiting = self.waiting.lock();
+        waiting.recalls.extend(paths.into_iter().map(|path| (path, Arc::clone(to))));
+        if waiting.runs < RECALLS_MAX {
+            waiting.runs += 1;
+            let library = Arc::clone(self);
+            std::thread::spawn(move || library.work());
+        }
+    }
+
+    /// Runs the program for what waits, until nothing does.
+    fn work(&self) {
+        loop {
+            let mut batch: HashMap<String, Vec<Arc<dyn Recalled>>> = HashMap::new();
+            {
+                let mut waiting = self.waiting.lock();
+                let count = waiting.recalls.len().min(FILES_MAX);
+                for (path, to) in waiting.recalls.drain(..count) {
+                    batch.entry(path).or_default().push(to);
+                }
+                if batch.is_empty() {
+                    waiting.runs -= 1;
+                    return;
+                }
+            }
+            let mut paths: Vec<String> = batch.keys().cloned().collect();
+            paths.sort();
+            for (path, all) in &batch {
+                all.iter().for_each(|one| one.began(path));
+            }
+            let ran = self.run(Verb::Recall, &paths, None, |told| {
+                let outcome = told.error.map_or(Ok(()), Err);
+                for one in batch.remove(&told.path).unwrap_or_default() {
+                    one.ended(&told.path, outcome.clone());
+                }
+            });
+            let why = ran.err().unwrap_or_else(|| "the program ended and told nothing of it".to_owned());
+            for (path, all) in batch {
+                all.iter().for_each(|one| one.ended(&path, Err(why.clone())));
+            }
+        }
+    }
+
+    /// Where files are; for each that the program tells of a word of the tape REST API, or what is wrong.
+    ///
+    /// # Errors
+    /// The program fails.
+    pub fn localities(&self, paths: &[String]) -> Result<HashMap<String, Result<String, String>>, String> {
+        let mut all = HashMap::new();
+        self.run(Verb::Locality, paths, Some(ANSWERS_WITHIN), |Told { path, locality, error }| {
+            let told = locality.ok_or_else(|| error.unwrap_or_else(|| "No such file".to_owned()));
+            all.insert(path, told);
+        })?;
+        Ok(all)
+    }
+
+    /// Says that files need not stay on disk; what goes wrong is for the log alone.
+    pub fn release(self: &Arc<Self>, paths: Vec<String>) {
+        let library = Arc::clone(self);
+        std::thread::spawn(move || {
+            if let Err(why) = library.run(Verb::Release, &paths, Some(ANSWERS_WITHIN), |_| ()) {
+                tracing::warn!(export = library.export, why, "files cannot be let go from disk");
+            }
+        });
+    }
+
+    fn archive(self: &Arc<Self>, path: String) {
+        let mut waiting = self.waiting.lock();
+        waiting.archives.push(path);
+        if !waiting.is_archiving {
+            waiting.is_archiving = true;
+            let library = Arc::clone(self);
+            std::thread::spawn(move || library.work_to_tape());
+        }
+    }
+
+    /// Takes files to tape, until none waits.
+    fn work_to_tape(&self) {
+        let mut tries = 0;
+        loop {
+            std::thread::sleep(if tries == 0 { ARCHIVE_AFTER } else { ARCHIVE_AGAIN });
+            let mut paths = std::mem::take(&mut self.waiting.lock().archives);
+            paths.sort();
+            paths.dedup();
+            let mut left: Vec<String> = paths.clone();
+            let ran = self.run(Verb::Archive, &paths, None, |told| match told.error {
+                None => left.retain(|path| *path != told.path),
+                Some(why) => tracing::warn!(export = self.export, path = told.path, why, "a file is not on tape yet"),
+            });
+            if let Err(why) = &ran {
+                tracing::warn!(export = self.export, why, "files cannot be taken to tape; it is tried again");
+            }
+            tries = if left.is_empty() { 0 } else { tries + 1 };
+            let mut waiting = self.waiting.lock();
+            if tries < ARCHIVE_TRIES {
+                waiting.archives.append(&mut left);
+            } else {
+                tracing::error!(
+                    export = self.export,
+                    files = left.len(),
+                    "files are not on tape, and are not tried again"
+                );
+                tries = 0;
+            }
+            if waiting.archives.is_empty() {
+                waiting.is_archiving = false;
+                return;
+            }
+        }
+    }
+}
+
+/// Hears of files that come to an export, and has them taken to tape.
+#[derive(Debug)]
+pub(crate) struct Archiving(pub Arc<TapeLibrary>);
+
+impl Guard for Archiving {
+    fn agree(&self, _: &RelPath, _: Change, _: &dyn Fn() -> bool) -> store::Result<()> {
+        Ok(())
+    }
+
+    fn is_gone(&self, _: &RelPath) {}
+
+    fn has_come(&self, path: &RelPath) {
+        self.0.archive(path.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<(String, Result<(), String>)>>);
+
+    impl Recalled for Heard {
+        fn began(&self, _: &str) {}
+
+        fn ended(&self, path: &str, outcome: Result<(), String>) {
+            self.0.lock().push((path.to_owned(), outcome));
+        }
+    }
+
+    fn library(dir: &std::path::Path, script: &str) -> Arc<TapeLibrary> {
+        let file = dir.join("tape.sh");
+        std::fs::write(&file, script).unwrap();
+        let program = TapeProgram::parse(&format!("sh {}", file.display())).unwrap();
+        Arc::new(TapeLibrary::new(program, "x", dir.to_owned()))
+    }
+
+    fn wait(what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn whoever_waits_for_a_file_hears_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        // It tells of `a` as being there, of `b` as failed, and forgets `c`.
+        let script = "cat > seen\necho '{\"path\": \"a\"}'; echo '{\"path\": \"b\", \"error\": \"bad cartridge\"}'";
+        let library = library(dir.path(), script);
+        let heard = Arc::<Heard>::default();
+        library.recall(["a", "b", "c"].map(str::to_owned).into(), &(Arc::clone(&heard) as Arc<dyn Recalled>));
+        wait("all three are told of", || heard.0.lock().len() == 3);
+        let mut told = std::mem::take(&mut *heard.0.lock());
+        told.sort();
+        assert_eq!(told[0], ("a".to_owned(), Ok(())));
+        assert_eq!(told[1], ("b".to_owned(), Err("bad cartridge".to_owned())));
+        assert!(told[2].1.as_ref().unwrap_err().contains("told nothing of it"));
+    }
+
+    #[test]
+    fn files_that_come_are_taken_to_tape() {
+        let dir = tempfile::tempdir().unwrap();
+        let library = library(dir.path(), "[ $1 = archive ] && tee -a archived");
+        let guard = Archiving(Arc::clone(&library));
+        for name in ["a", "b"] {
+            guard.has_come(&RelPath::parse(name.as_bytes()).unwrap());
+        }
+        wait("both are on tape", || {
+            std::fs::read_to_string(dir.path().join("archived")).is_ok_and(|text| text.lines().count() == 2)
+        });
+    }
+}

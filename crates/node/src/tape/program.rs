@@ -1,0 +1,187 @@
+//! A site's program for tape: what it is told, and what it answers.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::json;
+
+/// Bytes of a line that a program answers.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of what a program complains that are told.
+const COMPLAINT_BYTES_MAX: u64 = 1_000;
+
+/// A program with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapeProgram(Vec<String>);
+
+/// What is wanted of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Recall,
+    Archive,
+    Release,
+    Locality,
+}
+
+/// What it answers of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Told {
+    pub path: String,
+    #[serde(default)]
+    pub locality: Option<String>,
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Verb::Recall => "recall",
+            Verb::Archive => "archive",
+            Verb::Release => "release",
+            Verb::Locality => "locality",
+        }
+    }
+}
+
+impl TapeProgram {
+    /// Of a command line, with spaces between its words.
+    ///
+    /// # Errors
+    /// There is no word.
+    pub fn parse(text: &str) -> Result<TapeProgram, String> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        if words.is_empty() { Err("tape= names no program".to_owned()) } else { Ok(TapeProgram(words)) }
+    }
+
+    /// Runs it for some files, and hands on what it answers. It may take as long as it wants, or so long.
+    ///
+    /// # Errors
+    /// It cannot be started, takes longer, answers what cannot be read, or ends with an error.
+    pub(crate) fn run(
+        &self,
+        verb: Verb,
+        (export, dir): (&str, &Path),
+        paths: &[String],
+        within: Option<Duration>,
+        mut each: impl FnMut(Told),
+    ) -> Result<(), String> {
+        let failed = |why: String| format!("{} {}: {why}", self.0[0], verb.word());
+        let mut command = Command::new(&self.0[0]);
+        command.args(&self.0[1..]).arg(verb.word()).current_dir(dir).env("LONGHAUL_EXPORT", export);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| failed(format!("cannot be started: {error}")))?;
+        feed(&mut child, paths);
+        let complaint = complaint(&mut child);
+        let told = listen(&mut child, within, &mut each);
+        if told.is_err() {
+            let _ = child.kill();
+        }
+        let ended = child.wait().map_err(|error| failed(error.to_string()))?;
+        let complaint = complaint.join().unwrap_or_default();
+        told.map_err(&failed)?;
+        match ended.success() {
+            true => Ok(()),
+            false if complaint.is_empty() => Err(failed(format!("ended with {ended}"))),
+            false => Err(failed(complaint)),
+        }
+    }
+}
+
+/// Tells a program the paths. One that does not want to hear them all is told so by a closed pipe.
+fn feed(child: &mut Child, paths: &[String]) {
+    let Some(mut to) = child.stdin.take() else { return };
+    let mut text = String::new();
+    paths.iter().for_each(|path| text.push_str(&format!("{}\n", json!({"path": path}))));
+    std::thread::spawn(move || {
+        let _ = to.write_all(text.as_bytes());
+    });
+}
+
+/// The end of what a program complains.
+fn complaint(child: &mut Child) -> std::thread::JoinHandle<String> {
+    let from = child.stderr.take();
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut from) = from {
+            let _ = (&mut from).take(COMPLAINT_BYTES_MAX).read_to_end(&mut text);
+            // What follows is read, so that it is not held up.
+            let _ = std::io::copy(&mut from, &mut std::io::sink());
+        }
+        String::from_utf8_lossy(&text).trim().to_owned()
+    })
+}
+
+/// Reads what a program answers, until it ends.
+fn listen(child: &mut Child, within: Option<Duration>, each: &mut impl FnMut(Told)) -> Result<(), String> {
+    let Some(from) = child.stdout.take() else { return Ok(()) };
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        loop {
+            let mut line = Vec::new();
+            let read = (&mut from).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+            if !matches!(read, Ok(1..)) || sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let deadline = within.map(|within| Instant::now() + within);
+    loop {
+        let line = match deadline {
+            None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(deadline) => lines.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+        };
+        match line {
+            Ok(line) if line.iter().all(u8::is_ascii_whitespace) => {}
+            Ok(line) => each(serde_json::from_slice(&line).map_err(|error| {
+                let line = String::from_utf8_lossy(&line).chars().take(80).collect::<String>();
+                format!("answers {line:?}, which is no line of JSON with a path: {error}")
+            })?),
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => return Err("takes too long".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str, within: Option<Duration>) -> Result<Vec<Told>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tape.sh");
+        std::fs::write(&file, script).unwrap();
+        let program = TapeProgram::parse(&format!("sh {}", file.display())).unwrap();
+        let paths = ["a".to_owned(), "b c".to_owned()];
+        let mut told = Vec::new();
+        program.run(Verb::Locality, ("x", dir.path()), &paths, within, |one| told.push(one))?;
+        Ok(told)
+    }
+
+    #[test]
+    fn a_program_reads_paths_and_answers_lines() {
+        let told =
+            run("cat; echo; echo '{\"path\": \"'$1-$LONGHAUL_EXPORT'\", \"locality\": \"TAPE\"}'", None).unwrap();
+        assert_eq!(told.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), ["a", "b c", "locality-x"]);
+        assert_eq!(told[2].locality.as_deref(), Some("TAPE"));
+    }
+
+    #[test]
+    fn what_goes_wrong_is_told_with_the_programs_own_words() {
+        let wrong = |script: &str| run(script, Some(Duration::from_secs(20))).unwrap_err();
+        assert!(wrong("echo no drive >&2; exit 3").contains("locality: no drive"));
+        assert!(wrong("exit 3").contains("ended with"));
+        assert!(wrong("echo what").contains("no line of JSON"));
+        let error = run("sleep 60", Some(Duration::from_millis(50))).unwrap_err();
+        assert!(error.contains("takes too long"), "{error}");
+        let none = TapeProgram::parse("/nowhere/program").unwrap();
+        let error = none.run(Verb::Recall, ("x", Path::new("/")), &[], None, |_| ()).unwrap_err();
+        assert!(error.contains("cannot be started"), "{error}");
+        assert!(TapeProgram::parse(" ").is_err());
+    }
+}
