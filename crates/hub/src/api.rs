@@ -1,5 +1,6 @@
 //! The hub's own API, `/api/v1`: who asks, what is asked, and how a no is said.
 
+mod accesses;
 mod audits;
 mod collaboration;
 mod data;

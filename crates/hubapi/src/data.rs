@@ -1,10 +1,10 @@
 //! The catalogue: names, their copies, rules.
 
 use model::v1::hub::{
-    Audit, AuditFindings, AuditOrder, Audits, BadReplica, Data, DataChange, DataEvent, DataHistory, DataList,
-    DataMerged, DataNames, DataRemoval, DataWhere, FileReplicasList, NewDataList, Quotas, Rule, RuleChange, RuleOrder,
-    RuleWhy, Rules, Scope, ScopeOrder, Scopes, StorageUses, Subscription, SubscriptionOrder, Subscriptions, Webhook,
-    WebhookOrder, Webhooks,
+    Audit, AuditFindings, AuditOrder, Audits, BadReplica, Data, DataAccess, DataAccesses, DataChange, DataEvent,
+    DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, FileReplicasList, NewDataList, Quotas, Rule,
+    RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, StorageUses, Subscription, SubscriptionOrder,
+    Subscriptions, Webhook, WebhookOrder, Webhooks,
 };
 use web::Method;
 use web::target::encode;
@@ -243,5 +243,15 @@ impl Api {
     /// Has the files deleted that an audit found and nobody knows of.
     pub fn clean_audit(&self, number: i64) -> Result<Audit> {
         Ok(self.0.ask(&Method::Post, &format!("/api/v1/audits/{number}/clean"), None::<&()>)?.1)
+    }
+
+    /// Says that files of a name were fetched from an endpoint.
+    pub fn note_access(&self, name: &str, access: &DataAccess) -> Result<DataAccesses> {
+        Ok(self.0.ask(&Method::Post, &format!("/api/v1/data/{}/accesses", part(name)), Some(access))?.1)
+    }
+
+    /// The names of a scope that were fetched most often, within so many days.
+    pub fn popular(&self, scope: &str, days: u32) -> Result<DataAccesses> {
+        self.0.get(&format!("/api/v1/scopes/{}/popular?days={days}", part(scope)))
     }
 }

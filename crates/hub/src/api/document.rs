@@ -2,11 +2,11 @@
 //! was committed; a test holds the two together.
 
 use model::v1::hub::{
-    Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataChange, DataHistory,
-    DataList, DataMerged, DataNames, DataRemoval, DataWhere, Endpoint, FileReplicasList, Files, Job, JobChange,
-    JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced, NotPromised, Offer, Queues, Quotas, Removables, Rule,
-    RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, Shares, Site, Stopped, StorageUses, Subscription,
-    SubscriptionOrder, Subscriptions, Webhook, WebhookOrder, Webhooks, WhoAmI, Why,
+    Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataAccess, DataAccesses,
+    DataChange, DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, Endpoint, FileReplicasList,
+    Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced, NotPromised, Offer, Queues, Quotas,
+    Removables, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, Shares, Site, Stopped,
+    StorageUses, Subscription, SubscriptionOrder, Subscriptions, Webhook, WebhookOrder, Webhooks, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -47,6 +47,8 @@ fn schemas() -> Map<String, Value> {
     add::<Data>(&mut all);
     add::<DataList>(&mut all);
     add::<DataMerged>(&mut all);
+    add::<DataAccess>(&mut all);
+    add::<DataAccesses>(&mut all);
     add::<DataChange>(&mut all);
     add::<DataNames>(&mut all);
     add::<DataWhere>(&mut all);

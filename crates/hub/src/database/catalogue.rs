@@ -3,6 +3,7 @@
 //! Everything that changes several of them is one function of the transaction that it is a part of, so that two hubs on one database
 //! that do the same do it once. What holds between them: docs/design/catalogue.md, "Invariants".
 
+mod accesses;
 mod audits;
 mod closure;
 mod contents;
@@ -33,6 +34,7 @@ mod suspicions;
 mod webhooks;
 mod work;
 
+pub use accesses::Accessed;
 pub use audits::{AuditCounts, AuditRow, Finding};
 pub use copies::{CopyBatch, CopyFile, CopySource};
 pub use ending::Ending;

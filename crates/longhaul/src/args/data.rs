@@ -72,6 +72,14 @@ pub enum DataAction {
     Rule(DataRule),
     /// Rules that new data gets by itself
     Subscription(DataSubscription),
+    /// The names of a scope that are fetched most often
+    Popular {
+        /// The scope
+        scope: String,
+        /// Within so many days
+        #[arg(long, value_name = "N", default_value_t = 30)]
+        days: u32,
+    },
     /// Compare what is at an endpoint with what the catalogue says (operators)
     Audit(DataAudit),
     /// Who hears by HTTP of what happens to names (operators)

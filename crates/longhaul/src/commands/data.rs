@@ -19,7 +19,8 @@ use hubapi::{Api, DataQuery};
 use model::Exit;
 use model::units::Bytes;
 use model::v1::hub::{
-    Data, DataAt, DataChange, DataEvent, DataKind, DataRemoval, FileReplicas, Metadata, Scope, ScopeOrder, StorageUse,
+    Data, DataAccessed, DataAt, DataChange, DataEvent, DataKind, DataRemoval, FileReplicas, Metadata, Scope,
+    ScopeOrder, StorageUse,
 };
 use serde::Serialize;
 
@@ -71,6 +72,10 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
         DataAction::History { name, follow: false } => history(name, &api, printer)?,
         DataAction::History { name, follow: true } => follow(name, &api, printer)?,
         DataAction::Rule(rule) => return rules::run(&rule.action, &api, printer),
+        DataAction::Popular { scope, days } => {
+            let found = api.popular(scope, *days).map_err(failure)?.accesses;
+            found.iter().for_each(|one| tell(printer, one, accessed_line));
+        }
         DataAction::Audit(audit) => return audits::run(&audit.action, &api, printer),
         DataAction::Webhook(webhook) => webhooks::run(&webhook.action, &api, printer)?,
         DataAction::Export { scope, out } => return exchange::export(scope, out.as_deref(), &api),
@@ -205,6 +210,10 @@ fn kind_word(kind: DataKind) -> &'static str {
         DataKind::Dataset => "dataset",
         DataKind::Container => "container",
     }
+}
+
+fn accessed_line(accessed: &DataAccessed) -> String {
+    format!("{:6} times  {} files, {}  {}", accessed.count, accessed.files, Bytes(accessed.bytes), accessed.name)
 }
 
 fn scope_line(scope: &Scope) -> String {

@@ -120,6 +120,14 @@ fn a_dataset_is_put_copied_found_and_fetched() {
         .collect();
     assert_eq!(kinds, ["created", "attached", "rule", "complete"]);
 
+    // What is fetched is counted.
+    ann.run(&["data", "get", "user.ann:obs/7", &ann.write("fetched/x", "").replace("/x", "")]).expect(0);
+    let popular = ann.json(&["data", "popular", "user.ann"]).remove(0);
+    assert_eq!(
+        (&popular["name"], &popular["count"], &popular["files"]),
+        (&"user.ann:obs/7".into(), &1.into(), &3.into())
+    );
+
     // Each file from wherever it is: the one node names files as Rucio does.
     let mut places = places;
     for stopped in ["ral", "cern"] {

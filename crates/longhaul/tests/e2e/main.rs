@@ -16,6 +16,7 @@ mod confinement;
 mod control;
 mod daily;
 mod data;
+mod data_hubs;
 mod data_outward;
 mod deletes;
 mod docs;

@@ -9,6 +9,7 @@ use crate::clients::Seen;
 use crate::fts::stage::{Stage, environment};
 use crate::node::Node;
 use crate::scene::Scene;
+use crate::tokens::{AUDIENCE, ISSUER};
 
 /// Rucio's commands.
 const COMMANDS: &str = "rucio-commands";
@@ -25,6 +26,20 @@ pub const CASES: &[Case] = &[
         "`ping`, `whoami`; with another password",
         "an access key of the hub is the password; refused",
         login,
+    ),
+    Case::new(
+        COMMANDS,
+        "certificate",
+        "`auth_type = x509`: `whoami`, `scope list`",
+        "the certificate is shown once, and answered with a key of an hour",
+        certificate,
+    ),
+    Case::new(
+        COMMANDS,
+        "token",
+        "`auth_type = oidc` with a token in `BEARER_TOKEN`: `whoami`, `did list`; an expired one",
+        "a token of an issuer that the hub knows; refused",
+        token,
     ),
     Case::new(COMMANDS, "scopes", "`scope add`, `scope list`", "by operators; all scopes", scopes),
     Case::new(
@@ -87,25 +102,38 @@ impl<'a> Client<'a> {
         Client { scene, stage: Stage::of(scene, nodes, &[]) }
     }
 
-    /// Runs a command of Rucio's as somebody.
+    /// Runs a command of Rucio's as somebody with a key.
     fn by(&self, account: &str, key: &str, words: &[&str]) -> Seen {
         let host = format!("{}/rucio", self.stage.url.replace("https://", "http://"));
-        let config = format!(
-            "[client]\nrucio_host = {host}\nauth_host = {host}\nauth_type = userpass\nusername = {account}\npassword = {key}\naccount = {account}\n"
+        let login = format!(
+            "rucio_host = {host}\nauth_host = {host}\nauth_type = userpass\nusername = {account}\npassword = {key}\n"
         );
+        self.logged_in(account, &login, &[], words)
+    }
+
+    /// Runs a command of Rucio's over TLS, with this said of the login.
+    fn over_tls(&self, login: &str, more: &[(&str, &str)], words: &[&str]) -> Seen {
+        let (host, ca) = (format!("{}/rucio", self.stage.url), self.scene.world.pki.ca.display());
+        let login = format!("rucio_host = {host}\nauth_host = {host}\nca_cert = {ca}\n{login}");
+        self.logged_in("somebody", &login, more, words)
+    }
+
+    fn logged_in(&self, account: &str, login: &str, more: &[(&str, &str)], words: &[&str]) -> Seen {
+        let config = format!("[client]\n{login}account = {account}\n");
         let config = self.scene.write(&format!("{account}.cfg"), config.as_bytes());
         let robot = &self.scene.world.pki.robot;
         let both = [&robot.certificate, &robot.key].map(|file| fs::read(file).unwrap()).concat();
         // Without a token that storage understands, Rucio's client wants a proxy, which these nodes do not ask for.
         let proxy = self.scene.write("proxy.pem", &both);
         let home = self.scene.path("").display().to_string();
-        let environment_of = [
+        let mut environment_of = vec![
             ("RUCIO_CONFIG", config.as_str()),
             ("RUCIO_ACCOUNT", account),
             ("RUCIO_CLIENT_MODE", "1"),
             ("X509_USER_PROXY", &proxy),
             ("TMPDIR", &home),
         ];
+        environment_of.extend(more);
         let program = environment("rucio").join("bin/rucio").display().to_string();
         self.scene.run_with(&environment_of, &[&[program.as_str()], words].concat())
     }
@@ -136,6 +164,33 @@ fn login(scene: &Scene) {
     client.ann(&["whoami"]).well().says("account    : ann").says("ACTIVE");
     client.by("bob", &client.stage.user, &["did", "list", "user.bob:*"]).badly().says("that is the key of ann");
     client.by("eve", "nonsense", &["did", "list", "user.eve:*"]).badly().says("Cannot authenticate");
+}
+
+fn certificate(scene: &Scene) {
+    let client = Client::of(scene, 0);
+    client.root(&["scope", "add", "survey", "-a", "ann"]).well();
+    let robot = &scene.world.pki.robot;
+    let (certificate, key) = (robot.certificate.display(), robot.key.display());
+    let login = format!("auth_type = x509\nclient_cert = {certificate}\nclient_key = {key}\n");
+    client.over_tls(&login, &[], &["whoami"]).well().says("CN=robot").says("ACTIVE");
+    client.over_tls(&login, &[], &["scope", "list"]).well().says("survey");
+}
+
+fn token(scene: &Scene) {
+    fs::create_dir_all(scene.path("hub")).unwrap();
+    let jwks = scene.write("jwks.json", scene.world.tokens.jwks().to_string().as_bytes());
+    let policy = format!(
+        "audiences = [\"{AUDIENCE}\"]\n[[issuer]]\nname = \"test\"\niss = \"{ISSUER}\"\nexport = \"data\"\njwks = \"{jwks}\"\n"
+    );
+    fs::write(scene.path("hub/access.toml"), policy).unwrap();
+    let client = Client::of(scene, 0);
+    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).well();
+    let token = scene.world.tokens.wlcg("storage.read:/");
+    let by_token =
+        |token: &str, words: &[&str]| client.over_tls("auth_type = oidc\n", &[("BEARER_TOKEN", token)], words);
+    by_token(&token, &["whoami"]).well().says("ACTIVE");
+    by_token(&token, &["did", "list", "user.ann:*"]).well().says("user.ann:d");
+    by_token(&scene.world.tokens.expired("storage.read:/"), &["did", "list", "user.ann:*"]).badly();
 }
 
 fn scopes(scene: &Scene) {

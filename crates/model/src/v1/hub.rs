@@ -21,9 +21,10 @@ use crate::id::Uuid;
 
 pub use audit::{Audit, AuditFinding, AuditFindings, AuditOrder, AuditState, Audits, ListedFile};
 pub use catalogue::{
-    BadReplica, Data, DataAt, DataChange, DataConflict, DataEvent, DataHistory, DataKind, DataList, DataMerged,
-    DataNames, DataRemoval, DataWhere, FileReplicas, FileReplicasList, Metadata, NewData, NewDataList, NewReplica,
-    Quota, Quotas, Removable, Removables, Replica, Scope, ScopeOrder, Scopes, StorageUse, StorageUses,
+    BadReplica, Data, DataAccess, DataAccessed, DataAccesses, DataAt, DataChange, DataConflict, DataEvent, DataHistory,
+    DataKind, DataList, DataMerged, DataNames, DataRemoval, DataWhere, FileReplicas, FileReplicasList, Metadata,
+    NewData, NewDataList, NewReplica, Quota, Quotas, Removable, Removables, Replica, Scope, ScopeOrder, Scopes,
+    StorageUse, StorageUses,
 };
 pub use collaboration::{
     Activity, Collaboration, Community, Endpoint, EndpointKind, EndpointLimits, Link, Role, Route, Site, Stopped,

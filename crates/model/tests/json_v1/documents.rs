@@ -63,6 +63,8 @@ pub const DOCUMENTS: &[Document] = &[
     read::<hub::Activity>("hub-activity"),
     read::<hub::NewDataList>("hub-new-data"),
     read::<hub::DataMerged>("hub-data-merged"),
+    read::<hub::DataAccess>("hub-data-access"),
+    read::<hub::DataAccesses>("hub-data-accesses"),
     read::<hub::Data>("hub-data"),
     read::<hub::DataList>("hub-data-list"),
     read::<hub::DataChange>("hub-data-change"),

@@ -294,9 +294,9 @@ impl PathJudge {
         }
     }
 
-    /// How the loss that is found is spread over source ports.
+    /// How the loss that is found is spread over source ports: in twice the window that shows it, since a port that loses has to lose again.
     pub fn spread(&self, direction: Direction, now: i64) -> Option<Spread> {
-        self.ports.spread(now - self.loss(direction)?.window)
+        self.ports.spread(now - 2 * self.loss(direction)?.window)
     }
 
     /// All paths that lose together show that it is a member of a bundle.

@@ -83,7 +83,7 @@ fn blame_members(blamed: &[Placed], paths: &mut BTreeMap<(String, String), Path>
     for together in by_segment.values() {
         let spread = |placed: &&&Placed| paths.get(&placed.path)?.judge.spread(placed.direction, now);
         let all = together.iter().filter_map(|placed| spread(&placed)).reduce(Spread::and);
-        if all.is_some_and(|all| all.is_no_chance()) {
+        if all.is_some_and(|all| all.is_no_chance_together()) {
             for placed in together {
                 if let Some(path) = paths.get_mut(&placed.path) {
                     path.judge.blame_member(placed.direction);

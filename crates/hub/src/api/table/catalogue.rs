@@ -3,7 +3,7 @@
 use model::v1::hub::Role;
 use web::routes::{Answer, Route};
 
-use crate::api::{Handler, audits, data, rules, subscriptions, webhooks};
+use crate::api::{Handler, accesses, audits, data, rules, subscriptions, webhooks};
 
 const PAGE: (&str, &str) = ("limit", "how many");
 const AFTER: (&str, &str) = ("after", "the `next` of the page before");
@@ -209,6 +209,31 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         &[AFTER, PAGE],
         &[Answer::json(200, "a page", "DataHistory")],
         handler!(USER, data::history),
+    ),
+    change(
+        "POST",
+        "/api/v1/data/{id}/accesses",
+        "note_access",
+        "Says that files of it were fetched from an endpoint: what is fetched stays longest where room is needed",
+        Some("DataAccess"),
+        &[Answer::json(200, "how often it was fetched, by day", "DataAccesses")],
+        handler!(USER, accesses::note),
+    ),
+    get(
+        "/api/v1/data/{id}/accesses",
+        "accesses",
+        "How often it was fetched, by day, the newest first",
+        &[PAGE],
+        &[Answer::json(200, "by day", "DataAccesses")],
+        handler!(USER, accesses::list),
+    ),
+    get(
+        "/api/v1/scopes/{id}/popular",
+        "popular",
+        "The names of a scope that were fetched most often",
+        &[("days", "within so many; 30 unless said"), PAGE],
+        &[Answer::json(200, "by name", "DataAccesses")],
+        handler!(USER, accesses::popular),
     ),
     get(
         "/api/v1/scopes",

@@ -65,7 +65,7 @@ pub struct WhereRow {
 }
 
 /// The files of a name, each once: of a dataset's or a container's datasets, or the file that it is.
-fn files_of(name: &DataRow, datasets: &[i64]) -> String {
+pub(super) fn files_of(name: &DataRow, datasets: &[i64]) -> String {
     if datasets.is_empty() {
         return format!("SELECT id AS file FROM names WHERE id = {} AND kind = 0", name.id);
     }

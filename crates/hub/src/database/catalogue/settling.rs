@@ -63,7 +63,7 @@ impl Database {
                     };
                     let (number, store) = (row.try_get(0)?, row.try_get(1)?);
                     let job = CopyJob { number, store, rows: None, ended_files: 0, is_over: true };
-                    give_back(connection, &job, &why, now).await
+                    give_back(connection, &job, Some(&why), now).await
                 })
             })
             .await
@@ -78,7 +78,7 @@ async fn settle_all(connection: &mut AnyConnection, topology: Arc<Topology>, now
     for row in &rows {
         let job = read(row)?;
         match job.rows {
-            None => give_back(connection, &job, "its job was never submitted", now).await?,
+            None => give_back(connection, &job, None, now).await?,
             Some(rows) => settle(connection, &job, rows, &topology, now).await?,
         }
     }
@@ -210,11 +210,27 @@ async fn failed(
     locks::set(connection, file, store, LockState::Stuck, counts).await
 }
 
-/// The replicas of a job that never came to be.
-async fn give_back(connection: &mut AnyConnection, job: &CopyJob, why: &str, now: i64) -> Result<()> {
+/// A copy that nobody has tried to make is wanted as before. One that no rule asks for any more is forgotten.
+async fn untried(connection: &mut AnyConnection, file: i64, store: i64, counts: &mut Counts) -> Result<()> {
+    let sql = "DELETE FROM replicas WHERE file = $1 AND store = $2 AND state = 2 AND locks = 0 RETURNING bytes";
+    if let Some(row) = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await? {
+        counts.store(store, -1, -row.try_get::<i64, _>(0)?);
+        return Ok(());
+    }
+    let sql = "UPDATE replicas SET state = $1, not_before = 0 WHERE file = $2 AND store = $3 AND state = 2";
+    let query = sqlx::query(sql).bind(ReplicaState::Wanted.code()).bind(file).bind(store);
+    query.execute(&mut *connection).await?;
+    Ok(())
+}
+
+/// The replicas of a job that never came to be; `refused` is why the queue did not want it, and none where a hub was killed before it could ask.
+async fn give_back(connection: &mut AnyConnection, job: &CopyJob, refused: Option<&str>, now: i64) -> Result<()> {
     let mut counts = Counts::default();
     for file in unsettled(connection, job).await?.into_values() {
-        failed(connection, file, job.store, why, &mut counts, now).await?;
+        match refused {
+            Some(why) => failed(connection, file, job.store, why, &mut counts, now).await?,
+            None => untried(connection, file, job.store, &mut counts).await?,
+        }
     }
     counts.apply(connection, now).await?;
     sqlx::query("DELETE FROM copies WHERE job = $1").bind(job.number).execute(&mut *connection).await?;

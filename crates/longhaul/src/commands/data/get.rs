@@ -6,7 +6,7 @@ use std::time::Duration;
 use hubapi::Api;
 use model::Exit;
 use model::fault::Fault;
-use model::v1::hub::{FileReplicas, StorageUse};
+use model::v1::hub::{DataAccess, FileReplicas, StorageUse};
 
 use super::each_file;
 use super::source::{Line, copy, distance};
@@ -30,7 +30,7 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
     }
     endpoints.0.sort_by_key(|(distance, _)| *distance);
     // Files that are at the same endpoints, and have the same paths there, are one copy.
-    let mut copies: BTreeMap<Vec<String>, Vec<Line>> = BTreeMap::new();
+    let mut copies: BTreeMap<Vec<String>, Fetched> = BTreeMap::new();
     let mut nowhere = Vec::new();
     each_file(api, &get.name, |file| {
         let to = below(&get.name, &file.name);
@@ -38,7 +38,9 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
             Some((roots, from)) => {
                 let checksum = file.adler32.map(|value| format!("adler32:{value}"));
                 let checksum = checksum.or_else(|| file.md5.map(|value| format!("md5:{value}")));
-                copies.entry(roots).or_default().push(Line { from, to, checksum });
+                let fetched = copies.entry(roots).or_default();
+                fetched.bytes += file.bytes;
+                fetched.lines.push(Line { from, to, checksum });
             }
             None => nowhere.push(file.name),
         }
@@ -59,12 +61,33 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
     let target = get.target.display().to_string();
     let target = target.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(&target);
     let mut exit = Exit::Done;
-    for (roots, lines) in copies {
+    for (roots, fetched) in copies {
         let (source, mirrors) = roots.split_first().ok_or_else(|| Failure::local("a copy has no source"))?;
-        let ended = copy((source, target), mirrors, &lines, settings, printer)?;
-        exit = if ended == Exit::Done { exit } else { ended };
+        let ended = copy((source, target), mirrors, &fetched.lines, settings, printer)?;
+        match ended {
+            Exit::Done => tell_of(&get.name, &endpoints, source, &fetched, api),
+            _ => exit = ended,
+        }
     }
     Ok(exit)
+}
+
+/// Files that are fetched from the same endpoints.
+#[derive(Default)]
+struct Fetched {
+    lines: Vec<Line>,
+    bytes: u64,
+}
+
+/// Tells the catalogue what was fetched: that is kept longest where room is needed. It is fetched whether the catalogue hears of it or not.
+fn tell_of(name: &str, endpoints: &Endpoints, source: &str, fetched: &Fetched, api: &Api) {
+    let is_it = |(_, storage): &&(Duration, StorageUse)| format!("{}/", storage.url) == source;
+    let Some((_, storage)) = endpoints.0.iter().find(is_it) else { return };
+    let (files, bytes) = (fetched.lines.len() as u64, fetched.bytes);
+    let access = DataAccess { endpoint: storage.endpoint.clone(), files, bytes };
+    if let Err(error) = api.note_access(name, &access) {
+        Printer::note(&format!("the catalogue could not be told what was fetched: {error}"));
+    }
 }
 
 impl Endpoints {

@@ -264,7 +264,7 @@ fn one_replica_flows_to_each_centre_and_the_cables_carry_what_the_table_says() {
         )
     };
     let before = all.carried();
-    all.apply(&REGIONS.iter().map(|region| flow(&region)).collect::<String>());
+    all.apply(&REGIONS.iter().map(flow).collect::<String>());
     let mut samples = vec![(Instant::now(), before)];
     until("all products are there", Duration::from_secs(180), || {
         std::thread::sleep(Duration::from_millis(250));
@@ -311,7 +311,7 @@ fn a_distribution_centre_absorbs_the_outage_of_a_regional_centre() {
              rules = [{{ at = \"role=distribution\", lifetime_s = 172800 }}, {{ at = \"region={region}\", from = \"role=distribution\" }}]\n"
         )
     };
-    all.apply(&REGIONS.iter().map(|region| flow(&region)).collect::<String>());
+    all.apply(&REGIONS.iter().map(flow).collect::<String>());
     let before = all.carried();
     all.make_products(&[("perth", "low")], BYTES);
     let others: Vec<&str> = REGIONS.into_iter().filter(|region| *region != "canada").collect();

@@ -305,6 +305,41 @@ pub struct DataWhere {
     pub endpoints: Vec<DataAt>,
 }
 
+/// Files of a name that somebody has fetched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DataAccess {
+    /// From which endpoint.
+    pub endpoint: String,
+    /// How many files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What was fetched of a name, or is told of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DataAccessed {
+    /// `scope:name`.
+    pub name: String,
+    /// The day (UTC), `2026-12-24`; none where it is the sum of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<String>,
+    /// How often.
+    pub count: u64,
+    /// Files.
+    pub files: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// How often names were fetched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DataAccesses {
+    /// By day, the newest first; or by name, those that were fetched most often first.
+    pub accesses: Vec<DataAccessed>,
+}
+
 /// Something that happened to a name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DataEvent {
