@@ -8,7 +8,7 @@ mod put;
 mod rucio_dump;
 mod rules;
 mod source;
-mod subscriptions;
+pub(in crate::commands) mod subscriptions;
 mod verify;
 mod webhooks;
 

@@ -17,7 +17,7 @@ use crate::toml_file;
 /// A file of subscriptions.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(in crate::commands) struct File {
     /// By name.
     subscription: BTreeMap<String, SubscriptionOrder>,
 }

@@ -11,6 +11,7 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::args::Args;
 use crate::client_config::ClientConfig;
+use crate::commands::data::subscriptions;
 use crate::commands::{hub, serve};
 use crate::failure::Failure;
 
@@ -271,11 +272,13 @@ fn settings_in_documents_read() {
             let hub = hub::settings(&block).map_err(|e| format!("{e:?}"));
             let messages = hub::messages_settings(&block).map_err(|e| format!("{e:?}"));
             let watch = ::watch::config::Config::parse(&block).map(drop).map_err(|e| e.to_string());
-            let reads = [&node, &policy, &scenario, &client, &hub, &messages, &watch].iter().any(|read| read.is_ok());
+            let flows = toml::from_str::<subscriptions::File>(&block).map(drop).map_err(|e| e.to_string());
+            let all = [&node, &policy, &scenario, &client, &hub, &messages, &watch, &flows];
+            let reads = all.iter().any(|read| read.is_ok());
             assert!(
                 reads,
                 "{}:{line} is neither a node's settings ({node:?}) nor a client's ({client:?}) nor a policy ({policy:?}) nor a \
-                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?}) nor a watch's ({watch:?})",
+                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?}) nor a watch's ({watch:?}) nor subscriptions ({flows:?})",
                 document.path
             );
         }

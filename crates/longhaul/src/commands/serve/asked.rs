@@ -290,7 +290,7 @@ mod tests {
         for bad in
             ["export = [7]", "export = [{ at = \"a=/a\", delete = true }]", "export = [{ recursive_delete = true }]"]
         {
-            assert!(read(bad).unwrap_err().contains("recursive_delete = false }"), "{bad}");
+            assert!(read(bad).unwrap_err().contains("recursive_delete = false, tape"), "{bad}");
         }
     }
 
