@@ -135,7 +135,10 @@ impl TestResponders {
             ..Bounds::default()
         };
         let twamp_senders = TwampSenders::default();
-        let open = |at| TwampPort::open(at, twamp_senders.clone(), stop.clone());
+        let open = |at| {
+            let opened = TwampPort::open(at, twamp_senders.clone(), stop.clone());
+            opened.map_err(|error| io::Error::new(error.kind(), format!("--twamp-listen {at}: {error}")))
+        };
         let twamp_port = twamp.map(open).transpose()?;
         if let Some(port) = &twamp_port {
             tracing::info!(at = %port.address()?, "TWAMP-Control is answered");

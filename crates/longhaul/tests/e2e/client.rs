@@ -134,8 +134,13 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub fn finish(mut self) -> Outcome {
-        let status = until_some("the command ends", DEADLINE, || self.child.try_wait().unwrap());
+    pub fn finish(self) -> Outcome {
+        self.finish_within(DEADLINE)
+    }
+
+    /// Waits for the end of what takes long.
+    pub fn finish_within(mut self, within: Duration) -> Outcome {
+        let status = until_some("the command ends", within, || self.child.try_wait().unwrap());
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
         let outcome = Outcome { code, out: fs::read(&self.out).unwrap(), err: self.err() };
         assert!(!outcome.err.contains("panicked"), "{outcome:?}");

@@ -311,7 +311,8 @@ fn tables_of_a_rucio_are_taken_in() {
         dir = path.strip_suffix(&format!("/{name}")).unwrap().to_owned();
     }
     let words = ["data", "import", &dir, "--rucio", "--rules", "--endpoint", "NORTH_DISK=north", "--json"];
-    let outcome = ann.run(&words).expect(0);
+    // A hundred thousand files: half a minute of a processor, beside all other tests.
+    let outcome = ann.begin(&words).finish_within(Duration::from_secs(400)).expect(0);
     let told: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
     let all = DATASETS * (FILES + 1);
     assert_eq!(

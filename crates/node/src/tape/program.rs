@@ -1,11 +1,13 @@
 //! A site's program for tape: what it is told, and what it answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -74,12 +76,14 @@ impl TapeProgram {
         let mut command = Command::new(&self.0[0]);
         command.args(&self.0[1..]).arg(verb.word()).current_dir(dir).env("LONGHAUL_EXPORT", export);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
         let mut child = command.spawn().map_err(|error| failed(format!("cannot be started: {error}")))?;
         feed(&mut child, paths);
         let complaint = complaint(&mut child);
         let told = listen(&mut child, within, &mut each);
         if told.is_err() {
-            let _ = child.kill();
+            // What it started holds its output open, and goes with it.
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         }
         let ended = child.wait().map_err(|error| failed(error.to_string()))?;
         let complaint = complaint.join().unwrap_or_default();
@@ -177,8 +181,10 @@ mod tests {
         assert!(wrong("echo no drive >&2; exit 3").contains("locality: no drive"));
         assert!(wrong("exit 3").contains("ended with"));
         assert!(wrong("echo what").contains("no line of JSON"));
-        let error = run("sleep 60", Some(Duration::from_millis(50))).unwrap_err();
+        let began = Instant::now();
+        let error = run("sleep 60; true", Some(Duration::from_millis(50))).unwrap_err();
         assert!(error.contains("takes too long"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(30), "what it started has gone with it");
         let none = TapeProgram::parse("/nowhere/program").unwrap();
         let error = none.run(Verb::Recall, ("x", Path::new("/")), &[], None, |_| ()).unwrap_err();
         assert!(error.contains("cannot be started"), "{error}");

@@ -1,7 +1,5 @@
 //! Tests that a node repeats: `/api/v1/schedules` and `/api/v1/measurements`.
 
-use std::net::UdpSocket;
-
 use model::id::Uuid;
 use model::v1::node::{
     Found, Measurement, PathProbe, ProbeKey, ProbeTest, Repeat, Schedule, ScheduledTest, StreamTest, TcpProbe,
@@ -76,12 +74,15 @@ fn a_stream_goes_on_over_restarts_and_tells_of_silence() {
 
 #[test]
 fn whatever_answers_is_measured() {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let there = answering().arg("--twamp-listen").arg(format!("127.0.0.1:{port}")).start();
+    let there = answering().arg("--twamp-listen").arg("127.0.0.1:0").start();
+    let twamp = until_some("the node says where TWAMP-Control is answered", LONG, || {
+        let log = there.log();
+        let line = log.lines().find(|line| line.contains("TWAMP-Control is answered"))?;
+        Some(line.split_once("at=")?.1.split_whitespace().next()?.trim_matches('"').to_owned())
+    });
     let here = plain().start();
     let api = api(&here, &full_key(&here));
-    let targets =
-        [format!("stamp://{}", there.address()), format!("twamp://127.0.0.1:{port}"), "ping://127.0.0.1".to_owned()];
+    let targets = [format!("stamp://{}", there.address()), format!("twamp://{twamp}"), "ping://127.0.0.1".to_owned()];
     let schedules = targets.map(stream);
     for schedule in &schedules {
         api.create_schedule(schedule).unwrap();

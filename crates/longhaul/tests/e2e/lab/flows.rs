@@ -202,7 +202,7 @@ impl Drop for Observatory {
         let _ = self.hub.wait();
         if std::thread::panicking() {
             let log = fs::read_to_string(self.dir.path().join("hub.log")).unwrap_or_default();
-            crate::wait::skipped("the hub's log", &log);
+            println!("the hub's log:\n{log}");
         }
         self.nodes.clear();
     }
@@ -243,8 +243,8 @@ fn described(keys: &[String]) -> String {
         text += &format!("storage = {{ url = \"{url}data/ska\", attributes = {{ {attributes} }} }}\n");
     }
     for Cable { name, usable, .. } in &CABLES {
-        // A hub stays some percent below a mark, headers included: the mark is so much above what the table says.
-        text += &format!("[link.{name}]\ncapacity_bit_s = {}\nmark = 0.824\n", usable * 1_250);
+        // A hub stays some percent below a mark, headers included, and acknowledgements of 1 % go the other way: with this mark the cables carry what the table says.
+        text += &format!("[link.{name}]\ncapacity_bit_s = {}\nmark = 0.797\n", usable * 1_250);
     }
     for (from, to, links) in &ROUTES {
         text += &format!("[[route]]\nfrom = \"{from}\"\nto = \"{to}\"\nlinks = {links:?}\n");
@@ -256,7 +256,7 @@ fn described(keys: &[String]) -> String {
 #[test]
 fn one_replica_flows_to_each_centre_and_the_cables_carry_what_the_table_says() {
     let Some(all) = Observatory::up("one_replica_flows_to_each_centre") else { return };
-    all.make_products(&[("perth", "low"), ("cape-town", "mid")], 8_000_000);
+    all.make_products(&[("perth", "low"), ("cape-town", "mid")], 12_000_000);
     let flow = |region: &&str| {
         format!(
             "[subscription.to-{region}]\nexisting = true\nfilter = {{ scopes = [\"ska.*\"], metadata = {{ region = \"{region}\" }} }}\n\
