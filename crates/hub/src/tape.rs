@@ -189,8 +189,8 @@ impl TapeServer {
         let all: Vec<FileLocality> = read(&answer)?;
         let locality = |file: &FileLocality| match (file.locality.as_deref(), &file.error) {
             (Some("DISK" | "TAPE" | "DISK_AND_TAPE"), _) => Locality::There,
-            (Some("LOST" | "NONE"), _) => Locality::Lost("the server has lost it".to_owned()),
-            (None, Some(error)) => Locality::Lost(error.clone()),
+            (Some("LOST"), _) => Locality::Lost("the server has lost it".to_owned()),
+            // An error may be a right that the hub has not: no reason to call a copy lost.
             _ => Locality::Unknown,
         };
         Ok(all.iter().map(|file| (collapsed(&file.path), locality(file))).collect())

@@ -73,7 +73,7 @@ impl Topology {
     }
 
     fn storage_places(&self) -> Result<BTreeMap<String, StoragePlace>, TopologyError> {
-        let mut places = BTreeMap::new();
+        let mut places: BTreeMap<String, StoragePlace> = BTreeMap::new();
         for (name, endpoint) in &self.described.endpoints {
             let Some(storage) = &endpoint.storage else { continue };
             let what = || format!("endpoint {name}");
@@ -81,6 +81,16 @@ impl Topology {
                 return Err(wrong(what(), "the url of its storage is none of its urls, and lies below none"));
             }
             let place = StoragePlace::new(name, endpoint, storage).map_err(|why| wrong(what(), why))?;
+            // What one endpoint does not know of would be another one's data.
+            if let Some(other) = places.values().find(|other| urls::overlap(&other.url, &place.url)) {
+                let other = &other.endpoint;
+                return Err(wrong(
+                    what(),
+                    format!(
+                        "its storage and that of {other} lie within one another: each wants a directory of its own"
+                    ),
+                ));
+            }
             places.insert(name.clone(), place);
         }
         Ok(places)

@@ -39,26 +39,34 @@ impl Naming {
 }
 
 impl Naming {
-    /// The name of a file by its path, where that is one that this naming gives: the scope is the first directory, or those of a user or group.
-    pub fn name(self, path: &str) -> Option<DataName> {
-        let is_divided = path.starts_with("user") || path.starts_with("group");
+    /// All names that a file at a path may have by this naming: the scope is the first directory, or, of users and groups, any number of the first ones.
+    pub fn names(self, path: &str) -> Vec<DataName> {
         let parts: Vec<&str> = path.split('/').collect();
-        // Of `user/ann/…` either may be the scope: the path of the name says which.
-        (1..parts.len().min(if is_divided { 4 } else { 2 })).find_map(|end| {
-            let scope = parts[..end].join(".");
+        let ends = 1..if is_divided(path) { parts.len() } else { parts.len().min(2) };
+        let name = |end: usize| {
             let rest = match self {
                 Naming::Identity => parts[end..].join("/"),
                 Naming::Hash => parts.get(end + 2..)?.join("/"),
             };
-            DataName::new(&scope, &rest).ok().filter(|name| self.path(name) == path && (!is_divided || end > 1))
-        })
+            DataName::new(&parts[..end].join("."), &rest).ok().filter(|name| self.path(name) == path)
+        };
+        ends.filter_map(name).collect()
     }
+
+    /// The likeliest name of a file at a path: of `user/ann/…` the scope is `user.ann`.
+    pub fn name(self, path: &str) -> Option<DataName> {
+        let names = self.names(path);
+        names.iter().find(|name| name.scope().contains('.')).or(names.first()).cloned()
+    }
+}
+
+fn is_divided(scope: &str) -> bool {
+    scope.starts_with("user") || scope.starts_with("group")
 }
 
 /// The directories of a scope. Those of users and groups are within one of all of them: `user.ann` is `user/ann`.
 fn directory(scope: &str) -> String {
-    let is_divided = scope.starts_with("user") || scope.starts_with("group");
-    if is_divided { scope.replace('.', "/") } else { scope.to_owned() }
+    if is_divided(scope) { scope.replace('.', "/") } else { scope.to_owned() }
 }
 
 impl FromStr for Naming {
@@ -90,11 +98,21 @@ mod tests {
 
     #[test]
     fn a_path_has_its_name() {
-        for text in ["test:f0", "test:run/f0", "user.ann:f0", "user.ann:a/b/c", "group.x.y:f"] {
+        for text in [
+            "test:f0",
+            "test:run/f0",
+            "user.ann:f0",
+            "user.ann:a/b/c",
+            "group.x.y:f",
+            "group.x.y.z:f/g",
+            "userdata:f0",
+            "userdata:run/f0",
+        ] {
             for naming in [Naming::Identity, Naming::Hash] {
                 let name: DataName = text.parse().unwrap();
                 let found = naming.name(&naming.path(&name));
                 assert!(found.is_some_and(|found| naming.path(&found) == naming.path(&name)), "{text} by {naming:?}");
+                assert!(naming.names(&naming.path(&name)).contains(&name), "{text} by {naming:?}");
             }
         }
         assert_eq!(Naming::Hash.name("test/00/00/f0"), None, "that is no hash of it");

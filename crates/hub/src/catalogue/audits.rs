@@ -157,25 +157,45 @@ async fn clean(hub: &Arc<HubState>, carriers: &Arc<Carriers>, audit: &AuditRow) 
         let Some((last, _)) = findings.last() else { break };
         after = *last;
         for (_, finding) in findings.into_iter().filter(|(_, finding)| finding.kind == Difference::Dark) {
-            if hub.database.is_known(&audit.endpoint, &finding.path, place.naming.name(&finding.path).as_ref()).await? {
+            if hub.database.is_known(&audit.endpoint, &finding.path, &place.naming.names(&finding.path)).await? {
                 continue;
             }
-            let (of, from, path) = (Arc::clone(carriers), place.clone(), finding.path.clone());
-            let removed = tokio::task::spawn_blocking(move || {
-                let (server, path) = server(&of, &from, &path)?;
-                match server.remove(&path) {
-                    Err(error) if !error.is_not_found() => Err(with_causes(&error)),
-                    _ => Ok(()),
-                }
-            });
-            if let Err(why) = removed.await.unwrap_or_else(|error| Err(error.to_string())) {
-                return Ok(Err(format!("{} cannot be deleted: {why}", finding.path)));
+            let (of, from, begun, path) = (Arc::clone(carriers), place.clone(), audit.begun, finding.path.clone());
+            let removed = tokio::task::spawn_blocking(move || delete_unchanged(&of, &from, &finding, begun));
+            match removed.await.unwrap_or_else(|error| Err(error.to_string())) {
+                Ok(is_deleted) => deleted += i64::from(is_deleted),
+                Err(why) => return Ok(Err(format!("{path} cannot be deleted: {why}"))),
             }
-            deleted += 1;
         }
         hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
     }
     hub.database.set_audit(audit.number, AuditState::Cleaned, None, time::now()).await.map(Ok)
+}
+
+/// Deletes a file that is still as it was listed. Someone may have written it anew since, and not entered it yet: that one stays. Whether it was deleted.
+fn delete_unchanged(
+    carriers: &Carriers,
+    place: &StoragePlace,
+    finding: &Finding,
+    begun: i64,
+) -> std::result::Result<bool, String> {
+    let (server, path) = server(carriers, place, &finding.path)?;
+    let meta = match server.stat(&path) {
+        Ok(stat) => stat.meta,
+        Err(error) if error.is_not_found() => return Ok(false),
+        Err(error) => return Err(with_causes(&error)),
+    };
+    let changed = meta.mtime.seconds.saturating_mul(1000);
+    let is_as_listed = finding.bytes.is_none_or(|bytes| u64::try_from(bytes) == Ok(meta.size));
+    // A server that tells no time tells 1970.
+    if !is_as_listed || changed <= 0 || changed >= begun - replicas::YOUNG_MS {
+        return Ok(false);
+    }
+    match server.remove(&path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(with_causes(&error)),
+    }
 }
 
 /// Orders an audit; one with a listing is made at once.
@@ -214,6 +234,10 @@ pub async fn order(
         return Err(bad(format!(
             "a listing has {LISTED_MAX} files at most: audit the directories one by one, with `below`"
         )));
+    }
+    let bad_path = |path: &str| path.len() > 4096 || path.contains('\0') || path.contains("//") || !is_path(path);
+    if let Some(file) = order.listing.iter().flatten().find(|file| bad_path(file.path.trim_matches('/'))) {
+        return Err(bad(format!("listing: {:?} is no path of a file below the endpoint's directory", file.path)));
     }
     let number = hub.database.order_audit(row.clone()).await.map_err(refused)?;
     if let Some(listing) = &order.listing {

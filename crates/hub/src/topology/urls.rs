@@ -61,8 +61,51 @@ pub(super) fn authority(normal: &str) -> Option<&str> {
     Some(&normal[..end])
 }
 
+/// Host, port and path, whatever the protocol: a server may speak several on one port.
+fn server_and_path(url: &str) -> Option<String> {
+    let normal = normal(url)?;
+    let (scheme, rest) = normal.split_once("://")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    // An address in brackets has colons that begin no port.
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let port = match scheme {
+        "lh" => model::DEFAULT_PORT,
+        "http" => 80,
+        _ => 443,
+    };
+    Some(if has_port { rest.to_owned() } else { format!("{host}:{port}{path}") })
+}
+
+/// Whether one of two directories is the other, or lies within it.
+pub(super) fn overlap(one: &str, other: &str) -> bool {
+    let both = server_and_path(one).zip(server_and_path(other));
+    both.is_some_and(|(one, other)| is_below(&one, &other) || is_below(&other, &one))
+}
+
 /// Whether a URL is that of a prefix, or lies below it.
 pub(super) fn is_below(url: &str, prefix: &str) -> bool {
     let prefix = prefix.trim_end_matches('/');
     url.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_within_one_another_are_found_whatever_the_protocol() {
+        for (one, other) in [
+            ("davs://h/data", "davs://h/data/b"),
+            ("https://h/data", "davs://H:443/data"),
+            ("lh://h:8443/data/b", "davs://h:8443/data"),
+            ("lh://[::1]:7411/", "lh://[::1]/data"),
+        ] {
+            assert!(overlap(one, other) && overlap(other, one), "{one} {other}");
+        }
+        for (one, other) in
+            [("davs://h/data", "davs://h/database"), ("davs://h/a", "davs://i/a"), ("lh://h:1/a", "lh://h:2/a")]
+        {
+            assert!(!overlap(one, other) && !overlap(other, one), "{one} {other}");
+        }
+    }
 }

@@ -284,16 +284,21 @@ impl Database {
         Ok(findings)
     }
 
-    /// Whether the catalogue knows of a file at an endpoint, by its name or by its path.
+    /// Whether the catalogue knows of a file at an endpoint, by its path, or by one of the names that a file there may have.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn is_known(&self, endpoint: &str, path: &str, name: Option<&DataName>) -> Result<bool> {
-        let (scope, name) = name.map_or(("", ""), |name| (name.scope(), name.name()));
+    pub async fn is_known(&self, endpoint: &str, path: &str, names: &[DataName]) -> Result<bool> {
         let sql = "SELECT r.file FROM replicas r JOIN stores s ON s.id = r.store JOIN names n ON n.id = r.file \
                    WHERE s.endpoint = $1 AND (r.path = $2 OR n.scope = $3 AND n.name = $4) LIMIT 1";
-        let query = sqlx::query(sql).bind(endpoint).bind(path).bind(scope).bind(name);
-        Ok(query.fetch_optional(&self.pool).await?.is_some())
+        let named = names.iter().map(|name| (name.scope(), name.name()));
+        for (scope, name) in named.chain([("", "")]) {
+            let query = sqlx::query(sql).bind(endpoint).bind(path).bind(scope).bind(name);
+            if query.fetch_optional(&self.pool).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

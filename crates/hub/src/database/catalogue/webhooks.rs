@@ -166,9 +166,10 @@ impl Database {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
-                    let sql = "UPDATE webhooks SET heard = $1, told = told + $2, failures = $3, not_before = $4, error = $5 WHERE number = $6";
+                    let sql = "UPDATE webhooks SET heard = $1, told = told + $2, failures = $3, not_before = $4, error = $5 WHERE number = $6 AND heard = $7";
                     let query = sqlx::query(sql).bind(heard).bind(told).bind(failures).bind(not_before).bind(error);
-                    query.bind(row.number).execute(connection).await?;
+                    // Where it took longer than its lease, another hub may have told more.
+                    query.bind(row.number).bind(row.heard).execute(connection).await?;
                     Ok(())
                 })
             })

@@ -76,7 +76,8 @@ fn place(context: &RequestContext<'_>, path: &str, needed: Actions) -> Result<At
 pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     let order: StageOrder = read(context, "a request to stage")?;
     if order.files.is_empty() || order.files.len() > FILES_MAX {
-        return Err(refuse(413, format!("a request has 1 to {FILES_MAX} files; send several")));
+        let status = if order.files.is_empty() { 400 } else { 413 };
+        return Err(refuse(status, format!("a request has 1 to {FILES_MAX} files; send several")));
     }
     let file = |path: String| {
         let mut file = StagedFile {
@@ -210,7 +211,7 @@ pub(super) fn archive_info(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
         let known = library.localities(&paths);
         for (at, path) in files {
             let outcome = match &known {
-                Ok(known) => known.get(&path).cloned().unwrap_or_else(|| Err("No such file".to_owned())),
+                Ok(known) => known.get(&path).cloned().unwrap_or_else(|| Ok("UNAVAILABLE".to_owned())),
                 Err(why) => {
                     tracing::warn!(export, why, "it cannot be told where files are");
                     Ok("UNAVAILABLE".to_owned())
