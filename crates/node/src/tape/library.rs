@@ -1,7 +1,7 @@
 //! The tape behind one export: files that wait to be recalled are handed to the site's program together, so that a library can bring all of a cartridge
 //! at once; files that came are taken to tape.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,8 @@ pub(crate) struct TapeLibrary {
 struct Waiting {
     recalls: VecDeque<(String, Arc<dyn Recalled>)>,
     runs: usize,
-    archives: Vec<String>,
+    /// How often each file was tried in vain.
+    archives: BTreeMap<String, u32>,
     is_archiving: bool,
 }
 
@@ -139,7 +140,7 @@ impl TapeLibrary {
 
     fn archive(self: &Arc<Self>, path: String) {
         let mut waiting = self.waiting.lock();
-        waiting.archives.push(path);
+        waiting.archives.insert(path, 0);
         if !waiting.is_archiving {
             waiting.is_archiving = true;
             let library = Arc::clone(self);
@@ -149,31 +150,27 @@ impl TapeLibrary {
 
     /// Takes files to tape, until none waits.
     fn work_to_tape(&self) {
-        let mut tries = 0;
+        let mut wait = ARCHIVE_AFTER;
         loop {
-            std::thread::sleep(if tries == 0 { ARCHIVE_AFTER } else { ARCHIVE_AGAIN });
-            let mut paths = std::mem::take(&mut self.waiting.lock().archives);
-            paths.sort();
-            paths.dedup();
-            let mut left: Vec<String> = paths.clone();
+            std::thread::sleep(wait);
+            let mut left = std::mem::take(&mut self.waiting.lock().archives);
+            let paths: Vec<String> = left.keys().cloned().collect();
             let ran = self.run(Verb::Archive, &paths, None, |told| match told.error {
-                None => left.retain(|path| *path != told.path),
+                None => drop(left.remove(&told.path)),
                 Some(why) => tracing::warn!(export = self.export, path = told.path, why, "a file is not on tape yet"),
             });
             if let Err(why) = &ran {
                 tracing::warn!(export = self.export, why, "files cannot be taken to tape; it is tried again");
             }
-            tries = if left.is_empty() { 0 } else { tries + 1 };
+            wait = if left.is_empty() { ARCHIVE_AFTER } else { ARCHIVE_AGAIN };
             let mut waiting = self.waiting.lock();
-            if tries < ARCHIVE_TRIES {
-                waiting.archives.append(&mut left);
-            } else {
-                tracing::error!(
-                    export = self.export,
-                    files = left.len(),
-                    "files are not on tape, and are not tried again"
-                );
-                tries = 0;
+            for (path, tries) in left {
+                if tries + 1 < ARCHIVE_TRIES {
+                    // One that has come anew meanwhile has not been tried.
+                    waiting.archives.entry(path).or_insert(tries + 1);
+                } else {
+                    tracing::error!(export = self.export, path, "a file is not on tape, and is not tried again");
+                }
             }
             if waiting.archives.is_empty() {
                 waiting.is_archiving = false;
@@ -192,7 +189,9 @@ impl Guard for Archiving {
         Ok(())
     }
 
-    fn is_gone(&self, _: &RelPath) {}
+    fn is_gone(&self, path: &RelPath) {
+        self.0.waiting.lock().archives.remove(&path.to_string());
+    }
 
     fn has_come(&self, path: &RelPath) {
         self.0.archive(path.to_string());
@@ -252,9 +251,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let library = library(dir.path(), "[ $1 = archive ] && tee -a archived");
         let guard = Archiving(Arc::clone(&library));
-        for name in ["a", "b"] {
-            guard.has_come(&RelPath::parse(name.as_bytes()).unwrap());
-        }
+        let path = |name: &str| RelPath::parse(name.as_bytes()).unwrap();
+        ["a", "b", "gone"].into_iter().for_each(|name| guard.has_come(&path(name)));
+        guard.is_gone(&path("gone"));
         wait("both are on tape", || {
             std::fs::read_to_string(dir.path().join("archived")).is_ok_and(|text| text.lines().count() == 2)
         });
