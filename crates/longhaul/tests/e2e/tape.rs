@@ -146,7 +146,7 @@ fn a_node_brings_files_from_tape_and_takes_new_ones_there() {
     assert_eq!(ask(&node, "", "POST", &format!("{api}/stage"), Some(&one)).0, 401);
     let nowhere = json!({"files": [{"path": "/elsewhere/x"}]});
     assert_eq!(ask(&node, &key, "POST", &format!("{api}/stage"), Some(&nowhere)).0, 403);
-    assert_eq!(ask(&node, &key, "POST", &format!("{api}/stage"), Some(&json!({"files": []}))).0, 413);
+    assert_eq!(ask(&node, &key, "POST", &format!("{api}/stage"), Some(&json!({"files": []}))).0, 400);
 }
 
 /// Reference table T14, with a terabyte as a megabyte and an hour as 0.6 s: a drive reads 1 TB in an hour, 32 drives feed 71 Gbit/s.
