@@ -113,7 +113,8 @@ fn pool_options(kind: Kind, connections_max: u32) -> AnyPoolOptions {
     const SQLITE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 30000; \
                           PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864";
     // Notices are of tables that are there already.
-    const POSTGRES: &str = "SET client_min_messages = warning";
+    // Writers take turns by a lock: what each reads is to be as of its turn, not as of when it began to wait.
+    const POSTGRES: &str = "SET client_min_messages = warning; SET default_transaction_isolation = 'read committed'";
     options.after_connect(move |connection, _| {
         Box::pin(async move {
             connection.execute(if kind == Kind::Sqlite { SQLITE } else { POSTGRES }).await?;

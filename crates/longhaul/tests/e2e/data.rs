@@ -226,6 +226,10 @@ fn what_cannot_be_is_refused_with_what_could() {
     ann.run(&["data", "put", &dir, "user.ann:done", "--to", "cern", "--close"]).expect(0);
     ann.run(&["data", "put", &dir, "user.ann:done", "--to", "ral"]).refused(2, &["user.ann:done is closed"]);
     assert!(!places.node("ral").data("catalogue/user/ann/done").exists(), "nothing was moved for it");
+    ann.write("obs/notes.txt", "rain");
+    ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern"]).refused(2, &["is not what the catalogue knows"]);
+    let copy = places.node("cern").data("catalogue/user/ann/obs/notes.txt");
+    assert_eq!(fs::read(copy).unwrap(), b"clear sky", "nothing was written over it");
 }
 
 #[test]

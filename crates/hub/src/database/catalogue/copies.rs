@@ -127,7 +127,7 @@ async fn wanted(
     let sql = format!(
         "SELECT l.store, l.file, r.path FROM locks l JOIN replicas r ON r.file = l.file AND r.store = l.store \
          WHERE l.rule = $1 AND l.state <> 1 AND r.state = $2 AND r.not_before <= $3 AND l.store NOT IN {full} \
-         ORDER BY l.store, l.file LIMIT $4"
+         AND NOT EXISTS (SELECT 1 FROM copies c WHERE c.file = l.file AND c.store = l.store) ORDER BY l.store, l.file LIMIT $4"
     );
     let query = sqlx::query(AssertSqlSafe(sql)).bind(rule.number).bind(ReplicaState::Wanted.code()).bind(now);
     let rows = query.bind(FILES_MAX).fetch_all(&mut *connection).await?;

@@ -31,9 +31,9 @@ pub struct Ending {
     pub accounts: Vec<String>,
 }
 
-/// Files that a dataset alone contains.
-const ALONE: &str = "SELECT c.child FROM contents c WHERE c.parent = $1 \
-                     AND NOT EXISTS (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent <> $1)";
+/// Files that a dataset alone contains, and that are of its scope: others' files stay, whoever put them into a dataset of his.
+const ALONE: &str = "SELECT c.child FROM contents c JOIN names p ON p.id = c.parent JOIN names f ON f.id = c.child \
+                     WHERE c.parent = $1 AND f.scope = p.scope AND NOT EXISTS (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent <> $1)";
 
 impl Database {
     /// What would go with a name.
@@ -41,8 +41,9 @@ impl Database {
     /// # Errors
     /// The database cannot be read.
     pub async fn ending(&self, name: &DataRow) -> Result<Ending> {
-        let sql =
-            format!("{ABOVE} SELECT DISTINCT account FROM rules WHERE name IN (SELECT id FROM above) ORDER BY account");
+        let sql = format!(
+            "{ABOVE} SELECT DISTINCT account FROM rules WHERE name IN (SELECT id FROM above) OR name IN ({ALONE}) ORDER BY account"
+        );
         let rules = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_all(&self.pool).await?;
         let accounts = rules.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<_>>()?;
         let files = match name.kind {

@@ -41,9 +41,13 @@ pub struct Removal {
 
 const COLUMNS: &str = "SELECT r.file, n.scope, n.name, r.store, s.endpoint, r.path, r.bytes FROM replicas r \
                        JOIN names n ON n.id = r.file JOIN stores s ON s.id = r.store";
-/// A copy that no rule holds, and of which another one is left.
+/// A copy that no rule holds, and of which another one is left that nobody suspects.
 const SPARE: &str = "r.locks = 0 AND r.unlocked <= $2 AND r.state IN (0, 3) \
-                     AND EXISTS (SELECT 1 FROM replicas o WHERE o.file = r.file AND o.store <> r.store AND o.state = 0)";
+                     AND EXISTS (SELECT 1 FROM replicas o WHERE o.file = r.file AND o.store <> r.store AND o.state = 0 \
+                     AND NOT EXISTS (SELECT 1 FROM suspicions c WHERE c.file = o.file AND c.store = o.store))";
+/// A copy that became the last one after somebody had begun to delete it, of a file that has not ended.
+const LAST: &str = "r.was = 0 AND (n.expires IS NULL OR n.expires > $1) \
+                    AND NOT EXISTS (SELECT 1 FROM replicas o WHERE o.file = r.file AND o.store <> r.store AND o.state = 0)";
 
 fn read(row: &sqlx::any::AnyRow) -> Result<Removal> {
     let (scope, name): (String, String) = (row.try_get(1)?, row.try_get(2)?);
@@ -138,6 +142,11 @@ async fn mark_one(connection: &mut AnyConnection, removal: &Removal, counts: &mu
 
 /// Copies that somebody has begun to delete and not ended: it was killed.
 async fn left_over(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>> {
+    let sql = format!("{COLUMNS} WHERE r.state = 4 AND r.not_before <= $1 AND {LAST} LIMIT $2");
+    let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(FILES_MAX).fetch_all(&mut *connection).await?;
+    let why = "whoever was to delete it has ended, and no other copy is left";
+    let kept = rows.iter().map(|row| Ok((read(row)?, why.to_owned()))).collect::<Result<_>>()?;
+    not_removed(connection, kept, now).await?;
     let sql = format!("{COLUMNS} WHERE r.state = 4 AND r.not_before <= $1 ORDER BY r.not_before LIMIT $2");
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(FILES_MAX).fetch_all(connection).await?;
     rows.iter().map(read).collect()
@@ -197,6 +206,8 @@ async fn not_removed(connection: &mut AnyConnection, removals: Vec<(Removal, Str
         let query = sqlx::query(sql).bind(&why).bind(now + AGAIN_MS).bind(removal.file).bind(removal.store);
         let Some(row) = query.fetch_optional(&mut *connection).await? else { continue };
         let (state, held): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        // Its server may have deleted it and not have said so.
+        suspicions::note(connection, removal.file, &removal.endpoint, &why, now).await?;
         match (state == ReplicaState::Available.code(), held > 0) {
             (true, true) => locks::set(connection, removal.file, removal.store, LockState::Ok, &mut counts).await?,
             (true, false) => counts.spare(removal.store, removal.bytes),

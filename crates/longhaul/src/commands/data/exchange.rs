@@ -213,6 +213,15 @@ impl Importer<'_> {
     fn take(&mut self, item: Item) -> Result<(), Failure> {
         if let Item::New(mut new) = item {
             new.replicas.iter_mut().for_each(|copy| self.rename(copy));
+            // A name and its copies may stand in several tables; a request names it once.
+            match self.waiting.iter_mut().find(|known| known.name == new.name) {
+                Some(known) if says_the_same(known, &new) => {
+                    known.replicas.append(&mut new.replicas);
+                    return Ok(());
+                }
+                Some(_) => self.send()?,
+                None => {}
+            }
             self.waiting.push(new);
             return if self.waiting.len() >= PAGE { self.send() } else { Ok(()) };
         }
@@ -316,4 +325,11 @@ impl Importer<'_> {
         }
         Ok(if done.conflicts > 0 || done.skipped_replicas > 0 { Exit::Partial } else { Exit::Done })
     }
+}
+
+/// Whether a second line of a name says nothing else of it than the first one.
+fn says_the_same(known: &NewData, new: &NewData) -> bool {
+    let fits = |known: &Option<String>, new: &Option<String>| new.is_none() || known == new;
+    let is_of_one_size = new.bytes.is_none() || known.bytes == new.bytes;
+    known.kind == new.kind && is_of_one_size && fits(&known.adler32, &new.adler32) && fits(&known.md5, &new.md5)
 }

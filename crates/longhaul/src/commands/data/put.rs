@@ -1,5 +1,6 @@
 //! `longhaul data put`: files go to an endpoint, then into the catalogue, then a rule makes the copies.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use hubapi::Api;
@@ -8,7 +9,7 @@ use model::v1::hub::{DataChange, DataKind, NewData, NewDataList, NewReplica, Rul
 use model::{Exit, Locator};
 
 use super::source::{Line, copy, distance};
-use super::{PAGE, metadata, rules};
+use super::{PAGE, each_file, metadata, rules};
 use crate::args::DataPut;
 use crate::failure::Failure;
 use crate::hub_client::failure;
@@ -40,7 +41,7 @@ pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Print
     let (root, paths) = files(&put.source)?;
     let found = paths.iter().map(|path| look(&root, path, &put.name)).collect::<Result<Vec<_>, _>>()?;
     let lines: Vec<Line> = found.iter().map(|file| line(file, &storage)).collect::<Result<_, _>>()?;
-    make_dataset(put, api)?;
+    make_dataset(put, api, &found)?;
     let source = format!("{}/", root.display());
     let exit = copy((&source, &storage.url), &[], &lines, settings, printer)?;
     if exit != Exit::Done {
@@ -125,13 +126,14 @@ fn line(file: &Found, storage: &StorageUse) -> Result<Line, Failure> {
 }
 
 /// Enters the dataset, before anything is moved: whoever may not is told at once. One that is there already is added to.
-fn make_dataset(put: &DataPut, api: &Api) -> Result<(), Failure> {
+fn make_dataset(put: &DataPut, api: &Api, found: &[Found]) -> Result<(), Failure> {
     let metadata = metadata(&put.meta)?;
     match api.data(&put.name) {
         Ok(there) if there.open == Some(false) => {
             Err(Failure::usage(format!("{} is closed: nothing is added to it; choose another name", put.name)))
         }
         Ok(_) => {
+            refuse_changed(put, api, found)?;
             let change = DataChange { metadata, ..DataChange::default() };
             api.change_data(&put.name, &change).map(drop).map_err(failure)
         }
@@ -141,6 +143,25 @@ fn make_dataset(put: &DataPut, api: &Api) -> Result<(), Failure> {
         }
         Err(error) => Err(failure(error)),
     }
+}
+
+/// Refuses files that the dataset knows with other bytes, before anything is written over the copies of those.
+fn refuse_changed(put: &DataPut, api: &Api, found: &[Found]) -> Result<(), Failure> {
+    let ours: HashMap<&str, &Found> = found.iter().map(|file| (file.name.as_str(), file)).collect();
+    each_file(api, &put.name, |known| {
+        let Some(file) = ours.get(known.name.as_str()) else { return Ok(()) };
+        let is_other = known.adler32.as_ref().is_some_and(|adler32| !adler32.eq_ignore_ascii_case(&file.adler32));
+        if is_other || known.bytes != file.bytes {
+            let path = put.source.join(&file.path);
+            let reason = format!(
+                "{} is not what the catalogue knows as {}: data do not change; put it under another name",
+                path.display(),
+                known.name
+            );
+            return Err(Failure::usage(reason));
+        }
+        Ok(())
+    })
 }
 
 fn enter(put: &DataPut, api: &Api, storage: &StorageUse, found: &[Found]) -> Result<(), Failure> {
