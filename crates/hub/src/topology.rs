@@ -461,4 +461,18 @@ mod tests {
             assert!(said.contains(error), "{toml}: {said}");
         }
     }
+
+    #[test]
+    fn each_storage_has_a_directory_of_its_own() {
+        let described = |second: &str| {
+            let text = format!(
+                "[site.a]\n[endpoint.one]\nsite = \"a\"\nurls = [\"davs://h/\"]\nstorage = {{ url = \"davs://h/data\" }}\n\
+                 [endpoint.two]\nsite = \"a\"\nurls = [\"{second}\"]\nstorage = {{ url = \"{second}\" }}\n"
+            );
+            Topology::at(toml::from_str(&text).unwrap(), 0)
+        };
+        assert!(described("davs://h/other").is_ok());
+        let error = described("davs://h/data/two").unwrap_err().to_string();
+        assert!(error.contains("one") && error.contains("a directory of its own"), "{error}");
+    }
 }
