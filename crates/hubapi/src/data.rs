@@ -159,10 +159,11 @@ impl Api {
         Ok(self.0.ask(&Method::Post, "/api/v1/rules", Some(order))?.1)
     }
 
-    /// A page of rules, newest first; only those of a name, if wanted.
-    pub fn rules(&self, name: Option<&str>, limit: usize) -> Result<Rules> {
+    /// A page of rules, newest first: behind where the page before ended, if there was one; only those of a name, if wanted.
+    pub fn rules(&self, name: Option<&str>, before: Option<i64>, limit: usize) -> Result<Rules> {
         let name = name.map(|name| format!("&name={}", part(name))).unwrap_or_default();
-        self.0.get(&format!("/api/v1/rules?limit={limit}{name}"))
+        let before = before.map(|before| format!("&before={before}")).unwrap_or_default();
+        self.0.get(&format!("/api/v1/rules?limit={limit}{name}{before}"))
     }
 
     /// A rule.

@@ -105,6 +105,11 @@ impl AccessControl {
         self.live.load().export(export)?.tape.clone()
     }
 
+    /// The tapes behind all exports.
+    pub fn tapes(&self) -> Vec<Arc<TapeLibrary>> {
+        self.live.load().served.iter().filter_map(|served| served.tape.clone()).collect()
+    }
+
     /// Whether there is tape behind any export.
     pub fn has_tape(&self) -> bool {
         self.live.load().served.iter().any(|served| served.tape.is_some())

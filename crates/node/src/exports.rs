@@ -120,7 +120,7 @@ pub(crate) struct Served {
 
 impl Served {
     /// Opens the directory. It stays open: a directory moved while the node runs is still the one that was meant.
-    pub fn open(export: Export) -> Result<Served, ExportError> {
+    pub fn open(export: Export, state: &Path) -> Result<Served, ExportError> {
         if let Some(store) = &export.abroad {
             return Ok(Served { store: Arc::clone(store), tape: None, export });
         }
@@ -136,7 +136,7 @@ impl Served {
         })?;
         let store: Arc<dyn Store> = Arc::new(store.without_privilege_bits().hiding_unfinished());
         let Some(program) = export.tape.clone() else { return Ok(Served { export, store, tape: None }) };
-        let tape = Arc::new(TapeLibrary::new(program, &export.name, export.dir.clone()));
+        let tape = Arc::new(TapeLibrary::new(program, &export.name, export.dir.clone(), state));
         let store = guarded(store, RelPath::root(), Arc::new(Archiving(Arc::clone(&tape))));
         Ok(Served { export, store, tape: Some(tape) })
     }

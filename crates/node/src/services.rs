@@ -88,6 +88,7 @@ impl Services {
         let schedules = Arc::new(Schedules::new(means, config));
         let stage_requests = StageRequests::new(Arc::clone(&access), state);
         stage_requests.go_on();
+        access.tapes().iter().for_each(|library| library.go_on());
         Services {
             access,
             stage_requests,

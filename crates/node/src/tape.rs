@@ -9,6 +9,7 @@
 //! - `locality`: where files are, with `locality` in the words of the tape REST API (`DISK`, `TAPE`, `DISK_AND_TAPE`, `LOST`, `NONE`, `UNAVAILABLE`).
 
 mod library;
+mod notes;
 mod program;
 pub(crate) mod requests;
 

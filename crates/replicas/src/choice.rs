@@ -103,6 +103,28 @@ pub fn choose(candidates: &[Candidate], choice: Choice) -> Result<Vec<usize>, Sh
     Ok(chosen)
 }
 
+/// Whether files that go each where it likes, one copy of each to an endpoint, can all be placed: endpoints have room for as many bytes together as all
+/// copies have, where none is counted for more than one copy of all. Files are small beside endpoints; that one larger than what is left in any place does not fit is seen
+/// when it is placed.
+///
+/// # Errors
+/// They cannot.
+pub fn spread(candidates: &[Candidate], copies: usize, bytes: u64) -> Result<(), Shortage> {
+    let room = |candidate: &Candidate| {
+        let space = candidate.space_bytes.map_or(bytes, |space| space.saturating_add(candidate.promised_bytes));
+        space.min(candidate.quota_bytes.unwrap_or(bytes)).min(bytes)
+    };
+    let all: u128 = candidates.iter().map(|candidate| u128::from(room(candidate))).sum();
+    if candidates.len() >= copies && all >= u128::from(bytes) * copies as u128 {
+        return Ok(());
+    }
+    let names = |is_able: bool| {
+        let of = candidates.iter().filter(|candidate| (room(candidate) == bytes) == is_able);
+        of.map(|candidate| candidate.name.clone()).collect()
+    };
+    Err(Shortage { wanted: copies, bytes, able: names(true), full: names(false) })
+}
+
 /// -weight / ln(u), where u in (0, 1) is a hash of the endpoint and the group: the highest of several is each one's with the
 /// probability of its weight (Schindelhauer and Schomaker, 2005).
 fn score(candidate: &Candidate, group: u64) -> f64 {
@@ -134,6 +156,20 @@ mod tests {
 
     fn chosen(candidates: &[Candidate], choice: Choice) -> Vec<&str> {
         choose(candidates, choice).unwrap().into_iter().map(|at| candidates[at].name.as_str()).collect()
+    }
+
+    #[test]
+    fn files_that_go_where_they_like_need_room_for_all_copies_together() {
+        let some = |name: &str, space: u64| Candidate { space_bytes: Some(space), ..candidate(name, name) };
+        let three = [some("a", 60), some("b", 60), some("c", 1_000)];
+        assert_eq!(spread(&three, 2, 100), Ok(()), "c has one copy, a and b have the other one between them");
+        let shortage = spread(&three, 3, 100).unwrap_err();
+        assert_eq!((shortage.able, shortage.full), (vec!["c".to_owned()], vec!["a".to_owned(), "b".to_owned()]));
+        let there = Candidate { promised_bytes: 90, ..some("a", 10) };
+        assert_eq!(spread(&[there], 1, 100), Ok(()), "what is there needs no room");
+        let quota = Candidate { quota_bytes: Some(99), ..candidate("a", "a") };
+        assert!(spread(&[quota], 1, 100).is_err());
+        assert!(spread(&[candidate("a", "a")], 2, 0).is_err(), "of nothing, too, two copies need two endpoints");
     }
 
     #[test]

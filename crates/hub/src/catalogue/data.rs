@@ -9,7 +9,7 @@ use replicas::DataName;
 use web::Refused;
 
 use super::{NAMES_MAX, bad, bad_name, find, name_of, refused, require_scope, time_or_never};
-use crate::database::catalogue::{DataRow, Entered, MetadataChange, NewCopy, NewName};
+use crate::database::catalogue::{DataRow, Entered, Merged, MetadataChange, NewCopy, NewName};
 use crate::limits;
 use crate::roles::Member;
 use crate::state::HubState;
@@ -45,17 +45,31 @@ pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
             is_known
         });
     }
-    let (names, into) = checked_all(hub, member, &list).await?;
-    let merged = hub.database.merge(member.owner.clone(), names, into, time::now()).await.map_err(refused)?;
+    let mut conflicts = take_expired(&mut list.data);
+    let merged = match list.data.is_empty() && !conflicts.is_empty() {
+        true => Merged::default(),
+        false => {
+            let (names, into) = checked_all(hub, member, &list).await?;
+            hub.database.merge(member.owner.clone(), names, into, time::now()).await.map_err(refused)?
+        }
+    };
     hub.catalogue_wake.notify_one();
-    let conflict = |(name, why): (String, String)| DataConflict { name, why };
+    conflicts.extend(merged.conflicts.into_iter().map(|(name, why)| DataConflict { name, why }));
     Ok(DataMerged {
         new: merged.new as u64,
         known: merged.known as u64,
-        conflicts: merged.conflicts.into_iter().map(conflict).collect(),
+        conflicts,
         skipped_replicas,
         unknown_endpoints: unknown.into_iter().collect(),
     })
+}
+
+/// Takes those out that have expired since the other catalogue told of them.
+fn take_expired(data: &mut Vec<NewData>) -> Vec<DataConflict> {
+    let now = time::now();
+    let has_expired = |new: &NewData| new.expires.as_deref().and_then(time::parse).is_some_and(|at| at <= now);
+    let expired = data.extract_if(.., |new| has_expired(new));
+    expired.map(|new| DataConflict { name: new.name, why: "it has expired".to_owned() }).collect()
 }
 
 /// Names that somebody may enter, and what they are put into.

@@ -1,7 +1,7 @@
 //! Deletes copies that are to go, and looks into those that may not be what they should be: over HTTP at their endpoints.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::checksum::Digest;
 use model::fault::Blame;
@@ -20,6 +20,8 @@ use crate::time;
 
 /// How often it looks where there was nothing to do.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// For how long endpoints are asked to delete what has been taken: half of the time that nobody else takes it. What is left then is taken again later.
+const REMOVE_MAX: Duration = Duration::from_secs(5 * 60);
 /// Endpoints that are asked at once.
 const ENDPOINTS_MAX: usize = 8;
 
@@ -43,19 +45,20 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
 }
 
 async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>) -> Result<bool> {
+    let until = Instant::now() + REMOVE_MAX;
     let removals = hub.database.take_removals(Arc::clone(&hub.topology.load()), time::now()).await?;
     let suspicions = hub.database.suspicions(time::now()).await?;
     // One that is not told is not looked into again for a while.
     let is_busy = !removals.is_empty() || !suspicions.is_empty();
-    remove(hub, carriers, removals).await?;
+    remove(hub, carriers, removals, until).await?;
     for suspicion in suspicions {
         look_into(hub, carriers, suspicion).await?;
     }
     Ok(is_busy)
 }
 
-/// Has endpoints delete copies, each one after another.
-async fn remove(hub: &Arc<HubState>, carriers: &Arc<Carriers>, removals: Vec<Removal>) -> Result<()> {
+/// Has endpoints delete copies, each one after another, and begins with none once the time is over.
+async fn remove(hub: &Arc<HubState>, carriers: &Arc<Carriers>, removals: Vec<Removal>, until: Instant) -> Result<()> {
     let mut by_endpoint: std::collections::BTreeMap<String, Vec<Removal>> = std::collections::BTreeMap::new();
     for removal in removals {
         by_endpoint.entry(removal.endpoint.clone()).or_default().push(removal);
@@ -67,7 +70,7 @@ async fn remove(hub: &Arc<HubState>, carriers: &Arc<Carriers>, removals: Vec<Rem
             && let Some((endpoint, removals)) = waiting.next()
         {
             let (hub, carriers) = (Arc::clone(hub), Arc::clone(carriers));
-            running.spawn_blocking(move || remove_at(&hub, &carriers, &endpoint, removals));
+            running.spawn_blocking(move || remove_at(&hub, &carriers, &endpoint, removals, until));
         }
         let Some(ended) = running.join_next().await else { return Ok(()) };
         // What broke off is found again once it is nobody's any more.
@@ -83,11 +86,14 @@ async fn remove(hub: &Arc<HubState>, carriers: &Arc<Carriers>, removals: Vec<Rem
 
 type Outcome = (Vec<Removal>, Vec<(Removal, String)>);
 
-/// Has one endpoint delete copies: those that are gone, and those that are not, with the reason.
-fn remove_at(hub: &HubState, carriers: &Carriers, endpoint: &str, removals: Vec<Removal>) -> Outcome {
+/// Has one endpoint delete copies: those that are gone, and those that are not, with the reason. What nobody came to is neither.
+fn remove_at(hub: &HubState, carriers: &Carriers, endpoint: &str, removals: Vec<Removal>, until: Instant) -> Outcome {
     let (mut gone, mut left): Outcome = Default::default();
     let topology = hub.topology.load();
     for removal in removals {
+        if Instant::now() >= until {
+            break;
+        }
         let deleted = match topology.storage.get(endpoint) {
             None => Err(format!("{endpoint} has no storage any more")),
             Some(place) => {

@@ -187,7 +187,7 @@ pub async fn change(hub: &HubState, member: &Member, id: &str, change: &RuleChan
         suspended: change.suspended,
         comment: change.comment.as_deref().map(comment).transpose()?,
     };
-    hub.database.change_rule(rule, member.owner.clone(), update, time::now()).await.map_err(refused)?;
+    hub.database.change_rule(rule.number, member.owner.clone(), update, time::now()).await.map_err(refused)?;
     hub.catalogue_wake.notify_one();
     of_id(hub, id).await
 }
@@ -199,8 +199,11 @@ pub async fn change(hub: &HubState, member: &Member, id: &str, change: &RuleChan
 pub async fn end(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refused> {
     let rule = own(hub, member, id).await?;
     let now = time::now();
+    if rule.expires.is_some_and(|at| at <= now) {
+        return Ok(rule);
+    }
     let update = RuleUpdate { expires: Some(Some(now)), ..RuleUpdate::default() };
-    hub.database.change_rule(rule.clone(), member.owner.clone(), update, now).await.map_err(refused)?;
+    hub.database.change_rule(rule.number, member.owner.clone(), update, now).await.map_err(refused)?;
     hub.catalogue_wake.notify_one();
     Ok(RuleRow { expires: Some(now), ..rule })
 }

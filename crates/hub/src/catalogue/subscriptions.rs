@@ -10,7 +10,7 @@ use web::Refused;
 
 use super::rules::{self, NotMade};
 use super::{bad, refused, time_or_never};
-use crate::database::catalogue::{DataRow, NewsItem, SubscriptionRow};
+use crate::database::catalogue::{MissingRules, NewsItem, SubscriptionRow};
 use crate::limits;
 use crate::roles::Member;
 use crate::state::HubState;
@@ -141,31 +141,52 @@ pub async fn look(hub: &HubState) -> crate::database::Result<bool> {
     if news.is_empty() {
         return Ok(false);
     }
-    let active = |row: &SubscriptionRow| !row.suspended && row.expires.is_none_or(|at| at > now);
-    let all: Vec<SubscriptionRow> = hub.database.subscriptions().await?.into_iter().filter(active).collect();
+    let lasts = |row: &SubscriptionRow| row.expires.is_none_or(|at| at > now);
+    let all: Vec<SubscriptionRow> = hub.database.subscriptions().await?.into_iter().filter(lasts).collect();
+    let mut compared = Vec::new();
     for item in &news {
+        let mut is_waiting = false;
         for row in all.iter().filter(|row| [0, row.number].contains(&item.subscription)) {
-            let subscription = shown(row);
-            if !means(&subscription.filter, item) || hub.database.is_subscribed(row.number, item.data.id).await? {
-                continue;
-            }
-            let outcome = make_rules(hub, row.number, &subscription, &item.data, now).await;
-            hub.database.subscribed(row.number, item.data.id, outcome, now).await?;
+            is_waiting |= !compare(hub, row, item, now).await?;
+        }
+        if !is_waiting || item.subscription == 0 {
+            compared.push(item.number);
         }
     }
-    hub.database.forget_news(news.iter().map(|item| item.number).collect()).await?;
+    hub.database.forget_news(compared).await?;
     Ok(true)
 }
 
+/// Gives a name the rules of a subscription that means it; false where it waits for some of them.
+async fn compare(hub: &HubState, row: &SubscriptionRow, item: &NewsItem, now: i64) -> crate::database::Result<bool> {
+    let subscription = shown(row);
+    let name = item.data.id;
+    if !means(&subscription.filter, item) || hub.database.is_subscribed(row.number, name).await? {
+        return Ok(true);
+    }
+    let made = match row.suspended {
+        true => Err(MissingRules { made: item.rules_made, error: None }),
+        false => make_rules(hub, row.number, &subscription, item, now).await,
+    };
+    let is_done = made.is_ok();
+    match made {
+        Ok(()) => hub.database.subscribed(row.number, name, now).await?,
+        Err(missing) => hub.database.not_subscribed(row.number, name, missing, now).await?,
+    }
+    Ok(is_done)
+}
+
+/// Makes the rules of a subscription that a name does not have yet.
 async fn make_rules(
     hub: &HubState,
     number: i64,
     subscription: &Subscription,
-    data: &DataRow,
+    item: &NewsItem,
     now: i64,
-) -> Result<(), String> {
+) -> Result<(), MissingRules> {
     let member = Member::user(&subscription.account, &subscription.community);
-    for (at, template) in subscription.rules.iter().enumerate() {
+    let data = &item.data;
+    for (at, template) in subscription.rules.iter().enumerate().skip(item.rules_made) {
         // A hub that is killed in between makes the same rule again.
         let id =
             Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("subscription {number} of {} rule {at}", data.id).as_bytes());
@@ -173,11 +194,12 @@ async fn make_rules(
             community: Some(subscription.community.clone()),
             ..rule_order(template, data.name.to_string(), Some(id), now)
         };
-        rules::make(hub, &member, &order).await.map_err(|not_made| match not_made {
-            NotMade::Refused(refused) => format!("{}: {}", data.name, refused.reason),
-            NotMade::NotPlaced(not_placed) => {
-                format!("{}: {}", data.name, not_placed.problem.reason)
-            }
+        rules::make(hub, &member, &order).await.map_err(|not_made| {
+            let reason = match not_made {
+                NotMade::Refused(refused) => refused.reason,
+                NotMade::NotPlaced(not_placed) => not_placed.problem.reason,
+            };
+            MissingRules { made: at, error: Some(format!("{}: {reason}", data.name)) }
         })?;
     }
     Ok(())
@@ -236,6 +258,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::database::catalogue::DataRow;
 
     fn item(name: &str, metadata: Value) -> NewsItem {
         let Value::Object(metadata) = metadata else { panic!("{metadata}") };
@@ -255,7 +278,7 @@ mod tests {
             expires: None,
         };
         let metadata = metadata.into_iter().map(|(word, value)| (word, value.to_string())).collect();
-        NewsItem { number: 1, data, metadata, subscription: 0 }
+        NewsItem { number: 1, data, metadata, subscription: 0, rules_made: 0 }
     }
 
     fn filter(said: Value) -> DataFilter {

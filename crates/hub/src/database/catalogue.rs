@@ -49,7 +49,7 @@ pub use rule_rows::RuleRow;
 pub use rules::{LockRow, NewRule, RuleUpdate, WhichRules};
 pub use states::{LockState, ReplicaState, grouping_code, grouping_of_code, kind_code, kind_of_code};
 pub use stores::StoreUse;
-pub use subscriptions::{NewsItem, SubscriptionRow};
+pub use subscriptions::{MissingRules, NewsItem, SubscriptionRow};
 pub use suspicions::Suspicion;
 pub use webhooks::WebhookRow;
 pub use work::CopyWork;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hub::database::catalogue::{NewRule, Removal, ReplicaState, RuleUpdate, UNDO_MS};
+use hub::database::DatabaseError;
+use hub::database::catalogue::{DataRow, NewRule, Removal, ReplicaState, RuleUpdate, UNDO_MS};
 use hub::database::outcomes::Outcome;
 use hub::topology::Topology;
 use model::v1::hub::DataKind;
@@ -33,7 +34,7 @@ impl World {
 
     async fn end_rule(&self, id: &str) {
         let update = RuleUpdate { expires: Some(Some(self.now())), ..RuleUpdate::default() };
-        self.database.change_rule(self.row(id).await, "ann".into(), update, self.now()).await.unwrap();
+        self.database.change_rule(self.row(id).await.number, "ann".into(), update, self.now()).await.unwrap();
         self.settle_down().await;
     }
 
@@ -51,7 +52,7 @@ impl World {
         self.check().await;
     }
 
-    async fn end_names(&self) {
+    pub async fn end_names(&self) {
         while self.database.end_names(self.now()).await.unwrap() {
             self.settle_down().await;
         }
@@ -260,4 +261,97 @@ pub async fn rules_of_what_contains_a_name_are_rules_of_it(world: World) {
         let ending = world.database.ending(&world.data(name).await).await.unwrap();
         assert_eq!(ending.accounts, ["bob"], "{name} is not ann's alone to remove");
     }
+}
+
+/// Ends a dataset, or has it back.
+async fn end(world: &World, of: &str, at: Option<i64>) -> Result<(), DatabaseError> {
+    world.database.end_name(name(of), "ann".into(), at, world.now()).await
+}
+
+pub async fn a_file_that_something_else_contains_meanwhile_stays(world: World) {
+    world.filled("s:d", 3, "cern").await;
+    world.filled("s:e", 1, "cern").await;
+    end(&world, "s:d", Some(world.now() + UNDO_MS)).await.unwrap();
+    world.attach("s:e", &["s:d.1"]).await.unwrap();
+    assert_eq!(world.data("s:d.1").await.expires, None);
+    assert!(world.data("s:d.2").await.expires.is_some());
+    // One that somebody removed for itself goes, whatever contains it.
+    end(&world, "s:d.2", Some(world.now() + UNDO_MS / 2)).await.unwrap();
+    world.attach("s:e", &["s:d.2"]).await.unwrap();
+    world.wait(UNDO_MS);
+    world.end_names().await;
+    let gone = world.remove_all().await;
+    world.end_names().await;
+    assert_eq!(gone, [("s:d.0".into(), "cern".into()), ("s:d.2".into(), "cern".into())].into());
+    assert_eq!(world.at("s:d.1").await, ["cern"]);
+    assert_eq!(world.data("s:e").await.entries, 2);
+    crate::invariants::check_quiet(&world).await;
+}
+
+pub async fn what_has_been_removed_is_not_used_again(world: World) {
+    world.filled("s:d", 1, "cern").await;
+    world.filled("s:e", 1, "cern").await;
+    let rule = |of: &DataRow, expires| NewRule { expires, ..new_rule(of, "ral", 1) };
+    let make = async |rule| world.database.make_rule(rule, Arc::clone(&world.topology), world.now()).await;
+    end(&world, "s:d", Some(world.now() + UNDO_MS)).await.unwrap();
+    let row = world.data("s:d").await;
+    refused(make(rule(&row, None)).await, "is to be removed at");
+    assert_eq!(make(rule(&row, Some(world.now() + 1_000))).await.unwrap(), None, "what ends before may be asked for");
+    world.wait(UNDO_MS);
+    refused(make(rule(&row, None)).await, "s:d has been removed");
+    refused(world.attach("s:d", &["s:e.0"]).await, "s:d has been removed");
+    refused(world.attach("s:e", &["s:d.0"]).await, "s:d.0 has been removed");
+    refused(end(&world, "s:d", None).await, "cannot be had back");
+    world.settle_down().await;
+    world.end_names().await;
+    world.remove_all().await;
+    world.end_names().await;
+    assert!(world.database.data(&name("s:d.0")).await.unwrap().is_none());
+    crate::invariants::check_quiet(&world).await;
+}
+
+pub async fn rules_of_a_container_let_go_of_a_dataset_that_ends(world: World) {
+    let mut container = dataset("s:c");
+    container.kind = DataKind::Container;
+    world.enter(&[container], None).await.unwrap();
+    for of in ["s:d", "s:e"] {
+        world.filled(of, 2, "cern").await;
+        world.attach("s:c", &[of]).await.unwrap();
+    }
+    let rule = world.make(NewRule { ..new_rule(&world.data("s:c").await, "ral", 1) }).await;
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 4);
+    end(&world, "s:d", Some(world.now())).await.unwrap();
+    world.end_names().await;
+    // Of another one the files are taken out before anybody has looked at what that means.
+    world.detach("s:c", &["s:e"]).await.unwrap();
+    world.detach("s:e", &["s:e.0"]).await.unwrap();
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 0, "nothing is in the container any more");
+    crate::invariants::check_quiet(&world).await;
+}
+
+pub async fn what_is_in_what_only_grows_is_not_removed(world: World) {
+    let mut grows = dataset("s:grows");
+    grows.monotonic = true;
+    world.enter(&[grows], None).await.unwrap();
+    world.enter(&[world.there("s:f", 10, &["cern"])], Some("s:grows")).await.unwrap();
+    refused(end(&world, "s:f", Some(world.now())).await, "s:f is in s:grows, which only grows");
+}
+
+pub async fn a_copy_that_is_being_deleted_cannot_be_entered(world: World) {
+    let world = world.with_storage("ral", |it| it.greedy = true);
+    let new = world.there("s:f", 10, &["cern", "ral"]);
+    world.enter(&[new.clone()], None).await.unwrap();
+    world.wait(UNDO_MS);
+    let taken = world.take().await;
+    let said = "the copy of s:f at ral is being deleted";
+    refused(world.database.add_copies(name("s:f"), new.copies.clone(), world.now()).await, said);
+    refused(world.enter(&[new.clone()], None).await, said);
+    let merged = world.database.merge("ann".into(), vec![new.clone()], None, world.now()).await.unwrap();
+    assert_eq!(merged.conflicts, [("s:f".to_owned(), "its copy at ral is being deleted".to_owned())]);
+    world.database.removed(taken, world.now()).await.unwrap();
+    world.database.add_copies(name("s:f"), new.copies, world.now()).await.unwrap();
+    world.check().await;
+    assert_eq!(world.at("s:f").await, ["cern", "ral"]);
 }

@@ -74,7 +74,7 @@ pub async fn two_rules_share_copies(world: World) {
         assert_eq!(world.at(&format!("s:d.{at}")).await, ["cern", "ral"], "what is on its way need not go elsewhere");
     }
     let update = RuleUpdate { expires: Some(Some(world.now())), ..RuleUpdate::default() };
-    world.database.change_rule(world.row(&one.id).await, "ann".into(), update, world.now()).await.unwrap();
+    world.database.change_rule(world.row(&one.id).await.number, "ann".into(), update, world.now()).await.unwrap();
     world.settle_down().await;
     let copies = world.database.files_below(&world.data("s:d").await, 0, 1).await.unwrap();
     let ral = copies[0].replicas.iter().find(|copy| copy.endpoint == "ral").unwrap();
@@ -145,7 +145,7 @@ pub async fn a_rule_that_ends_lets_go(world: World) {
     world.evaluate().await;
     assert_eq!(world.copies("s:d.0").await[1], ("cern2".to_owned(), ReplicaState::Wanted));
     let update = RuleUpdate { expires: Some(Some(world.now())), ..RuleUpdate::default() };
-    world.database.change_rule(rule, "ann".into(), update, world.now()).await.unwrap();
+    world.database.change_rule(rule.number, "ann".into(), update, world.now()).await.unwrap();
     world.settle_down().await;
     assert_eq!(world.at("s:d.0").await, ["cern", "ral"]);
     assert_eq!(world.copies("s:d.0").await.len(), 2);
@@ -156,7 +156,7 @@ pub async fn a_rule_that_is_made_again_within_a_day_moves_nothing(world: World) 
     let rule = world.rule("s:d", "ral", 1).await;
     world.settle_down().await;
     let update = RuleUpdate { expires: Some(Some(world.now())), ..RuleUpdate::default() };
-    world.database.change_rule(rule, "ann".into(), update, world.now()).await.unwrap();
+    world.database.change_rule(rule.number, "ann".into(), update, world.now()).await.unwrap();
     world.settle_down().await;
     let again = world.rule("s:d", "tier=1|cern2", 1).await;
     world.evaluate().await;
@@ -173,7 +173,7 @@ pub async fn a_rule_that_is_suspended_copies_nothing(world: World) {
     let rule = world.rule("s:d", "ral", 1).await;
     let suspend = async |suspended: bool| {
         let update = RuleUpdate { suspended: Some(suspended), ..RuleUpdate::default() };
-        world.database.change_rule(world.row(&rule.id).await, "ann".into(), update, world.now()).await.unwrap();
+        world.database.change_rule(world.row(&rule.id).await.number, "ann".into(), update, world.now()).await.unwrap();
     };
     suspend(true).await;
     world.evaluate().await;
@@ -369,4 +369,74 @@ pub async fn one_copy_crosses_the_ocean_and_the_others_are_made_of_it(world: Wor
     assert_eq!(world.row(&fan.id).await.ok, 6);
     assert_eq!(crossings, 2, "each of the two files once");
     world.check().await;
+}
+
+pub async fn rules_of_which_nothing_can_be_copied_stop_no_others(world: World) {
+    // More than are looked at in one transaction, and more urgent.
+    for at in 0..250 {
+        let of = format!("s:waits{at}");
+        world.enter(&[file(&of, 10)], None).await.unwrap();
+        world.make(NewRule { priority: 5, ..new_rule(&world.data(&of).await, "ral", 1) }).await;
+    }
+    world.filled("s:d", 1, "cern").await;
+    let rule = world.rule("s:d", "ral", 1).await;
+    world.evaluate().await;
+    let topology = Arc::clone(&world.topology);
+    let mut looks = 0;
+    let batch = loop {
+        looks += 1;
+        assert!(looks < 10, "the rule that could be fulfilled has no turn");
+        if let Some(batch) = world.database.take_copies(Arc::clone(&topology), world.now()).await.unwrap() {
+            break batch;
+        }
+    };
+    assert_eq!(batch.rule.id, rule.id);
+    // What waits goes on as soon as there is something to copy.
+    world
+        .database
+        .add_copies(name("s:waits249"), world.there("s:waits249", 10, &["cern"]).copies, world.now())
+        .await
+        .unwrap();
+    let batch = world.database.take_copies(topology, world.now()).await.unwrap().unwrap();
+    assert_eq!(batch.files[0].name, name("s:waits249"));
+    world.check().await;
+}
+
+pub async fn groups_of_a_rule_see_what_the_others_take(world: World) {
+    // bnl has room for 1,000 bytes: for two of three datasets of 400.
+    let mut container = dataset("s:c");
+    container.kind = DataKind::Container;
+    world.enter(&[container], None).await.unwrap();
+    for at in 0..3 {
+        let of = format!("s:d{at}");
+        world.enter(&[dataset(&of)], None).await.unwrap();
+        world.enter(&[world.there(&format!("{of}.0"), 400, &["cern"])], Some(&of)).await.unwrap();
+        world.attach("s:c", &[&of]).await.unwrap();
+    }
+    let of = world.data("s:c").await;
+    for grouping in [Grouping::Dataset, Grouping::All, Grouping::File] {
+        let shortage = world.try_rule(NewRule { grouping, ..new_rule(&of, "bnl", 1) }).await.unwrap();
+        assert_eq!(shortage.full, ["bnl"], "{grouping:?}: 1,200 bytes are too many");
+    }
+    for grouping in [Grouping::Dataset, Grouping::File] {
+        let rule = world.make(NewRule { grouping, ..new_rule(&of, "bnl|ral", 1) }).await;
+        world.settle_down().await;
+        let row = world.row(&rule.id).await;
+        assert_eq!((row.ok, row.error), (3, None), "{grouping:?}: what has no room at bnl goes to ral");
+    }
+}
+
+pub async fn a_rule_that_has_ended_is_not_changed(world: World) {
+    world.filled("s:d", 1, "cern").await;
+    let rule = world.rule("s:d", "ral", 1).await;
+    let change = async |expires| {
+        let update = RuleUpdate { expires: Some(expires), ..RuleUpdate::default() };
+        world.database.change_rule(rule.number, "ann".into(), update, world.now()).await
+    };
+    change(Some(world.now() + 1_000)).await.unwrap();
+    change(None).await.unwrap();
+    change(Some(world.now())).await.unwrap();
+    crate::refused(change(None).await, "the rule has ended");
+    world.settle_down().await;
+    crate::refused(change(None).await, "the rule has ended");
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use hub::admission::admit;
 use hub::catalogue::orders;
+use hub::database::DatabaseError;
 use hub::database::catalogue::{NewCopy, NewRule, RuleUpdate, WhichRules};
 use hub::database::outcomes::Outcome;
 use hub::roles::Member;
@@ -22,6 +23,14 @@ const CHECK_EVERY: usize = 100;
 const ENDPOINTS: [&str; 4] = ["cern", "cern2", "ral", "bnl"];
 const DATASETS: usize = 12;
 const FILES: usize = 200;
+
+/// What people ask for may be refused; nothing else goes wrong.
+fn permit<T>(asked: Result<T, DatabaseError>) {
+    match asked {
+        Ok(_) | Err(DatabaseError::Refused(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
 
 struct Simulation {
     world: World,
@@ -93,7 +102,8 @@ impl Simulation {
             55..67 => self.put_into_queue().await,
             67..85 => self.carry().await,
             85..93 => drop(world.database.settle_copies(Arc::clone(&world.topology), now).await.unwrap()),
-            93..95 => drop(world.database.end_rules(now).await.unwrap()),
+            93 => drop(world.database.end_rules(now).await.unwrap()),
+            94 => self.end_or_keep().await,
             95 => self.lose_or_remove().await,
             // The clock goes on, and now and then it is set back.
             96..99 => world.wait(self.random.i64(0..600_000)),
@@ -123,7 +133,22 @@ impl Simulation {
         let expires = self.random.bool().then(|| self.world.now() + self.random.i64(1..2_000_000));
         let priority = self.random.i64(1..6);
         let rule = NewRule { grouping, expires, priority, ..new_rule(&row, expression, copies) };
-        let _ = self.world.try_rule(rule).await;
+        permit(self.world.database.make_rule(rule, Arc::clone(&self.world.topology), self.world.now()).await);
+    }
+
+    /// Somebody removes a name, has it back, or makes one anew; or those that have ended go on their way.
+    async fn end_or_keep(&mut self) {
+        let (world, now) = (&self.world, self.world.now());
+        let of = match self.random.u32(..3) {
+            0 => format!("s:f{}", self.random.usize(..FILES)),
+            _ => format!("s:d{}", self.random.usize(..DATASETS)),
+        };
+        match self.random.u32(..6) {
+            0 => permit(world.database.end_name(name(&of), "ann".into(), Some(now + 600_000), now).await),
+            1 => permit(world.database.end_name(name(&of), "ann".into(), None, now).await),
+            2 => permit(world.enter(&[dataset(&of.replace(":f", ":d"))], None).await),
+            _ => drop(world.database.end_names(now).await.unwrap()),
+        }
     }
 
     async fn change_rule(&mut self) {
@@ -139,7 +164,7 @@ impl Simulation {
                 ..RuleUpdate::default()
             },
         };
-        self.world.database.change_rule(rule, "ann".into(), update, self.world.now()).await.unwrap();
+        permit(self.world.database.change_rule(rule.number, "ann".into(), update, self.world.now()).await);
     }
 
     /// Takes a batch, and is killed before the queue has it, now and then.
@@ -184,6 +209,9 @@ impl Simulation {
         let world = &self.world;
         let taken = world.database.take_removals(Arc::clone(&world.topology), now).await.unwrap();
         for removal in &taken {
+            if world.data(&removal.name.to_string()).await.has_ended(now) {
+                continue;
+            }
             let left = world.at(&removal.name.to_string()).await;
             assert!(!left.is_empty(), "the last copy of {} at {} is deleted", removal.name, removal.endpoint);
         }
@@ -220,11 +248,12 @@ async fn simulate(world: World, seed: u64, steps: usize) {
     let which = WhichRules { limit: 10_000, ..WhichRules::default() };
     for rule in simulation.world.database.rules(&which).await.unwrap() {
         let update = RuleUpdate { suspended: Some(false), source_expression: Some(None), ..RuleUpdate::default() };
-        simulation.world.database.change_rule(rule, "ann".into(), update, simulation.world.now()).await.unwrap();
+        permit(simulation.world.database.change_rule(rule.number, "ann".into(), update, simulation.world.now()).await);
     }
     for _ in 0..6 {
         simulation.world.wait(7 * 3_600_000);
         simulation.world.settle_down().await;
+        simulation.world.end_names().await;
     }
     check_quiet(&simulation.world).await;
     simulation.check_quota().await;

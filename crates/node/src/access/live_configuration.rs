@@ -49,7 +49,7 @@ impl LiveConfiguration {
             if served.iter().any(|s| s.export.name == export.name) {
                 return Err(ExportError::Twice(export.name).into());
             }
-            served.push(Served::open(export)?);
+            served.push(Served::open(export, config.state.path())?);
         }
         let (anonymous, plain, audit) = (config.anonymous, config.plain, config.audit);
         let (metrics, certificate_ends) = (config.metrics.clone(), ends(config));

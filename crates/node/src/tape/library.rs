@@ -2,7 +2,7 @@
 //! at once; files that came are taken to tape.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use model::RelPath;
 use parking_lot::Mutex;
 use store::{Change, Guard};
 
+use super::notes::Notes;
 use super::program::{TapeProgram, Told, Verb};
 
 /// Runs of `recall` at once: what comes while they run waits for the next one.
@@ -38,6 +39,10 @@ pub(crate) struct TapeLibrary {
     export: String,
     dir: PathBuf,
     waiting: Mutex<Waiting>,
+    /// Files that are still to be taken to tape, whether this node has just been started or not.
+    notes: Notes,
+    /// Held by whoever asks where files are: one program at a time answers that.
+    asking: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -56,9 +61,20 @@ impl std::fmt::Debug for TapeLibrary {
 }
 
 impl TapeLibrary {
-    /// Of an export's directory.
-    pub fn new(program: TapeProgram, export: &str, dir: PathBuf) -> TapeLibrary {
-        TapeLibrary { program, export: export.to_owned(), dir, waiting: Mutex::default() }
+    /// Of an export's directory, for a node with a state directory.
+    pub fn new(program: TapeProgram, export: &str, dir: PathBuf, state: &Path) -> TapeLibrary {
+        let (waiting, asking) = Default::default();
+        TapeLibrary { program, export: export.to_owned(), dir, waiting, notes: Notes::new(state, export), asking }
+    }
+
+    /// Takes to tape what had come and was not there when the node ended.
+    pub fn go_on(self: &Arc<Self>) {
+        for path in self.notes.all() {
+            match self.dir.join(&path).try_exists() {
+                Ok(false) => self.notes.remove(&path),
+                _ => self.archive(path),
+            }
+        }
     }
 
     fn run(
@@ -120,6 +136,9 @@ impl TapeLibrary {
     /// # Errors
     /// The program fails.
     pub fn localities(&self, paths: &[String]) -> Result<HashMap<String, Result<String, String>>, String> {
+        let Some(_asking) = self.asking.try_lock_for(ANSWERS_WITHIN) else {
+            return Err("too many ask where files are".to_owned());
+        };
         let mut all = HashMap::new();
         self.run(Verb::Locality, paths, Some(ANSWERS_WITHIN), |Told { path, locality, error }| {
             let told = locality.ok_or_else(|| error.unwrap_or_else(|| "No such file".to_owned()));
@@ -164,12 +183,15 @@ impl TapeLibrary {
             }
             wait = if left.is_empty() { ARCHIVE_AFTER } else { ARCHIVE_AGAIN };
             let mut waiting = self.waiting.lock();
+            // One that has come anew meanwhile is still to be taken there.
+            let is_there = |path: &&String| !left.contains_key(*path) && !waiting.archives.contains_key(*path);
+            paths.iter().filter(is_there).for_each(|path| self.notes.remove(path));
             for (path, tries) in left {
                 if tries + 1 < ARCHIVE_TRIES {
-                    // One that has come anew meanwhile has not been tried.
                     waiting.archives.entry(path).or_insert(tries + 1);
                 } else {
-                    tracing::error!(export = self.export, path, "a file is not on tape, and is not tried again");
+                    let export = &self.export;
+                    tracing::error!(export, path, "a file is not on tape, and is tried again when the node is started");
                 }
             }
             if waiting.archives.is_empty() {
@@ -190,11 +212,15 @@ impl Guard for Archiving {
     }
 
     fn is_gone(&self, path: &RelPath) {
-        self.0.waiting.lock().archives.remove(&path.to_string());
+        let path = path.to_string();
+        self.0.waiting.lock().archives.remove(&path);
+        self.0.notes.remove(&path);
     }
 
     fn has_come(&self, path: &RelPath) {
-        self.0.archive(path.to_string());
+        let path = path.to_string();
+        self.0.notes.add(&path);
+        self.0.archive(path);
     }
 }
 
@@ -219,7 +245,7 @@ mod tests {
         let file = dir.join("tape.sh");
         std::fs::write(&file, script).unwrap();
         let program = TapeProgram::parse(&format!("sh {}", file.display())).unwrap();
-        Arc::new(TapeLibrary::new(program, "x", dir.to_owned()))
+        Arc::new(TapeLibrary::new(program, "x", dir.to_owned(), &dir.join("state")))
     }
 
     fn wait(what: &str, mut holds: impl FnMut() -> bool) {
@@ -257,5 +283,28 @@ mod tests {
         wait("both are on tape", || {
             std::fs::read_to_string(dir.path().join("archived")).is_ok_and(|text| text.lines().count() == 2)
         });
+    }
+
+    #[test]
+    fn a_node_that_is_started_again_takes_to_tape_what_had_come() {
+        let dir = tempfile::tempdir().unwrap();
+        let is_there = |name: &str| {
+            let archived = std::fs::read_to_string(dir.path().join("archived")).unwrap_or_default();
+            archived.contains(&format!("\"{name}\""))
+        };
+        let path = |name: &str| RelPath::parse(name.as_bytes()).unwrap();
+        // The first program takes nothing.
+        let guard = Archiving(library(dir.path(), "exit 1"));
+        for name in ["a", "b/c", "gone", "removed"] {
+            guard.has_come(&path(name));
+        }
+        guard.is_gone(&path("gone"));
+        std::fs::create_dir(dir.path().join("b")).unwrap();
+        ["a", "b/c"].iter().for_each(|name| std::fs::write(dir.path().join(name), name).unwrap());
+        let after = library(dir.path(), "[ $1 = archive ] && tee -a archived");
+        after.go_on();
+        wait("both are on tape", || is_there("a") && is_there("b/c"));
+        assert!(!is_there("gone") && !is_there("removed"), "what is not there any more is not archived");
+        wait("nothing is left to do", || after.notes.all().is_empty());
     }
 }

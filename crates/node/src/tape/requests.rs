@@ -1,6 +1,6 @@
 //! Requests to bring files from tape (WLCG Tape REST API, version 1): kept in the state directory, so that a node that is started again goes on with them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ use crate::clock::now;
 
 /// Files of one request.
 pub(crate) const FILES_MAX: usize = 10_000;
+/// Requests of one holder that are not over.
+const OPEN_EACH_MAX: usize = 250;
 /// Requests that are remembered: some 100 MB where each has 1,000 files.
 const REQUESTS_MAX: usize = 1_000;
 
@@ -44,6 +46,16 @@ pub(crate) struct StagedFile {
     pub is_released: bool,
 }
 
+impl StagedFile {
+    /// Whether it is to come to disk, or to stay there.
+    fn is_wanted(&self) -> bool {
+        match self.state {
+            FileState::Submitted | FileState::Started | FileState::Completed => !self.is_released,
+            FileState::Cancelled | FileState::Failed => false,
+        }
+    }
+}
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StageRequest {
@@ -61,10 +73,8 @@ impl StageRequest {
         !self.files.iter().any(|file| matches!(file.state, FileState::Submitted | FileState::Started))
     }
 
-    fn holds(&self, export: &str, below: &str) -> bool {
-        self.files.iter().any(|file| {
-            file.export == export && file.below == below && file.state == FileState::Completed && !file.is_released
-        })
+    fn wants(&self, export: &str, below: &str) -> bool {
+        self.files.iter().any(|file| file.export == export && file.below == below && file.is_wanted())
     }
 }
 
@@ -75,7 +85,7 @@ pub(crate) enum NotDone {
     Unknown,
     /// A path is none of the request's.
     NotOfIt(String),
-    /// As many are remembered as may be, and none is over.
+    /// As many are under way as may be: of whoever asks, or of all.
     Full,
 }
 
@@ -88,6 +98,7 @@ pub(crate) struct StageRequests {
 
 /// Hears of the files of one request.
 struct Hearing {
+    access: Arc<AccessControl>,
     id: Uuid,
     export: String,
     dir: PathBuf,
@@ -110,6 +121,15 @@ impl Hearing {
     }
 }
 
+impl Hearing {
+    /// Whether the file is to stay on disk for this request or for another one.
+    fn is_wanted(&self, path: &str) -> bool {
+        let all = self.all.lock();
+        let own = all.get(&self.id).is_some_and(|request| request.wants(&self.export, path));
+        own || all.values().any(|request| request.wants(&self.export, path))
+    }
+}
+
 impl Recalled for Hearing {
     fn began(&self, path: &str) {
         self.change(path, |file| {
@@ -123,6 +143,13 @@ impl Recalled for Hearing {
             file.finished = Some(now().seconds);
             file.error = outcome.clone().err();
         });
+        // What comes although nobody wants it any more need not stay.
+        if outcome.is_ok()
+            && !self.is_wanted(path)
+            && let Some(library) = self.access.tape(&self.export)
+        {
+            library.release(vec![path.to_owned()]);
+        }
     }
 }
 
@@ -166,6 +193,7 @@ impl StageRequests {
         }
         for (export, paths) in by_export {
             let to: Arc<dyn Recalled> = Arc::new(Hearing {
+                access: Arc::clone(&self.access),
                 id: request.id,
                 export: export.to_owned(),
                 dir: self.dir.clone(),
@@ -186,6 +214,10 @@ impl StageRequests {
         let request = StageRequest { id: Uuid::now_v7(), holder: holder.to_owned(), created: now().seconds, files };
         {
             let mut all = self.all.lock();
+            let is_open = |one: &&StageRequest| one.holder == holder && !one.is_over();
+            if all.values().filter(is_open).count() >= OPEN_EACH_MAX {
+                return Err(NotDone::Full);
+            }
             if all.len() >= REQUESTS_MAX {
                 let over = all.values().find(|one| one.is_over()).map(|one| one.id).ok_or(NotDone::Full)?;
                 all.remove(&over);
@@ -213,11 +245,12 @@ impl StageRequests {
     ) -> Result<StageRequest, NotDone> {
         let mut all = self.all.lock();
         let request = all.get_mut(id).filter(|request| request.holder == holder).ok_or(NotDone::Unknown)?;
-        let stranger = paths.iter().find(|path| !request.files.iter().any(|file| file.path == **path));
-        if let Some(path) = stranger {
+        let known: HashSet<&str> = request.files.iter().map(|file| file.path.as_str()).collect();
+        if let Some(path) = paths.iter().find(|path| !known.contains(path.as_str())) {
             return Err(NotDone::NotOfIt(path.clone()));
         }
-        request.files.iter_mut().filter(|file| paths.contains(&file.path)).for_each(change);
+        let meant: HashSet<&String> = paths.iter().collect();
+        request.files.iter_mut().filter(|file| meant.contains(&file.path)).for_each(change);
         write(&self.dir, request);
         Ok(request.clone())
     }
@@ -244,9 +277,11 @@ impl StageRequests {
         let mut free: HashMap<&str, Vec<String>> = HashMap::new();
         {
             let all = self.all.lock();
-            for file in request.files.iter().filter(|file| paths.contains(&file.path)) {
-                let is_held = all.values().any(|other| other.holds(&file.export, &file.below));
-                if file.state == FileState::Completed && !is_held {
+            let files = all.values().flat_map(|other| &other.files).filter(|file| file.is_wanted());
+            let wanted: HashSet<(&str, &str)> = files.map(|file| (&*file.export, &*file.below)).collect();
+            let meant: HashSet<&String> = paths.iter().collect();
+            for file in request.files.iter().filter(|file| meant.contains(&file.path)) {
+                if file.state == FileState::Completed && !wanted.contains(&(&*file.export, &*file.below)) {
                     free.entry(&file.export).or_default().push(file.below.clone());
                 }
             }

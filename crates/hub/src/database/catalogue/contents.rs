@@ -126,6 +126,8 @@ pub(super) async fn attach(
     }
     let above = above(connection, parent.id).await?;
     check(parent, &new, &above)?;
+    require_lasting(connection, parent, &new, now).await?;
+    keep(connection, &new).await?;
     insert(connection, "contents (parent, child)", 2, &new, |query, child| query.bind(parent.id).bind(child.id))
         .await?;
     count(connection, parent, &new, 1, now).await?;
@@ -157,6 +159,35 @@ fn check(parent: &DataRow, children: &[Child], above: &[i64]) -> Result<()> {
     }
     if children.iter().any(|child| above.binary_search(&child.id).is_ok()) {
         return refused("lies below what it is to contain, or is it: that would be a circle");
+    }
+    Ok(())
+}
+
+/// Refuses what has been removed, even if it is not all gone yet.
+async fn require_lasting(connection: &mut AnyConnection, parent: &DataRow, children: &[Child], now: i64) -> Result<()> {
+    let removed = |name: &DataName| DatabaseError::Refused(format!("{name} has been removed"));
+    if parent.has_ended(now) {
+        return Err(removed(&parent.name));
+    }
+    for some in children.chunks(1000) {
+        let ids = numbers(some.iter().map(|child| child.id));
+        let sql = AssertSqlSafe(format!("{ROW} WHERE id IN {ids} AND expires <= $1 LIMIT 1"));
+        if let Some(row) = sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await? {
+            return Err(removed(&names::read(&row)?.name));
+        }
+    }
+    Ok(())
+}
+
+/// Files that were to end with a dataset do not end: something else contains them now.
+async fn keep(connection: &mut AnyConnection, children: &[Child]) -> Result<()> {
+    for some in children.chunks(1000) {
+        let ids = numbers(some.iter().map(|child| child.id));
+        let sql = format!(
+            "UPDATE names SET expires = NULL WHERE kind = 0 AND id IN {ids} AND expires IN \
+             (SELECT p.expires FROM contents c JOIN names p ON p.id = c.parent WHERE c.child = names.id)"
+        );
+        sqlx::query(AssertSqlSafe(sql)).execute(&mut *connection).await?;
     }
     Ok(())
 }

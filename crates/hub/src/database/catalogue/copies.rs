@@ -21,8 +21,10 @@ use database::rows::{insert, numbers};
 const FILES_MAX: i64 = 1_000;
 /// Files that are in jobs for an endpoint at once: the queue shares among those that it has, and what is behind them waits here, where it costs nothing.
 const UNDERWAY_MAX: i64 = 10_000;
-/// Rules that are looked at for something to copy.
+/// Rules that are looked at for something to copy, in one transaction.
 const RULES_MAX: i64 = 200;
+/// How long a rule is not looked at of which nothing could be copied: long enough for all others to have their turn.
+const IDLE_MS: i64 = 5_000;
 /// How long a file waits that can be read nowhere.
 const NO_SOURCE_MS: i64 = 5 * 60_000;
 
@@ -93,7 +95,8 @@ async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
         return Ok(None);
     }
     let full = full(connection).await?;
-    for rule in rule_rows::unfulfilled(connection, RULES_MAX).await? {
+    let mut idle = Vec::new();
+    for rule in rule_rows::unfulfilled(connection, RULES_MAX, now).await? {
         while let Some((store, endpoint, wanted)) = wanted(connection, &rule, &full, now).await? {
             let to = Target { store, endpoint: &endpoint };
             let sources = sources(connection, to, &wanted, &topology).await?;
@@ -102,10 +105,13 @@ async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
             postpone(connection, store, &sorted.homeless, LockState::Stuck, NO_STORAGE, now).await?;
             postpone(connection, store, &sorted.coming, LockState::Replicating, SOURCE_COMES, now).await?;
             if !sorted.readable.is_empty() {
+                rule_rows::set_idle(connection, &idle, now + IDLE_MS).await?;
                 return begin(connection, rule, to, sorted.readable, sources, now).await.map(Some);
             }
         }
+        idle.push(rule.number);
     }
+    rule_rows::set_idle(connection, &idle, now + IDLE_MS).await?;
     Ok(None)
 }
 
@@ -286,7 +292,9 @@ async fn postpone(
 /// Has copies of a file tried now that wait for one that can be read: there is one more.
 pub(super) async fn wake(connection: &mut AnyConnection, file: i64) -> Result<()> {
     let sql = "UPDATE replicas SET not_before = 0 WHERE file = $1 AND state = $2 AND attempts = 0 AND not_before > 0";
-    sqlx::query(sql).bind(file).bind(ReplicaState::Wanted.code()).execute(connection).await?;
+    sqlx::query(sql).bind(file).bind(ReplicaState::Wanted.code()).execute(&mut *connection).await?;
+    let sql = "UPDATE rules SET idle_until = 0 WHERE idle_until > 0 AND number IN (SELECT rule FROM locks WHERE file = $1 AND state <> 1)";
+    sqlx::query(sql).bind(file).execute(connection).await?;
     Ok(())
 }
 

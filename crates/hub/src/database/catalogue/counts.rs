@@ -69,7 +69,7 @@ impl Counts {
         for (rule, change) in self.rules {
             let [replicating, ok, stuck] = change.locks;
             let sql = "UPDATE rules SET replicating = replicating + $1, ok = ok + $2, stuck = stuck + $3, bytes = bytes + $4, \
-                       bytes_left = bytes_left + $5, \
+                       bytes_left = bytes_left + $5, idle_until = 0, \
                        fulfilled = CASE WHEN replicating + $1 + stuck + $3 > 0 THEN NULL ELSE fulfilled END WHERE number = $6";
             let query = sqlx::query(sql).bind(replicating).bind(ok).bind(stuck).bind(change.bytes);
             query.bind(change.bytes_left).bind(rule).execute(&mut *connection).await?;

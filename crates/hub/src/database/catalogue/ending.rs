@@ -8,8 +8,8 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::closure::ABOVE;
 use super::contents::{self, Child};
-use super::history;
 use super::names::{self, DataRow, ROW};
+use super::{history, pending};
 use crate::database::{Database, DatabaseError, Result};
 
 /// Names that are looked at in one transaction, and files that are taken out of a dataset.
@@ -88,6 +88,12 @@ async fn end_name(
     if row.monotonic && at.is_some() && row.kind != DataKind::File {
         return Err(DatabaseError::Refused(format!("{name} only grows: it is not removed")));
     }
+    if row.has_ended(now) {
+        return Err(DatabaseError::Refused(format!("{name} has been removed: it cannot be had back")));
+    }
+    if at.is_some() {
+        require_free(connection, &row).await?;
+    }
     if row.kind == DataKind::Dataset {
         // What was to end with it before is what ends, or stays, with it now.
         let sql = match at {
@@ -102,6 +108,16 @@ async fn end_name(
     sqlx::query(sql).bind(at).bind(now).bind(row.id).execute(&mut *connection).await?;
     let kind = if at.is_some() { "ending" } else { "kept" };
     history::append(connection, row.id, &account, kind, &json!({"at": at}), now).await
+}
+
+/// Refuses the end of what is contained where nothing is taken out.
+async fn require_free(connection: &mut AnyConnection, name: &DataRow) -> Result<()> {
+    let sql = format!("{ROW} WHERE monotonic = 1 AND id IN (SELECT parent FROM contents WHERE child = $1) LIMIT 1");
+    let Some(row) = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_optional(connection).await? else {
+        return Ok(());
+    };
+    let parent = names::read(&row)?.name;
+    Err(DatabaseError::Refused(format!("{} is in {parent}, which only grows: it is not removed", name.name)))
 }
 
 async fn end_names(connection: &mut AnyConnection, now: i64) -> Result<bool> {
@@ -131,6 +147,10 @@ async fn step(connection: &mut AnyConnection, name: &DataRow, now: i64) -> Resul
     for parent in &parents {
         let parent = names::by_id(connection, parent.try_get(0)?).await?;
         contents::take_out(connection, &parent, &[child], "hub", now).await?;
+    }
+    // What contained it lets go of its files as long as they can be found in it.
+    if pending::is_releasing(connection, name.id).await? {
+        return Ok(!parents.is_empty());
     }
     let sql = "SELECT id, kind, bytes FROM names WHERE id IN (SELECT child FROM contents WHERE parent = $1 LIMIT $2)";
     let rows = sqlx::query(sql).bind(name.id).bind(CHILDREN_MAX).fetch_all(&mut *connection).await?;

@@ -157,12 +157,29 @@ async fn merge(
     now: i64,
 ) -> Result<Merged> {
     let known = known(connection, &names).await?;
-    let (mut merged, mut good) = (Merged::default(), Vec::new());
-    for new in names {
-        match known.get(&new.name).and_then(|old| contradiction(old, &new)) {
-            Some(why) => merged.conflicts.push((new.name.to_string(), format!("it is there already, {why}"))),
-            None => good.push(new),
+    let deleting = copies::being_deleted(connection, known.values().map(|row| row.id)).await?;
+    let mut merged = Merged::default();
+    let mut good = Vec::new();
+    for mut new in names {
+        let old = known.get(&new.name);
+        let conflict = match old {
+            Some(old) if old.has_ended(now) => Some("it has been removed here".to_owned()),
+            Some(old) => contradiction(old, &new).map(|why| format!("it is there already, {why}")),
+            None => None,
+        };
+        if let Some(why) = conflict {
+            merged.conflicts.push((new.name.to_string(), why));
+            continue;
         }
+        new.copies.retain(|copy| {
+            let is_kept = !old.is_some_and(|old| deleting.contains(&(old.id, copy.endpoint.clone())));
+            if !is_kept {
+                let why = format!("its copy at {} is being deleted", copy.endpoint);
+                merged.conflicts.push((new.name.to_string(), why));
+            }
+            is_kept
+        });
+        good.push(new);
     }
     for new in &good {
         if let Some(old) = known.get(&new.name) {

@@ -1,6 +1,6 @@
 //! What rules ask for becomes locks and replicas: some thousand files in a transaction, so that nobody waits long for the writer.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use replicas::Shortage;
@@ -9,7 +9,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use super::closure::{above, datasets_below};
 use super::counts::{Counts, note_fulfilled};
 use super::locks;
-use super::placing::{Group, Placing};
+use super::placing::{self, Group, Placing};
 use super::rule_rows::{self, RuleRow};
 use crate::database::{Database, Result};
 use crate::topology::Topology;
@@ -158,8 +158,9 @@ async fn hold(
     now: i64,
 ) -> Result<Option<Shortage>> {
     let mut placing = Placing::new(connection, rule, topology).await?;
-    let mut wanted: Vec<(String, Vec<(i64, i64)>)> = Vec::new();
     let all = datasets_below(connection, rule.name).await?;
+    // What has room is known of all before anything is held; a file that two groups have is held once.
+    let mut by_endpoint: BTreeMap<String, BTreeMap<i64, i64>> = BTreeMap::new();
     for segment in segments {
         let held = locks::of_rule(connection, rule.number, &segment.files).await?;
         let missing: Vec<(i64, i64)> = segment.files.iter().copied().filter(|(file, _)| !held.contains(file)).collect();
@@ -172,29 +173,27 @@ async fn hold(
             None => missing.into_iter().map(|file| (Group::File(file.0, file.1), vec![file])).collect(),
         };
         for (group, files) in groups {
-            match placing.endpoints(connection, rule, group).await? {
-                Ok(endpoints) => wanted.extend(endpoints.into_iter().map(|endpoint| (endpoint, files.clone()))),
+            let endpoints = match placing.endpoints(connection, rule, group).await? {
+                Ok(endpoints) => endpoints,
                 Err(shortage) => return Ok(Some(shortage)),
+            };
+            for endpoint in endpoints {
+                let taken = by_endpoint.entry(endpoint.clone()).or_default();
+                let new: Vec<(i64, i64)> =
+                    files.iter().copied().filter(|(file, _)| !taken.contains_key(file)).collect();
+                if new.is_empty() {
+                    continue;
+                }
+                if let Err(shortage) = placing.take_files(connection, group, &endpoint, &new).await? {
+                    placing::forget_unused(connection, rule.number, group).await?;
+                    return Ok(Some(shortage));
+                }
+                taken.extend(new);
             }
         }
     }
-    let mut by_endpoint: HashMap<String, Vec<(i64, i64)>> = HashMap::new();
-    for (endpoint, files) in wanted {
-        by_endpoint.entry(endpoint).or_default().extend(files);
-    }
-    let mut endpoints: Vec<_> = by_endpoint.into_iter().collect();
-    endpoints.sort();
-    // What has room is known of all before anything is held.
-    for (endpoint, files) in &mut endpoints {
-        files.sort_unstable();
-        files.dedup();
-        let bytes: i64 = files.iter().map(|(_, bytes)| *bytes).sum();
-        let missing = locks::missing_bytes(connection, endpoint, files).await?;
-        if let Err(shortage) = placing.take(endpoint, missing.max(0) as u64, bytes.max(0) as u64) {
-            return Ok(Some(shortage));
-        }
-    }
-    for (endpoint, files) in endpoints {
+    for (endpoint, files) in by_endpoint {
+        let files: Vec<(i64, i64)> = files.into_iter().collect();
         locks::hold(connection, rule, &endpoint, &files, counts, now).await?;
     }
     Ok(None)

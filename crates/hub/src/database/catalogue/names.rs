@@ -44,6 +44,13 @@ pub struct DataRow {
     pub expires: Option<i64>,
 }
 
+impl DataRow {
+    /// Whether it has been removed, even if it is not all gone yet.
+    pub fn has_ended(&self, now: i64) -> bool {
+        self.expires.is_some_and(|at| at <= now)
+    }
+}
+
 /// Which names are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Which {

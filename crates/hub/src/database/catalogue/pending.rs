@@ -20,9 +20,18 @@ pub(super) async fn add(connection: &mut AnyConnection, above: &[i64], name: i64
     Ok(())
 }
 
-/// Has the files of a name that is no longer below other names released by the rules of those.
+/// Has the files of a name that is no longer below other names released by the rules of those, and by the rules that are still to release one of those.
 pub(super) async fn add_released(connection: &mut AnyConnection, above: &[i64], name: i64, now: i64) -> Result<()> {
-    for rule in rules_of(connection, above, now).await? {
+    let mut rules = rules_of(connection, above, now).await?;
+    let above = numbers(above.iter().copied());
+    let sql = format!("SELECT DISTINCT rule FROM evaluations WHERE released = 1 AND name IN {above} ORDER BY rule");
+    for row in sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *connection).await? {
+        let rule = row.try_get(0)?;
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    for rule in rules {
         insert(connection, rule, name, true, (0, 0)).await?;
     }
     Ok(())
@@ -45,6 +54,12 @@ async fn insert(
     let query = sqlx::query(sql).bind(number).bind(rule).bind(name).bind(i64::from(is_released));
     query.bind(dataset).bind(file).execute(connection).await?;
     Ok(())
+}
+
+/// Whether the files of a name are still to be released by rules of what contained it.
+pub(super) async fn is_releasing(connection: &mut AnyConnection, name: i64) -> Result<bool> {
+    let sql = "SELECT number FROM evaluations WHERE name = $1 AND released = 1 LIMIT 1";
+    Ok(sqlx::query(sql).bind(name).fetch_optional(connection).await?.is_some())
 }
 
 async fn rules_of(connection: &mut AnyConnection, names: &[i64], now: i64) -> Result<Vec<i64>> {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use model::v1::hub::Grouping;
-use replicas::{Candidate, Choice, Expression, Shortage, choose};
+use replicas::{Candidate, Choice, Expression, Shortage, choose, spread};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::rule_rows::RuleRow;
 use super::stores::{self, StoreUse};
-use super::{closure, quotas};
+use super::{closure, locks, quotas};
 use crate::database::{Database, DatabaseError, Result};
 use crate::topology::{StoragePlace, Topology};
 use database::rows::{insert_new, numbers};
@@ -44,6 +44,17 @@ impl Group<'_> {
             Grouping::Dataset => Some(Group::Dataset(dataset)),
             Grouping::File => None,
         }
+    }
+
+    /// The number by which its choice differs from that of other groups: rules of one dataset choose alike, so that copies of them are shared;
+    /// datasets do not.
+    fn scatter(self, rule: &RuleRow) -> u64 {
+        let number = match self {
+            Group::All(_) => rule.name,
+            Group::Dataset(dataset) => dataset,
+            Group::File(file, _) => file,
+        };
+        number as u64
     }
 
     /// Its number among the placements of a rule; none where it is a file, whose locks say where it is.
@@ -123,13 +134,8 @@ impl Placing {
         let (bytes, present) = self.present(connection, group).await?;
         self.note_present(&present);
         let candidates = &self.candidates;
-        // Rules of one dataset choose alike, so that copies of them are shared; datasets do not.
-        let number = match group {
-            Group::All(_) => rule.name,
-            Group::Dataset(dataset) => dataset,
-            Group::File(file, _) => file,
-        };
-        let choice = Choice { copies: rule.copies.max(0) as usize, bytes: bytes.max(0) as u64, group: number as u64 };
+        let copies = rule.copies.max(0) as usize;
+        let choice = Choice { copies, bytes: bytes.max(0) as u64, group: group.scatter(rule) };
         let chosen = match choose(candidates, choice) {
             Ok(chosen) => chosen,
             Err(shortage) => return Ok(Err(shortage)),
@@ -151,11 +157,17 @@ impl Placing {
         }
     }
 
+    /// Bytes at an endpoint of the group that was looked at last that need no more of its space.
+    fn promised(&self, endpoint: &str) -> i64 {
+        let candidate = self.candidates.iter().find(|candidate| candidate.name == endpoint);
+        candidate.map_or(0, |candidate| candidate.promised_bytes as i64)
+    }
+
     /// Takes files off what is left at an endpoint, and of the quotas that mean it.
     ///
     /// # Errors
     /// It has no room for them.
-    pub fn take(&mut self, endpoint: &str, missing: u64, bytes: u64) -> std::result::Result<(), Shortage> {
+    fn take(&mut self, endpoint: &str, missing: u64, bytes: u64) -> std::result::Result<(), Shortage> {
         let no_room = || Shortage { wanted: 1, bytes, able: Vec::new(), full: vec![endpoint.to_owned()] };
         let at = self.candidates.iter().position(|candidate| candidate.name == endpoint).ok_or_else(no_room)?;
         let candidate = &mut self.candidates[at];
@@ -169,6 +181,26 @@ impl Placing {
         }
         self.spread_quotas();
         Ok(())
+    }
+
+    /// Takes files off what is left at an endpoint, and of the quotas that mean it: groups that are placed after them see what is left.
+    ///
+    /// # Errors
+    /// It has no room for them.
+    pub async fn take_files(
+        &mut self,
+        connection: &mut AnyConnection,
+        group: Group<'_>,
+        endpoint: &str,
+        files: &[(i64, i64)],
+    ) -> Result<std::result::Result<(), Shortage>> {
+        let bytes: i64 = files.iter().map(|(_, bytes)| *bytes).sum();
+        let missing = match group {
+            // It has just been looked at.
+            Group::File(..) => bytes - self.promised(endpoint),
+            _ => locks::missing_bytes(connection, endpoint, files).await?,
+        };
+        Ok(self.take(endpoint, missing.max(0) as u64, bytes.max(0) as u64))
     }
 
     /// Bytes of a group, and what of them is where, by the numbers of endpoints.
@@ -274,33 +306,52 @@ async fn place(connection: &mut AnyConnection, rule: i64, group: i64, endpoints:
     Ok(())
 }
 
-/// Whether a rule that is not there yet could be fulfilled: its largest group is tried.
+/// Forgets where a group of a rule goes, of which the rule holds nothing yet: it is placed anew, where there is room then.
+pub(super) async fn forget_unused(connection: &mut AnyConnection, rule: i64, group: Group<'_>) -> Result<()> {
+    let Some(number) = group.number() else { return Ok(()) };
+    let datasets = match group {
+        Group::All(datasets) => numbers(datasets.iter().copied()),
+        _ => numbers([number].into_iter()),
+    };
+    let sql = format!(
+        "DELETE FROM placements WHERE rule = $1 AND dataset = $2 AND NOT EXISTS \
+         (SELECT 1 FROM locks l JOIN contents c ON c.child = l.file WHERE l.rule = $1 AND c.parent IN {datasets})"
+    );
+    sqlx::query(AssertSqlSafe(sql)).bind(rule).bind(number).execute(connection).await?;
+    Ok(())
+}
+
+/// Whether a rule that is not there yet could be fulfilled: all of its groups together.
 pub(super) async fn check(
     connection: &mut AnyConnection,
     rule: &RuleRow,
     topology: &Topology,
 ) -> Result<Option<Shortage>> {
     let datasets = closure::datasets_below(connection, rule.name).await?;
-    let largest = match (datasets.is_empty(), rule.grouping) {
+    let mut placing = Placing::new(connection, rule, topology).await?;
+    let groups = match (datasets.is_empty(), rule.grouping) {
         (true, _) => {
             let row = sqlx::query("SELECT bytes FROM names WHERE id = $1").bind(rule.name).fetch_one(&mut *connection);
             vec![Group::File(rule.name, row.await?.try_get(0)?)]
         }
         (false, Grouping::All) => vec![Group::All(&datasets)],
         (false, Grouping::Dataset) => datasets.iter().map(|dataset| Group::Dataset(*dataset)).collect(),
-        (false, Grouping::File) => vec![Group::File(0, 0)],
+        (false, Grouping::File) => {
+            let (bytes, present) = placing.present(connection, Group::All(&datasets)).await?;
+            placing.note_present(&present);
+            return Ok(spread(&placing.candidates, rule.copies.max(0) as usize, bytes.max(0) as u64).err());
+        }
     };
-    for group in largest {
-        let mut placing = Placing::new(connection, rule, topology).await?;
+    for group in groups {
         let (bytes, present) = placing.present(connection, group).await?;
         let bytes = bytes.max(0) as u64;
         placing.note_present(&present);
-        let choice = Choice { copies: rule.copies.max(0) as usize, bytes, group: 0 };
+        let choice = Choice { copies: rule.copies.max(0) as usize, bytes, group: group.scatter(rule) };
         let chosen = match choose(&placing.candidates, choice) {
             Ok(chosen) => chosen,
             Err(shortage) => return Ok(Some(shortage)),
         };
-        // Copies may share a quota.
+        // Copies may share a quota, and groups an endpoint.
         for at in chosen {
             let Candidate { name, promised_bytes, .. } = placing.candidates[at].clone();
             if let Err(shortage) = placing.take(&name, bytes.saturating_sub(promised_bytes), bytes) {

@@ -1,6 +1,6 @@
 //! Copies of files, and where they are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use replicas::DataName;
 use sqlx::any::AnyRow;
@@ -192,6 +192,8 @@ pub(super) async fn found(
     let known = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await?;
     match known.map(|row| row.try_get::<i64, _>(0)).transpose()?.map(ReplicaState::of_code) {
         Some(Some(ReplicaState::Available)) => Ok(()),
+        // What is entered now may be deleted a moment later.
+        Some(Some(ReplicaState::Deleting)) => Err(not_while_deleted(connection, file, store).await?),
         Some(_) => arrived(connection, file, store, path, counts, now).await,
         None => {
             let sql = "INSERT INTO replicas (file, store, state, bytes, path, created, accessed, unlocked) \
@@ -205,7 +207,29 @@ pub(super) async fn found(
     }
 }
 
-/// A copy that was not available is there.
+/// Copies of files that are being deleted, by the number of the file and the endpoint.
+pub(super) async fn being_deleted(
+    connection: &mut AnyConnection,
+    files: impl Iterator<Item = i64>,
+) -> Result<HashSet<(i64, String)>> {
+    let sql = format!(
+        "SELECT r.file, s.endpoint FROM replicas r JOIN stores s ON s.id = r.store WHERE r.state = 4 AND r.file IN {}",
+        numbers(files.chain([0]))
+    );
+    let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
+async fn not_while_deleted(connection: &mut AnyConnection, file: i64, store: i64) -> Result<DatabaseError> {
+    let name = names::by_id(connection, file).await?.name;
+    let sql = "SELECT endpoint FROM stores WHERE id = $1";
+    let endpoint: String = sqlx::query(sql).bind(store).fetch_one(connection).await?.try_get(0)?;
+    Ok(DatabaseError::Refused(format!(
+        "the copy of {name} at {endpoint} is being deleted: look in some minutes whether it is there, and enter it then"
+    )))
+}
+
+/// A copy that was not available is there. One that is being deleted is not: whoever deletes it may come later.
 pub(super) async fn arrived(
     connection: &mut AnyConnection,
     file: i64,
@@ -216,10 +240,10 @@ pub(super) async fn arrived(
 ) -> Result<()> {
     let sql = "UPDATE replicas SET state = $1, created = $2, accessed = $2, attempts = 0, not_before = 0, error = NULL, \
                path = COALESCE($3, path), unlocked = CASE WHEN locks = 0 THEN $4 ELSE NULL END \
-               WHERE file = $5 AND store = $6 AND state <> $1 RETURNING locks, bytes";
+               WHERE file = $5 AND store = $6 AND state NOT IN ($1, $7) RETURNING locks, bytes";
     let query = sqlx::query(sql).bind(ReplicaState::Available.code()).bind(now).bind(path).bind(now + super::UNDO_MS);
-    let row = query.bind(file).bind(store).fetch_optional(&mut *connection).await?;
-    let Some(row) = row else { return Ok(()) };
+    let query = query.bind(file).bind(store).bind(ReplicaState::Deleting.code());
+    let Some(row) = query.fetch_optional(&mut *connection).await? else { return Ok(()) };
     if row.try_get::<i64, _>(0)? == 0 {
         counts.spare(store, row.try_get(1)?);
     }

@@ -6,6 +6,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::states::grouping_of_code;
 use crate::database::Result;
+use database::rows::numbers;
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,10 +118,22 @@ pub(super) async fn forget_error(connection: &mut AnyConnection, rule: i64, now:
     Ok(())
 }
 
-/// Rules of which copies are missing, the most urgent first.
-pub(super) async fn unfulfilled(connection: &mut AnyConnection, limit: i64) -> Result<Vec<RuleRow>> {
-    let sql =
-        format!("{ROW} WHERE (replicating > 0 OR stuck > 0) AND suspended = 0 ORDER BY priority DESC, number LIMIT $1");
-    let rows = sqlx::query(AssertSqlSafe(sql)).bind(limit).fetch_all(connection).await?;
+/// Rules of which copies are missing and that are not idle, the most urgent first.
+pub(super) async fn unfulfilled(connection: &mut AnyConnection, limit: i64, now: i64) -> Result<Vec<RuleRow>> {
+    let sql = format!(
+        "{ROW} WHERE (replicating > 0 OR stuck > 0) AND suspended = 0 AND idle_until <= $1 ORDER BY priority DESC, number LIMIT $2"
+    );
+    let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(limit).fetch_all(connection).await?;
     rows.iter().map(read).collect()
+}
+
+/// Has rules of which nothing can be copied now not looked at for a while: those behind them are.
+pub(super) async fn set_idle(connection: &mut AnyConnection, rules: &[i64], until: i64) -> Result<()> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let rules = numbers(rules.iter().copied());
+    let sql = format!("UPDATE rules SET idle_until = $1 WHERE number IN {rules}");
+    sqlx::query(AssertSqlSafe(sql)).bind(until).execute(connection).await?;
+    Ok(())
 }

@@ -7,11 +7,11 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use std::sync::Arc;
 
-use super::rule_rows::{ROW, RuleRow, read};
+use super::rule_rows::{self, ROW, RuleRow, read};
 use super::states::{LockState, grouping_code};
-use super::{history, pending, placing};
+use super::{history, names, pending, placing};
 use crate::database::numbers::take_numbers;
-use crate::database::{Database, Result};
+use crate::database::{Database, DatabaseError, Result};
 use crate::topology::Topology;
 
 /// A rule to be made, checked.
@@ -151,11 +151,11 @@ impl Database {
         rows.iter().map(read).collect()
     }
 
-    /// Changes a rule.
+    /// Changes a rule, by its number.
     ///
     /// # Errors
-    /// The database cannot be written: nothing has changed.
-    pub async fn change_rule(&self, rule: RuleRow, by: String, update: RuleUpdate, now: i64) -> Result<()> {
+    /// It has ended, or the database cannot be written: nothing has changed.
+    pub async fn change_rule(&self, rule: i64, by: String, update: RuleUpdate, now: i64) -> Result<()> {
         self.writer.change(move |connection| Box::pin(change(connection, rule, by, update, now))).await
     }
 }
@@ -171,6 +171,7 @@ async fn make(
     if known.is_some() {
         return Ok(None);
     }
+    require_lasting(connection, &new, now).await?;
     let rule = RuleRow { number: take_numbers(connection, "rules", 1).await?, ..RuleRow::of(&new, now) };
     if let Some(shortage) = placing::check(connection, &rule, &topology).await? {
         return Ok(Some(shortage));
@@ -187,6 +188,20 @@ async fn make(
     let facts = json!({"rule": rule.id, "copies": rule.copies, "at": rule.expression});
     history::append(connection, rule.name, &rule.account, "rule", &facts, now).await?;
     Ok(None)
+}
+
+/// Refuses a rule that is to last longer than what it is of: it would promise what is going to be deleted.
+async fn require_lasting(connection: &mut AnyConnection, new: &NewRule, now: i64) -> Result<()> {
+    let of = names::by_id(connection, new.name).await?;
+    match of.expires {
+        Some(at) if at <= now => Err(DatabaseError::Refused(format!("{} has been removed", of.name))),
+        Some(at) if new.expires.is_none() => Err(DatabaseError::Refused(format!(
+            "{} is to be removed at {}, and rules of it end then: have it kept first, or say when the rule expires",
+            of.name,
+            crate::time::show(at)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 impl RuleRow {
@@ -223,7 +238,11 @@ impl RuleRow {
     }
 }
 
-async fn change(connection: &mut AnyConnection, rule: RuleRow, by: String, update: RuleUpdate, now: i64) -> Result<()> {
+async fn change(connection: &mut AnyConnection, rule: i64, by: String, update: RuleUpdate, now: i64) -> Result<()> {
+    let rule = rule_rows::by_number(connection, rule).await?.filter(|rule| rule.expires.is_none_or(|at| at > now));
+    let Some(rule) = rule else {
+        return Err(DatabaseError::Refused("the rule has ended: make another one".to_owned()));
+    };
     let new = RuleRow {
         expires: update.expires.unwrap_or(rule.expires),
         priority: update.priority.unwrap_or(rule.priority),

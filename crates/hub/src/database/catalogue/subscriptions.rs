@@ -7,7 +7,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::names::DataRow;
 use crate::database::numbers::take_numbers;
-use crate::database::{Database, Result};
+use crate::database::{Database, DatabaseError, Result};
 
 /// When rules are tried again that could not be made.
 const AGAIN_MS: i64 = 10 * 60_000;
@@ -54,6 +54,8 @@ pub struct NewsItem {
     pub metadata: BTreeMap<String, String>,
     /// The subscription that it is to be compared with; 0 for all.
     pub subscription: i64,
+    /// Rules of this subscription that it has already.
+    pub rules_made: usize,
 }
 
 const ROW: &str = "SELECT number, name, account, community, filter, rules, comment, created, expires, suspended, error, \
@@ -131,7 +133,8 @@ impl Database {
     /// # Errors
     /// The database cannot be read.
     pub async fn news(&self, limit: i64, now: i64) -> Result<Vec<NewsItem>> {
-        let sql = "SELECT number, name, subscription FROM news WHERE not_before <= $1 ORDER BY number LIMIT $2";
+        let sql =
+            "SELECT number, name, subscription, rules_made FROM news WHERE not_before <= $1 ORDER BY number LIMIT $2";
         let rows = sqlx::query(sql).bind(now).bind(limit).fetch_all(&self.pool).await?;
         let ids = rows.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<i64>>>()?;
         let names = self.data_of(&ids).await?;
@@ -143,7 +146,8 @@ impl Database {
                 continue;
             };
             let metadata = self.metadata(id).await?;
-            news.push(NewsItem { number, data, metadata, subscription: row.try_get(2)? });
+            let rules_made = usize::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0);
+            news.push(NewsItem { number, data, metadata, subscription: row.try_get(2)?, rules_made });
         }
         self.forget_news(gone).await?;
         Ok(news)
@@ -178,19 +182,30 @@ impl Database {
         Ok(sqlx::query(sql).bind(subscription).bind(name).fetch_optional(&self.pool).await?.is_some())
     }
 
-    /// Takes note that a name has the rules of a subscription; or why it cannot have them yet: it is tried again later.
+    /// Takes note that a name has the rules of a subscription.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn subscribed(
-        &self,
-        subscription: i64,
-        name: i64,
-        outcome: std::result::Result<(), String>,
-        now: i64,
-    ) -> Result<()> {
-        self.writer.change(move |connection| Box::pin(note(connection, subscription, name, outcome, now))).await
+    pub async fn subscribed(&self, subscription: i64, name: i64, now: i64) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(note(connection, subscription, name, now))).await
     }
+
+    /// Takes note that a name does not have all rules of a subscription yet: it is tried again later.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn not_subscribed(&self, subscription: i64, name: i64, missing: MissingRules, now: i64) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(postpone(connection, subscription, name, missing, now))).await
+    }
+}
+
+/// Why a name does not have all rules of a subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingRules {
+    /// Rules that it has.
+    pub made: usize,
+    /// Why the next one could not be made; none where the subscription is suspended.
+    pub error: Option<String>,
 }
 
 async fn set(connection: &mut AnyConnection, row: SubscriptionRow, existing: bool) -> Result<()> {
@@ -198,44 +213,65 @@ async fn set(connection: &mut AnyConnection, row: SubscriptionRow, existing: boo
     let sql = "INSERT INTO subscriptions (number, name, account, community, filter, rules, comment, created, expires, suspended) \
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO UPDATE SET \
                community = excluded.community, filter = excluded.filter, rules = excluded.rules, comment = excluded.comment, \
-               expires = excluded.expires, suspended = excluded.suspended, error = NULL RETURNING number";
+               expires = excluded.expires, suspended = excluded.suspended, error = NULL \
+               WHERE subscriptions.account = excluded.account RETURNING number";
     let query = sqlx::query(sql).bind(fresh).bind(&row.name).bind(&row.account).bind(&row.community);
     let query = query.bind(&row.filter).bind(&row.rules).bind(row.comment.as_deref()).bind(row.created);
-    let stored = query.bind(row.expires).bind(i64::from(row.suspended)).fetch_one(&mut *connection).await?;
+    let stored = query.bind(row.expires).bind(i64::from(row.suspended)).fetch_optional(&mut *connection).await?;
+    let Some(stored) = stored else {
+        return Err(DatabaseError::Refused(format!("another account has just made a subscription {}", row.name)));
+    };
+    let number: i64 = stored.try_get(0)?;
+    // What waits is compared with what is said now.
+    let sql = "UPDATE news SET not_before = 0, rules_made = 0 WHERE subscription = $1";
+    sqlx::query(sql).bind(number).execute(&mut *connection).await?;
     if !existing {
         return Ok(());
     }
-    let number: i64 = stored.try_get(0)?;
-    let count = "SELECT COUNT(*) FROM names WHERE kind > 0";
-    let count: i64 = sqlx::query(count).fetch_one(&mut *connection).await?.try_get(0)?;
+    let fresh =
+        "names n WHERE n.kind > 0 AND NOT EXISTS (SELECT 1 FROM news o WHERE o.subscription = $1 AND o.name = n.id)";
+    let sql = AssertSqlSafe(format!("SELECT COUNT(*) FROM {fresh}"));
+    let count: i64 = sqlx::query(sql).bind(number).fetch_one(&mut *connection).await?.try_get(0)?;
     let first = take_numbers(connection, "news", usize::try_from(count).unwrap_or(0)).await?;
-    let sql = "INSERT INTO news (number, name, subscription) \
-               SELECT $1 - 1 + ROW_NUMBER() OVER (ORDER BY id), id, $2 FROM names WHERE kind > 0";
-    sqlx::query(sql).bind(first).bind(number).execute(connection).await?;
+    let sql = AssertSqlSafe(format!(
+        "INSERT INTO news (number, name, subscription) SELECT $2 - 1 + ROW_NUMBER() OVER (ORDER BY n.id), n.id, $1 FROM {fresh}"
+    ));
+    sqlx::query(sql).bind(number).bind(first).execute(connection).await?;
     Ok(())
 }
 
-async fn note(
+async fn note(connection: &mut AnyConnection, subscription: i64, name: i64, now: i64) -> Result<()> {
+    let sql = "INSERT INTO subscribed (subscription, name, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    sqlx::query(sql).bind(subscription).bind(name).bind(now).execute(&mut *connection).await?;
+    let sql = "DELETE FROM news WHERE subscription = $1 AND name = $2";
+    sqlx::query(sql).bind(subscription).bind(name).execute(&mut *connection).await?;
+    set_error(connection, subscription, None).await
+}
+
+/// A name waits once for a subscription, whichever hubs have compared the two.
+async fn postpone(
     connection: &mut AnyConnection,
     subscription: i64,
     name: i64,
-    outcome: std::result::Result<(), String>,
+    missing: MissingRules,
     now: i64,
 ) -> Result<()> {
-    let error = match outcome {
-        Ok(()) => {
-            let sql = "INSERT INTO subscribed (subscription, name, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-            sqlx::query(sql).bind(subscription).bind(name).bind(now).execute(&mut *connection).await?;
-            None
-        }
-        Err(why) => {
-            let number = take_numbers(connection, "news", 1).await?;
-            let sql = "INSERT INTO news (number, name, subscription, not_before) VALUES ($1, $2, $3, $4)";
-            let query = sqlx::query(sql).bind(number).bind(name).bind(subscription).bind(now + AGAIN_MS);
-            query.execute(&mut *connection).await?;
-            Some(why)
-        }
-    };
+    let made = missing.made as i64;
+    let sql = "UPDATE news SET not_before = $1, rules_made = $2 WHERE subscription = $3 AND name = $4";
+    let query = sqlx::query(sql).bind(now + AGAIN_MS).bind(made).bind(subscription).bind(name);
+    if query.execute(&mut *connection).await?.rows_affected() == 0 {
+        let number = take_numbers(connection, "news", 1).await?;
+        let sql = "INSERT INTO news (number, name, subscription, not_before, rules_made) VALUES ($1, $2, $3, $4, $5)";
+        let query = sqlx::query(sql).bind(number).bind(name).bind(subscription).bind(now + AGAIN_MS).bind(made);
+        query.execute(&mut *connection).await?;
+    }
+    match missing.error {
+        Some(error) => set_error(connection, subscription, Some(&error)).await,
+        None => Ok(()),
+    }
+}
+
+async fn set_error(connection: &mut AnyConnection, subscription: i64, error: Option<&str>) -> Result<()> {
     let sql = "UPDATE subscriptions SET error = $1 WHERE number = $2";
     sqlx::query(sql).bind(error).bind(subscription).execute(connection).await?;
     Ok(())

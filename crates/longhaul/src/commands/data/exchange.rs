@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use hubapi::{Api, DataQuery};
+use jiff::Timestamp;
 use model::Exit;
 use model::v1::hub::{
     Data, DataChange, DataKind, DataNames, NewData, NewDataList, NewReplica, Rule, RuleOrder, ScopeOrder,
@@ -80,10 +81,8 @@ pub(super) fn export(scope: &str, out: Option<&Path>, api: &Api) -> Result<Exit,
         if data.open == Some(false) {
             put(&Line::Closed(data.name.clone()))?;
         }
-        for rule in api.rules(Some(&data.name), PAGE).map_err(failure)?.rules {
-            put(&Line::Rule(rule))?;
-        }
     }
+    each_rule(api, scope, |rule| put(&Line::Rule(rule)))?;
     to.flush().map_err(wrong)?;
     Ok(Exit::Done)
 }
@@ -96,6 +95,20 @@ fn each_name(api: &Api, scope: &str, mut act: impl FnMut(Data) -> Result<(), Fai
         page.data.into_iter().try_for_each(&mut act)?;
         after = page.next;
         if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Rules of names of a scope.
+fn each_rule(api: &Api, scope: &str, mut act: impl FnMut(Rule) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut before = None;
+    loop {
+        let page = api.rules(None, before, PAGE).map_err(failure)?;
+        let is_of_scope = |rule: &Rule| rule.name.split_once(':').is_some_and(|(of, _)| of == scope);
+        page.rules.into_iter().filter(is_of_scope).try_for_each(&mut act)?;
+        before = page.next;
+        if before.is_none() {
             return Ok(());
         }
     }
@@ -190,7 +203,8 @@ fn order(rule: Rule) -> RuleOrder {
         community: Some(rule.community),
         account: Some(rule.account),
         from: rule.from,
-        deadline: None,
+        // One that has passed is missed there, and cannot be asked for here.
+        deadline: rule.deadline.filter(|at| at.parse().is_ok_and(|at: Timestamp| at > Timestamp::now())),
         comment: rule.comment,
     }
 }

@@ -1,6 +1,6 @@
 //! `longhaul data get`: files come from the nearest endpoints that have them, and must be what the catalogue says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use hubapi::Api;
@@ -32,8 +32,13 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
     // Files that are at the same endpoints, and have the same paths there, are one copy.
     let mut copies: BTreeMap<Vec<String>, Fetched> = BTreeMap::new();
     let mut nowhere = Vec::new();
+    let mut files = Vec::new();
     each_file(api, &get.name, |file| {
-        let to = below(&get.name, &file.name);
+        files.push(file);
+        Ok(())
+    })?;
+    let places = places(&get.name, &files)?;
+    for (file, to) in files.into_iter().zip(places) {
         match endpoints.sources(&file) {
             Some((roots, from)) => {
                 let checksum = file.adler32.map(|value| format!("adler32:{value}"));
@@ -44,8 +49,7 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
             }
             None => nowhere.push(file.name),
         }
-        Ok(())
-    })?;
+    }
     if let Some(first) = nowhere.first() {
         let reason = format!(
             "{} files of {} are nowhere that can be read, {first} among them; longhaul data where {} --files says more",
@@ -119,6 +123,30 @@ fn plain(path: &str) -> String {
     percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
+/// Where the files of a dataset go, in order. Where two would go to one path, those whose names are not below that of the dataset go below their
+/// scopes.
+fn places(dataset: &str, files: &[FileReplicas]) -> Result<Vec<String>, Failure> {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for file in files {
+        *counts.entry(below(dataset, &file.name)).or_default() += 1;
+    }
+    let place = |file: &FileReplicas| {
+        let short = below(dataset, &file.name);
+        let is_alone = counts.get(&short).is_none_or(|count| *count == 1);
+        let is_below = file.name.strip_prefix(dataset).is_some_and(|rest| rest.starts_with('/'));
+        if is_alone || is_below { short } else { file.name.replacen(':', "/", 1) }
+    };
+    let places: Vec<String> = files.iter().map(place).collect();
+    let mut taken: HashMap<&str, &str> = HashMap::new();
+    for (file, to) in files.iter().zip(&places) {
+        if let Some(other) = taken.insert(to, &file.name) {
+            let reason = format!("{other} and {} would both go to {to}: get the files one by one", file.name);
+            return Err(Failure::usage(reason));
+        }
+    }
+    Ok(places)
+}
+
 /// Where a file of a dataset goes: what its name has behind that of the dataset, or all of it.
 fn below(dataset: &str, file: &str) -> String {
     let name = file.split_once(':').map_or(file, |(_, name)| name);
@@ -140,5 +168,15 @@ mod tests {
         assert_eq!(below("s:run/7", "s:other/f"), "other/f");
         assert_eq!(below("s:run/7/f", "s:run/7/f"), "f");
         assert_eq!(below("s:run", "s:running/f"), "running/f");
+    }
+
+    #[test]
+    fn files_of_two_scopes_do_not_go_to_one_path() {
+        let file = |name: &str| FileReplicas { name: name.into(), ..FileReplicas::default() };
+        let files = ["s:run/7/cal.fits", "t:cal.fits", "u:cal.fits", "t:other"].map(file);
+        assert_eq!(places("s:run/7", &files).unwrap(), ["cal.fits", "t/cal.fits", "u/cal.fits", "other"]);
+        let files = ["s:run/7/t/cal.fits", "t:cal.fits", "s:run/7/cal.fits"].map(file);
+        let refused = places("s:run/7", &files).unwrap_err();
+        assert!(refused.message.contains("would both go to t/cal.fits"), "{}", refused.message);
     }
 }

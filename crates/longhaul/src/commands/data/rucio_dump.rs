@@ -96,7 +96,13 @@ fn new(row: &Row<'_>, name: String, is_file: bool) -> Result<NewData, Failure> {
         _ => None,
     };
     let sum = |column: &str| row.optional(column).filter(|_| is_file);
-    Ok(NewData { name, bytes, adler32: sum("adler32"), md5: sum("md5"), ..NewData::default() })
+    let expires = row.optional("expired_at").map(time);
+    Ok(NewData { name, bytes, adler32: sum("adler32"), md5: sum("md5"), expires, ..NewData::default() })
+}
+
+/// A time of Rucio's database is UTC, and does not say so.
+fn time(text: String) -> String {
+    format!("{}Z", text.trim_end_matches('Z').replacen(' ', "T", 1))
 }
 
 fn kind(row: &Row<'_>) -> Result<DataKind, Failure> {
@@ -118,8 +124,6 @@ fn rule(row: &Row<'_>) -> Result<RuleOrder, Failure> {
         Some("N" | "NONE") => Grouping::File,
         _ => Grouping::Dataset,
     };
-    // A time of Rucio's database is UTC, and does not say so.
-    let time = |text: String| format!("{}Z", text.trim_end_matches('Z').replacen(' ', "T", 1));
     Ok(RuleOrder {
         id: Some(row.text("id")),
         name: name(row, "scope", "name"),

@@ -22,7 +22,7 @@ pub(super) fn run(action: &DataRuleAction, api: &Api, printer: &Printer) -> Resu
             tell(printer, &rule, rule_line);
         }
         DataRuleAction::List { name } => {
-            let rules = api.rules(name.as_deref(), RULES).map_err(failure)?;
+            let rules = api.rules(name.as_deref(), None, RULES).map_err(failure)?;
             rules.rules.iter().for_each(|rule| tell(printer, rule, rule_line));
             if rules.next.is_some() {
                 Printer::note(&format!("the newest {RULES} rules; GET /api/v1/rules has all"));

@@ -38,16 +38,24 @@ pub(super) fn send_text(context: &mut RequestContext<'_>, status: u16, mut text:
 
 /// What came as JSON. What serde says of a value may repeat it, and it may be a secret; of names it may speak.
 pub(super) fn read<T: DeserializeOwned>(context: &mut RequestContext<'_>, what: &str) -> Outcome<T> {
+    read_within(context, what, BODY_BYTES_MAX)
+}
+
+/// The same, of at most so many bytes.
+pub(super) fn read_within<T: DeserializeOwned>(
+    context: &mut RequestContext<'_>,
+    what: &str,
+    bytes_max: usize,
+) -> Outcome<T> {
     let kind = context.request().headers.get("content-type").unwrap_or_default();
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
         return Err(refuse(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
     }
     // Whoever says nothing of its length may send all that is allowed.
-    let comes =
-        context.exchange.body_length().map_or(BODY_BYTES_MAX, |bytes| bytes.min(BODY_BYTES_MAX as u64) as usize);
+    let comes = context.exchange.body_length().map_or(bytes_max, |bytes| bytes.min(bytes_max as u64) as usize);
     let mut memory = context.web.services.memory.part(context.access().holder());
     memory.grow(comes).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
-    let body = read_little(context.exchange, BODY_BYTES_MAX, what)?;
+    let body = read_little(context.exchange, bytes_max, what)?;
     Ok(web::json::read(&body, what)?)
 }
 

@@ -9,12 +9,14 @@ use model::id::Uuid;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::answer::{read, send};
+use super::answer::{read_within, send};
 use super::expect;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
 use crate::http::request_context::RequestContext;
 use crate::tape::requests::{FILES_MAX, FileState, NotDone, StagedFile};
 
+/// Bytes of a request: of as many files as it may have, with paths of 800 bytes.
+const BODY_BYTES_MAX: usize = 8 << 20;
 /// Where this API is found.
 const DISCOVERY: &[u8] = b".well-known/wlcg-tape-rest-api";
 
@@ -74,7 +76,7 @@ fn place(context: &RequestContext<'_>, path: &str, needed: Actions) -> Result<At
 
 /// POST /api/v1/tape/stage.
 pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let order: StageOrder = read(context, "a request to stage")?;
+    let order: StageOrder = read_within(context, "a request to stage", BODY_BYTES_MAX)?;
     if order.files.is_empty() || order.files.len() > FILES_MAX {
         let status = if order.files.is_empty() { 400 } else { 413 };
         return Err(refuse(status, format!("a request has 1 to {FILES_MAX} files; send several")));
@@ -163,7 +165,7 @@ fn file_progress(file: &StagedFile) -> Value {
 
 /// POST /api/v1/tape/stage/ID/cancel.
 pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let (id, order) = (expect(id)?, read::<Paths>(context, "paths")?);
+    let (id, order) = (expect(id)?, read_within::<Paths>(context, "paths", BODY_BYTES_MAX)?);
     let holder = context.access().holder();
     context.web.services.stage_requests.cancel(holder, &id, &order.paths).map_err(not_done)?;
     send(context, 200, &json!({}))
@@ -178,7 +180,7 @@ pub(super) fn remove(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outc
 
 /// POST /api/v1/tape/release/ID.
 pub(super) fn release(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let (id, order) = (expect(id)?, read::<Paths>(context, "paths")?);
+    let (id, order) = (expect(id)?, read_within::<Paths>(context, "paths", BODY_BYTES_MAX)?);
     let holder = context.access().holder();
     context.web.services.stage_requests.release(holder, &id, &order.paths).map_err(not_done)?;
     send(context, 200, &json!({}))
@@ -186,7 +188,7 @@ pub(super) fn release(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Out
 
 /// POST /api/v1/tape/archiveinfo.
 pub(super) fn archive_info(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let order: Paths = read(context, "paths")?;
+    let order: Paths = read_within(context, "paths", BODY_BYTES_MAX)?;
     if order.paths.len() > FILES_MAX {
         return Err(refuse(413, format!("{FILES_MAX} paths are told of at once; send several requests")));
     }

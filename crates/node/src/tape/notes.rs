@@ -1,0 +1,48 @@
+//! Files that are still to be taken to tape: each has a note in the state directory, so that a node that is started again takes them there.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+/// The notes of one export.
+#[derive(Debug)]
+pub(crate) struct Notes(PathBuf);
+
+impl Notes {
+    /// Below the node's state directory.
+    pub fn new(state: &Path, export: &str) -> Notes {
+        Notes(state.join("tape-archive").join(export))
+    }
+
+    fn file(&self, path: &str) -> PathBuf {
+        self.0.join(URL_SAFE_NO_PAD.encode(Sha256::digest(path)))
+    }
+
+    /// Notes a file; the note outlives a power cut. Without it the file waits only as long as the node runs.
+    pub fn add(&self, path: &str) {
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&self.0)?;
+            let mut note = File::create(self.file(path))?;
+            note.write_all(path.as_bytes())?;
+            note.sync_data()
+        };
+        if let Err(error) = write() {
+            tracing::warn!(%error, path, "it cannot be noted that a file is to be taken to tape");
+        }
+    }
+
+    /// Removes the note of a file, if there is one.
+    pub fn remove(&self, path: &str) {
+        let _ = fs::remove_file(self.file(path));
+    }
+
+    /// All files of which there are notes.
+    pub fn all(&self) -> Vec<String> {
+        let notes = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        notes.filter_map(|note| fs::read_to_string(note.path()).ok()).filter(|path| !path.is_empty()).collect()
+    }
+}
