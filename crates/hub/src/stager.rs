@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::carriers::Carriers;
 use crate::database::stages::{OnTape, StageOutcome, StageRequest};
@@ -17,16 +19,18 @@ use crate::time;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Requests that are made in one look.
 const REQUESTS_MAX: usize = 50;
+/// Endpoints that are asked at once.
+const ENDPOINTS_MAX: usize = 8;
 
 /// Runs until told to stop.
 pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
-    let mut stager = Stager { hub, carriers, apis: HashMap::new() };
+    let stager = Arc::new(Stager { hub, carriers, apis: Mutex::default() });
     loop {
         tokio::select! {
             _ = stop.changed() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        match stager.look(&stop).await {
+        match look(&stager, &stop).await {
             Ok(()) => {}
             Err(DatabaseError::Stopping) => return,
             Err(error) => tracing::error!(%error, "files on tape cannot be looked after; it is tried again"),
@@ -38,7 +42,7 @@ struct Stager {
     hub: Arc<HubState>,
     carriers: Arc<Carriers>,
     /// Where the APIs of endpoints are.
-    apis: HashMap<String, String>,
+    apis: Mutex<HashMap<String, String>>,
 }
 
 /// A server, and where its API is.
@@ -48,28 +52,64 @@ struct Found {
     api: String,
 }
 
+/// What is to be done with a request.
+enum Task {
+    Ask(StageRequest),
+    Follow(StageRequest),
+    LetGo(StageRequest),
+}
+
+async fn look(stager: &Arc<Stager>, stop: &watch::Receiver<bool>) -> Result<()> {
+    let (database, now) = (&stager.hub.database, time::now());
+    let mut by_endpoint: BTreeMap<String, Vec<Task>> = BTreeMap::new();
+    let mut add = |request: StageRequest, task: fn(StageRequest) -> Task| {
+        by_endpoint.entry(request.endpoint.clone()).or_default().push(task(request));
+    };
+    for _ in 0..REQUESTS_MAX {
+        let Some(request) = database.take_stages(now).await? else { break };
+        add(request, Task::Ask);
+    }
+    database.open_requests(now).await?.into_iter().for_each(|request| add(request, Task::Follow));
+    database.releases(now).await?.into_iter().for_each(|request| add(request, Task::LetGo));
+    // A server that does not answer holds up nobody but those who want something of it.
+    let mut waiting = by_endpoint.into_values();
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < ENDPOINTS_MAX
+            && let Some(tasks) = waiting.next()
+        {
+            running.spawn(Arc::clone(stager).work(tasks, stop.clone()));
+        }
+        match running.join_next().await {
+            None => return Ok(()),
+            // What broke off is taken again once it is nobody's any more.
+            Some(Err(_)) => {}
+            Some(Ok(done)) => done?,
+        }
+    }
+}
+
 impl Stager {
-    async fn look(&mut self, stop: &watch::Receiver<bool>) -> Result<()> {
-        for _ in 0..REQUESTS_MAX {
-            let Some(request) = self.hub.database.take_stages(time::now()).await? else { break };
-            self.ask_for(request).await?;
+    /// Does what is to be done at one endpoint, one request after another.
+    async fn work(self: Arc<Self>, tasks: Vec<Task>, stop: watch::Receiver<bool>) -> Result<()> {
+        for task in tasks {
             if *stop.borrow() {
-                return Ok(());
+                break;
             }
-        }
-        for request in self.hub.database.open_requests(time::now()).await? {
-            self.follow(request).await?;
-        }
-        for request in self.hub.database.releases(time::now()).await? {
-            self.let_go(request).await?;
+            match task {
+                Task::Ask(request) => self.ask_for(request).await?,
+                Task::Follow(request) => self.follow(request).await?,
+                Task::LetGo(request) => self.let_go(request).await?,
+            }
         }
         Ok(())
     }
 
     /// The server of an endpoint, and where its API is.
-    async fn find(&mut self, endpoint: &str) -> std::result::Result<Found, TapeError> {
+    async fn find(&self, endpoint: &str) -> std::result::Result<Found, TapeError> {
         let server = self.carriers.tape_server(endpoint).map_err(TapeError::Failed)?;
-        if let Some(api) = self.apis.get(endpoint).cloned() {
+        let known = self.apis.lock().get(endpoint).cloned();
+        if let Some(api) = known {
             return Ok(Found { server, api });
         }
         let asked = server.clone();
@@ -77,11 +117,11 @@ impl Stager {
             TapeError::Forgotten => TapeError::Failed(format!("{endpoint} has no tape REST API")),
             other => other,
         })?;
-        self.apis.insert(endpoint.to_owned(), api.clone());
+        self.apis.lock().insert(endpoint.to_owned(), api.clone());
         Ok(Found { server, api })
     }
 
-    async fn ask_for(&mut self, request: StageRequest) -> Result<()> {
+    async fn ask_for(&self, request: StageRequest) -> Result<()> {
         let now = time::now();
         let paths = paths(&request.files);
         let asked = match self.find(&request.endpoint).await {
@@ -98,14 +138,14 @@ impl Stager {
     }
 
     /// A server could not be asked: it is asked again, and where its API is is found anew.
-    async fn failed(&mut self, request: StageRequest, error: &TapeError) -> Result<()> {
-        self.apis.remove(&request.endpoint);
+    async fn failed(&self, request: StageRequest, error: &TapeError) -> Result<()> {
+        self.apis.lock().remove(&request.endpoint);
         tracing::warn!(endpoint = request.endpoint, %error, "files cannot be brought from tape now; it is tried again");
         let why = format!("{} does not bring it from tape: {error}", request.endpoint);
         self.hub.database.not_asked(request, why, time::now()).await
     }
 
-    async fn follow(&mut self, request: StageRequest) -> Result<()> {
+    async fn follow(&self, request: StageRequest) -> Result<()> {
         let id = request.id.clone();
         let told = match self.find(&request.endpoint).await {
             Ok(Found { server, api }) => blocking(move || server.poll(&api, &id)).await,
@@ -134,7 +174,7 @@ impl Stager {
     }
 
     /// Whatever comes of it, the files are forgotten: a server lets them go by itself in the end.
-    async fn let_go(&mut self, request: StageRequest) -> Result<()> {
+    async fn let_go(&self, request: StageRequest) -> Result<()> {
         if !request.id.is_empty()
             && let Ok(Found { server, api }) = self.find(&request.endpoint).await
         {

@@ -1,6 +1,6 @@
 //! Exports: the directories that a node offers, by name; or places on other people's servers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ impl Served {
         let store = Posix::open(&export.dir, Links::Inside)
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
         // Of all there is nothing lies outside.
-        let store = if export.dir == std::path::Path::new("/") { store.of_the_user() } else { store };
+        let store = if export.dir == Path::new("/") { store.of_the_user() } else { store };
         // That it opens does not say that anything in it can be reached.
         std::fs::metadata(export.dir.join(".")).map_err(|error| {
             let path = export.dir.display().to_string();

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use model::fault::with_causes;
 use model::v1::hub::{Audit, AuditFinding, AuditOrder, AuditState};
@@ -11,7 +12,7 @@ use model::{Kind, RelPath};
 use remote::Dav;
 use replicas::{Difference, Listed};
 use store::Store;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use web::Refused;
 
 use super::{bad, refused};
@@ -26,8 +27,8 @@ use crate::topology::StoragePlace;
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Files after which progress is noted.
-const NOTED_EVERY: usize = 5_000;
+/// How often progress is noted: while it is, nobody else takes the audit.
+const NOTED_EVERY: Duration = Duration::from_secs(30);
 /// Findings that are worked through at once.
 const PAGE: i64 = 1_000;
 
@@ -38,7 +39,7 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
             _ = stop.changed() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        match look(&hub, &carriers).await {
+        match look(&hub, &carriers, &mut stop).await {
             Ok(()) => {}
             Err(DatabaseError::Stopping) => return,
             Err(error) => tracing::error!(%error, "an audit cannot go on; it is tried again"),
@@ -46,12 +47,12 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
     }
 }
 
-async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>) -> Result<()> {
+async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>, stop: &mut watch::Receiver<bool>) -> Result<()> {
     let Some(audit) = hub.database.take_audit(time::now()).await? else { return Ok(()) };
     let number = audit.number;
     let outcome = match audit.state {
-        AuditState::Cleaning => clean(hub, carriers, &audit).await?,
-        _ => list_and_compare(hub, carriers, audit).await?,
+        AuditState::Cleaning => clean(hub, carriers, &audit, stop).await?,
+        _ => list_and_compare(hub, carriers, audit, stop).await?,
     };
     match outcome {
         Ok(()) => Ok(()),
@@ -65,22 +66,51 @@ async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>) -> Result<()> {
 /// What is asked of an endpoint may not be answered; then the audit has failed, and the hub has not.
 type Outcome = Result<std::result::Result<(), String>>;
 
-async fn list_and_compare(hub: &Arc<HubState>, carriers: &Arc<Carriers>, audit: AuditRow) -> Outcome {
+/// How far a listing is, for whoever waits for it; and that it need not go on, for whoever makes it.
+#[derive(Default)]
+struct Listing {
+    files: AtomicI64,
+    is_stopped: AtomicBool,
+}
+
+async fn list_and_compare(
+    hub: &Arc<HubState>,
+    carriers: &Arc<Carriers>,
+    audit: AuditRow,
+    stop: &mut watch::Receiver<bool>,
+) -> Outcome {
     let place = match place(hub, &audit.endpoint) {
         Ok(place) => place,
         Err(why) => return Ok(Err(why)),
     };
-    let (sender, mut counted) = mpsc::channel(1);
-    let (of, from) = (Arc::clone(carriers), place.clone());
-    let below = audit.below.clone();
-    let listing = tokio::task::spawn_blocking(move || list(&of, &from, &below, &sender));
-    while let Some(count) = counted.recv().await {
-        hub.database.audit_goes_on(audit.number, count, 0, time::now()).await?;
-    }
-    match listing.await.unwrap_or_else(|error| Err(error.to_string())) {
+    let progress = Arc::<Listing>::default();
+    let (of, from, below) = (Arc::clone(carriers), place.clone(), audit.below.clone());
+    let of_listing = Arc::clone(&progress);
+    let mut listing = tokio::task::spawn_blocking(move || list(&of, &from, &below, &of_listing));
+    let listed = loop {
+        tokio::select! {
+            ended = &mut listing => break ended.unwrap_or_else(|error| Err(error.to_string())),
+            _ = stop.changed() => {
+                progress.is_stopped.store(true, Ordering::Relaxed);
+                return Err(DatabaseError::Stopping);
+            }
+            () = tokio::time::sleep(NOTED_EVERY) => {
+                let files = progress.files.load(Ordering::Relaxed);
+                hub.database.audit_goes_on(audit.number, files, 0, time::now()).await?;
+            }
+        }
+    };
+    match listed {
+        Ok(listed) if listed.is_empty() && audit.below.is_empty() && has_copies(hub, &audit.endpoint).await? => {
+            Ok(Err(format!("nothing at all is at {}, where there are copies: is its disk mounted?", place.url)))
+        }
         Ok(listed) => compare(hub, audit, &place, listed).await.map(Ok),
         Err(why) => Ok(Err(why)),
     }
+}
+
+async fn has_copies(hub: &HubState, endpoint: &str) -> Result<bool> {
+    Ok(hub.database.stores().await?.get(endpoint).is_some_and(|store| store.files > 0))
 }
 
 async fn compare(hub: &HubState, audit: AuditRow, place: &StoragePlace, listed: HashMap<String, Listed>) -> Result<()> {
@@ -99,17 +129,20 @@ fn server(carriers: &Carriers, place: &StoragePlace, path: &str) -> std::result:
     carriers.file(&place.endpoint, &place.url_of_path(path))
 }
 
-/// Lists all files below a directory of an endpoint, and tells how many there are so far.
+/// Lists all files below a directory of an endpoint.
 fn list(
     carriers: &Carriers,
     place: &StoragePlace,
     below: &str,
-    counted: &mpsc::Sender<i64>,
+    progress: &Listing,
 ) -> std::result::Result<HashMap<String, Listed>, String> {
     let (server, root) = server(carriers, place, below)?;
     let failed = |error: &store::Error| format!("{} cannot be listed: {}", place.endpoint, with_causes(error));
     let (mut listed, mut dirs) = (HashMap::new(), vec![(root, below.trim_matches('/').to_owned())]);
     while let Some((dir, name)) = dirs.pop() {
+        if progress.is_stopped.load(Ordering::Relaxed) {
+            return Err("the hub stops".to_owned());
+        }
         let entries = match server.list(&dir) {
             Ok(entries) => entries,
             // It went meanwhile, or nothing was ever put there.
@@ -136,27 +169,33 @@ fn list(
                     "it has more than {LISTED_MAX} files: audit its directories one by one, with `below`"
                 ));
             }
-            if listed.len() % NOTED_EVERY == NOTED_EVERY - 1 {
-                // Whoever counts is gone only where the hub is stopping.
-                let _ = counted.try_send(listed.len() as i64);
-            }
         }
+        progress.files.store(listed.len() as i64, Ordering::Relaxed);
     }
     Ok(listed)
 }
 
 /// Deletes files that the catalogue does not know of, as far as it still does not.
-async fn clean(hub: &Arc<HubState>, carriers: &Arc<Carriers>, audit: &AuditRow) -> Outcome {
+async fn clean(
+    hub: &Arc<HubState>,
+    carriers: &Arc<Carriers>,
+    audit: &AuditRow,
+    stop: &mut watch::Receiver<bool>,
+) -> Outcome {
     let place = match place(hub, &audit.endpoint) {
         Ok(place) => place,
         Err(why) => return Ok(Err(why)),
     };
-    let (mut after, mut deleted) = (0, 0);
+    let (mut after, mut deleted, mut noted) = (0, audit.deleted, Instant::now());
     loop {
         let findings = hub.database.findings(audit.number, after, PAGE).await?;
         let Some((last, _)) = findings.last() else { break };
         after = *last;
         for (_, finding) in findings.into_iter().filter(|(_, finding)| finding.kind == Difference::Dark) {
+            if *stop.borrow_and_update() {
+                hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
+                return Err(DatabaseError::Stopping);
+            }
             if hub.database.is_known(&audit.endpoint, &finding.path, &place.naming.names(&finding.path)).await? {
                 continue;
             }
@@ -166,9 +205,13 @@ async fn clean(hub: &Arc<HubState>, carriers: &Arc<Carriers>, audit: &AuditRow) 
                 Ok(is_deleted) => deleted += i64::from(is_deleted),
                 Err(why) => return Ok(Err(format!("{path} cannot be deleted: {why}"))),
             }
+            if noted.elapsed() >= NOTED_EVERY {
+                hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
+                noted = Instant::now();
+            }
         }
-        hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
     }
+    hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
     hub.database.set_audit(audit.number, AuditState::Cleaned, None, time::now()).await.map(Ok)
 }
 

@@ -272,9 +272,10 @@ pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) 
 /// Whether somebody may have a name end: not where others have rules of it, unless an operator does.
 async fn require_nobody_elses(hub: &HubState, member: &Member, row: &DataRow) -> Result<(), Refused> {
     let ending = hub.database.ending(row).await.map_err(refused)?;
-    let others: Vec<&str> =
-        ending.accounts.iter().map(String::as_str).filter(|account| *account != member.owner).collect();
-    if !others.is_empty() && member.role < Role::Operator {
+    let is_others = |(account, community): &&(String, String)| !member.may_change(account, community);
+    let mut others: Vec<&str> = ending.holders.iter().filter(is_others).map(|(account, _)| account.as_str()).collect();
+    others.dedup();
+    if !others.is_empty() {
         let text =
             format!("{} is held by rules of {}: they end them, or an operator removes it", row.name, others.join(", "));
         return Err(Refused::new(409, text));

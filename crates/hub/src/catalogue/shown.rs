@@ -19,7 +19,7 @@ pub fn removal(row: &DataRow, ending: &Ending) -> DataRemoval {
         bytes: count(ending.bytes),
         copies: count(ending.copies),
         kept_files: count(ending.kept_files),
-        accounts: ending.accounts.clone(),
+        accounts: ending.accounts(),
     }
 }
 

@@ -11,6 +11,7 @@ use model::v1::hub::{Webhook, WebhookOrder};
 use replicas::is_like;
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use web::{Dialer, HttpUrl, Refused};
 
 use super::{bad, refused};
@@ -23,6 +24,8 @@ use crate::time;
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Webhooks that are told at once.
+const HOOKS_MAX: usize = 8;
 /// Events that are posted at once.
 const EVENTS_MAX: i64 = 100;
 /// Bytes of a secret.
@@ -32,26 +35,45 @@ const SECRET_PREFIX: &str = "whsec_";
 /// Runs until told to stop.
 pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
     let dialer = carriers.dialer();
+    // One that answers slowly holds up nobody but itself.
+    let mut telling = JoinSet::new();
     loop {
-        let was_busy = match look(&hub, &dialer).await {
-            Ok(was_busy) => was_busy,
+        match take(&hub, HOOKS_MAX - telling.len()).await {
+            Ok(hooks) => hooks.into_iter().for_each(|hook| {
+                telling.spawn(tell(Arc::clone(&hub), dialer.clone(), hook));
+            }),
             Err(DatabaseError::Stopping) => return,
-            Err(error) => {
-                tracing::error!(%error, "webhooks cannot be told; it is tried again");
-                false
-            }
-        };
-        let wait = if was_busy { Duration::ZERO } else { LOOK_EVERY };
+            Err(error) => tracing::error!(%error, "webhooks cannot be told; it is tried again"),
+        }
         tokio::select! {
             _ = stop.changed() => return,
-            () = tokio::time::sleep(wait) => {}
+            Some(_) = telling.join_next() => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {}
         }
     }
 }
 
-/// Tells one webhook some events; whether there was one to be told.
-async fn look(hub: &HubState, dialer: &Dialer) -> Result<bool> {
-    let Some(hook) = hub.database.take_webhook(time::now()).await? else { return Ok(false) };
+/// Takes webhooks that have not heard everything.
+async fn take(hub: &HubState, count: usize) -> Result<Vec<WebhookRow>> {
+    let mut hooks = Vec::new();
+    while hooks.len() < count
+        && let Some(hook) = hub.database.take_webhook(time::now()).await?
+    {
+        hooks.push(hook);
+    }
+    Ok(hooks)
+}
+
+async fn tell(hub: Arc<HubState>, dialer: Dialer, hook: WebhookRow) {
+    let name = hook.name.clone();
+    match tell_events(&hub, &dialer, hook).await {
+        Ok(()) | Err(DatabaseError::Stopping) => {}
+        Err(error) => tracing::error!(%error, webhook = name, "a webhook cannot be told; it is tried again"),
+    }
+}
+
+/// Tells a webhook the next events.
+async fn tell_events(hub: &HubState, dialer: &Dialer, hook: WebhookRow) -> Result<()> {
     let events = hub.database.happened(None, hook.heard, EVENTS_MAX).await?;
     let last = events.last().map_or(hook.heard, |(event, _)| event.number);
     let mine: Vec<_> = events.iter().filter(|(event, name)| is_for(&hook, event, name)).collect();
@@ -67,8 +89,7 @@ async fn look(hub: &HubState, dialer: &Dialer) -> Result<bool> {
     if let Err(why) = &outcome {
         tracing::warn!(webhook = hook.name, why, "a webhook does not take events; it is tried again");
     }
-    hub.database.heard(hook, outcome.map(|()| (last, count)), time::now()).await?;
-    Ok(true)
+    hub.database.heard(hook, outcome.map(|()| (last, count)), time::now()).await
 }
 
 fn is_for(hook: &WebhookRow, event: &HistoryEvent, name: &str) -> bool {

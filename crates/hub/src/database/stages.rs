@@ -10,6 +10,8 @@ use database::rows::numbers;
 
 /// Files of one request.
 const FILES_MAX: i64 = 1_000;
+/// Requests that are taken at once.
+const REQUESTS_MAX: usize = 100;
 /// For how long a hub that asks a server has these files to itself.
 const LEASE_MS: i64 = 2 * 60_000;
 /// How often a file may fail to come, and the pause behind the first time: twice that each time.
@@ -59,7 +61,7 @@ impl Database {
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn take_stages(&self, now: i64) -> Result<Option<StageRequest>> {
-        self.take_requests("s.state = 0 AND f.state = 0", now).await.map(|all| all.into_iter().next())
+        self.take_requests("s.state = 0 AND f.state = 0", 1, now).await.map(|all| all.into_iter().next())
     }
 
     /// Takes requests of which is to be asked how far they are, for a while.
@@ -67,7 +69,7 @@ impl Database {
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn open_requests(&self, now: i64) -> Result<Vec<StageRequest>> {
-        self.take_requests("s.state = 1 AND f.state = 0", now).await
+        self.take_requests("s.state = 1 AND f.state = 0", REQUESTS_MAX, now).await
     }
 
     /// Takes files that may be let go, for a while: they have been read, or will not be.
@@ -75,10 +77,10 @@ impl Database {
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn releases(&self, now: i64) -> Result<Vec<StageRequest>> {
-        self.take_requests("(f.state IN (3, 4, 5) OR j.ended IS NOT NULL)", now).await
+        self.take_requests("(f.state IN (3, 4, 5) OR j.ended IS NOT NULL)", REQUESTS_MAX, now).await
     }
 
-    async fn take_requests(&self, which: &'static str, now: i64) -> Result<Vec<StageRequest>> {
+    async fn take_requests(&self, which: &'static str, requests_max: usize, now: i64) -> Result<Vec<StageRequest>> {
         let sql = format!(
             "SELECT s.endpoint, s.request, s.asked, s.file, x.source FROM stages s JOIN files f ON f.id = s.file \
              JOIN jobs j ON j.number = f.job JOIN file_facts x ON x.id = s.file \
@@ -93,7 +95,8 @@ impl Database {
             .change(move |connection| {
                 Box::pin(async move {
                     let query = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(FILES_MAX);
-                    let requests = grouped(&query.fetch_all(&mut *connection).await?)?;
+                    let mut requests = grouped(&query.fetch_all(&mut *connection).await?)?;
+                    requests.truncate(requests_max);
                     let files = requests.iter().flat_map(|request| &request.files).map(|file| file.file);
                     set(connection, files.collect(), "not_before = $1", now + LEASE_MS).await?;
                     Ok(requests)
@@ -141,10 +144,11 @@ impl Database {
                     let is_late = request.asked > 0 && now - request.asked > STAGE_MAX_MS;
                     let files: Vec<i64> = request.files.iter().map(|file| file.file).collect();
                     let sql = format!(
-                        "UPDATE stages SET error = $1, not_before = $2 WHERE file IN {}",
+                        "UPDATE stages SET error = $1, not_before = $2, asked = COALESCE(asked, $3) WHERE file IN {}",
                         numbers(files.iter().copied())
                     );
-                    let query = sqlx::query(AssertSqlSafe(sql)).bind(&why).bind(now + AGAIN_MS);
+                    // A server that cannot be asked has as long as one that brings nothing.
+                    let query = sqlx::query(AssertSqlSafe(sql)).bind(&why).bind(now + AGAIN_MS).bind(now);
                     query.execute(&mut *connection).await?;
                     match is_late {
                         true => outcomes::fail_queued(connection, &files, "peer", &why, now).await,
@@ -208,7 +212,7 @@ async fn staged(
             Some(StageOutcome::OnDisk) => on_disk.push(*file),
             Some(StageOutcome::Failed(reason)) => {
                 why.clone_from(reason);
-                let sql = "UPDATE stages SET state = 0, request = NULL, attempts = attempts + 1, error = $1, \
+                let sql = "UPDATE stages SET state = 0, request = NULL, asked = NULL, attempts = attempts + 1, error = $1, \
                            not_before = $2 + $3 * (attempts + 1) WHERE file = $4 RETURNING attempts";
                 let query = sqlx::query(sql).bind(reason).bind(now).bind(AGAIN_MS).bind(*file);
                 if query.fetch_one(&mut *connection).await?.try_get::<i64, _>(0)? >= ATTEMPTS_MAX {

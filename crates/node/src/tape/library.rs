@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn library(dir: &std::path::Path, script: &str) -> Arc<TapeLibrary> {
-        let file = dir.join("tape.sh");
+        let file = dir.join(format!("{}.sh", model::id::Uuid::now_v7()));
         std::fs::write(&file, script).unwrap();
         let program = TapeProgram::parse(&format!("sh {}", file.display())).unwrap();
         Arc::new(TapeLibrary::new(program, "x", dir.to_owned(), &dir.join("state")))

@@ -15,8 +15,11 @@ use database::rows::insert;
 const LEASE_MS: i64 = 5 * 60_000;
 /// Copies that are compared at once.
 const PAGE: i64 = 5_000;
-/// Findings of an audit that are kept.
+/// Findings of an audit that are kept, and how many are written in one transaction.
 const FINDINGS_MAX: usize = 100_000;
+const KEPT_AT_ONCE: usize = 2_000;
+/// Audits of an endpoint whose findings are kept, the newest.
+const AUDITS_KEPT: i64 = 10;
 
 /// An audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub struct AuditRow {
     pub found: AuditCounts,
     /// Files that have been deleted.
     pub deleted: i64,
-    /// Why it failed.
+    /// Why it failed, or why it is not whole.
     pub error: Option<String>,
 }
 
@@ -56,6 +59,13 @@ pub struct AuditCounts {
     pub dark: i64,
     /// Their bytes.
     pub dark_bytes: i64,
+}
+
+impl AuditCounts {
+    /// Findings of all kinds.
+    fn all(self) -> i64 {
+        self.missing + self.wrong_size + self.dark
+    }
 }
 
 /// Something that an audit has found.
@@ -254,7 +264,7 @@ impl Database {
     /// Keeps what an audit has found. Copies that are missing or have another size are suspected from now on: each is asked for before it counts as bad.
     ///
     /// # Errors
-    /// The database cannot be written: nothing has changed.
+    /// The database cannot be written: a part of the findings may be kept, and the audit has not ended.
     pub async fn keep_audit(
         &self,
         audit: AuditRow,
@@ -263,7 +273,23 @@ impl Database {
         findings: Vec<Finding>,
         now: i64,
     ) -> Result<()> {
-        self.writer.change(move |connection| Box::pin(keep(connection, audit, listed, counts, findings, now))).await
+        let (number, endpoint) = (audit.number, audit.endpoint);
+        let is_whole = counts.all() == findings.len() as i64;
+        let of = endpoint.clone();
+        self.writer.change(move |connection| Box::pin(forget_findings(connection, number, of))).await?;
+        let mut at = 0;
+        for some in findings.chunks(KEPT_AT_ONCE) {
+            let (some, of, after) = (some.to_vec(), endpoint.clone(), at);
+            at += some.len() as i64;
+            self.writer.change(move |connection| Box::pin(keep(connection, number, of, after, some, now))).await?;
+        }
+        let remark = (!is_whole).then(|| {
+            let all = counts.all();
+            format!(
+                "of {all} findings the first {FINDINGS_MAX} are kept: audit the directories one by one, with `below`"
+            )
+        });
+        self.writer.change(move |connection| Box::pin(end(connection, number, listed, counts, remark, now))).await
     }
 
     /// What an audit has found, behind a finding's place.
@@ -319,31 +345,52 @@ fn compare_one(row: &AnyRow, naming: Naming, audit: &mut Audit) -> Result<Option
     Ok(Some(Finding { kind, path, bytes: None, file: Some(row.try_get(0)?) }))
 }
 
+/// Forgets what was kept of an audit before, and of audits of the endpoint that nobody looks at any more.
+async fn forget_findings(connection: &mut AnyConnection, audit: i64, endpoint: String) -> Result<()> {
+    let sql = "DELETE FROM audit_findings WHERE audit = $1 OR audit IN (SELECT number FROM audits WHERE endpoint = $2 AND state <> $3 \
+               ORDER BY number DESC LIMIT 1000 OFFSET $4)";
+    let query = sqlx::query(sql).bind(audit).bind(&endpoint).bind(code(AuditState::Cleaning)).bind(AUDITS_KEPT);
+    query.execute(&mut *connection).await?;
+    stores::id(connection, &endpoint).await?;
+    Ok(())
+}
+
 async fn keep(
     connection: &mut AnyConnection,
-    audit: AuditRow,
-    listed: i64,
-    counts: AuditCounts,
+    audit: i64,
+    endpoint: String,
+    after: i64,
     findings: Vec<Finding>,
     now: i64,
 ) -> Result<()> {
-    sqlx::query("DELETE FROM audit_findings WHERE audit = $1").bind(audit.number).execute(&mut *connection).await?;
-    let rows: Vec<(i64, &Finding)> = (1..).zip(&findings).collect();
+    let rows: Vec<(i64, &Finding)> = (after + 1..).zip(&findings).collect();
     insert(connection, "audit_findings (audit, at, kind, path, bytes, file)", 6, &rows, |query, (at, finding)| {
-        let query = query.bind(audit.number).bind(*at).bind(finding.kind.word()).bind(finding.path.as_str());
+        let query = query.bind(audit).bind(*at).bind(finding.kind.word()).bind(finding.path.as_str());
         query.bind(finding.bytes).bind(finding.file)
     })
     .await?;
-    stores::id(connection, &audit.endpoint).await?;
     for finding in &findings {
         let Some(file) = finding.file else { continue };
-        let why = format!("the audit {} found: {}", audit.number, finding.kind.word());
-        suspicions::note(connection, file, &audit.endpoint, &why, now).await?;
+        let why = format!("the audit {audit} found: {}", finding.kind.word());
+        suspicions::note(connection, file, &endpoint, &why, now).await?;
     }
-    let sql = "UPDATE audits SET state = $1, ended = $2, listed = $3, missing = $4, wrong_size = $5, dark = $6, dark_bytes = $7, not_before = 0 \
-               WHERE number = $8";
+    let sql = "UPDATE audits SET not_before = $1 WHERE number = $2";
+    sqlx::query(sql).bind(now + LEASE_MS).bind(audit).execute(connection).await?;
+    Ok(())
+}
+
+async fn end(
+    connection: &mut AnyConnection,
+    audit: i64,
+    listed: i64,
+    counts: AuditCounts,
+    remark: Option<String>,
+    now: i64,
+) -> Result<()> {
+    let sql = "UPDATE audits SET state = $1, ended = $2, listed = $3, missing = $4, wrong_size = $5, dark = $6, dark_bytes = $7, not_before = 0, \
+               error = $8 WHERE number = $9";
     let query = sqlx::query(sql).bind(code(AuditState::Done)).bind(now).bind(listed).bind(counts.missing);
-    let query = query.bind(counts.wrong_size).bind(counts.dark).bind(counts.dark_bytes).bind(audit.number);
+    let query = query.bind(counts.wrong_size).bind(counts.dark).bind(counts.dark_bytes).bind(remark).bind(audit);
     query.execute(connection).await?;
     Ok(())
 }

@@ -27,8 +27,17 @@ pub struct Ending {
     pub copies: i64,
     /// Files that stay, because something else contains them.
     pub kept_files: i64,
+    /// Whose rules of it there are, or of what contains it: accounts, each with the community of the rule.
+    pub holders: Vec<(String, String)>,
+}
+
+impl Ending {
     /// Accounts with rules of it, or of what contains it.
-    pub accounts: Vec<String>,
+    pub fn accounts(&self) -> Vec<String> {
+        let mut accounts: Vec<String> = self.holders.iter().map(|(account, _)| account.clone()).collect();
+        accounts.dedup();
+        accounts
+    }
 }
 
 /// Files that a dataset alone contains, and that are of its scope: others' files stay, whoever put them into a dataset of his.
@@ -42,14 +51,14 @@ impl Database {
     /// The database cannot be read.
     pub async fn ending(&self, name: &DataRow) -> Result<Ending> {
         let sql = format!(
-            "{ABOVE} SELECT DISTINCT account FROM rules WHERE name IN (SELECT id FROM above) OR name IN ({ALONE}) ORDER BY account"
+            "{ABOVE} SELECT DISTINCT account, community FROM rules WHERE name IN (SELECT id FROM above) OR name IN ({ALONE}) ORDER BY account, community"
         );
         let rules = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_all(&self.pool).await?;
-        let accounts = rules.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<_>>()?;
+        let holders = rules.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_>>()?;
         let files = match name.kind {
             DataKind::File => "SELECT CAST($1 AS BIGINT)",
             DataKind::Dataset => ALONE,
-            DataKind::Container => return Ok(Ending { accounts, ..Ending::default() }),
+            DataKind::Container => return Ok(Ending { holders, ..Ending::default() }),
         };
         let sql = format!("SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM names WHERE id IN ({files})");
         let row = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_one(&self.pool).await?;
@@ -57,7 +66,7 @@ impl Database {
         let sql = format!("SELECT COUNT(*) FROM replicas WHERE file IN ({files})");
         let copies: i64 = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_one(&self.pool).await?.try_get(0)?;
         let kept_files = if name.kind == DataKind::Dataset { name.entries - files_count } else { 0 };
-        Ok(Ending { files: files_count, bytes, copies, kept_files, accounts })
+        Ok(Ending { files: files_count, bytes, copies, kept_files, holders })
     }
 
     /// Has a name end at a time, with the files that it alone contains; or not end, with those that were to end with it.

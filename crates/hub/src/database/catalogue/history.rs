@@ -22,15 +22,16 @@ pub struct HistoryEvent {
 }
 
 impl Database {
-    /// What happened to names behind an event's number, oldest first, to one or to all; with the names, as far as they are still there.
+    /// What happened to names behind an event's number, oldest first, to one or to all; with the names.
     ///
     /// # Errors
     /// The database cannot be read.
     pub async fn happened(&self, name: Option<i64>, after: i64, limit: i64) -> Result<Vec<(HistoryEvent, String)>> {
-        let sql = "SELECT h.number, h.at, h.account, h.kind, h.facts, COALESCE(n.scope || ':' || n.name, '') FROM history h \
-                   LEFT JOIN names n ON n.id = h.name WHERE h.number > $1 AND ($2 = 0 OR h.name = $2) ORDER BY h.number LIMIT $3";
+        let sql = "SELECT h.number, h.at, h.account, h.kind, h.facts, n.scope || ':' || n.name, g.facts FROM history h \
+                   LEFT JOIN names n ON n.id = h.name LEFT JOIN history g ON g.name = h.name AND g.kind = 'removed' \
+                   WHERE h.number > $1 AND ($2 = 0 OR h.name = $2) ORDER BY h.number LIMIT $3";
         let rows = sqlx::query(sql).bind(after).bind(name.unwrap_or(0)).bind(limit).fetch_all(&self.pool).await?;
-        rows.iter().map(|row| Ok((read(row)?, row.try_get(5)?))).collect()
+        rows.iter().map(|row| Ok((read(row)?, name_of(row)?))).collect()
     }
 
     /// The number of the last event of the history.
@@ -41,6 +42,13 @@ impl Database {
         let row = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM history").fetch_one(&self.pool).await?;
         Ok(row.try_get(0)?)
     }
+}
+
+/// The name that an event is of; one that is not there any more is known by the event of its removal.
+fn name_of(row: &sqlx::any::AnyRow) -> Result<String> {
+    let (name, removal): (Option<String>, Option<String>) = (row.try_get(5)?, row.try_get(6)?);
+    let of_removal = |facts: String| serde_json::from_str::<Value>(&facts).ok()?["name"].as_str().map(str::to_owned);
+    Ok(name.or_else(|| removal.and_then(of_removal)).unwrap_or_default())
 }
 
 fn read(row: &sqlx::any::AnyRow) -> Result<HistoryEvent> {

@@ -112,18 +112,25 @@ pub(super) async fn hold(
         query.bind(*file).bind(store).bind(ReplicaState::Wanted.code()).bind(*bytes).bind(1i64).bind(now)
     })
     .await?;
+    let mut lost: HashSet<i64> = HashSet::new();
     if !known.is_empty() {
-        // One that is bad is made anew.
+        // One that is bad is made anew, if there is one to make it of.
         let ids = numbers(known.keys().copied());
         let sql = format!(
-            "UPDATE replicas SET locks = locks + 1, unlocked = NULL, state = CASE WHEN state = $1 THEN $2 ELSE state END \
-             WHERE store = $3 AND file IN {ids}"
+            "UPDATE replicas SET locks = locks + 1, unlocked = NULL, state = CASE WHEN state = $1 \
+             AND EXISTS (SELECT 1 FROM replicas o WHERE o.file = replicas.file AND o.state = 0) THEN $2 ELSE state END \
+             WHERE store = $3 AND file IN {ids} RETURNING file, state"
         );
         let query = sqlx::query(AssertSqlSafe(sql)).bind(ReplicaState::Bad.code()).bind(ReplicaState::Wanted.code());
-        query.bind(store).execute(&mut *connection).await?;
+        for row in query.bind(store).fetch_all(&mut *connection).await? {
+            if row.try_get::<i64, _>(1)? == ReplicaState::Bad.code() {
+                lost.insert(row.try_get(0)?);
+            }
+        }
     }
     let is_there = |file: &i64| known.get(file).is_some_and(|known| known.state == ReplicaState::Available);
-    let state = |file: &i64| if is_there(file) { LockState::Ok } else { LockState::Replicating };
+    let missing = |file: &i64| if lost.contains(file) { LockState::Stuck } else { LockState::Replicating };
+    let state = |file: &i64| if is_there(file) { LockState::Ok } else { missing(file) };
     let into = "locks (rule, file, store, state, bytes)";
     insert(connection, into, 5, files, |query, (file, bytes)| {
         query.bind(rule.number).bind(*file).bind(store).bind(state(file).code()).bind(*bytes)
