@@ -101,7 +101,7 @@ async fn list_and_compare(
         }
     };
     match listed {
-        Ok(listed) if listed.is_empty() && audit.below.is_empty() && has_copies(hub, &audit.endpoint).await? => {
+        Ok(listed) if listed.is_empty() && audit.below.is_empty() && is_to_be_listed(hub, &audit.endpoint).await? => {
             Ok(Err(format!("nothing at all is at {}, where there are copies: is its disk mounted?", place.url)))
         }
         Ok(listed) => compare(hub, audit, &place, listed).await.map(Ok),
@@ -109,8 +109,10 @@ async fn list_and_compare(
     }
 }
 
-async fn has_copies(hub: &HubState, endpoint: &str) -> Result<bool> {
-    Ok(hub.database.stores().await?.get(endpoint).is_some_and(|store| store.files > 0))
+/// Whether some file is to be found at an endpoint: copies are there, and not on tape.
+async fn is_to_be_listed(hub: &HubState, endpoint: &str) -> Result<bool> {
+    let is_on_tape = hub.topology.load().described_endpoint(endpoint).is_some_and(|it| it.tape);
+    Ok(!is_on_tape && hub.database.stores().await?.get(endpoint).is_some_and(|store| store.files > 0))
 }
 
 async fn compare(hub: &HubState, audit: AuditRow, place: &StoragePlace, listed: HashMap<String, Listed>) -> Result<()> {

@@ -28,15 +28,15 @@ use lifecycle::{
 };
 use rules::{
     a_copy_of_two_rules_is_read_where_either_permits, a_copy_that_fails_is_tried_again_later,
-    a_copy_waits_for_the_one_that_it_is_read_from, a_data_product_goes_to_one_endpoint_whole, a_rule_that_ends_lets_go,
-    a_rule_that_has_ended_is_not_changed, a_rule_that_is_made_again_within_a_day_moves_nothing,
-    a_rule_that_is_suspended_copies_nothing, a_rule_that_outgrows_its_endpoint_waits_and_says_so,
-    an_impossible_rule_is_told_what_could_be, copies_are_at_different_sites,
-    copies_that_are_lost_in_a_crash_are_made_again, files_that_come_later_follow, files_that_go_are_let_go,
-    groups_of_a_rule_see_what_the_others_take, one_copy_crosses_the_ocean_and_the_others_are_made_of_it,
-    rules_of_which_nothing_can_be_copied_stop_no_others, the_deadline_of_a_rule_is_that_of_its_jobs,
-    two_rules_share_copies, what_can_be_read_nowhere_says_so, what_is_put_there_while_it_is_copied_stays,
-    what_is_uploaded_meanwhile_is_not_copied,
+    a_copy_waits_for_the_one_that_it_is_read_from, a_data_product_goes_to_one_endpoint_whole,
+    a_file_of_two_datasets_has_its_copies_once, a_rule_that_ends_lets_go, a_rule_that_has_ended_is_not_changed,
+    a_rule_that_is_made_again_within_a_day_moves_nothing, a_rule_that_is_suspended_copies_nothing,
+    a_rule_that_outgrows_its_endpoint_waits_and_says_so, an_impossible_rule_is_told_what_could_be,
+    copies_are_at_different_sites, copies_that_are_lost_in_a_crash_are_made_again, files_that_come_later_follow,
+    files_that_go_are_let_go, groups_of_a_rule_see_what_the_others_take,
+    one_copy_crosses_the_ocean_and_the_others_are_made_of_it, rules_of_which_nothing_can_be_copied_stop_no_others,
+    the_deadline_of_a_rule_is_that_of_its_jobs, two_rules_share_copies, what_can_be_read_nowhere_says_so,
+    what_is_put_there_while_it_is_copied_stays, what_is_uploaded_meanwhile_is_not_copied,
 };
 use subscriptions::a_name_waits_once_for_a_subscription;
 use world::{World, dataset, file, name};
@@ -226,6 +226,7 @@ on_both!(
     rules_of_which_nothing_can_be_copied_stop_no_others,
     groups_of_a_rule_see_what_the_others_take,
     a_rule_that_has_ended_is_not_changed,
+    a_file_of_two_datasets_has_its_copies_once,
     a_file_that_something_else_contains_meanwhile_stays,
     what_has_been_removed_is_not_used_again,
     rules_of_a_container_let_go_of_a_dataset_that_ends,

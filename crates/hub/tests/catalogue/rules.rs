@@ -426,6 +426,27 @@ pub async fn groups_of_a_rule_see_what_the_others_take(world: World) {
     }
 }
 
+pub async fn a_file_of_two_datasets_has_its_copies_once(world: World) {
+    let mut container = dataset("s:c");
+    container.kind = DataKind::Container;
+    world.enter(&[container], None).await.unwrap();
+    for at in 0..2 {
+        let of = format!("s:d{at}");
+        world.enter(&[dataset(&of)], None).await.unwrap();
+        world.enter(&[world.there(&format!("{of}.0"), 300, &["cern"])], Some(&of)).await.unwrap();
+        world.attach("s:c", &[&of]).await.unwrap();
+    }
+    world.enter(&[world.there("s:both", 300, &["cern"])], Some("s:d0")).await.unwrap();
+    world.attach("s:d1", &["s:both"]).await.unwrap();
+    let of = world.data("s:c").await;
+    for grouping in [Grouping::File, Grouping::Dataset] {
+        let rule = world.make(NewRule { grouping, ..new_rule(&of, "bnl|ral", 1) }).await;
+        world.settle_down().await;
+        assert_eq!(world.row(&rule.id).await.ok, 3, "{grouping:?}");
+    }
+    crate::invariants::check_quiet(&world).await;
+}
+
 pub async fn a_rule_that_has_ended_is_not_changed(world: World) {
     world.filled("s:d", 1, "cern").await;
     let rule = world.rule("s:d", "ral", 1).await;

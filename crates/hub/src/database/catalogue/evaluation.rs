@@ -159,11 +159,14 @@ async fn hold(
 ) -> Result<Option<Shortage>> {
     let mut placing = Placing::new(connection, rule, topology).await?;
     let all = datasets_below(connection, rule.name).await?;
-    // What has room is known of all before anything is held; a file that two groups have is held once.
-    let mut by_endpoint: BTreeMap<String, BTreeMap<i64, i64>> = BTreeMap::new();
+    // What has room is known of all before anything is held.
+    let mut by_endpoint: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
+    let mut placed: HashSet<i64> = HashSet::new();
     for segment in segments {
         let held = locks::of_rule(connection, rule.number, &segment.files).await?;
-        let missing: Vec<(i64, i64)> = segment.files.iter().copied().filter(|(file, _)| !held.contains(file)).collect();
+        // A file that two groups have goes with the first of them.
+        let is_missing = |(file, _): &(i64, i64)| !held.contains(file) && placed.insert(*file);
+        let missing: Vec<(i64, i64)> = segment.files.iter().copied().filter(is_missing).collect();
         if missing.is_empty() {
             continue;
         }
@@ -178,22 +181,15 @@ async fn hold(
                 Err(shortage) => return Ok(Some(shortage)),
             };
             for endpoint in endpoints {
-                let taken = by_endpoint.entry(endpoint.clone()).or_default();
-                let new: Vec<(i64, i64)> =
-                    files.iter().copied().filter(|(file, _)| !taken.contains_key(file)).collect();
-                if new.is_empty() {
-                    continue;
-                }
-                if let Err(shortage) = placing.take_files(connection, group, &endpoint, &new).await? {
+                if let Err(shortage) = placing.take_files(connection, group, &endpoint, &files).await? {
                     placing::forget_unused(connection, rule.number, group).await?;
                     return Ok(Some(shortage));
                 }
-                taken.extend(new);
+                by_endpoint.entry(endpoint).or_default().extend(&files);
             }
         }
     }
     for (endpoint, files) in by_endpoint {
-        let files: Vec<(i64, i64)> = files.into_iter().collect();
         locks::hold(connection, rule, &endpoint, &files, counts, now).await?;
     }
     Ok(None)
