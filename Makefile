@@ -3,12 +3,16 @@
 .DEFAULT_GOAL := build
 
 .PHONY: build
-build: setup ## the one binary, at target/release/longhaul
+build: setup portal ## the one binary, at target/release/longhaul
 	cargo build --release --package longhaul
 
 .PHONY: setup
 setup: ## installs what building and testing need, or says what to install
 	@sh scripts/setup.sh
+
+.PHONY: portal
+portal: ## the hub's pages, into target/portal, where npm is: the program has them in it
+	@sh scripts/portal.sh
 
 .PHONY: demo
 demo: setup ## two nodes on this machine and a real tree from one to the other
@@ -23,7 +27,7 @@ check: ## format, lints, dependencies, house rules and all pure tests: no root, 
 LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 
 .PHONY: test
-test: setup ## every test and every check, as CI runs them
+test: setup portal ## every test and every check, as CI runs them
 	$(LINTING) cargo test --workspace --test tidy --no-run
 	$${CARGO_TARGET_DIR:-target}/debug/xtask test
 

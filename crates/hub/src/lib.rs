@@ -18,6 +18,7 @@ pub mod members;
 pub mod messages;
 pub mod meters;
 pub mod planner;
+pub mod portal;
 pub mod progress;
 pub mod promises;
 pub mod roles;

@@ -123,7 +123,14 @@ impl HubCredentials {
     /// # Errors
     /// It is nobody whom the hub knows, or somebody who is banned.
     pub async fn member(&self, principal: &Principal) -> Result<Member, Refusal> {
-        let member = self.known(principal).await?;
+        self.require_welcome(self.known(principal).await?)
+    }
+
+    /// Refuses whoever is banned.
+    ///
+    /// # Errors
+    /// It is.
+    pub fn require_welcome(&self, member: Member) -> Result<Member, Refusal> {
         match self.banned.load().get(&member.distinguished_name()) {
             Some(reason) => Err(Refusal::new(Fault::Auth, format!("{} is banned: {reason}", member.owner))),
             None => Ok(member),

@@ -26,7 +26,7 @@ use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, carriers, catalogue, fts, limits, rucio, scheduler, stager};
+use crate::{api, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager};
 
 /// What a hub is started with.
 pub struct HubConfig {
@@ -264,7 +264,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {
     TcpListener::bind(address).await.map_err(|source| HubError::Listen { address, source })
 }
 
-/// The hub's own API, its other parts, and FTS's and Rucio's words.
+/// The hub's own API, its other parts, FTS's and Rucio's words, and the portal.
 fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
     let others = [(fts::PREFIX, fts::router(hub)), (rucio::PREFIX, rucio::router(hub))];
     // `nest` would take `//` for another path.
@@ -272,7 +272,15 @@ fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
         let path = request.uri().path();
         let other = others.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, router)| router.clone());
         async move {
-            let Some(mut other) = other else { return next.run(request).await };
+            let Some(mut other) = other else {
+                let (head, body) = request.into_parts();
+                if let Some(page) = portal::assets::answer(&head) {
+                    return page;
+                }
+                let is_from_script = portal::is_from_script(&head);
+                let response = next.run(Request::from_parts(head, body)).await;
+                return if is_from_script { portal::without_prompt(response) } else { response };
+            };
             match Service::call(&mut other, request).await {
                 Ok(response) => response,
                 Err(never) => match never {},

@@ -62,7 +62,7 @@ async fn listen(request: ApiRequest, job: Option<String>) -> Answered {
 
 /// The event behind which a client that comes back goes on.
 pub(super) fn last_heard(request: &ApiRequest) -> Result<Option<i64>, Refused> {
-    let last = request.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
     let wrong = |_| Refused::new(400, "Last-Event-ID is none of this hub's");
     last.map(|id| id.trim().parse::<i64>().map_err(wrong)).transpose()
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use web::routes::{Answer, Route};
 
 use super::document::document;
-use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, metrics, queues};
+use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, metrics, queues, session};
 
 /// What answers, for whom.
 macro_rules! handler {
@@ -73,6 +73,26 @@ const QUEUE: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::json(200, "the name, the role, the community", "WhoAmI")],
         handler: handler!(Some(Role::User), jobs::whoami),
+    },
+    Route {
+        method: "POST",
+        path: "/api/v1/session",
+        name: "beginSession",
+        summary: "Has a browser keep who one is, in a cookie; with a credential in Authorization",
+        query: &[],
+        body: None,
+        answers: &[Answer::json(201, "who one is, and the cookie", "WhoAmI")],
+        handler: handler!(Some(Role::User), session::begin),
+    },
+    Route {
+        method: "DELETE",
+        path: "/api/v1/session",
+        name: "endSession",
+        summary: "Ends the session of a browser",
+        query: &[],
+        body: None,
+        answers: &[Answer::any(200, "it has ended")],
+        handler: handler!(Some(Role::User), session::end),
     },
     Route {
         method: "POST",

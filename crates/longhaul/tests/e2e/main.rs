@@ -51,6 +51,7 @@ mod oneway;
 mod options;
 mod package;
 mod pages;
+mod portal;
 #[path = "../../../hub/tests/servers/postgres.rs"]
 mod postgres;
 mod probe;

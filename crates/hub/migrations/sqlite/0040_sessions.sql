@@ -1,0 +1,13 @@
+-- Sessions of browsers with the portal. Of an id there is a digest: whoever reads this table is in nobody's session.
+CREATE TABLE sessions (
+    id_sha256 TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    role TEXT NOT NULL,
+    community TEXT NOT NULL,
+    -- The grant that was shown for it; empty where it was another credential. A session ends with its grant.
+    grant_id TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    used INTEGER NOT NULL,
+    expires INTEGER NOT NULL
+);
+CREATE INDEX sessions_of_owner ON sessions (owner, used);

@@ -1,0 +1,157 @@
+/** The hub's API. Every page has its data from here; the texts of refusals are the hub's own. */
+
+/** A refusal (RFC 9457), or what stands for one where the hub does not answer. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    reason: string,
+  ) {
+    super(reason);
+  }
+}
+
+/** Is called when the hub does not know any more who asks. */
+let onStranger: () => void = () => {};
+
+export function whenStranger(act: () => void): void {
+  onStranger = act;
+}
+
+async function ask<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+  const asked: RequestInit = { method, headers: { Accept: "application/json", ...headers }, credentials: "same-origin" };
+  if (body !== undefined) {
+    asked.body = JSON.stringify(body);
+    asked.headers = { ...asked.headers, "Content-Type": "application/json" };
+  }
+  let response: Response;
+  try {
+    response = await fetch(path, asked);
+  } catch {
+    throw new Problem(0, "The hub does not answer. It may be starting again, or this computer is offline; the page tries again by itself.");
+  }
+  const text = await response.text();
+  const value: unknown = text === "" ? {} : parsed(text);
+  if (response.ok) return value as T;
+  if (response.status === 401) onStranger();
+  throw new Problem(response.status, reasonOf(value) ?? `The hub answered ${response.status} ${response.statusText}.`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function reasonOf(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { detail, reason } = value as { detail?: unknown; reason?: unknown };
+  const told = [reason, detail].find((text) => typeof text === "string" && text !== "");
+  return told as string | undefined;
+}
+
+export const get = <T>(path: string): Promise<T> => ask<T>("GET", path);
+export const post = <T>(path: string, body: unknown): Promise<T> => ask<T>("POST", path, body);
+export const put = <T>(path: string, body: unknown): Promise<T> => ask<T>("PUT", path, body);
+export const patch = <T>(path: string, body: unknown): Promise<T> => ask<T>("PATCH", path, body);
+export const remove = <T>(path: string): Promise<T> => ask<T>("DELETE", path);
+
+/** Who one is to the hub. */
+export interface WhoAmI {
+  owner: string;
+  role: string;
+  community: string;
+}
+
+/** Begins a session by an access key or a token. */
+export function signIn(credential: string): Promise<WhoAmI> {
+  return ask<WhoAmI>("POST", "/api/v1/session", undefined, { Authorization: `Bearer ${credential}` });
+}
+
+export interface Job {
+  id: string;
+  state: string;
+  owner: string;
+  community: string;
+  activity: string;
+  priority: number;
+  submitted: string;
+  started?: string;
+  ended?: string;
+  deadline?: string;
+  files: number;
+  queued: number;
+  running: number;
+  done: number;
+  failed: number;
+  cancelled: number;
+  bytes: number;
+  done_bytes: number;
+}
+
+export interface Jobs {
+  jobs: Job[];
+  next?: number;
+}
+
+export interface JobFile {
+  number: number;
+  state: string;
+  source: string;
+  target: string;
+  bytes: number;
+  checksum?: string;
+  attempts: number;
+  fault?: string;
+  error?: string;
+}
+
+export interface JobFiles {
+  files: JobFile[];
+  next?: number;
+}
+
+export interface Why {
+  source: string;
+  target: string;
+  position: number;
+  constraint: { kind: string; name: string; text: string };
+  held_by: string[];
+  expected_start?: string;
+  expected_end?: string;
+}
+
+export interface QueueLine {
+  number: number;
+  source: string;
+  target: string;
+  community: string;
+  activity: string;
+  owner: string;
+  queued: number;
+  queued_bytes: number;
+  running: number;
+  allocated_bit_s?: number;
+  used_bit_s: number;
+  constraint: { kind: string; name: string; text: string };
+}
+
+export interface Share {
+  name: string;
+  usable_bit_s: number;
+  allocated_bit_s: number;
+  used_bit_s: number;
+}
+
+export interface Endpoint {
+  site?: string;
+  urls?: string[];
+  stopped?: { reason: string; drain?: boolean; refuse?: boolean };
+}
+
+export interface Collaboration {
+  site: Record<string, { title?: string; stopped?: { reason: string } }>;
+  endpoint: Record<string, Endpoint>;
+  link: Record<string, Record<string, unknown>>;
+}

@@ -1,0 +1,76 @@
+import { useEffect, useState } from "preact/hooks";
+
+import { get, Problem, remove, whenStranger, type WhoAmI } from "./api";
+import { parts, place } from "./router";
+import { name } from "./shown";
+import { NewTransfer } from "./views/new_transfer";
+import { Operate } from "./views/operate";
+import { Queue } from "./views/queue";
+import { SignIn } from "./views/sign_in";
+import { Transfer } from "./views/transfer";
+import { Transfers } from "./views/transfers";
+
+const ROLES = ["user", "operator", "admin"];
+
+/** Whether somebody has a role, or one that may do more. */
+export function may(who: WhoAmI, role: string): boolean {
+  return ROLES.indexOf(who.role) >= ROLES.indexOf(role);
+}
+
+/** The page: who reads it, where he is, and the view of that place. */
+export function App() {
+  const [who, setWho] = useState<WhoAmI | null>();
+  const [problem, setProblem] = useState<Problem>();
+  useEffect(() => {
+    whenStranger(() => setWho(null));
+    get<WhoAmI>("/api/v1/whoami").then(setWho, (why: Problem) => (why.status === 401 ? setWho(null) : setProblem(why)));
+  }, []);
+  if (problem) return <main tabIndex={-1}><p role="alert">{problem.message}</p></main>;
+  if (who === undefined) return <main tabIndex={-1}><p>Loading…</p></main>;
+  if (who === null) return <SignIn onSignedIn={setWho} />;
+  const signOut = () => void remove("/api/v1/session").finally(() => setWho(null));
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>Skip to the page</a>
+      <header>
+        <a class="home" href="/">Longhaul</a>
+        <nav aria-label="Portal">
+          <Tab to="/transfers" text="Transfers" />
+          <Tab to="/queue" text="Queue and shares" />
+          {may(who, "operator") && <Tab to="/operate" text="Operation" />}
+        </nav>
+        <span class="who">{name(who.owner)} ({who.role})</span>
+        <button type="button" onClick={signOut}>Sign out</button>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <View who={who} />
+      </main>
+    </>
+  );
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function Tab({ to, text }: { to: string; text: string }) {
+  const isHere = place.value.startsWith(to) || (to === "/transfers" && place.value === "/");
+  return <a href={to} aria-current={isHere ? "page" : undefined}>{text}</a>;
+}
+
+function View({ who }: { who: WhoAmI }) {
+  const { path } = parts();
+  const [first, second] = path;
+  if (first === undefined || (first === "transfers" && second === undefined)) return <Transfers who={who} />;
+  if (first === "transfers" && second === "new") return <NewTransfer />;
+  if (first === "transfers" && second !== undefined) return <Transfer id={second} />;
+  if (first === "queue") return <Queue />;
+  if (first === "operate") return <Operate />;
+  return (
+    <>
+      <h1>There is no such page</h1>
+      <p>The address may be of another version of the portal. <a href="/">Transfers</a> are where most begin.</p>
+    </>
+  );
+}

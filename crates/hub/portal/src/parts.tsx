@@ -1,0 +1,62 @@
+/** Parts that several views show. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
+
+import type { Problem } from "./api";
+
+/** Names the page, for the tab and for whoever hears it. */
+export function Title({ text, children }: { text: string; children?: ComponentChildren }) {
+  useEffect(() => {
+    document.title = `${text} – Longhaul`;
+  }, [text]);
+  return (
+    <div class="title">
+      <h1>{text}</h1>
+      {children}
+    </div>
+  );
+}
+
+/** Why something is not there, or is not done. */
+export function Trouble({ problem }: { problem?: Problem }) {
+  return <div aria-live="assertive">{problem && <p class="trouble">{problem.message}</p>}</div>;
+}
+
+/** A mark for each state, so that none is told by its colour alone. */
+const MARKS: Record<string, string> = {
+  queued: "…",
+  running: "▶",
+  paused: "⏸",
+  waiting: "…",
+  done: "✓",
+  partial: "!",
+  failed: "✗",
+  interrupted: "!",
+  cancelled: "–",
+  standby: "…",
+};
+
+export function State({ word }: { word: string }) {
+  return (
+    <span class={`state ${word}`}>
+      <span aria-hidden="true">{MARKS[word] ?? "?"} </span>
+      {word}
+    </span>
+  );
+}
+
+/** A table that can be scrolled at small widths, by keyboard as well. */
+export function Table({ caption, head, children }: { caption: string; head: string[]; children: ComponentChildren }) {
+  return (
+    <div class="wide" tabIndex={0} role="region" aria-label={caption}>
+      <table>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>{head.map((text) => <th scope="col" key={text}>{text}</th>)}</tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}

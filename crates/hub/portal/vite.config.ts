@@ -1,0 +1,36 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { defineConfig, type Plugin } from "vite";
+
+/** What the hub has in its binary: beside the build of the program, which finds it there. */
+const OUT = join(__dirname, "../../../target/portal");
+
+/** All that a browser may ever fetch, compressed. */
+const BYTES_MAX = 250_000;
+
+/** Leaves files compressed, as the hub sends them, and fails where they have become too large. */
+function compressed(): Plugin {
+  return {
+    name: "compressed",
+    closeBundle() {
+      let bytes = 0;
+      for (const entry of readdirSync(OUT, { recursive: true, withFileTypes: true })) {
+        if (!entry.isFile()) continue;
+        const file = join(entry.parentPath, entry.name);
+        const packed = gzipSync(readFileSync(file), { level: 9 });
+        writeFileSync(`${file}.gz`, packed);
+        rmSync(file);
+        bytes += packed.length;
+      }
+      console.log(`the portal has ${bytes} of ${BYTES_MAX} bytes`);
+      if (bytes > BYTES_MAX) throw new Error(`the portal has ${bytes} bytes, and ${BYTES_MAX} are permitted`);
+    },
+  };
+}
+
+export default defineConfig({
+  build: { outDir: OUT, emptyOutDir: true, target: "es2022", modulePreload: { polyfill: false }, assetsInlineLimit: 0 },
+  esbuild: { jsx: "automatic", jsxImportSource: "preact" },
+  plugins: [compressed()],
+});

@@ -1,0 +1,41 @@
+//! The portal: pages for people. It is files, and the hub's own API: whatever a page does, a script can do.
+
+pub mod assets;
+pub mod sessions;
+
+use axum::response::Response;
+use http::header::WWW_AUTHENTICATE;
+use http::request::Parts;
+
+/// Whether a script in a page sends a request, and not somebody who follows a link.
+pub fn is_from_script(head: &Parts) -> bool {
+    head.headers.get("sec-fetch-mode").is_some_and(|mode| mode != "navigate")
+}
+
+/// Takes out of an answer what would have a browser open its own window for a password: the page asks by itself.
+pub fn without_prompt(mut response: Response) -> Response {
+    let all: Vec<_> = response.headers().get_all(WWW_AUTHENTICATE).iter().cloned().collect();
+    response.headers_mut().remove(WWW_AUTHENTICATE);
+    for challenge in all {
+        if !challenge.as_bytes().starts_with(b"Basic ") {
+            response.headers_mut().append(WWW_AUTHENTICATE, challenge);
+        }
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    #[test]
+    fn a_page_that_is_refused_asks_by_itself() {
+        let head = |mode: &str| http::Request::get("/").header("sec-fetch-mode", mode).body(()).unwrap().into_parts().0;
+        assert!(is_from_script(&head("cors")) && !is_from_script(&head("navigate")));
+        let response = http::Response::builder().status(401).header(WWW_AUTHENTICATE, "Bearer realm=\"longhaul\"");
+        let response = response.header(WWW_AUTHENTICATE, "Basic realm=\"longhaul\"").body(Body::empty()).unwrap();
+        let left = without_prompt(response);
+        assert_eq!(left.headers().get_all(WWW_AUTHENTICATE).iter().collect::<Vec<_>>(), ["Bearer realm=\"longhaul\""]);
+    }
+}

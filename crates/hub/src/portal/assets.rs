@@ -1,0 +1,183 @@
+//! The files of the portal, as they are in the program: compressed, and each with an ETag that is its content's.
+
+use std::io::Read;
+use std::sync::LazyLock;
+
+use axum::body::Body;
+use axum::response::Response;
+use flate2::read::GzDecoder;
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode, header};
+use sha2::{Digest, Sha256};
+
+include!(concat!(env!("OUT_DIR"), "/portal.rs"));
+
+/// First parts of paths that are others': what is below them is no page.
+const NO_PAGES: [&str; 5] = ["api", "metrics", ".well-known", "fts3", "rucio"];
+/// The page that every view is shown by.
+const PAGE: &str = "index.html";
+/// Nothing comes from elsewhere, nothing is run that is not a file of the portal, and nobody shows the portal in his own page.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// What stands where the portal was not built.
+const WITHOUT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><h1>Longhaul</h1><p>This program was built \
+without its portal: <code>make build</code> builds both (it needs node and npm). Its <a href=\"/api/v1\">API</a> is here, and <code>longhaul</code> on the command line.</p></html>\n";
+
+/// A file of the portal.
+struct Asset {
+    name: &'static str,
+    compressed: &'static [u8],
+    etag: String,
+}
+
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    let asset = |(name, compressed): &(&'static str, &'static [u8])| Asset {
+        name,
+        compressed,
+        etag: format!("\"{}\"", &model::hex::encode(&Sha256::digest(compressed))[..32]),
+    };
+    FILES.iter().map(asset).collect()
+});
+
+/// The answer to a request of a browser for a page or a file of the portal; none where it asks for something else.
+pub fn answer(head: &Parts) -> Option<Response> {
+    if !matches!(head.method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    let path = head.uri.path().trim_start_matches('/');
+    if NO_PAGES.contains(&path.split('/').next().unwrap_or_default()) {
+        return None;
+    }
+    let find = |name: &str| ASSETS.iter().find(|asset| asset.name == name);
+    if let Some(asset) = find(path) {
+        return Some(send(head, asset));
+    }
+    let wants = |field: header::HeaderName, word: &str| {
+        head.headers.get(field).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains(word))
+    };
+    // Whoever wants no page has mistaken the path, and is told so by the API.
+    if !path.is_empty() && !wants(header::ACCEPT, "text/html") {
+        return None;
+    }
+    Some(match find(PAGE) {
+        Some(page) => send(head, page),
+        None => finished(head, StatusCode::OK, "text/html; charset=utf-8", WITHOUT.as_bytes().to_vec()),
+    })
+}
+
+fn send(head: &Parts, asset: &Asset) -> Response {
+    let field = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_known = field(header::IF_NONE_MATCH).split(',').any(|etag| etag.trim() == asset.etag);
+    let is_compressed = field(header::ACCEPT_ENCODING).split(',').any(|word| word.trim().starts_with("gzip"));
+    let status = if is_known { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
+    let bytes = match (is_known, is_compressed) {
+        (true, _) => Vec::new(),
+        (false, true) => asset.compressed.to_vec(),
+        (false, false) => plain(asset.compressed),
+    };
+    let mut response = finished(head, status, media(asset.name), bytes);
+    let headers = response.headers_mut();
+    if is_compressed && !is_known {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    if let Ok(etag) = HeaderValue::try_from(asset.etag.as_str()) {
+        headers.insert(header::ETAG, etag);
+    }
+    // Names below it are made of what is in the files.
+    let keeps = if asset.name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keeps));
+    response
+}
+
+fn finished(head: &Parts, status: StatusCode, media: &'static str, bytes: Vec<u8>) -> Response {
+    let length = bytes.len();
+    let mut response = Response::new(Body::from(if head.method == Method::HEAD { Vec::new() } else { bytes }));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    if status != StatusCode::NOT_MODIFIED {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn plain(compressed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What the build compressed can be read.
+    let _ = GzDecoder::new(compressed).read_to_end(&mut bytes);
+    bytes
+}
+
+fn media(name: &str) -> &'static str {
+    match name.rsplit('.').next().unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "json" => "application/json",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(path: &str, fields: &[(&'static str, &str)]) -> Option<Response> {
+        let mut request = http::Request::get(path);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        answer(&request.body(()).unwrap().into_parts().0)
+    }
+
+    fn field<'a>(response: &'a Response, name: &str) -> &'a str {
+        response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    #[test]
+    fn every_view_is_the_page_and_the_api_is_not() {
+        let page = [("accept", "text/html,*/*")];
+        for path in ["/", "/transfers/1", "/nothing/like/that"] {
+            let response = ask(path, &page).unwrap();
+            assert_eq!(
+                (response.status(), field(&response, "content-type")),
+                (StatusCode::OK, "text/html; charset=utf-8")
+            );
+            assert!(field(&response, "content-security-policy").starts_with("default-src 'none'"));
+            assert_eq!(field(&response, "x-frame-options"), "DENY");
+        }
+        for path in ["/api/v1/jobs", "/metrics", "/fts3/jobs", "/rucio/ping", "/.well-known/x"] {
+            assert!(ask(path, &page).is_none(), "{path}");
+        }
+        assert!(ask("/v1/jobs", &[("accept", "application/json")]).is_none(), "a script has mistaken the path");
+    }
+
+    #[test]
+    fn files_are_kept_for_ever_and_the_page_is_asked_for() {
+        let Some(script) = ASSETS.iter().find(|asset| asset.name.ends_with(".js")) else {
+            return assert!(FILES.is_empty(), "the portal is there whole, or not at all");
+        };
+        let path = format!("/{}", script.name);
+        let response = ask(&path, &[("accept-encoding", "br, gzip")]).unwrap();
+        assert_eq!(field(&response, "content-encoding"), "gzip");
+        assert!(field(&response, "cache-control").ends_with("immutable"));
+        let known = ask(&path, &[("if-none-match", &script.etag)]).unwrap();
+        assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
+        let bare = ask(&path, &[]).unwrap();
+        assert_eq!(field(&bare, "content-encoding"), "");
+        assert!(field(&bare, "content-length").parse::<usize>().unwrap() > script.compressed.len());
+        assert_eq!(field(&ask("/", &[]).unwrap(), "cache-control"), "no-cache");
+        let all: usize = FILES.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert!(all <= 250_000, "the portal has {all} bytes");
+    }
+}
