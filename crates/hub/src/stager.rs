@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -19,6 +19,8 @@ use crate::time;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Requests that are made in one look.
 const REQUESTS_MAX: usize = 50;
+/// For how long what has been taken is worked at: less than it is this hub's alone.
+const WORK_MAX: Duration = Duration::from_secs(80);
 /// Endpoints that are asked at once.
 const ENDPOINTS_MAX: usize = 8;
 
@@ -61,6 +63,7 @@ enum Task {
 
 async fn look(stager: &Arc<Stager>, stop: &watch::Receiver<bool>) -> Result<()> {
     let (database, now) = (&stager.hub.database, time::now());
+    let until = Instant::now() + WORK_MAX;
     let mut by_endpoint: BTreeMap<String, Vec<Task>> = BTreeMap::new();
     let mut add = |request: StageRequest, task: fn(StageRequest) -> Task| {
         by_endpoint.entry(request.endpoint.clone()).or_default().push(task(request));
@@ -71,35 +74,39 @@ async fn look(stager: &Arc<Stager>, stop: &watch::Receiver<bool>) -> Result<()> 
     }
     database.open_requests(now).await?.into_iter().for_each(|request| add(request, Task::Follow));
     database.releases(now).await?.into_iter().for_each(|request| add(request, Task::LetGo));
-    // A server that does not answer holds up nobody but those who want something of it.
+    let mut outcome = Ok(());
     let mut waiting = by_endpoint.into_values();
     let mut running = JoinSet::new();
     loop {
         while running.len() < ENDPOINTS_MAX
             && let Some(tasks) = waiting.next()
         {
-            running.spawn(Arc::clone(stager).work(tasks, stop.clone()));
+            running.spawn(Arc::clone(stager).work(tasks, until, stop.clone()));
         }
         match running.join_next().await {
-            None => return Ok(()),
+            None => return outcome,
             // What broke off is taken again once it is nobody's any more.
             Some(Err(_)) => {}
-            Some(Ok(done)) => done?,
+            Some(Ok(done)) => outcome = outcome.and(done),
         }
     }
 }
 
 impl Stager {
-    /// Does what is to be done at one endpoint, one request after another.
-    async fn work(self: Arc<Self>, tasks: Vec<Task>, stop: watch::Receiver<bool>) -> Result<()> {
+    /// Does what is to be done at one endpoint, one request after another, until its server does not answer. What is left is taken again when it is nobody's
+    /// any more.
+    async fn work(self: Arc<Self>, tasks: Vec<Task>, until: Instant, stop: watch::Receiver<bool>) -> Result<()> {
         for task in tasks {
-            if *stop.borrow() {
+            if *stop.borrow() || Instant::now() >= until {
                 break;
             }
-            match task {
+            let has_answered = match task {
                 Task::Ask(request) => self.ask_for(request).await?,
                 Task::Follow(request) => self.follow(request).await?,
                 Task::LetGo(request) => self.let_go(request).await?,
+            };
+            if !has_answered {
+                break;
             }
         }
         Ok(())
@@ -121,7 +128,8 @@ impl Stager {
         Ok(Found { server, api })
     }
 
-    async fn ask_for(&self, request: StageRequest) -> Result<()> {
+    /// Whether its server has answered.
+    async fn ask_for(&self, request: StageRequest) -> Result<bool> {
         let now = time::now();
         let paths = paths(&request.files);
         let asked = match self.find(&request.endpoint).await {
@@ -131,9 +139,9 @@ impl Stager {
         match asked {
             Ok(id) => {
                 let files = request.files.iter().map(|file| file.file).collect();
-                self.hub.database.asked_for(files, id, now).await
+                self.hub.database.asked_for(files, id, now).await.map(|()| true)
             }
-            Err(error) => self.failed(request, &error).await,
+            Err(error) => self.failed(request, &error).await.map(|()| false),
         }
     }
 
@@ -145,7 +153,8 @@ impl Stager {
         self.hub.database.not_asked(request, why, time::now()).await
     }
 
-    async fn follow(&self, request: StageRequest) -> Result<()> {
+    /// Whether its server has answered.
+    async fn follow(&self, request: StageRequest) -> Result<bool> {
         let id = request.id.clone();
         let told = match self.find(&request.endpoint).await {
             Ok(Found { server, api }) => blocking(move || server.poll(&api, &id)).await,
@@ -161,7 +170,7 @@ impl Stager {
                     (path(&file.source), StageOutcome::Failed("the server has forgotten the request".to_owned()))
                 })
                 .collect(),
-            Err(error) => return self.failed(request, &error).await,
+            Err(error) => return self.failed(request, &error).await.map(|()| false),
         };
         let outcome = |file: &OnTape| Some((file.file, told.get(&path(&file.source))?.clone()));
         let outcomes: BTreeMap<i64, StageOutcome> = request.files.iter().filter_map(outcome).collect();
@@ -170,11 +179,12 @@ impl Stager {
         if has_news {
             self.hub.wake.notify_one();
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Whatever comes of it, the files are forgotten: a server lets them go by itself in the end.
-    async fn let_go(&self, request: StageRequest) -> Result<()> {
+    /// Whatever comes of it, the files are forgotten: a server lets them go by itself in the end. Whether it has answered.
+    async fn let_go(&self, request: StageRequest) -> Result<bool> {
+        let mut has_answered = true;
         if !request.id.is_empty()
             && let Ok(Found { server, api }) = self.find(&request.endpoint).await
         {
@@ -186,9 +196,10 @@ impl Stager {
             });
             if let Err(error) = done.await {
                 tracing::info!(endpoint = request.endpoint, %error, "files that were read could not be let go");
+                has_answered = false;
             }
         }
-        self.hub.database.released(request.files.iter().map(|file| file.file).collect()).await
+        self.hub.database.released(request.files.iter().map(|file| file.file).collect()).await.map(|()| has_answered)
     }
 }
 

@@ -96,12 +96,15 @@ async fn list_and_compare(
             }
             () = tokio::time::sleep(NOTED_EVERY) => {
                 let files = progress.files.load(Ordering::Relaxed);
-                hub.database.audit_goes_on(audit.number, files, 0, time::now()).await?;
+                if let Err(error) = hub.database.audit_goes_on(audit.number, files, 0, time::now()).await {
+                    progress.is_stopped.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
             }
         }
     };
     match listed {
-        Ok(listed) if listed.is_empty() && audit.below.is_empty() && is_to_be_listed(hub, &audit.endpoint).await? => {
+        Ok(listed) if listed.is_empty() && audit.below.is_empty() && is_to_be_listed(hub, &audit).await? => {
             Ok(Err(format!("nothing at all is at {}, where there are copies: is its disk mounted?", place.url)))
         }
         Ok(listed) => compare(hub, audit, &place, listed).await.map(Ok),
@@ -109,10 +112,10 @@ async fn list_and_compare(
     }
 }
 
-/// Whether some file is to be found at an endpoint: copies are there, and not on tape.
-async fn is_to_be_listed(hub: &HubState, endpoint: &str) -> Result<bool> {
-    let is_on_tape = hub.topology.load().described_endpoint(endpoint).is_some_and(|it| it.tape);
-    Ok(!is_on_tape && hub.database.stores().await?.get(endpoint).is_some_and(|store| store.files > 0))
+/// Whether some file is to be found by an audit: a copy was there when it began, and not on tape.
+async fn is_to_be_listed(hub: &HubState, audit: &AuditRow) -> Result<bool> {
+    let is_on_tape = hub.topology.load().described_endpoint(&audit.endpoint).is_some_and(|it| it.tape);
+    Ok(!is_on_tape && hub.database.had_copies(&audit.endpoint, audit.begun).await?)
 }
 
 async fn compare(hub: &HubState, audit: AuditRow, place: &StoragePlace, listed: HashMap<String, Listed>) -> Result<()> {
@@ -182,7 +185,7 @@ async fn clean(
     hub: &Arc<HubState>,
     carriers: &Arc<Carriers>,
     audit: &AuditRow,
-    stop: &mut watch::Receiver<bool>,
+    stop: &watch::Receiver<bool>,
 ) -> Outcome {
     let place = match place(hub, &audit.endpoint) {
         Ok(place) => place,
@@ -194,7 +197,7 @@ async fn clean(
         let Some((last, _)) = findings.last() else { break };
         after = *last;
         for (_, finding) in findings.into_iter().filter(|(_, finding)| finding.kind == Difference::Dark) {
-            if *stop.borrow_and_update() {
+            if *stop.borrow() {
                 hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
                 return Err(DatabaseError::Stopping);
             }
@@ -312,6 +315,9 @@ pub async fn order_clean(hub: &HubState, number: i64) -> std::result::Result<Aud
     let row = of_number(hub, number).await?;
     if row.state != AuditState::Done {
         return Err(Refused::new(409, format!("the audit {number} is not done, or its files were deleted before")));
+    }
+    if row.found.dark > 0 && hub.database.findings(number, 0, 1).await.map_err(refused)?.is_empty() {
+        return Err(Refused::new(409, format!("what the audit {number} found is not kept any more: run another one")));
     }
     hub.database.set_audit(number, AuditState::Cleaning, None, time::now()).await.map_err(refused)?;
     of_number(hub, number).await

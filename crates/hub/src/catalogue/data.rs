@@ -59,7 +59,7 @@ pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
         new: merged.new as u64,
         known: merged.known as u64,
         conflicts,
-        skipped_replicas,
+        skipped_replicas: skipped_replicas + merged.skipped_copies as u64,
         unknown_endpoints: unknown.into_iter().collect(),
     })
 }

@@ -26,6 +26,8 @@ use crate::time;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Webhooks that are told at once.
 const HOOKS_MAX: usize = 8;
+/// How long an answer may take: less than a hub has a webhook to itself.
+const POST_MAX: Duration = Duration::from_secs(100);
 /// Events that are posted at once.
 const EVENTS_MAX: i64 = 100;
 /// Bytes of a secret.
@@ -107,7 +109,9 @@ async fn post(hook: WebhookRow, dialer: Dialer, id: String, text: String) -> std
         ("webhook-signature".to_owned(), signature(&hook.secret, &id, at, &text)),
     ];
     let posted = tokio::task::spawn_blocking(move || web::post::text(&dialer, &hook.url, &fields, &text));
-    posted.await.map_err(|error| error.to_string())?.map(drop).map_err(|not_taken| not_taken.to_string())
+    let posted = tokio::time::timeout(POST_MAX, posted).await;
+    let posted = posted.map_err(|_| format!("it has not answered within {} s", POST_MAX.as_secs()))?;
+    posted.map_err(|error| error.to_string())?.map(drop).map_err(|not_taken| not_taken.to_string())
 }
 
 /// `v1,` and the HMAC-SHA256 of `ID.TIMESTAMP.BODY` in Base64.

@@ -141,19 +141,20 @@ impl Database {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
-                    let is_late = request.asked > 0 && now - request.asked > STAGE_MAX_MS;
                     let files: Vec<i64> = request.files.iter().map(|file| file.file).collect();
                     let sql = format!(
-                        "UPDATE stages SET error = $1, not_before = $2, asked = COALESCE(asked, $3) WHERE file IN {}",
+                        "UPDATE stages SET error = $1, not_before = $2, asked = COALESCE(asked, $3) WHERE file IN {} RETURNING file, asked",
                         numbers(files.iter().copied())
                     );
                     // A server that cannot be asked has as long as one that brings nothing.
                     let query = sqlx::query(AssertSqlSafe(sql)).bind(&why).bind(now + AGAIN_MS).bind(now);
-                    query.execute(&mut *connection).await?;
-                    match is_late {
-                        true => outcomes::fail_queued(connection, &files, "peer", &why, now).await,
-                        false => Ok(()),
+                    let mut late: Vec<i64> = Vec::new();
+                    for row in query.fetch_all(&mut *connection).await? {
+                        if now - row.try_get::<i64, _>(1)? > STAGE_MAX_MS {
+                            late.push(row.try_get(0)?);
+                        }
                     }
+                    outcomes::fail_queued(connection, &late, "peer", &why, now).await
                 })
             })
             .await

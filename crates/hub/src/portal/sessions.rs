@@ -88,7 +88,7 @@ pub async fn member(hub: &HubState, asked: Asked<'_>) -> Result<Option<Member>, 
     let Some(row) = row.filter(|row| now < row.expires && now < row.used + LASTS_UNUSED_MS) else { return Ok(None) };
     if !row.grant_id.is_empty() {
         let grant = hub.database.role_grant(&row.grant_id).await.map_err(refused)?;
-        if !grant.is_some_and(|grant| grant.expires.is_none_or(|at| at > now)) {
+        if grant.is_none_or(|grant| grant.expires.is_some_and(|at| at <= now)) {
             return Ok(None);
         }
     }

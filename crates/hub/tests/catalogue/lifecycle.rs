@@ -279,6 +279,11 @@ pub async fn a_file_that_something_else_contains_meanwhile_stays(world: World) {
     world.attach("s:e", &["s:d.1"]).await.unwrap();
     assert_eq!(world.data("s:d.1").await.expires, None);
     assert!(world.data("s:d.2").await.expires.is_some());
+    // One that is taken out and put elsewhere stays, too.
+    world.filled("s:moved", 1, "cern").await;
+    end(&world, "s:moved", Some(world.now() + UNDO_MS)).await.unwrap();
+    world.detach("s:moved", &["s:moved.0"]).await.unwrap();
+    assert_eq!(world.data("s:moved.0").await.expires, None);
     // One that somebody removed for itself goes, whatever contains it.
     end(&world, "s:d.2", Some(world.now() + UNDO_MS / 2)).await.unwrap();
     world.attach("s:e", &["s:d.2"]).await.unwrap();
@@ -301,6 +306,11 @@ pub async fn what_has_been_removed_is_not_used_again(world: World) {
     let row = world.data("s:d").await;
     refused(make(rule(&row, None)).await, "is to be removed at");
     assert_eq!(make(rule(&row, Some(world.now() + 1_000))).await.unwrap(), None, "what ends before may be asked for");
+    let later = NewRule { expires: Some(world.now() + 2 * UNDO_MS), ..new_rule(&row, "bnl", 1) };
+    let (id, number) = (later.id.clone(), world.make(later).await.number);
+    assert_eq!(world.row(&id).await.expires, row.expires, "it ends with its name");
+    let never = RuleUpdate { expires: Some(None), ..RuleUpdate::default() };
+    refused(world.database.change_rule(number, "ann".into(), never, world.now()).await, "is to be removed at");
     world.wait(UNDO_MS);
     refused(make(rule(&row, None)).await, "s:d has been removed");
     refused(world.attach("s:d", &["s:e.0"]).await, "s:d has been removed");
@@ -335,6 +345,42 @@ pub async fn rules_of_a_container_let_go_of_a_dataset_that_ends(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
+pub async fn what_has_an_end_of_its_own_keeps_it(world: World) {
+    world.filled("s:d", 1, "cern").await;
+    world.filled("s:e", 1, "cern").await;
+    let at = Some(world.now() + UNDO_MS);
+    end(&world, "s:d.0", at).await.unwrap();
+    end(&world, "s:d", at).await.unwrap();
+    world.attach("s:e", &["s:d.0"]).await.unwrap();
+    end(&world, "s:d", None).await.unwrap();
+    assert_eq!(world.data("s:d.0").await.expires, at, "its owner said so of this file");
+    let mut grows = dataset("s:grows");
+    grows.monotonic = true;
+    world.enter(&[grows], None).await.unwrap();
+    refused(world.attach("s:grows", &["s:d.0"]).await, "s:d.0 is to be removed, and s:grows only grows");
+    world.wait(UNDO_MS);
+    refused(world.enter(&[world.there("s:d.0", 10, &["ral"])], None).await, "s:d.0 has been removed");
+    let copies = world.there("s:d.0", 10, &["ral"]).copies;
+    refused(world.database.add_copies(name("s:d.0"), copies, world.now()).await, "s:d.0 has been removed");
+}
+
+pub async fn a_copy_that_was_not_deleted_is_what_others_are_made_of(world: World) {
+    let world = world.with_storage("ral", |it| it.greedy = true);
+    world.enter(&[world.there("s:f", 10, &["cern", "cern2", "ral"])], None).await.unwrap();
+    world.bad("s:f", "cern2").await;
+    world.wait(UNDO_MS);
+    let taken: Vec<Removal> = world.take().await.into_iter().filter(|it| it.endpoint == "ral").collect();
+    assert_eq!(taken.len(), 1);
+    world.bad("s:f", "cern").await;
+    let rule = world.rule("s:f", "cern", 1).await;
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.stuck, 1, "there is nothing to make it of");
+    let failed = taken.into_iter().map(|it| (it, "the server is down".to_owned())).collect();
+    world.database.not_removed(failed, world.now()).await.unwrap();
+    world.settle_down().await;
+    assert_eq!(world.row(&rule.id).await.ok, 1);
+}
+
 pub async fn what_is_in_what_only_grows_is_not_removed(world: World) {
     let mut grows = dataset("s:grows");
     grows.monotonic = true;
@@ -353,7 +399,7 @@ pub async fn a_copy_that_is_being_deleted_cannot_be_entered(world: World) {
     refused(world.database.add_copies(name("s:f"), new.copies.clone(), world.now()).await, said);
     refused(world.enter(std::slice::from_ref(&new), None).await, said);
     let merged = world.database.merge("ann".into(), vec![new.clone()], None, world.now()).await.unwrap();
-    assert_eq!(merged.conflicts, [("s:f".to_owned(), "its copy at ral is being deleted".to_owned())]);
+    assert_eq!((merged.conflicts.len(), merged.skipped_copies), (0, 1));
     world.database.removed(taken, world.now()).await.unwrap();
     world.database.add_copies(name("s:f"), new.copies, world.now()).await.unwrap();
     world.check().await;

@@ -20,10 +20,11 @@ use model::v1::hub::DataKind;
 use lifecycle::{
     a_bad_copy_is_made_anew_from_another_one, a_container_that_is_removed_leaves_what_it_contained,
     a_copy_that_cannot_be_deleted_is_a_copy_again, a_copy_that_is_being_deleted_cannot_be_entered,
-    a_dataset_that_is_removed_can_be_had_back_for_a_day, a_file_that_something_else_contains_meanwhile_stays,
-    a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again, a_source_that_has_not_what_it_should_is_suspected,
-    copies_that_no_rule_holds_give_way_when_an_endpoint_is_full, rules_of_a_container_let_go_of_a_dataset_that_ends,
-    rules_of_what_contains_a_name_are_rules_of_it, the_last_copy_stays, what_has_been_removed_is_not_used_again,
+    a_copy_that_was_not_deleted_is_what_others_are_made_of, a_dataset_that_is_removed_can_be_had_back_for_a_day,
+    a_file_that_something_else_contains_meanwhile_stays, a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again,
+    a_source_that_has_not_what_it_should_is_suspected, copies_that_no_rule_holds_give_way_when_an_endpoint_is_full,
+    rules_of_a_container_let_go_of_a_dataset_that_ends, rules_of_what_contains_a_name_are_rules_of_it,
+    the_last_copy_stays, what_has_an_end_of_its_own_keeps_it, what_has_been_removed_is_not_used_again,
     what_is_in_what_only_grows_is_not_removed, what_rules_ask_for_takes_the_room_of_what_none_holds,
 };
 use rules::{
@@ -231,6 +232,8 @@ on_both!(
     what_has_been_removed_is_not_used_again,
     rules_of_a_container_let_go_of_a_dataset_that_ends,
     what_is_in_what_only_grows_is_not_removed,
+    what_has_an_end_of_its_own_keeps_it,
+    a_copy_that_was_not_deleted_is_what_others_are_made_of,
     a_copy_that_is_being_deleted_cannot_be_entered,
     a_name_waits_once_for_a_subscription,
 );

@@ -31,6 +31,8 @@ pub(crate) trait Recalled: Send + Sync {
     fn began(&self, path: &str);
     /// It is on disk, or why it is not.
     fn ended(&self, path: &str, outcome: Result<(), String>);
+    /// The run is over: all of it has been told.
+    fn run_over(&self);
 }
 
 /// The tape behind an export.
@@ -69,12 +71,20 @@ impl TapeLibrary {
 
     /// Takes to tape what had come and was not there when the node ended.
     pub fn go_on(self: &Arc<Self>) {
-        for path in self.notes.all() {
-            match self.dir.join(&path).try_exists() {
-                Ok(false) => self.notes.remove(&path),
-                _ => self.archive(path),
-            }
+        let noted = self.notes.all();
+        let (there, gone): (Vec<String>, Vec<String>) =
+            noted.into_iter().partition(|path| self.dir.join(path).exists());
+        if there.is_empty() && !gone.is_empty() {
+            let (export, files) = (&self.export, gone.len());
+            tracing::warn!(
+                export,
+                files,
+                "none of the files that are still to be taken to tape is there: is its disk mounted?"
+            );
+            return;
         }
+        gone.iter().for_each(|path| self.notes.remove(path));
+        there.into_iter().for_each(|path| self.archive(path));
     }
 
     fn run(
@@ -115,6 +125,12 @@ impl TapeLibrary {
             }
             let mut paths: Vec<String> = batch.keys().cloned().collect();
             paths.sort();
+            let mut hearers: Vec<Arc<dyn Recalled>> = Vec::new();
+            for one in batch.values().flatten() {
+                if !hearers.iter().any(|known| Arc::ptr_eq(known, one)) {
+                    hearers.push(Arc::clone(one));
+                }
+            }
             for (path, all) in &batch {
                 all.iter().for_each(|one| one.began(path));
             }
@@ -128,6 +144,7 @@ impl TapeLibrary {
             for (path, all) in batch {
                 all.iter().for_each(|one| one.ended(&path, Err(why.clone())));
             }
+            hearers.iter().for_each(|one| one.run_over());
         }
     }
 
@@ -219,8 +236,9 @@ impl Guard for Archiving {
 
     fn has_come(&self, path: &RelPath) {
         let path = path.to_string();
+        self.0.archive(path.clone());
+        // A run that ends in between has taken what was there before: its note is not this one.
         self.0.notes.add(&path);
-        self.0.archive(path);
     }
 }
 
@@ -239,6 +257,8 @@ mod tests {
         fn ended(&self, path: &str, outcome: Result<(), String>) {
             self.0.lock().push((path.to_owned(), outcome));
         }
+
+        fn run_over(&self) {}
     }
 
     fn library(dir: &std::path::Path, script: &str) -> Arc<TapeLibrary> {

@@ -26,9 +26,13 @@ impl Notes {
     pub fn add(&self, path: &str) {
         let write = || -> io::Result<()> {
             fs::create_dir_all(&self.0)?;
-            let mut note = File::create(self.file(path))?;
+            let file = self.file(path);
+            let part = file.with_extension("part");
+            let mut note = File::create(&part)?;
             note.write_all(path.as_bytes())?;
-            note.sync_data()
+            note.sync_data()?;
+            fs::rename(&part, &file)?;
+            File::open(&self.0)?.sync_all()
         };
         if let Err(error) = write() {
             tracing::warn!(%error, path, "it cannot be noted that a file is to be taken to tape");
@@ -43,6 +47,7 @@ impl Notes {
     /// All files of which there are notes.
     pub fn all(&self) -> Vec<String> {
         let notes = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        notes.filter_map(|note| fs::read_to_string(note.path()).ok()).filter(|path| !path.is_empty()).collect()
+        let whole = notes.map(|note| note.path()).filter(|path| path.extension().is_none());
+        whole.filter_map(|path| fs::read_to_string(path).ok()).collect()
     }
 }

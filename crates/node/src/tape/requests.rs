@@ -72,10 +72,6 @@ impl StageRequest {
     pub fn is_over(&self) -> bool {
         !self.files.iter().any(|file| matches!(file.state, FileState::Submitted | FileState::Started))
     }
-
-    fn wants(&self, export: &str, below: &str) -> bool {
-        self.files.iter().any(|file| file.export == export && file.below == below && file.is_wanted())
-    }
 }
 
 /// Why something is not done.
@@ -99,6 +95,8 @@ pub(crate) struct StageRequests {
 /// Hears of the files of one request.
 struct Hearing {
     access: Arc<AccessControl>,
+    /// What a run has brought.
+    came: Mutex<Vec<String>>,
     id: Uuid,
     export: String,
     dir: PathBuf,
@@ -122,11 +120,21 @@ impl Hearing {
 }
 
 impl Hearing {
-    /// Whether the file is to stay on disk for this request or for another one.
-    fn is_wanted(&self, path: &str) -> bool {
-        let all = self.all.lock();
-        let own = all.get(&self.id).is_some_and(|request| request.wants(&self.export, path));
-        own || all.values().any(|request| request.wants(&self.export, path))
+    /// Lets files go that came although nobody wants them any more.
+    fn let_go_unwanted(&self) {
+        let came = std::mem::take(&mut *self.came.lock());
+        let unwanted: Vec<String> = {
+            let all = self.all.lock();
+            let files = all.values().flat_map(|request| &request.files);
+            let wanted: HashSet<&str> =
+                files.filter(|file| file.export == self.export && file.is_wanted()).map(|file| &*file.below).collect();
+            came.into_iter().filter(|path| !wanted.contains(path.as_str())).collect()
+        };
+        if !unwanted.is_empty()
+            && let Some(library) = self.access.tape(&self.export)
+        {
+            library.release(unwanted);
+        }
     }
 }
 
@@ -143,13 +151,13 @@ impl Recalled for Hearing {
             file.finished = Some(now().seconds);
             file.error = outcome.clone().err();
         });
-        // What comes although nobody wants it any more need not stay.
-        if outcome.is_ok()
-            && !self.is_wanted(path)
-            && let Some(library) = self.access.tape(&self.export)
-        {
-            library.release(vec![path.to_owned()]);
+        if outcome.is_ok() {
+            self.came.lock().push(path.to_owned());
         }
+    }
+
+    fn run_over(&self) {
+        self.let_go_unwanted();
     }
 }
 
@@ -194,6 +202,7 @@ impl StageRequests {
         for (export, paths) in by_export {
             let to: Arc<dyn Recalled> = Arc::new(Hearing {
                 access: Arc::clone(&self.access),
+                came: Mutex::default(),
                 id: request.id,
                 export: export.to_owned(),
                 dir: self.dir.clone(),

@@ -59,6 +59,8 @@ pub struct LossFound {
     pub sent: u64,
     /// Its length, milliseconds.
     pub window: i64,
+    /// When the first packet of it was lost, to a bin: the trouble may be no older.
+    pub since: i64,
     /// The rate is at least this, with 99 %.
     pub at_least: f64,
 }
@@ -115,11 +117,18 @@ impl Loss {
         })
     }
 
-    /// Lost and sent of the last so many milliseconds.
-    pub fn within(&self, window: i64) -> (u64, u64) {
-        let bins = usize::try_from(window / self.bin).unwrap_or(0);
-        let (lost, sent, _) = self.window(bins);
-        (lost, sent)
+    /// When the first packet was lost of the last so many bins: the beginning of its bin.
+    fn first_lost(&self, bins: usize) -> i64 {
+        let Some(last) = self.bins.back() else { return 0 };
+        let mut within = self.bins.iter().filter(|bin| bin.number > last.number - bins as i64);
+        within.find(|bin| bin.lost > 0).map_or(0, |bin| bin.number * self.bin)
+    }
+
+    /// Lost and sent since a time, to a bin.
+    pub fn since(&self, time: i64) -> (u64, u64) {
+        let first = time.div_euclid(self.bin);
+        let within = self.bins.iter().rev().take_while(|bin| bin.number >= first);
+        within.fold((0, 0), |(lost, sent), bin| (lost + u64::from(bin.lost), sent + u64::from(bin.sent)))
     }
 
     /// What [`Loss::judge`] found at its last look.
@@ -169,7 +178,8 @@ impl Loss {
             let (lost, sent, lossy) = self.window(bins);
             let at_least = lower_bound(lost, sent);
             let is_found = lost >= lost_min && lossy >= lossy_min && at_least > floor;
-            is_found.then_some(LossFound { lost, sent, window: bins as i64 * self.bin, at_least })
+            let since = || self.first_lost(bins);
+            is_found.then(|| LossFound { lost, sent, window: bins as i64 * self.bin, since: since(), at_least })
         });
         match (found, self.found) {
             // What was just found is more than what is there, as a rule: a loss that had lost one packet less would have been found later.
@@ -181,6 +191,7 @@ impl Loss {
                     lost,
                     sent,
                     window: BINS as i64 * self.bin,
+                    since: self.first_lost(BINS),
                     at_least: lower_bound(lost, sent).min(rate),
                 });
             }

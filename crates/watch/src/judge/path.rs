@@ -420,9 +420,9 @@ impl PathJudge {
         self.sides[at(direction)].loss.latest()
     }
 
-    /// Packets lost and sent in a direction in the last so many milliseconds.
-    pub fn counts(&self, direction: Direction, window: i64) -> (u64, u64) {
-        self.sides[at(direction)].loss.within(window)
+    /// Packets lost and sent in a direction since a time.
+    pub fn counts(&self, direction: Direction, since: i64) -> (u64, u64) {
+        self.sides[at(direction)].loss.since(since)
     }
 
     /// The last test of a kind could be made: what it did not find is not there.

@@ -20,8 +20,8 @@ const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 #[derive(Clone, Copy, Debug)]
 struct Weakest {
     rate: f64,
-    /// In which it was found, milliseconds.
-    window: i64,
+    /// Since when the youngest of them is there: what was lost before is of another trouble, and what was not speaks for nobody.
+    since: i64,
 }
 
 impl Watch {
@@ -113,8 +113,8 @@ pub(super) fn forget_losses(ended: &[Change], paths: &mut BTreeMap<(String, Stri
 /// The loss that is hardest to see, of all that are found.
 fn weakest(paths: &BTreeMap<(String, String), Path>) -> Option<Weakest> {
     let found = paths.values().flat_map(|path| BOTH.map(|direction| path.judge.loss(direction))).flatten();
-    let one = found.map(|found| Weakest { rate: found.rate(), window: found.window });
-    one.reduce(|a, b| Weakest { rate: a.rate.min(b.rate), window: a.window.max(b.window) })
+    let one = found.map(|found| Weakest { rate: found.rate(), since: found.since });
+    one.reduce(|a, b| Weakest { rate: a.rate.min(b.rate), since: a.since.max(b.since) })
 }
 
 fn fares(path: &Path, kind: AlarmKind, direction: Direction, weakest: Option<Weakest>) -> Fares {
@@ -128,7 +128,7 @@ fn fares(path: &Path, kind: AlarmKind, direction: Direction, weakest: Option<Wea
         (AlarmKind::Throughput, _) if path.judge.is_doubtful(direction) => Fares::Unproven { hits: 1, expected: 1.0 },
         (AlarmKind::Queue, _) if path.judge.is_queue_doubtful(direction) => Fares::Unproven { hits: 1, expected: 1.0 },
         (AlarmKind::Loss, Some(weakest)) => {
-            let (lost, sent) = path.judge.counts(direction, weakest.window);
+            let (lost, sent) = path.judge.counts(direction, weakest.since);
             let expected = weakest.rate * sent as f64;
             match upper_bound(lost) < expected {
                 true => Fares::Good,

@@ -310,6 +310,16 @@ impl Database {
         Ok(findings)
     }
 
+    /// Whether copies were available at an endpoint at a time, and still are.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn had_copies(&self, endpoint: &str, at: i64) -> Result<bool> {
+        let sql = "SELECT r.file FROM replicas r JOIN stores s ON s.id = r.store WHERE s.endpoint = $1 AND r.state = $2 AND r.created < $3 LIMIT 1";
+        let query = sqlx::query(sql).bind(endpoint).bind(ReplicaState::Available.code()).bind(at);
+        Ok(query.fetch_optional(&self.pool).await?.is_some())
+    }
+
     /// Whether the catalogue knows of a file at an endpoint, by its path, or by one of the names that a file there may have.
     ///
     /// # Errors

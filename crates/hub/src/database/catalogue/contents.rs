@@ -128,6 +128,9 @@ pub(super) async fn attach(
     check(parent, &new, &above)?;
     require_lasting(connection, parent, &new, now).await?;
     keep(connection, &new).await?;
+    if parent.monotonic {
+        require_endless(connection, parent, &new).await?;
+    }
     insert(connection, "contents (parent, child)", 2, &new, |query, child| query.bind(parent.id).bind(child.id))
         .await?;
     count(connection, parent, &new, 1, now).await?;
@@ -183,11 +186,24 @@ async fn require_lasting(connection: &mut AnyConnection, parent: &DataRow, child
 async fn keep(connection: &mut AnyConnection, children: &[Child]) -> Result<()> {
     for some in children.chunks(1000) {
         let ids = numbers(some.iter().map(|child| child.id));
-        let sql = format!(
-            "UPDATE names SET expires = NULL WHERE kind = 0 AND id IN {ids} AND expires IN \
-             (SELECT p.expires FROM contents c JOIN names p ON p.id = c.parent WHERE c.child = names.id)"
-        );
+        let sql =
+            format!("UPDATE names SET expires = NULL, ends_with = NULL WHERE ends_with IS NOT NULL AND id IN {ids}");
         sqlx::query(AssertSqlSafe(sql)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Refuses what is to be removed where nothing is taken out.
+async fn require_endless(connection: &mut AnyConnection, parent: &DataRow, children: &[Child]) -> Result<()> {
+    for some in children.chunks(1000) {
+        let ids = numbers(some.iter().map(|child| child.id));
+        let sql = AssertSqlSafe(format!("{ROW} WHERE id IN {ids} AND expires IS NOT NULL LIMIT 1"));
+        if let Some(row) = sqlx::query(sql).fetch_optional(&mut *connection).await? {
+            let (name, into) = (names::read(&row)?.name, &parent.name);
+            return Err(DatabaseError::Refused(format!(
+                "{name} is to be removed, and {into} only grows: keep it first"
+            )));
+        }
     }
     Ok(())
 }
@@ -215,6 +231,9 @@ async fn detach(
 ) -> Result<()> {
     if parent.monotonic {
         return Err(DatabaseError::Refused(format!("{} only grows: nothing is taken out of it", parent.name)));
+    }
+    if !parent.has_ended(now) {
+        keep(connection, children).await?;
     }
     take_out(connection, parent, children, account, now).await
 }

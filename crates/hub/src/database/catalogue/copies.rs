@@ -23,7 +23,9 @@ const FILES_MAX: i64 = 1_000;
 const UNDERWAY_MAX: i64 = 10_000;
 /// Rules that are looked at for something to copy, in one transaction.
 const RULES_MAX: i64 = 200;
-/// How long a rule is not looked at of which nothing could be copied: long enough for all others to have their turn.
+/// Such looks, one after another: 20,000 rules.
+const TURNS_MAX: usize = 100;
+/// How long a rule is not looked at of which nothing could be copied.
 const IDLE_MS: i64 = 5_000;
 /// How long a file waits that can be read nowhere.
 const NO_SOURCE_MS: i64 = 5 * 60_000;
@@ -84,19 +86,38 @@ impl Database {
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn take_copies(&self, topology: Arc<Topology>, now: i64) -> Result<Option<CopyBatch>> {
-        self.writer.change(move |connection| Box::pin(take(connection, topology, now))).await
+        for _ in 0..TURNS_MAX {
+            let of = Arc::clone(&topology);
+            match self.writer.change(move |connection| Box::pin(take(connection, of, now))).await? {
+                Taken::Batch(batch) => return Ok(Some(*batch)),
+                Taken::Nothing => return Ok(None),
+                // Those that were looked at are idle now: others have their turn.
+                Taken::NothingOfThese => {}
+            }
+        }
+        Ok(None)
     }
 }
 
-async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<Option<CopyBatch>> {
+/// What one look at rules has found to copy.
+enum Taken {
+    Batch(Box<CopyBatch>),
+    /// Nothing of the rules that were looked at, and there are more.
+    NothingOfThese,
+    Nothing,
+}
+
+async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<Taken> {
     // A rule may have a hundred thousand copies that all wait until later.
     let sql = "SELECT file FROM replicas WHERE state = 1 AND not_before <= $1 LIMIT 1";
     if sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await?.is_none() {
-        return Ok(None);
+        return Ok(Taken::Nothing);
     }
     let full = full(connection).await?;
     let mut idle = Vec::new();
-    for rule in rule_rows::unfulfilled(connection, RULES_MAX, now).await? {
+    let rules = rule_rows::unfulfilled(connection, RULES_MAX, now).await?;
+    let are_all = (rules.len() as i64) < RULES_MAX;
+    for rule in rules {
         while let Some((store, endpoint, wanted)) = wanted(connection, &rule, &full, now).await? {
             let to = Target { store, endpoint: &endpoint };
             let sources = sources(connection, to, &wanted, &topology).await?;
@@ -106,13 +127,14 @@ async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
             postpone(connection, store, &sorted.coming, LockState::Replicating, SOURCE_COMES, now).await?;
             if !sorted.readable.is_empty() {
                 rule_rows::set_idle(connection, &idle, now + IDLE_MS).await?;
-                return begin(connection, rule, to, sorted.readable, sources, now).await.map(Some);
+                let batch = begin(connection, rule, to, sorted.readable, sources, now).await?;
+                return Ok(Taken::Batch(Box::new(batch)));
             }
         }
         idle.push(rule.number);
     }
     rule_rows::set_idle(connection, &idle, now + IDLE_MS).await?;
-    Ok(None)
+    Ok(if are_all { Taken::Nothing } else { Taken::NothingOfThese })
 }
 
 /// Endpoints that have enough under way to them, by number.

@@ -104,16 +104,16 @@ async fn end_name(
         require_free(connection, &row).await?;
     }
     if row.kind == DataKind::Dataset {
-        // What was to end with it before is what ends, or stays, with it now.
+        // What has an end of its own keeps it.
         let sql = match at {
-            Some(_) => format!("UPDATE names SET expires = $2 WHERE id IN ({ALONE})"),
-            None => "UPDATE names SET expires = NULL WHERE expires = $2 AND id IN (SELECT child FROM contents WHERE parent = $1)".to_owned(),
+            Some(_) => format!(
+                "UPDATE names SET expires = $2, ends_with = $1 WHERE (expires IS NULL OR ends_with = $1) AND id IN ({ALONE})"
+            ),
+            None => "UPDATE names SET expires = $2, ends_with = NULL WHERE ends_with = $1".to_owned(),
         };
-        if let Some(until) = at.or(row.expires) {
-            sqlx::query(AssertSqlSafe(sql)).bind(row.id).bind(until).execute(&mut *connection).await?;
-        }
+        sqlx::query(AssertSqlSafe(sql)).bind(row.id).bind(at).execute(&mut *connection).await?;
     }
-    let sql = "UPDATE names SET expires = $1, changed = $2 WHERE id = $3";
+    let sql = "UPDATE names SET expires = $1, ends_with = NULL, changed = $2 WHERE id = $3";
     sqlx::query(sql).bind(at).bind(now).bind(row.id).execute(&mut *connection).await?;
     let kind = if at.is_some() { "ending" } else { "kept" };
     history::append(connection, row.id, &account, kind, &json!({"at": at}), now).await
@@ -144,8 +144,16 @@ async fn end_names(connection: &mut AnyConnection, now: i64) -> Result<bool> {
     Ok(has_done)
 }
 
+/// What of a name has begun to go is not had back, even if the clock is set back.
+pub(super) async fn end_for_good(connection: &mut AnyConnection, name: i64) -> Result<()> {
+    let sql = "UPDATE names SET expires = 0 WHERE id = $1 AND expires > 0";
+    sqlx::query(sql).bind(name).execute(connection).await?;
+    Ok(())
+}
+
 /// Takes the next step with a name that has ended; false where it has to wait for others.
 async fn step(connection: &mut AnyConnection, name: &DataRow, now: i64) -> Result<bool> {
+    end_for_good(connection, name.id).await?;
     let sql = "UPDATE rules SET expires = $1 WHERE name = $2 AND (expires IS NULL OR expires > $1)";
     if sqlx::query(sql).bind(now).bind(name.id).execute(&mut *connection).await?.rows_affected() > 0 {
         return Ok(true);

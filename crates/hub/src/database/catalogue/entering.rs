@@ -56,6 +56,8 @@ pub struct Merged {
     pub new: usize,
     /// How many were there, and the same.
     pub known: usize,
+    /// Copies that were left out, because they are being deleted here.
+    pub skipped_copies: usize,
     /// Names that are there and something else, each with how; they are as they were.
     pub conflicts: Vec<(String, String)>,
 }
@@ -101,6 +103,9 @@ async fn enter(
     let known = known(connection, &names).await?;
     for new in &names {
         let Some(old) = known.get(&new.name) else { continue };
+        if old.has_ended(now) {
+            return Err(DatabaseError::Refused(format!("{} has been removed, and is not all gone yet", new.name)));
+        }
         let is_whole = (new.kind != DataKind::File).then(|| "as a whole: add to what it contains".to_owned());
         if let Some(why) = contradiction(old, new).or(is_whole) {
             return Err(DatabaseError::Refused(format!("{} is there already, {why}", new.name)));
@@ -173,10 +178,7 @@ async fn merge(
         }
         new.copies.retain(|copy| {
             let is_kept = !old.is_some_and(|old| deleting.contains(&(old.id, copy.endpoint.clone())));
-            if !is_kept {
-                let why = format!("its copy at {} is being deleted", copy.endpoint);
-                merged.conflicts.push((new.name.to_string(), why));
-            }
+            merged.skipped_copies += usize::from(!is_kept);
             is_kept
         });
         good.push(new);

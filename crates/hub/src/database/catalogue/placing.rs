@@ -131,7 +131,7 @@ impl Placing {
                 return Ok(Ok(placed));
             }
         }
-        let (bytes, present) = self.present(connection, group).await?;
+        let (bytes, present) = self.present(connection, group, &[]).await?;
         self.note_present(&present);
         let candidates = &self.candidates;
         let copies = rule.copies.max(0) as usize;
@@ -203,22 +203,36 @@ impl Placing {
         Ok(self.take(endpoint, missing.max(0) as u64, bytes.max(0) as u64))
     }
 
-    /// Bytes of a group, and what of them is where, by the numbers of endpoints.
-    async fn present(&self, connection: &mut AnyConnection, group: Group<'_>) -> Result<(i64, BTreeMap<i64, Present>)> {
-        let datasets = match group {
+    /// Bytes of a group, and what of them is where, by the numbers of endpoints. Files of `earlier` datasets are not of it: they go with those.
+    async fn present(
+        &self,
+        connection: &mut AnyConnection,
+        group: Group<'_>,
+        earlier: &[i64],
+    ) -> Result<(i64, BTreeMap<i64, Present>)> {
+        let files = match group {
             Group::File(file, bytes) => {
                 let sql = format!("SELECT r.store, {PRESENT} FROM replicas r WHERE r.file = $1 GROUP BY r.store");
                 let rows = sqlx::query(AssertSqlSafe(sql)).bind(file).fetch_all(connection).await?;
                 return Ok((bytes, rows.iter().map(Present::read).collect::<Result<_>>()?));
             }
-            Group::All(datasets) => numbers(datasets.iter().copied()),
-            Group::Dataset(dataset) => numbers([dataset].into_iter()),
+            Group::All(datasets) => {
+                let datasets = numbers(datasets.iter().copied());
+                format!("SELECT DISTINCT child AS file FROM contents WHERE parent IN {datasets}")
+            }
+            Group::Dataset(dataset) => {
+                let earlier = numbers(earlier.iter().copied().chain([0]));
+                format!(
+                    "SELECT c.child AS file FROM contents c WHERE c.parent = {dataset} AND NOT EXISTS \
+                     (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent IN {earlier})"
+                )
+            }
         };
-        let sql = format!("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM names WHERE id IN {datasets}");
+        let sql =
+            format!("SELECT CAST(COALESCE(SUM(n.bytes), 0) AS BIGINT) FROM ({files}) f JOIN names n ON n.id = f.file");
         let bytes: i64 = sqlx::query(AssertSqlSafe(sql)).fetch_one(&mut *connection).await?.try_get(0)?;
-        let sql = format!(
-            "SELECT r.store, {PRESENT} FROM contents c JOIN replicas r ON r.file = c.child WHERE c.parent IN {datasets} GROUP BY r.store"
-        );
+        let sql =
+            format!("SELECT r.store, {PRESENT} FROM ({files}) f JOIN replicas r ON r.file = f.file GROUP BY r.store");
         let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await?;
         Ok((bytes, rows.iter().map(Present::read).collect::<Result<_>>()?))
     }
@@ -337,13 +351,13 @@ pub(super) async fn check(
         (false, Grouping::All) => vec![Group::All(&datasets)],
         (false, Grouping::Dataset) => datasets.iter().map(|dataset| Group::Dataset(*dataset)).collect(),
         (false, Grouping::File) => {
-            let (bytes, present) = placing.present(connection, Group::All(&datasets)).await?;
+            let (bytes, present) = placing.present(connection, Group::All(&datasets), &[]).await?;
             placing.note_present(&present);
             return Ok(spread(&placing.candidates, rule.copies.max(0) as usize, bytes.max(0) as u64).err());
         }
     };
-    for group in groups {
-        let (bytes, present) = placing.present(connection, group).await?;
+    for (at, group) in groups.into_iter().enumerate() {
+        let (bytes, present) = placing.present(connection, group, &datasets[..at]).await?;
         let bytes = bytes.max(0) as u64;
         placing.note_present(&present);
         let choice = Choice { copies: rule.copies.max(0) as usize, bytes, group: group.scatter(rule) };

@@ -9,6 +9,8 @@ use serde_json::json;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::counts::Counts;
+use super::ending::end_for_good;
+use super::replicas::can_be_read;
 use super::states::{LockState, ReplicaState};
 use super::stores::{self, StoreUse};
 use super::{history, locks, suspicions};
@@ -157,8 +159,12 @@ async fn ended(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>>
     let sql = format!(
         "{COLUMNS} WHERE n.expires <= $1 AND n.kind = 0 AND r.locks = 0 AND r.state IN (0, 3) ORDER BY n.expires, r.file LIMIT $2"
     );
-    let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(FILES_MAX).fetch_all(connection).await?;
-    rows.iter().map(read).collect()
+    let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(FILES_MAX).fetch_all(&mut *connection).await?;
+    let ended: Vec<Removal> = rows.iter().map(read).collect::<Result<_>>()?;
+    for removal in &ended {
+        end_for_good(connection, removal.file).await?;
+    }
+    Ok(ended)
 }
 
 /// Copies that make room at an endpoint which is fuller than it is to be.
@@ -214,6 +220,9 @@ async fn not_removed(connection: &mut AnyConnection, removals: Vec<(Removal, Str
             // One that is bad is made anew where a rule came to hold it.
             (false, true) => suspicions::make_anew(connection, removal.file, &mut counts).await?,
             (false, false) => {}
+        }
+        if state == ReplicaState::Available.code() {
+            can_be_read(connection, removal.file, &mut counts).await?;
         }
     }
     counts.apply(connection, now).await

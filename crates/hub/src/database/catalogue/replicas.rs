@@ -170,6 +170,9 @@ async fn add(connection: &mut AnyConnection, name: DataName, copies: Vec<NewCopy
     if file.kind != model::v1::hub::DataKind::File {
         return Err(DatabaseError::Refused(format!("{name} is no file: files have copies")));
     }
+    if file.has_ended(now) {
+        return Err(DatabaseError::Refused(format!("{name} has been removed, and is not all gone yet")));
+    }
     let mut counts = Counts::default();
     for copy in copies {
         let store = stores::id(connection, &copy.endpoint).await?;
@@ -252,7 +255,7 @@ pub(super) async fn arrived(
 }
 
 /// There is one more copy of a file that others can be made of.
-async fn can_be_read(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
+pub(super) async fn can_be_read(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
     copies::wake(connection, file).await?;
     suspicions::make_anew(connection, file, counts).await
 }

@@ -171,7 +171,7 @@ async fn make(
     if known.is_some() {
         return Ok(None);
     }
-    require_lasting(connection, &new, now).await?;
+    let new = NewRule { expires: end_of(connection, new.name, new.expires, now).await?, ..new };
     let rule = RuleRow { number: take_numbers(connection, "rules", 1).await?, ..RuleRow::of(&new, now) };
     if let Some(shortage) = placing::check(connection, &rule, &topology).await? {
         return Ok(Some(shortage));
@@ -190,17 +190,19 @@ async fn make(
     Ok(None)
 }
 
-/// Refuses a rule that is to last longer than what it is of: it would promise what is going to be deleted.
-async fn require_lasting(connection: &mut AnyConnection, new: &NewRule, now: i64) -> Result<()> {
-    let of = names::by_id(connection, new.name).await?;
-    match of.expires {
-        Some(at) if at <= now => Err(DatabaseError::Refused(format!("{} has been removed", of.name))),
-        Some(at) if new.expires.is_none() => Err(DatabaseError::Refused(format!(
+/// When a rule of a name ends, that somebody wants to end at a time, or never: with its name at the latest. One without an end is refused where its name has one:
+/// it would promise what is going to be deleted.
+async fn end_of(connection: &mut AnyConnection, name: i64, wanted: Option<i64>, now: i64) -> Result<Option<i64>> {
+    let of = names::by_id(connection, name).await?;
+    match (of.expires, wanted) {
+        (None, wanted) => Ok(wanted),
+        (Some(at), _) if at <= now => Err(DatabaseError::Refused(format!("{} has been removed", of.name))),
+        (Some(at), Some(wanted)) => Ok(Some(wanted.min(at))),
+        (Some(at), None) => Err(DatabaseError::Refused(format!(
             "{} is to be removed at {}, and rules of it end then: have it kept first, or say when the rule expires",
             of.name,
             crate::time::show(at)
         ))),
-        _ => Ok(()),
     }
 }
 
@@ -243,8 +245,14 @@ async fn change(connection: &mut AnyConnection, rule: i64, by: String, update: R
     let Some(rule) = rule else {
         return Err(DatabaseError::Refused("the rule has ended: make another one".to_owned()));
     };
+    let expires = match update.expires {
+        // Whoever ends a rule may do so whatever becomes of its name.
+        Some(Some(at)) if at <= now => Some(at),
+        Some(wanted) => end_of(connection, rule.name, wanted, now).await?,
+        None => rule.expires,
+    };
     let new = RuleRow {
-        expires: update.expires.unwrap_or(rule.expires),
+        expires,
         priority: update.priority.unwrap_or(rule.priority),
         activity: update.activity.clone().unwrap_or(rule.activity),
         source_expression: update.source_expression.clone().unwrap_or(rule.source_expression),

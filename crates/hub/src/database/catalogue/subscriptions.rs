@@ -11,6 +11,8 @@ use crate::database::{Database, DatabaseError, Result};
 
 /// When rules are tried again that could not be made.
 const AGAIN_MS: i64 = 10 * 60_000;
+/// When a name is compared again with a subscription that is suspended.
+const SUSPENDED_MS: i64 = 24 * 3_600_000;
 
 /// A subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -257,12 +259,14 @@ async fn postpone(
     now: i64,
 ) -> Result<()> {
     let made = missing.made as i64;
-    let sql = "UPDATE news SET not_before = $1, rules_made = $2 WHERE subscription = $3 AND name = $4";
-    let query = sqlx::query(sql).bind(now + AGAIN_MS).bind(made).bind(subscription).bind(name);
+    // One that is suspended has its names looked at as soon as it is set anew.
+    let again = now + if missing.error.is_some() { AGAIN_MS } else { SUSPENDED_MS };
+    let sql = "UPDATE news SET not_before = $1, rules_made = CASE WHEN rules_made > $2 THEN rules_made ELSE $2 END WHERE subscription = $3 AND name = $4";
+    let query = sqlx::query(sql).bind(again).bind(made).bind(subscription).bind(name);
     if query.execute(&mut *connection).await?.rows_affected() == 0 {
         let number = take_numbers(connection, "news", 1).await?;
         let sql = "INSERT INTO news (number, name, subscription, not_before, rules_made) VALUES ($1, $2, $3, $4, $5)";
-        let query = sqlx::query(sql).bind(number).bind(name).bind(subscription).bind(now + AGAIN_MS).bind(made);
+        let query = sqlx::query(sql).bind(number).bind(name).bind(subscription).bind(again).bind(made);
         query.execute(&mut *connection).await?;
     }
     match missing.error {

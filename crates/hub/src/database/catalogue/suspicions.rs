@@ -49,7 +49,7 @@ impl Database {
     /// The database cannot be read.
     pub async fn suspicions(&self, now: i64) -> Result<Vec<Suspicion>> {
         let sql = "SELECT c.file, s.endpoint, r.path, c.why FROM suspicions c JOIN stores s ON s.id = c.store \
-                   JOIN replicas r ON r.file = c.file AND r.store = c.store WHERE c.not_before <= $1 ORDER BY c.at LIMIT $2";
+                   JOIN replicas r ON r.file = c.file AND r.store = c.store AND r.state = 0 WHERE c.not_before <= $1 ORDER BY c.at LIMIT $2";
         let rows = sqlx::query(sql).bind(now).bind(FILES_MAX).fetch_all(&self.pool).await?;
         let ids = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>>>()?;
         let files = self.data_of(&ids).await?;
@@ -144,13 +144,14 @@ pub(super) async fn make_anew(connection: &mut AnyConnection, file: i64, counts:
 }
 
 impl Database {
-    /// Files that are lost: nothing of them is available, and rules hold what is left.
+    /// Files that are lost: a copy was bad, none is available, and rules ask for some.
     ///
     /// # Errors
     /// The database cannot be read.
     pub async fn lost(&self, limit: i64) -> Result<Vec<names::DataRow>> {
         let sql = format!(
-            "{ROW} WHERE id IN (SELECT file FROM replicas WHERE state = 3 AND locks > 0) \
+            "{ROW} WHERE id IN (SELECT file FROM replicas WHERE state = 3) \
+             AND EXISTS (SELECT 1 FROM replicas h WHERE h.file = names.id AND h.locks > 0) \
              AND NOT EXISTS (SELECT 1 FROM replicas o WHERE o.file = names.id AND o.state = 0) ORDER BY id LIMIT $1"
         );
         let rows = sqlx::query(AssertSqlSafe(sql)).bind(limit).fetch_all(&self.pool).await?;
