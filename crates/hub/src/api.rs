@@ -6,6 +6,7 @@ mod collaboration;
 mod data;
 mod document;
 mod events;
+mod folders;
 mod jobs;
 mod metrics;
 mod queues;

@@ -1,6 +1,5 @@
 //! What has transfers made: nodes are ordered to, by their API, and watched until the end.
 
-mod files;
 mod order;
 mod places;
 
@@ -8,26 +7,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::client_certificate::http_client_config;
-use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
 use authn::Credentials as _;
 use model::v1::hub::Endpoint;
 use model::v1::node::{FileResult, Order, Problem};
 use model::v1::{Change, Stage, Transfer};
 use nodeapi::{Api, Error};
 use parking_lot::Mutex;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use tokio::sync::{mpsc, watch};
 use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
 pub use self::order::go_together;
-use self::order::{LIMIT_HOLDS_S, bits, fingerprint, given, order};
+use self::order::{LIMIT_HOLDS_S, bits, given, order};
 use self::places::ends;
 use crate::database::claims::Claim;
 use crate::database::delegations::Delegation;
 use crate::delegated;
 use crate::progress::{Finished, Steer, Told};
+use crate::servers::{CONNECT, SILENCE, origin};
 use crate::state::HubState;
 use crate::third_party::{self, End};
 
@@ -36,9 +34,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_AT_THE_END: Duration = Duration::from_millis(100);
 /// How long a node that does not answer is asked again: it goes on by itself meanwhile.
 const SILENT_MAX: Duration = Duration::from_secs(600);
-/// How long a connection may take, and an answer.
-const CONNECT: Duration = Duration::from_secs(10);
-const SILENCE: Duration = Duration::from_secs(30);
 /// Files that are told of in one answer.
 const FILES_PAGE: usize = 1000;
 /// How often a limit is said again that has not changed: a node keeps it for [`LIMIT_HOLDS_S`].
@@ -56,25 +51,12 @@ pub const THIRD_PARTY: &str = "(third-party copy)";
 /// Has transfers made.
 pub struct Carriers {
     hub: Arc<HubState>,
-    authorities: Arc<RootCertStore>,
-    /// For servers that are no nodes.
-    tls: Arc<ClientConfig>,
 }
 
 impl Carriers {
-    /// Of a hub; nodes whose keys it does not know are believed by these authorities.
-    ///
-    /// # Errors
-    /// TLS cannot be spoken with them.
-    pub fn new(hub: Arc<HubState>, authorities: Arc<RootCertStore>) -> Result<Carriers, rustls::Error> {
-        let tls = http_client_config(Arc::clone(&authorities), None)?;
-        Ok(Carriers { hub, authorities, tls })
-    }
-
-    /// Dials servers that an operator named.
-    pub fn dialer(&self) -> Dialer {
-        let (tls, guard) = (Arc::clone(&self.tls), self.guard(true));
-        Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE }
+    /// Of a hub.
+    pub fn new(hub: Arc<HubState>) -> Carriers {
+        Carriers { hub }
     }
 
     /// Has a transfer made, and tells of it until it has ended.
@@ -189,7 +171,7 @@ impl Carriers {
             Err(reason) => return Finished::Failed { fault: "auth".into(), reason },
         };
         let tls = match proxy.as_ref().map(|proxy| self.tls_with(proxy)) {
-            None => Arc::clone(&self.tls),
+            None => Arc::clone(self.hub.servers.tls()),
             Some(Ok(tls)) => tls,
             Some(Err(reason)) => return Finished::Failed { fault: "auth".into(), reason },
         };
@@ -213,7 +195,7 @@ impl Carriers {
     /// TLS in the name of the owner of a proxy.
     fn tls_with(&self, proxy: &Delegation) -> Result<Arc<ClientConfig>, String> {
         let certificate = delegated::certificate(proxy)?;
-        http_client_config(Arc::clone(&self.authorities), Some(certificate)).map_err(|error| error.to_string())
+        self.hub.servers.tls_with(certificate)
     }
 
     /// Lends the node that carries a claim the proxy that was delegated for it, where the other end is a server that may ask for one. Only a
@@ -300,7 +282,7 @@ impl Carriers {
                 .ok_or_else(|| format!("{name} has no URL of a node: lh://HOST[:PORT]/"))?,
         };
         let origin = HttpUrl::parse(&origin).map_err(|error| format!("the API of {name}: {error}"))?;
-        let tls = trust(endpoint, &self.authorities)?;
+        let tls = self.hub.servers.trust(endpoint)?;
         let guard = self.guard(topology.described_endpoint(name).is_some());
         let dialer = Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE };
         let of_file = claim.files.first().and_then(|file| {
@@ -310,27 +292,6 @@ impl Carriers {
         let bearer = endpoint.key.clone().or(of_file).map(|key| format!("Bearer {key}"));
         Ok(Api::new(dialer, origin, bearer.as_deref()))
     }
-}
-
-/// TLS that believes a node: by its key where that is known, else by authorities.
-fn trust(endpoint: &Endpoint, authorities: &Arc<RootCertStore>) -> Result<Arc<ClientConfig>, String> {
-    let trust = match fingerprint(endpoint)? {
-        Some(node) => Trust::Fingerprints(vec![node]),
-        None => Trust::Authorities(Arc::clone(authorities)),
-    };
-    let alpn = match trust {
-        Trust::Fingerprints(_) => HTTP_BY_KEY_ALPN.to_vec(),
-        Trust::Authorities(_) => b"http/1.1".to_vec(),
-    };
-    Ok(client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?.0)
-}
-
-/// `https://HOST:PORT` of `lh://HOST[:PORT]/…`.
-fn origin(url: &str) -> Option<String> {
-    let rest = url.strip_prefix("lh://")?;
-    let authority = rest.split('/').next().filter(|authority| !authority.is_empty())?;
-    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.ends_with(']'));
-    Some(if has_port { format!("https://{authority}") } else { format!("https://{authority}:{}", model::DEFAULT_PORT) })
 }
 
 /// Asks on a thread that may wait.
@@ -440,15 +401,6 @@ fn refused(error: Error) -> Finished {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_node_is_asked_at_its_own_port() {
-        assert_eq!(origin("lh://h/").as_deref(), Some("https://h:7411"));
-        assert_eq!(origin("lh://h:99/e").as_deref(), Some("https://h:99"));
-        assert_eq!(origin("lh://[::1]:99").as_deref(), Some("https://[::1]:99"));
-        assert_eq!(origin("lh://[::1]").as_deref(), Some("https://[::1]:7411"));
-        assert_eq!(origin("https://h"), None);
-    }
 
     #[test]
     fn a_transfer_that_a_node_forgot_is_not_a_file_that_is_missing() {

@@ -26,6 +26,7 @@ pub mod rucio;
 pub mod run;
 pub mod scheduler;
 pub mod server;
+pub mod servers;
 pub mod snapshot;
 pub mod sources;
 pub mod stager;

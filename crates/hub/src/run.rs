@@ -24,6 +24,7 @@ use crate::database::{Database, DatabaseError};
 use crate::messages::{self, Messages};
 use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
+use crate::servers::Servers;
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
 use crate::{api, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager};
@@ -196,7 +197,8 @@ async fn run_async(
     let credentials = HubCredentials::new(database.clone(), Arc::new(config.policy), config.anonymous);
     let credentials = Arc::new(credentials.with_authorities(clients.clone()));
     let authenticator = Arc::new(Authenticator::new(Arc::clone(&credentials) as Arc<_>, config.issuers));
-    let hub = Arc::new(HubState::new(name, database, authenticator, credentials).await?);
+    let servers = Servers::new(Arc::clone(&config.authorities))?;
+    let hub = Arc::new(HubState::new(name, database, authenticator, credentials, servers).await?);
     if let Some(collaboration) = config.collaboration {
         let replace = |all: &mut Collaboration| {
             *all = collaboration;
@@ -211,9 +213,9 @@ async fn run_async(
     let fts_address = fts_listener.as_ref().map(TcpListener::local_addr).transpose()?;
     // Before the first job comes, so that its files are told of.
     hub.database.write_changes_down(config.messages.is_some()).await?;
-    let messages = config.messages.map(|to| (to, Arc::clone(&config.authorities)));
-    let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub), config.authorities)?);
-    let mut beside = work_beside(&hub, &carriers, &stopped);
+    let messages = config.messages.map(|to| (to, config.authorities));
+    let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub)));
+    let mut beside = work_beside(&hub, &stopped);
     if let Some((to, authorities)) = messages {
         beside.spawn(messages::run(Arc::clone(&hub), to, authorities, stopped.clone()));
     }
@@ -246,17 +248,13 @@ async fn run_async(
 }
 
 /// What the catalogue and the queue do by themselves, each until it is told to stop.
-fn work_beside(
-    hub: &Arc<HubState>,
-    carriers: &Arc<carriers::Carriers>,
-    stopped: &watch::Receiver<bool>,
-) -> JoinSet<()> {
+fn work_beside(hub: &Arc<HubState>, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
     let mut beside = JoinSet::new();
     beside.spawn(catalogue::keeper::run(Arc::clone(hub), stopped.clone()));
-    beside.spawn(catalogue::remover::run(Arc::clone(hub), Arc::clone(carriers), stopped.clone()));
-    beside.spawn(catalogue::audits::run(Arc::clone(hub), Arc::clone(carriers), stopped.clone()));
-    beside.spawn(catalogue::webhooks::run(Arc::clone(hub), Arc::clone(carriers), stopped.clone()));
-    beside.spawn(stager::run(Arc::clone(hub), Arc::clone(carriers), stopped.clone()));
+    beside.spawn(catalogue::remover::run(Arc::clone(hub), stopped.clone()));
+    beside.spawn(catalogue::audits::run(Arc::clone(hub), stopped.clone()));
+    beside.spawn(catalogue::webhooks::run(Arc::clone(hub), stopped.clone()));
+    beside.spawn(stager::run(Arc::clone(hub), stopped.clone()));
     beside
 }
 

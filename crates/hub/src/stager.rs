@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::carriers::Carriers;
 use crate::database::stages::{OnTape, StageOutcome, StageRequest};
 use crate::database::{DatabaseError, Result};
 use crate::state::HubState;
@@ -25,8 +24,8 @@ const WORK_MAX: Duration = Duration::from_secs(80);
 const ENDPOINTS_MAX: usize = 8;
 
 /// Runs until told to stop.
-pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
-    let stager = Arc::new(Stager { hub, carriers, apis: Mutex::default() });
+pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
+    let stager = Arc::new(Stager { hub, apis: Mutex::default() });
     loop {
         tokio::select! {
             _ = stop.changed() => return,
@@ -42,7 +41,6 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
 
 struct Stager {
     hub: Arc<HubState>,
-    carriers: Arc<Carriers>,
     /// Where the APIs of endpoints are.
     apis: Mutex<HashMap<String, String>>,
 }
@@ -114,7 +112,8 @@ impl Stager {
 
     /// The server of an endpoint, and where its API is.
     async fn find(&self, endpoint: &str) -> std::result::Result<Found, TapeError> {
-        let server = self.carriers.tape_server(endpoint).map_err(TapeError::Failed)?;
+        let topology = self.hub.topology.load_full();
+        let server = self.hub.servers.tape_server(&topology, endpoint).map_err(TapeError::Failed)?;
         let known = self.apis.lock().get(endpoint).cloned();
         if let Some(api) = known {
             return Ok(Found { server, api });

@@ -19,6 +19,7 @@ use crate::limits;
 use crate::meters::Meters;
 use crate::promises::{Promises, Wanted};
 use crate::roles::{HubCredentials, Member};
+use crate::servers::Servers;
 use crate::snapshot::Snapshot;
 use crate::sources;
 use crate::states::{FileState, JobKind};
@@ -35,6 +36,8 @@ pub struct HubState {
     pub topology: ArcSwap<Topology>,
     /// Authenticates requests.
     pub authenticator: Arc<Authenticator>,
+    /// Reaches servers of endpoints over HTTP.
+    pub servers: Arc<Servers>,
     /// The grants.
     pub credentials: Arc<HubCredentials>,
     /// What the scheduler decided last.
@@ -65,6 +68,7 @@ impl HubState {
         database: Database,
         authenticator: Arc<Authenticator>,
         credentials: Arc<HubCredentials>,
+        servers: Servers,
     ) -> Result<HubState, Refusal> {
         let version = database.description_version().await.map_err(unavailable)?;
         let described = database.collaboration().await.map_err(unavailable)?;
@@ -78,6 +82,7 @@ impl HubState {
             topology: ArcSwap::from_pointee(topology),
             authenticator,
             credentials,
+            servers: Arc::new(servers),
             snapshot: ArcSwap::default(),
             meters: Meters::default(),
             wake: Notify::new(),

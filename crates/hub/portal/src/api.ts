@@ -155,3 +155,18 @@ export interface Collaboration {
   endpoint: Record<string, Endpoint>;
   link: Record<string, Record<string, unknown>>;
 }
+
+export interface FolderEntry {
+  name: string;
+  href: string;
+  is_folder: boolean;
+  bytes: number;
+  changed?: string;
+}
+
+export interface Folder {
+  at: string;
+  endpoint: string;
+  entries: FolderEntry[];
+  left_out: number;
+}

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, Problem, remove, whenStranger, type WhoAmI } from "./api";
 import { parts, place } from "./router";
 import { name } from "./shown";
+import { Files } from "./views/files";
 import { NewTransfer } from "./views/new_transfer";
 import { Operate } from "./views/operate";
 import { Queue } from "./views/queue";
@@ -35,6 +36,7 @@ export function App() {
       <header>
         <a class="home" href="/">Longhaul</a>
         <nav aria-label="Portal">
+          <Tab to="/files" text="Files" />
           <Tab to="/transfers" text="Transfers" />
           <Tab to="/queue" text="Queue and shares" />
           {may(who, "operator") && <Tab to="/operate" text="Operation" />}
@@ -65,6 +67,7 @@ function View({ who }: { who: WhoAmI }) {
   if (first === undefined || (first === "transfers" && second === undefined)) return <Transfers who={who} />;
   if (first === "transfers" && second === "new") return <NewTransfer />;
   if (first === "transfers" && second !== undefined) return <Transfer id={second} />;
+  if (first === "files") return <Files />;
   if (first === "queue") return <Queue />;
   if (first === "operate") return <Operate />;
   return (

@@ -116,6 +116,50 @@ async function firstTransfer() {
   await context.close();
 }
 
+/** Picks a folder in one pane, and moves it into the other one. */
+async function twoPanes() {
+  const { context, page, asked, complaints } = await reader();
+  await page.goto(`${HUB}/files`);
+  await signIn(page, KEY);
+  await page.getByRole("heading", { name: "Files" }).waitFor();
+  const left = page.getByRole("region", { name: "Left folder" });
+  const right = page.getByRole("region", { name: "Right folder" });
+  await left.getByLabel("Endpoint").selectOption({ label: "one" });
+  await left.getByRole("button", { name: "data/" }).click();
+  await left.getByRole("button", { name: "run/" }).click();
+  await left.getByText("[U+202E]").waitFor();
+  await right.getByLabel("Endpoint").selectOption({ label: "two" });
+  await right.getByRole("button", { name: "data/" }).click();
+  await right.getByText("run/").waitFor();
+  await isAccessible(page, "files");
+  // By keyboard: found, marked, moved.
+  await left.getByLabel("Find").fill("f3");
+  await left.getByRole("checkbox", { name: "Mark f3" }).focus();
+  await page.keyboard.press("Space");
+  await left.getByText("1 marked, 100 kB in files").waitFor();
+  await left.getByRole("button", { name: "Move 1 to the right" }).click();
+  await page.getByRole("heading", { name: /^Transfer / }).waitFor();
+  await page.locator("dd .state.done").waitFor();
+  await page.goBack();
+  await right.getByText("f3").waitFor();
+
+  // A folder of many files has few rows in the page, and the last one can be reached.
+  await left.getByRole("button", { name: "/ data" }).click();
+  await left.getByRole("button", { name: "many/" }).click();
+  await left.getByText("5,000 of 5,000 entries").waitFor();
+  assert.ok((await left.locator("tbody tr").count()) < 100);
+  await left.getByRole("region", { name: "What is in the left folder" }).evaluate((box) => box.scrollTo(0, box.scrollHeight));
+  await left.getByText("n4999").waitFor();
+
+  // What is not there is told in the hub's words.
+  await page.goto(`${HUB}/files?left=${encodeURIComponent("lh://nowhere.example/x/")}`);
+  await left.getByText("no endpoint of the collaboration has URLs like").waitFor();
+  const own = new URL(HUB).origin;
+  assert.deepEqual(asked.filter((url) => new URL(url).origin !== own), []);
+  assert.deepEqual(complaints, []);
+  await context.close();
+}
+
 /** An operator looks at the queue, and drains an endpoint. */
 async function operation() {
   const { context, page, complaints } = await reader();
@@ -167,6 +211,7 @@ async function strangers() {
 
 try {
   await firstTransfer();
+  await twoPanes();
   await operation();
   await strangers();
 } finally {

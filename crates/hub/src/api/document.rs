@@ -4,8 +4,8 @@
 use model::v1::hub::{
     Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataAccess, DataAccesses,
     DataChange, DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, Endpoint, FileReplicasList,
-    Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced, NotPromised, Offer, Queues, Quotas,
-    Removables, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, Shares, Site, Stopped,
+    Files, Folder, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced, NotPromised, Offer, Queues,
+    Quotas, Removables, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, Shares, Site, Stopped,
     StorageUses, Subscription, SubscriptionOrder, Subscriptions, Webhook, WebhookOrder, Webhooks, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
@@ -34,6 +34,7 @@ fn schemas() -> Map<String, Value> {
     add::<Why>(&mut all);
     add::<Offer>(&mut all);
     add::<NotPromised>(&mut all);
+    add::<Folder>(&mut all);
     add::<Queues>(&mut all);
     add::<Shares>(&mut all);
     add::<WhoAmI>(&mut all);

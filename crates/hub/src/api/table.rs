@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use web::routes::{Answer, Route};
 
 use super::document::document;
-use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, metrics, queues, session};
+use super::{Answered, ApiRequest, Handler, collaboration, events, folders, jobs, metrics, queues, session};
 
 /// What answers, for whom.
 macro_rules! handler {
@@ -227,6 +227,16 @@ const QUEUE: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::json(200, "the resources", "Shares")],
         handler: handler!(Some(Role::User), queues::shares),
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/folders",
+        name: "folder",
+        summary: "What is in a folder of an endpoint, by the hub's own key there",
+        query: &[("at", "the URL of the folder")],
+        body: None,
+        answers: &[Answer::json(200, "folders and files", "Folder")],
+        handler: handler!(Some(Role::User), folders::list),
     },
     Route {
         method: "GET",

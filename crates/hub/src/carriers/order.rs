@@ -1,12 +1,12 @@
 //! What a node is ordered to do for a claim.
 
-use auth::{AccessKey, Fingerprint};
+use auth::AccessKey;
 use model::Expected;
-use model::v1::hub::Endpoint;
 use model::v1::node::{Credentials, Options, Order, OrderFile};
 
 use super::places::ends;
 use crate::database::claims::{Claim, ClaimedFile};
+use crate::servers::fingerprint;
 use crate::topology::Topology;
 
 /// How long a node keeps a limit that the hub does not say again: a hub that is lost does not slow a transfer for ever.
@@ -75,15 +75,6 @@ fn root(url: &str) -> &str {
 /// A token that is there.
 pub(super) fn given(token: &str) -> Option<String> {
     (!token.is_empty()).then(|| token.to_owned())
-}
-
-/// Which node an endpoint is: what is said, or what its key says.
-pub(super) fn fingerprint(endpoint: &Endpoint) -> Result<Option<Fingerprint>, String> {
-    if let Some(said) = &endpoint.node {
-        return said.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());
-    }
-    let Some(key) = &endpoint.key else { return Ok(None) };
-    Ok(key.parse::<AccessKey>().ok().map(|key| key.node))
 }
 
 /// A rate as a limit.

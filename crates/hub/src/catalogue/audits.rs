@@ -16,7 +16,6 @@ use tokio::sync::watch;
 use web::Refused;
 
 use super::{bad, refused};
-use crate::carriers::Carriers;
 use crate::database::catalogue::{AuditRow, Finding};
 use crate::database::{DatabaseError, Result};
 use crate::limits::LISTED_MAX;
@@ -33,13 +32,13 @@ const NOTED_EVERY: Duration = Duration::from_secs(30);
 const PAGE: i64 = 1_000;
 
 /// Runs until told to stop.
-pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
+pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = stop.changed() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
-        match look(&hub, &carriers, &mut stop).await {
+        match look(&hub, &mut stop).await {
             Ok(()) => {}
             Err(DatabaseError::Stopping) => return,
             Err(error) => tracing::error!(%error, "an audit cannot go on; it is tried again"),
@@ -47,12 +46,12 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
     }
 }
 
-async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>, stop: &mut watch::Receiver<bool>) -> Result<()> {
+async fn look(hub: &Arc<HubState>, stop: &mut watch::Receiver<bool>) -> Result<()> {
     let Some(audit) = hub.database.take_audit(time::now()).await? else { return Ok(()) };
     let number = audit.number;
     let outcome = match audit.state {
-        AuditState::Cleaning => clean(hub, carriers, &audit, stop).await?,
-        _ => list_and_compare(hub, carriers, audit, stop).await?,
+        AuditState::Cleaning => clean(hub, &audit, stop).await?,
+        _ => list_and_compare(hub, audit, stop).await?,
     };
     match outcome {
         Ok(()) => Ok(()),
@@ -73,18 +72,13 @@ struct Listing {
     is_stopped: AtomicBool,
 }
 
-async fn list_and_compare(
-    hub: &Arc<HubState>,
-    carriers: &Arc<Carriers>,
-    audit: AuditRow,
-    stop: &mut watch::Receiver<bool>,
-) -> Outcome {
+async fn list_and_compare(hub: &Arc<HubState>, audit: AuditRow, stop: &mut watch::Receiver<bool>) -> Outcome {
     let place = match place(hub, &audit.endpoint) {
         Ok(place) => place,
         Err(why) => return Ok(Err(why)),
     };
     let progress = Arc::<Listing>::default();
-    let (of, from, below) = (Arc::clone(carriers), place.clone(), audit.below.clone());
+    let (of, from, below) = (Arc::clone(hub), place.clone(), audit.below.clone());
     let of_listing = Arc::clone(&progress);
     let mut listing = tokio::task::spawn_blocking(move || list(&of, &from, &below, &of_listing));
     let listed = loop {
@@ -130,18 +124,18 @@ fn place(hub: &HubState, endpoint: &str) -> std::result::Result<StoragePlace, St
 }
 
 /// The server of a path below the directory of an endpoint.
-fn server(carriers: &Carriers, place: &StoragePlace, path: &str) -> std::result::Result<(Dav, RelPath), String> {
-    carriers.file(&place.endpoint, &place.url_of_path(path))
+fn server(hub: &HubState, place: &StoragePlace, path: &str) -> std::result::Result<(Dav, RelPath), String> {
+    hub.servers.file(&hub.topology.load(), &place.endpoint, &place.url_of_path(path))
 }
 
 /// Lists all files below a directory of an endpoint.
 fn list(
-    carriers: &Carriers,
+    hub: &HubState,
     place: &StoragePlace,
     below: &str,
     progress: &Listing,
 ) -> std::result::Result<HashMap<String, Listed>, String> {
-    let (server, root) = server(carriers, place, below)?;
+    let (server, root) = server(hub, place, below)?;
     let failed = |error: &store::Error| format!("{} cannot be listed: {}", place.endpoint, with_causes(error));
     let (mut listed, mut dirs) = (HashMap::new(), vec![(root, below.trim_matches('/').to_owned())]);
     while let Some((dir, name)) = dirs.pop() {
@@ -181,12 +175,7 @@ fn list(
 }
 
 /// Deletes files that the catalogue does not know of, as far as it still does not.
-async fn clean(
-    hub: &Arc<HubState>,
-    carriers: &Arc<Carriers>,
-    audit: &AuditRow,
-    stop: &watch::Receiver<bool>,
-) -> Outcome {
+async fn clean(hub: &Arc<HubState>, audit: &AuditRow, stop: &watch::Receiver<bool>) -> Outcome {
     let place = match place(hub, &audit.endpoint) {
         Ok(place) => place,
         Err(why) => return Ok(Err(why)),
@@ -204,7 +193,7 @@ async fn clean(
             if hub.database.is_known(&audit.endpoint, &finding.path, &place.naming.names(&finding.path)).await? {
                 continue;
             }
-            let (of, from, begun, path) = (Arc::clone(carriers), place.clone(), audit.begun, finding.path.clone());
+            let (of, from, begun, path) = (Arc::clone(hub), place.clone(), audit.begun, finding.path.clone());
             let removed = tokio::task::spawn_blocking(move || delete_unchanged(&of, &from, &finding, begun));
             match removed.await.unwrap_or_else(|error| Err(error.to_string())) {
                 Ok(is_deleted) => deleted += i64::from(is_deleted),
@@ -222,12 +211,12 @@ async fn clean(
 
 /// Deletes a file that is still as it was listed. Someone may have written it anew since, and not entered it yet: that one stays. Whether it was deleted.
 fn delete_unchanged(
-    carriers: &Carriers,
+    hub: &HubState,
     place: &StoragePlace,
     finding: &Finding,
     begun: i64,
 ) -> std::result::Result<bool, String> {
-    let (server, path) = server(carriers, place, &finding.path)?;
+    let (server, path) = server(hub, place, &finding.path)?;
     let meta = match server.stat(&path) {
         Ok(stat) => stat.meta,
         Err(error) if error.is_not_found() => return Ok(false),

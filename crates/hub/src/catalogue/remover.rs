@@ -11,12 +11,13 @@ use store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::carriers::Carriers;
 use crate::database::catalogue::{Removal, Suspicion};
 use crate::database::{DatabaseError, Result};
+use crate::servers::Servers;
 use crate::state::HubState;
 use crate::tape::Locality;
 use crate::time;
+use crate::topology::Topology;
 
 /// How often it looks where there was nothing to do.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -26,9 +27,9 @@ const REMOVE_MAX: Duration = Duration::from_secs(5 * 60);
 const ENDPOINTS_MAX: usize = 8;
 
 /// Runs until told to stop.
-pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
+pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     loop {
-        let was_busy = match look(&hub, &carriers).await {
+        let was_busy = match look(&hub).await {
             Ok(was_busy) => was_busy,
             Err(DatabaseError::Stopping) => return,
             Err(error) => {
@@ -44,21 +45,21 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
     }
 }
 
-async fn look(hub: &Arc<HubState>, carriers: &Arc<Carriers>) -> Result<bool> {
+async fn look(hub: &Arc<HubState>) -> Result<bool> {
     let until = Instant::now() + REMOVE_MAX;
     let removals = hub.database.take_removals(Arc::clone(&hub.topology.load()), time::now()).await?;
     let suspicions = hub.database.suspicions(time::now()).await?;
     // One that is not told is not looked into again for a while.
     let is_busy = !removals.is_empty() || !suspicions.is_empty();
-    remove(hub, carriers, removals, until).await?;
+    remove(hub, removals, until).await?;
     for suspicion in suspicions {
-        look_into(hub, carriers, suspicion).await?;
+        look_into(hub, suspicion).await?;
     }
     Ok(is_busy)
 }
 
 /// Has endpoints delete copies, each one after another, and begins with none once the time is over.
-async fn remove(hub: &Arc<HubState>, carriers: &Arc<Carriers>, removals: Vec<Removal>, until: Instant) -> Result<()> {
+async fn remove(hub: &Arc<HubState>, removals: Vec<Removal>, until: Instant) -> Result<()> {
     let mut by_endpoint: std::collections::BTreeMap<String, Vec<Removal>> = std::collections::BTreeMap::new();
     for removal in removals {
         by_endpoint.entry(removal.endpoint.clone()).or_default().push(removal);
@@ -69,8 +70,8 @@ async fn remove(hub: &Arc<HubState>, carriers: &Arc<Carriers>, removals: Vec<Rem
         while running.len() < ENDPOINTS_MAX
             && let Some((endpoint, removals)) = waiting.next()
         {
-            let (hub, carriers) = (Arc::clone(hub), Arc::clone(carriers));
-            running.spawn_blocking(move || remove_at(&hub, &carriers, &endpoint, removals, until));
+            let hub = Arc::clone(hub);
+            running.spawn_blocking(move || remove_at(&hub, &endpoint, removals, until));
         }
         let Some(ended) = running.join_next().await else { return Ok(()) };
         // What broke off is found again once it is nobody's any more.
@@ -87,9 +88,9 @@ async fn remove(hub: &Arc<HubState>, carriers: &Arc<Carriers>, removals: Vec<Rem
 type Outcome = (Vec<Removal>, Vec<(Removal, String)>);
 
 /// Has one endpoint delete copies: those that are gone, and those that are not, with the reason. What nobody came to is neither.
-fn remove_at(hub: &HubState, carriers: &Carriers, endpoint: &str, removals: Vec<Removal>, until: Instant) -> Outcome {
+fn remove_at(hub: &HubState, endpoint: &str, removals: Vec<Removal>, until: Instant) -> Outcome {
     let (mut gone, mut left): Outcome = Default::default();
-    let topology = hub.topology.load();
+    let topology = hub.topology.load_full();
     for removal in removals {
         if Instant::now() >= until {
             break;
@@ -98,7 +99,7 @@ fn remove_at(hub: &HubState, carriers: &Carriers, endpoint: &str, removals: Vec<
             None => Err(format!("{endpoint} has no storage any more")),
             Some(place) => {
                 let url = place.url_of(&removal.name, removal.path.as_deref());
-                carriers.file(endpoint, &url).and_then(|(server, path)| delete(&server, &path))
+                hub.servers.file(&topology, endpoint, &url).and_then(|(server, path)| delete(&server, &path))
             }
         };
         match deleted {
@@ -125,16 +126,16 @@ enum Found {
     Unknown,
 }
 
-async fn look_into(hub: &Arc<HubState>, carriers: &Arc<Carriers>, suspicion: Suspicion) -> Result<()> {
+async fn look_into(hub: &Arc<HubState>, suspicion: Suspicion) -> Result<()> {
     let topology = hub.topology.load_full();
     let Some(place) = topology.storage.get(&suspicion.endpoint) else {
         return hub.database.cleared(suspicion.file.id, suspicion.endpoint).await;
     };
     let url = place.url_of(&suspicion.file.name, suspicion.path.as_deref());
-    let (carriers, endpoint, file) = (Arc::clone(carriers), suspicion.endpoint.clone(), suspicion.file.clone());
+    let (servers, endpoint, file) = (Arc::clone(&hub.servers), suspicion.endpoint.clone(), suspicion.file.clone());
     let is_on_tape = topology.described_endpoint(&endpoint).is_some_and(|it| it.tape);
-    let asked = tokio::task::spawn_blocking(move || match (is_on_tape, carriers.file(&endpoint, &url)) {
-        (true, _) => examine_on_tape(&carriers, &endpoint, &url),
+    let asked = tokio::task::spawn_blocking(move || match (is_on_tape, servers.file(&topology, &endpoint, &url)) {
+        (true, _) => examine_on_tape(&servers, &topology, &endpoint, &url),
         (false, Ok((server, path))) => {
             examine(&server, &path, file.bytes, file.adler32.as_deref(), file.md5.as_deref())
         }
@@ -156,10 +157,10 @@ async fn look_into(hub: &Arc<HubState>, carriers: &Arc<Carriers>, suspicion: Sus
 }
 
 /// Asks where a file on tape is: it need not be on disk, and is not brought there to be looked at.
-fn examine_on_tape(carriers: &Carriers, endpoint: &str, url: &str) -> Found {
+fn examine_on_tape(servers: &Servers, topology: &Topology, endpoint: &str, url: &str) -> Found {
     let path = crate::stager::path(url);
     let asked = || -> std::result::Result<_, String> {
-        let server = carriers.tape_server(endpoint)?;
+        let server = servers.tape_server(topology, endpoint)?;
         let api = server.api().map_err(|error| error.to_string())?;
         server.localities(&api, std::slice::from_ref(&path)).map_err(|error| error.to_string())
     };

@@ -15,7 +15,6 @@ use tokio::task::JoinSet;
 use web::{Dialer, HttpUrl, Refused};
 
 use super::{bad, refused};
-use crate::carriers::Carriers;
 use crate::database::catalogue::{HistoryEvent, WebhookRow};
 use crate::database::{DatabaseError, Result};
 use crate::roles::Member;
@@ -35,8 +34,8 @@ const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 const SECRET_PREFIX: &str = "whsec_";
 
 /// Runs until told to stop.
-pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
-    let dialer = carriers.dialer();
+pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
+    let dialer = hub.servers.dialer();
     // One that answers slowly holds up nobody but itself.
     let mut telling = JoinSet::new();
     loop {

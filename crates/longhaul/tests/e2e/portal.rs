@@ -29,6 +29,8 @@ fn a_person_moves_data_by_the_portal_and_an_operator_drains_an_endpoint() {
     for file in 0..5 {
         std::fs::write(one.data(&format!("run/f{file}")), pattern(100_000)).unwrap();
     }
+    std::fs::create_dir_all(one.data("many")).unwrap();
+    (0..5_000).for_each(|file| std::fs::write(one.data(&format!("many/n{file:04}")), b"").unwrap());
     // A name that would be markup, and one whose direction turns.
     std::fs::write(one.data("run/<img src=x onerror=window.broken=1>"), b"markup").unwrap();
     std::fs::write(one.data("run/invoice\u{202e}fdp.exe"), b"turned").unwrap();
@@ -46,5 +48,6 @@ fn a_person_moves_data_by_the_portal_and_an_operator_drains_an_endpoint() {
     assert!(output.status.success(), "{told}\n{complained}");
     assert_eq!(std::fs::read(two.data("run/f4")).unwrap(), pattern(100_000));
     assert_eq!(std::fs::read(two.data("run/invoice\u{202e}fdp.exe")).unwrap(), b"turned");
+    assert_eq!(std::fs::read(two.data("f3")).unwrap(), pattern(100_000));
     assert!(!two.data("run-stolen").exists(), "a page of another site moved something");
 }

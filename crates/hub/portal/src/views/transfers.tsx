@@ -24,7 +24,7 @@ export function Transfers({ who }: { who: WhoAmI }) {
   return (
     <>
       <Title text="Transfers">
-        <a class="button" href="/transfers/new">New transfer</a>
+        <span class="bar"><a class="button" href="/files">Choose files</a> <a class="button" href="/transfers/new">New transfer</a></span>
       </Title>
       <form class="bar" onSubmit={(event) => { event.preventDefault(); if (wanted.trim()) go(`/transfers/${encodeURIComponent(wanted.trim())}`); }}>
         <label>

@@ -1,0 +1,167 @@
+//! Servers of described endpoints, reached over HTTP with the hub's own keys: for files that the catalogue looks after, folders that people look into, and tape.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::client_certificate::http_client_config;
+use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
+use auth::{AccessKey, Fingerprint};
+use model::RelPath;
+use model::v1::hub::{Endpoint, EndpointKind};
+use remote::{Dav, Means, Redirects};
+use rustls::{ClientConfig, RootCertStore};
+use web::client::Guard;
+use web::{Dialer, HttpUrl};
+
+use crate::tape::TapeServer;
+use crate::topology::Topology;
+
+/// How long a connection may take, and an answer.
+pub const CONNECT: Duration = Duration::from_secs(10);
+/// How long a server may say nothing.
+pub const SILENCE: Duration = Duration::from_secs(30);
+/// How long one question is tried again.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Whom the hub believes, and how it speaks to servers.
+pub struct Servers {
+    authorities: Arc<RootCertStore>,
+    /// For servers that are no nodes.
+    tls: Arc<ClientConfig>,
+}
+
+impl Servers {
+    /// Nodes whose keys the hub does not know are believed by these authorities, and all other servers.
+    ///
+    /// # Errors
+    /// TLS cannot be spoken with them.
+    pub fn new(authorities: Arc<RootCertStore>) -> Result<Servers, rustls::Error> {
+        let tls = http_client_config(Arc::clone(&authorities), None)?;
+        Ok(Servers { authorities, tls })
+    }
+
+    /// How TLS is spoken to servers that are no nodes.
+    pub fn tls(&self) -> &Arc<ClientConfig> {
+        &self.tls
+    }
+
+    /// The same in the name of whoever has a certificate.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn tls_with(
+        &self,
+        certificate: auth::client_certificate::ClientCertificate,
+    ) -> Result<Arc<ClientConfig>, String> {
+        http_client_config(Arc::clone(&self.authorities), Some(certificate)).map_err(|error| error.to_string())
+    }
+
+    /// Dials servers that an operator named.
+    pub fn dialer(&self) -> Dialer {
+        dialer(Arc::clone(&self.tls))
+    }
+
+    /// How TLS is spoken to a node: by its key, where that is described.
+    ///
+    /// # Errors
+    /// Its key cannot be read.
+    pub fn trust(&self, endpoint: &Endpoint) -> Result<Arc<ClientConfig>, String> {
+        let trust = match fingerprint(endpoint)? {
+            Some(node) => Trust::Fingerprints(vec![node]),
+            None => Trust::Authorities(Arc::clone(&self.authorities)),
+        };
+        let alpn = match trust {
+            Trust::Fingerprints(_) => HTTP_BY_KEY_ALPN.to_vec(),
+            Trust::Authorities(_) => b"http/1.1".to_vec(),
+        };
+        Ok(client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?.0)
+    }
+
+    /// The server of a file of a described endpoint, and the path there.
+    ///
+    /// # Errors
+    /// It cannot be spoken to: the description says not enough, or it is none that the hub speaks to.
+    pub fn file(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<(Dav, RelPath), String> {
+        let Reached { address, dialer, key } = self.reach(topology, endpoint, url)?;
+        let target = web::target::parse(address.path()).map_err(|error| error.to_string())?;
+        let means = Means {
+            dialer,
+            token: Arc::new(move || Ok(key.clone())),
+            redirects: Redirects::OfItsKind,
+            patience: PATIENCE,
+        };
+        Ok((Dav::new(means, &address, RelPath::root()), target.path))
+    }
+
+    /// The tape API's side of a described endpoint.
+    ///
+    /// # Errors
+    /// It cannot be spoken to: the description says not enough, or it is none that the hub speaks to.
+    pub fn tape_server(&self, topology: &Topology, endpoint: &str) -> Result<TapeServer, String> {
+        let described = topology.described_endpoint(endpoint);
+        let url = described.and_then(|it| it.urls.first()).ok_or_else(|| format!("{endpoint} is not described"))?;
+        let Reached { address, dialer, key } = self.reach(topology, endpoint, url)?;
+        Ok(TapeServer::new(dialer, address, key.as_deref()))
+    }
+
+    /// How a URL of a described endpoint is reached over HTTP.
+    fn reach(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<Reached, String> {
+        let described = topology.described_endpoint(endpoint).ok_or_else(|| format!("{endpoint} is not described"))?;
+        let (address, tls) = match described.kind {
+            EndpointKind::S3 => return Err("the hub does not speak to S3 servers by itself".to_owned()),
+            EndpointKind::Webdav => (url.replacen("davs://", "https://", 1), Arc::clone(&self.tls)),
+            EndpointKind::Node => {
+                let server = origin(url).ok_or_else(|| format!("{url} is no URL of a node: lh://HOST[:PORT]/"))?;
+                let path = url.strip_prefix("lh://").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
+                (format!("{server}{}", path.unwrap_or("/")), self.trust(described)?)
+            }
+        };
+        let address = HttpUrl::parse(&address).map_err(|error| error.to_string())?;
+        Ok(Reached { address, dialer: dialer(tls), key: described.key.clone() })
+    }
+}
+
+/// How a URL is reached over HTTP.
+struct Reached {
+    address: HttpUrl,
+    dialer: Dialer,
+    /// What is shown there.
+    key: Option<String>,
+}
+
+/// An admin who describes an endpoint may send the hub anywhere.
+fn dialer(tls: Arc<ClientConfig>) -> Dialer {
+    let guard: Arc<Guard> = Arc::new(|_| Ok(()));
+    Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE }
+}
+
+/// Which node an endpoint is: what is said, or what its key says.
+pub fn fingerprint(endpoint: &Endpoint) -> Result<Option<Fingerprint>, String> {
+    if let Some(said) = &endpoint.node {
+        return said.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());
+    }
+    let Some(key) = &endpoint.key else { return Ok(None) };
+    Ok(key.parse::<AccessKey>().ok().map(|key| key.node))
+}
+
+/// `https://HOST:PORT` of `lh://HOST[:PORT]/…`.
+pub fn origin(url: &str) -> Option<String> {
+    let rest = url.strip_prefix("lh://")?;
+    let authority = rest.split('/').next().filter(|authority| !authority.is_empty())?;
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.ends_with(']'));
+    Some(if has_port { format!("https://{authority}") } else { format!("https://{authority}:{}", model::DEFAULT_PORT) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_asked_at_its_own_port() {
+        assert_eq!(origin("lh://h/").as_deref(), Some("https://h:7411"));
+        assert_eq!(origin("lh://h:99/e").as_deref(), Some("https://h:99"));
+        assert_eq!(origin("lh://[::1]:99").as_deref(), Some("https://[::1]:99"));
+        assert_eq!(origin("lh://[::1]").as_deref(), Some("https://[::1]:7411"));
+        assert_eq!(origin("https://h"), None);
+    }
+}
