@@ -79,6 +79,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<hub::Scopes>("hub-scopes"),
     read::<hub::ScopeOrder>("hub-scope-order"),
     read::<hub::StorageUses>("hub-storage"),
+    read::<hub::Folder>("hub-folder"),
     read::<hub::Quotas>("hub-quotas"),
     read::<hub::RuleOrder>("hub-rule-order"),
     read::<hub::RuleChange>("hub-rule-change"),
