@@ -13,12 +13,16 @@ fn main() -> io::Result<()> {
         collect(&built, &built, &mut files)?;
     }
     files.sort();
+    let out = PathBuf::from(env("OUT_DIR")?);
     let mut table = String::from("pub(super) static FILES: &[(&str, &[u8])] = &[\n");
-    for (name, path) in files {
-        let _ = writeln!(table, "    ({name:?}, include_bytes!({:?})),", path.display().to_string());
+    for (at, (name, path)) in files.into_iter().enumerate() {
+        // The portal may be built anew while the program is.
+        let copy = out.join(format!("portal.{at}.gz"));
+        fs::copy(path, &copy)?;
+        let _ = writeln!(table, "    ({name:?}, include_bytes!({:?})),", copy.display().to_string());
     }
     table.push_str("];\n");
-    fs::write(PathBuf::from(env("OUT_DIR")?).join("portal.rs"), table)
+    fs::write(out.join("portal.rs"), table)
 }
 
 fn env(name: &str) -> io::Result<String> {
@@ -34,7 +38,7 @@ fn collect(dir: &Path, root: &Path, files: &mut Vec<(String, PathBuf)>) -> io::R
             collect(&path, root, files)?;
         } else if path.extension().is_some_and(|end| end == "gz") {
             let name = path.strip_prefix(root).map_err(io::Error::other)?.with_extension("");
-            files.push((name.to_string_lossy().into_owned(), path.canonicalize()?));
+            files.push((name.to_string_lossy().into_owned(), path));
         }
     }
     Ok(())

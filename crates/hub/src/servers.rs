@@ -10,6 +10,7 @@ use model::RelPath;
 use model::v1::hub::{Endpoint, EndpointKind};
 use remote::{Dav, Means, Redirects};
 use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
 use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
@@ -91,6 +92,30 @@ impl Servers {
             patience: PATIENCE,
         };
         Ok((Dav::new(means, &address, RelPath::root()), target.path))
+    }
+
+    /// A link to a file of a described endpoint, which its server signs: a macaroon for reading it, and nothing else, for so long.
+    ///
+    /// # Errors
+    /// It cannot be spoken to, or signs no links.
+    pub fn signed_link(
+        &self,
+        topology: &Topology,
+        endpoint: &str,
+        url: &str,
+        lasts: Duration,
+    ) -> Result<String, String> {
+        let Reached { address, dialer, key } = self.reach(topology, endpoint, url)?;
+        let wanted =
+            json!({"caveats": ["activity:DOWNLOAD"], "validity": format!("PT{}S", lasts.as_secs())}).to_string();
+        let fields: Vec<(String, String)> =
+            key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}"))).into_iter().collect();
+        let answer = web::post::typed(&dialer, address.as_str(), "application/macaroon-request", &fields, &wanted);
+        let answer = answer.map_err(|error| format!("its server signs no link to it: {error}"))?;
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        let macaroon = answer["macaroon"].as_str().ok_or("its server answers without a macaroon")?;
+        let join = if address.as_str().contains('?') { '&' } else { '?' };
+        Ok(format!("{}{join}authz={}", address.as_str(), web::target::encode(macaroon.as_bytes())))
     }
 
     /// The tape API's side of a described endpoint.

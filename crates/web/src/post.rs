@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::routes::JSON;
 use crate::{Client, ClientError, Dialer, Headers, HttpUrl, Method};
 
 /// Bytes of an answer.
@@ -38,11 +39,24 @@ pub fn for_document(dialer: &Dialer, url: &str, document: &Value) -> Result<Valu
 /// # Errors
 /// Nobody answers, or something else than 2xx.
 pub fn text(dialer: &Dialer, url: &str, fields: &[(String, String)], text: &str) -> Result<Vec<u8>, NotTaken> {
+    typed(dialer, url, JSON, fields, text)
+}
+
+/// The same, of another media type.
+///
+/// # Errors
+/// Nobody answers, or something else than 2xx.
+pub fn typed(
+    dialer: &Dialer,
+    url: &str,
+    media: &str,
+    fields: &[(String, String)],
+    text: &str,
+) -> Result<Vec<u8>, NotTaken> {
     let said = |error: ClientError| NotTaken { status: None, why: model::fault::with_causes(&error) };
     let parsed = HttpUrl::parse(url).map_err(|error| NotTaken { status: None, why: error.to_string() })?;
     let mut client = Client::new(dialer, &parsed).map_err(said)?;
-    let mut headers =
-        Headers::new().with("Content-Type", "application/json").with("Content-Length", text.len().to_string());
+    let mut headers = Headers::new().with("Content-Type", media).with("Content-Length", text.len().to_string());
     fields.iter().for_each(|(name, value)| headers.add(name, value.as_str()));
     client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(said)?;
     client.write(text.as_bytes()).map_err(said)?;

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, Problem, remove, whenStranger, type WhoAmI } from "./api";
 import { parts, place } from "./router";
 import { name } from "./shown";
+import { DataViews } from "./views/data";
 import { Files } from "./views/files";
 import { NewTransfer } from "./views/new_transfer";
 import { Operate } from "./views/operate";
@@ -10,6 +11,7 @@ import { Queue } from "./views/queue";
 import { SignIn } from "./views/sign_in";
 import { Transfer } from "./views/transfer";
 import { Transfers } from "./views/transfers";
+import { Watch } from "./views/watch";
 
 const ROLES = ["user", "operator", "admin"];
 
@@ -38,6 +40,8 @@ export function App() {
         <nav aria-label="Portal">
           <Tab to="/files" text="Files" />
           <Tab to="/transfers" text="Transfers" />
+          <Tab to="/data" text="Data sets" />
+          <Tab to="/watch" text="Watch" />
           <Tab to="/queue" text="Queue and shares" />
           {may(who, "operator") && <Tab to="/operate" text="Operation" />}
         </nav>
@@ -68,6 +72,8 @@ function View({ who }: { who: WhoAmI }) {
   if (first === "transfers" && second === "new") return <NewTransfer />;
   if (first === "transfers" && second !== undefined) return <Transfer id={second} />;
   if (first === "files") return <Files />;
+  if (first === "data") return <DataViews />;
+  if (first === "watch") return <Watch />;
   if (first === "queue") return <Queue />;
   if (first === "operate") return <Operate />;
   return (

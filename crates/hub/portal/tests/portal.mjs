@@ -143,6 +143,20 @@ async function twoPanes() {
   await page.goBack();
   await right.getByText("f3").waitFor();
 
+  // A file comes from its node, by a link that the node signs: the hub has none of its bytes.
+  const opened = context.waitForEvent("page");
+  const answered = page.waitForResponse((response) => response.url().endsWith("/api/v1/downloads"));
+  await left.getByRole("button", { name: "Download f3" }).click();
+  const { url } = await (await answered).json();
+  assert.notEqual(new URL(url).origin, new URL(HUB).origin);
+  const fetched = await context.request.get(url);
+  assert.deepEqual([fetched.status(), (await fetched.body()).length], [200, 100_000]);
+  const other = await context.request.get(url.replace("/run/f3", "/run/f4"));
+  assert.ok([401, 403].includes(other.status()), `the link is for one file: ${other.status()}`);
+  const written = await context.request.put(url, { data: "x" });
+  assert.ok([401, 403].includes(written.status()), `the link is for reading: ${written.status()}`);
+  await (await opened).close();
+
   // A folder of many files has few rows in the page, and the last one can be reached.
   await left.getByRole("button", { name: "/ data" }).click();
   await left.getByRole("button", { name: "many/" }).click();
@@ -156,6 +170,46 @@ async function twoPanes() {
   await left.getByText("no endpoint of the collaboration has URLs like").waitFor();
   const own = new URL(HUB).origin;
   assert.deepEqual(asked.filter((url) => new URL(url).origin !== own), []);
+  assert.deepEqual(complaints, []);
+  await context.close();
+}
+
+/** Finds a data set, sees where it is, and has a second copy made. */
+async function dataSets() {
+  const { context, page, complaints } = await reader();
+  await page.goto(`${HUB}/data`);
+  await signIn(page, KEY);
+  await page.getByText("Nothing is in the catalogue yet").waitFor();
+  const send = (method, path, body) =>
+    page.evaluate(
+      async ([method, path, body]) => {
+        const headers = { "Content-Type": "application/json" };
+        const answer = await fetch(path, { method, headers, body: JSON.stringify(body) });
+        if (!answer.ok) throw new Error(await answer.text());
+      },
+      [method, path, body],
+    );
+  await send("PUT", "/api/v1/scopes/s", {});
+  await send("POST", "/api/v1/data", { data: [{ name: "s:run/7", kind: "dataset" }] });
+  const replicas = [{ endpoint: "one" }];
+  await send("POST", "/api/v1/data", { data: [{ name: "s:f0", bytes: 100_000, replicas }], into: "s:run/7" });
+  await page.reload();
+  await page.getByRole("link", { name: "s", exact: true }).click();
+  await page.getByLabel("Name, with * for anything").fill("run*");
+  await page.getByRole("button", { name: "Find" }).click();
+  await page.getByRole("link", { name: "s:run/7" }).click();
+  await page.getByRole("heading", { name: "s:run/7" }).waitFor();
+  await page.getByText("100 kB in 1 files").waitFor();
+  await isAccessible(page, "a data set");
+  await page.getByLabel("where").fill("nowhere");
+  await page.getByRole("button", { name: "Make the rule" }).click();
+  await page.getByText("cannot be placed").waitFor();
+  await page.getByLabel("where").fill("two");
+  await page.getByRole("button", { name: "Make the rule" }).click();
+  await page.getByText("(ok)").waitFor();
+  await page.getByRole("row", { name: /^two 1 files/ }).waitFor();
+  await page.goto(`${HUB}/watch`);
+  await page.getByText("This hub watches no paths").waitFor();
   assert.deepEqual(complaints, []);
   await context.close();
 }
@@ -212,6 +266,7 @@ async function strangers() {
 try {
   await firstTransfer();
   await twoPanes();
+  await dataSets();
   await operation();
   await strangers();
 } finally {

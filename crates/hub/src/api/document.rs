@@ -3,10 +3,11 @@
 
 use model::v1::hub::{
     Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataAccess, DataAccesses,
-    DataChange, DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, Endpoint, FileReplicasList,
-    Files, Folder, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced, NotPromised, Offer, Queues,
-    Quotas, Removables, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes, Shares, Site, Stopped,
-    StorageUses, Subscription, SubscriptionOrder, Subscriptions, Webhook, WebhookOrder, Webhooks, WhoAmI, Why,
+    DataChange, DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, Download, DownloadOrder,
+    Endpoint, FileReplicasList, Files, Folder, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced,
+    NotPromised, Offer, Queues, Quotas, Removables, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder,
+    Scopes, Shares, Site, Stopped, StorageUses, Subscription, SubscriptionOrder, Subscriptions, Webhook, WebhookOrder,
+    Webhooks, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -35,6 +36,8 @@ fn schemas() -> Map<String, Value> {
     add::<Offer>(&mut all);
     add::<NotPromised>(&mut all);
     add::<Folder>(&mut all);
+    add::<DownloadOrder>(&mut all);
+    add::<Download>(&mut all);
     add::<Queues>(&mut all);
     add::<Shares>(&mut all);
     add::<WhoAmI>(&mut all);

@@ -1,8 +1,9 @@
-//! Folders of endpoints: what is in them, for whoever chooses what is to be moved.
+//! Folders of endpoints: what is in them, for whoever chooses what is to be moved; and links to their files, which the endpoints sign.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use model::v1::hub::{Folder, FolderEntry};
+use model::v1::hub::{Download, DownloadOrder, Folder, FolderEntry};
 use model::{Kind, Refusal};
 use store::Store;
 use web::Refused;
@@ -10,7 +11,10 @@ use web::Refused;
 use super::{Answered, ApiRequest, json};
 use crate::state::HubState;
 use crate::time;
+use crate::topology::Topology;
 
+/// How long a link to a file may be used: a download that has begun goes on.
+const LINK_LASTS: Duration = Duration::from_secs(15 * 60);
 /// Entries of a folder that are told of.
 const ENTRIES_MAX: usize = 100_000;
 
@@ -23,12 +27,35 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
     json(200, &listed?)
 }
 
+/// POST /api/v1/downloads.
+pub(super) async fn download(request: ApiRequest) -> Answered {
+    let DownloadOrder { at } = request.read("a download")?;
+    let (hub, expires) = (Arc::clone(&request.hub), time::now() + LINK_LASTS.as_millis() as i64);
+    let signed = tokio::task::spawn_blocking(move || {
+        let topology = hub.topology.load_full();
+        let endpoint = endpoint(&topology, &at)?;
+        let link = hub.servers.signed_link(&topology, &endpoint, &at, LINK_LASTS);
+        link.map_err(|why| Refused::new(409, format!("{endpoint}: {why}")))
+    });
+    let url =
+        signed.await.unwrap_or_else(|error| Err(Refused::new(500, format!("the question broke off: {error}"))))?;
+    tracing::info!(target: "access", by = request.member.owner, url = web::target::redacted(&url), "a link was given");
+    json(201, &Download { url, expires: time::show(expires) })
+}
+
+/// The described endpoint of a URL.
+fn endpoint(topology: &Topology, at: &str) -> Result<String, Refused> {
+    let endpoint = topology.endpoint(at).filter(|name| topology.described_endpoint(name).is_some());
+    endpoint.ok_or_else(|| {
+        let shown = web::target::redacted(at);
+        Refused::new(404, format!("no endpoint of the collaboration has URLs like {shown}"))
+    })
+}
+
 fn look_into(hub: &HubState, at: &str) -> Result<Folder, Refused> {
     let topology = hub.topology.load_full();
     let shown = web::target::redacted(at);
-    let endpoint = topology.endpoint(at).filter(|name| topology.described_endpoint(name).is_some());
-    let endpoint =
-        endpoint.ok_or_else(|| Refused::new(404, format!("no endpoint of the collaboration has URLs like {shown}")))?;
+    let endpoint = endpoint(&topology, at)?;
     let (server, path) =
         hub.servers.file(&topology, &endpoint, at).map_err(|why| Refused::new(409, format!("{endpoint}: {why}")))?;
     let failed = |error: store::Error| Refused::from(Refusal::from_error(&error));

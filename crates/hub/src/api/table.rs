@@ -239,6 +239,16 @@ const QUEUE: &[Route<Handler>] = &[
         handler: handler!(Some(Role::User), folders::list),
     },
     Route {
+        method: "POST",
+        path: "/api/v1/downloads",
+        name: "download",
+        summary: "A link to a file of an endpoint, signed by the endpoint: for 15 minutes whoever has it may read the file",
+        query: &[],
+        body: Some("DownloadOrder"),
+        answers: &[Answer::json(201, "the link", "Download")],
+        handler: handler!(Some(Role::User), folders::download),
+    },
+    Route {
         method: "GET",
         path: "/api/v1/collaboration",
         name: "collaboration",

@@ -23,8 +23,12 @@ fn a_person_moves_data_by_the_portal_and_an_operator_drains_an_endpoint() {
     let admin = hub.member("admin", "root", "");
     for (name, node) in [("one", &one), ("two", &two)] {
         let key = admin.write(&format!("{name}.key"), &node.grant(&["--export", "data", "--write"]));
-        admin.run(&["hub", "endpoint", "add", name, "--url", &node.at(""), "--endpoint-key-file", &key]).expect(0);
+        let (url, storage) = (node.at(""), node.at("data/catalogue"));
+        let words = ["hub", "endpoint", "add", name, "--url", &url, "--endpoint-key-file", &key, "--storage", &storage];
+        admin.run(&words).expect(0);
     }
+    std::fs::create_dir_all(one.data("catalogue/s")).unwrap();
+    std::fs::write(one.data("catalogue/s/f0"), pattern(100_000)).unwrap();
     std::fs::create_dir_all(one.data("run")).unwrap();
     for file in 0..5 {
         std::fs::write(one.data(&format!("run/f{file}")), pattern(100_000)).unwrap();

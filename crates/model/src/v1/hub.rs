@@ -31,7 +31,7 @@ pub use collaboration::{
     Activity, Collaboration, Community, Endpoint, EndpointKind, EndpointLimits, Link, Role, Route, Site, Stopped,
     Storage,
 };
-pub use folder::{Folder, FolderEntry};
+pub use folder::{Download, DownloadOrder, Folder, FolderEntry};
 pub use queue::{Constraint, ConstraintKind, NotPromised, Offer, QueueLine, Queues, ResourceLine, Shares, Why};
 pub use rule::{Grouping, NotPlaced, Rule, RuleChange, RuleLock, RuleOrder, RuleState, RuleWhy, Rules};
 pub use subscription::{DataFilter, RuleTemplate, Subscription, SubscriptionOrder, Subscriptions};

@@ -80,6 +80,8 @@ pub const DOCUMENTS: &[Document] = &[
     read::<hub::ScopeOrder>("hub-scope-order"),
     read::<hub::StorageUses>("hub-storage"),
     read::<hub::Folder>("hub-folder"),
+    read::<hub::DownloadOrder>("hub-download-order"),
+    read::<hub::Download>("hub-download"),
     read::<hub::Quotas>("hub-quotas"),
     read::<hub::RuleOrder>("hub-rule-order"),
     read::<hub::RuleChange>("hub-rule-change"),

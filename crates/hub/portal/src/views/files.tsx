@@ -85,6 +85,15 @@ function Pane({ side, at, other, places, look }: { side: Side; at: string; other
       setProblem(refused as Problem);
     }
   };
+  const fetchFile = async (entry: FolderEntry) => {
+    setProblem(undefined);
+    try {
+      const { url } = await post<{ url: string }>("/api/v1/downloads", { at: at + entry.href });
+      open(url);
+    } catch (refused) {
+      setProblem(refused as Problem);
+    }
+  };
   const label = side === "left" ? "Left folder" : "Right folder";
   return (
     <section class="pane" aria-label={label}>
@@ -109,9 +118,9 @@ function Pane({ side, at, other, places, look }: { side: Side; at: string; other
           </div>
           <Rows
             label={`What is in the ${side} folder`}
-            head={["Name", "Size", "Changed"]}
+            head={["Name", "Size", "Changed", "Download"]}
             count={found.length}
-            row={(index) => <Entry entry={found[index]!} isMarked={marked.has(found[index]!.href)} onMark={mark} onOpen={(entry) => look(side, `${at}${entry.href}/`)} />}
+            row={(index) => <Entry entry={found[index]!} isMarked={marked.has(found[index]!.href)} onMark={mark} onOpen={(entry) => look(side, `${at}${entry.href}/`)} onFetch={fetchFile} />}
           />
           <p>
             {count(found.length)} of {count(all.length)} entries{folder.left_out > 0 && `; ${count(folder.left_out)} more are not shown`}
@@ -145,7 +154,24 @@ function Crumbs({ at, place, onLook, label }: { at: string; place: Place; onLook
   );
 }
 
-function Entry({ entry, isMarked, onMark, onOpen }: { entry: FolderEntry; isMarked: boolean; onMark: (href: string) => void; onOpen: (entry: FolderEntry) => void }) {
+/** Opens a link of an endpoint in a page of its own: the browser shows the file, or keeps it. The bytes come from there, and not by the hub. */
+function open(url: string): void {
+  const link = document.createElement("a");
+  link.href = url;
+  link.target = "_blank";
+  link.rel = "noopener noreferrer";
+  link.click();
+}
+
+interface EntryOf {
+  entry: FolderEntry;
+  isMarked: boolean;
+  onMark: (href: string) => void;
+  onOpen: (entry: FolderEntry) => void;
+  onFetch: (entry: FolderEntry) => void;
+}
+
+function Entry({ entry, isMarked, onMark, onOpen, onFetch }: EntryOf) {
   const text = name(entry.name);
   return (
     <>
@@ -155,6 +181,7 @@ function Entry({ entry, isMarked, onMark, onOpen }: { entry: FolderEntry; isMark
       </td>
       <td>{entry.is_folder ? "" : bytes(entry.bytes)}</td>
       <td>{time(entry.changed)}</td>
+      <td>{!entry.is_folder && <button type="button" class="link" aria-label={`Download ${text}`} onClick={() => onFetch(entry)}>Download</button>}</td>
     </>
   );
 }

@@ -31,3 +31,20 @@ pub struct FolderEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<String>,
 }
+
+/// A file that somebody wants to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DownloadOrder {
+    /// Its URL at an endpoint.
+    pub at: String,
+}
+
+/// A link to a file, signed by the server that has it: whoever has the link has the file, until it expires.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Download {
+    /// The link.
+    pub url: String,
+    /// When it expires.
+    pub expires: String,
+}
