@@ -111,7 +111,9 @@ impl Servers {
         let fields: Vec<(String, String)> =
             key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}"))).into_iter().collect();
         let answer = web::post::typed(&dialer, address.as_str(), "application/macaroon-request", &fields, &wanted);
-        let answer = answer.map_err(|error| format!("its server signs no link to it: {error}"))?;
+        let answer = answer.map_err(|error| {
+            format!("its server signs no link to it: {error}; a node does where its access.toml has [macaroons]")
+        })?;
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         let macaroon = answer["macaroon"].as_str().ok_or("its server answers without a macaroon")?;
         let join = if address.as_str().contains('?') { '&' } else { '?' };

@@ -126,6 +126,13 @@ impl Setup {
         self
     }
 
+    /// Gives macaroons, and signs links by them.
+    pub fn signs_links(self) -> Setup {
+        fs::create_dir_all(&self.state).unwrap();
+        fs::write(self.state.join("access.toml"), "[macaroons]\n").unwrap();
+        self
+    }
+
     /// Starts it.
     pub fn start(self) -> Node {
         let (child, port) = self.spawn(0);

@@ -18,7 +18,8 @@ fn a_person_moves_data_by_the_portal_and_an_operator_drains_an_endpoint() {
     if !Path::new(BROWSER).exists() || !portal.join("node_modules/playwright-core").exists() {
         return skipped(TEST, "no Chromium (package chromium), or the portal was not built (make portal)");
     }
-    let (one, two) = (Setup::new().data_export("rw").start(), Setup::new().data_export("rw").start());
+    let node = || Setup::new().data_export("rw").signs_links().start();
+    let (one, two) = (node(), node());
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     for (name, node) in [("one", &one), ("two", &two)] {
