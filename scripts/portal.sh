@@ -15,7 +15,10 @@ if ! command -v npm >/dev/null 2>&1; then
     exit 0
 fi
 cd "$portal"
-npm ci --silent --no-fund --no-audit
+if ! npm ci --silent --no-fund --no-audit; then
+    echo "the portal is not built: its packages cannot be had; the hub will say so in its page" >&2
+    exit 0
+fi
 npm run --silent build
 cd - >/dev/null
 touch "$stamp"

@@ -17,7 +17,7 @@ function compressed(): Plugin {
       let bytes = 0;
       for (const entry of readdirSync(OUT, { recursive: true, withFileTypes: true })) {
         if (!entry.isFile()) continue;
-        const file = join(entry.parentPath, entry.name);
+        const file = join(entry.parentPath ?? entry.path, entry.name);
         const packed = gzipSync(readFileSync(file), { level: 9 });
         writeFileSync(`${file}.gz`, packed);
         rmSync(file);
