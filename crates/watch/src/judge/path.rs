@@ -176,7 +176,7 @@ impl PathJudge {
     pub fn findings(&mut self, now: i64) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.find_silence(now, &mut findings);
-        self.find_loss(now, &mut findings);
+        self.find_loss(&mut findings);
         self.find_delays(&mut findings);
         self.find_routes(&mut findings);
         self.find_throughput(&mut findings);
@@ -232,7 +232,7 @@ impl PathJudge {
         ))
     }
 
-    fn find_loss(&mut self, now: i64, findings: &mut Vec<Finding>) {
+    fn find_loss(&mut self, findings: &mut Vec<Finding>) {
         for direction in BOTH {
             let member = self.ways[at(direction)].lossy_member().map(str::to_owned);
             // Most paths lose nothing: what they allow is not worked out at every look.
@@ -247,7 +247,7 @@ impl PathJudge {
                 continue;
             };
             let is_harmful = allowed.is_some_and(|allowed| found.at_least > allowed);
-            let concentrated = self.ports.concentrated(now - found.window);
+            let concentrated = self.ports.concentrated(found.window);
             let cause = match (&member, concentrated) {
                 (Some(_), _) | (_, Some(_)) => CauseKind::LossyMember,
                 _ if self.is_of_member[at(direction)] => CauseKind::LossyMember,
@@ -295,8 +295,8 @@ impl PathJudge {
     }
 
     /// How the loss that is found is spread over source ports: in twice the window that shows it, since a port that loses has to lose again.
-    pub fn spread(&self, direction: Direction, now: i64) -> Option<Spread> {
-        self.ports.spread(now - 2 * self.loss(direction)?.window)
+    pub fn spread(&self, direction: Direction) -> Option<Spread> {
+        self.ports.spread(2 * self.loss(direction)?.window)
     }
 
     /// All paths that lose together show that it is a member of a bundle.

@@ -35,15 +35,17 @@ impl Ports {
         }
     }
 
-    /// Ports that lose, of how many, since a time, where chance does not explain that it is those.
-    pub fn concentrated(&self, since: i64) -> Option<(usize, usize)> {
-        let spread = self.spread(since)?;
+    /// Ports that lose, of how many, within so many milliseconds before the last loss, where chance does not explain that it is those.
+    pub fn concentrated(&self, within: i64) -> Option<(usize, usize)> {
+        let spread = self.spread(within)?;
         spread.is_no_chance().then_some((spread.lossy, spread.ports))
     }
 
-    /// How loss is spread over ports, since a time: loss of an earlier cause, by all ports alike, would hide that of a member. None where there was no loss, or
-    /// there are too few ports.
-    pub fn spread(&self, since: i64) -> Option<Spread> {
+    /// How loss is spread over ports, within so many milliseconds before the last loss: that of an earlier cause, by all ports alike, would hide that of a
+    /// member. Not before now: a report comes some time after what it tells of. None where there was no loss, or there are too few ports.
+    pub fn spread(&self, within: i64) -> Option<Spread> {
+        let (last, _) = self.reports.back()?;
+        let since = last.saturating_sub(within);
         let mut ports: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
         for (_, report) in self.reports.iter().filter(|(begin, _)| *begin >= since) {
             for port in report {
@@ -141,11 +143,11 @@ mod tests {
 
     #[test]
     fn one_member_of_four_is_told_from_loss_of_all() {
-        assert!(minutes(40, |port| if port % 4 == 0 { 0.04 } else { 0.0 }).concentrated(0).is_some());
-        assert!(minutes(60, |port| if port % 4 == 0 { 0.01 } else { 0.0 }).concentrated(0).is_some());
-        assert_eq!(minutes(60, |_| 0.01).concentrated(0), None);
-        assert_eq!(minutes(60, |_| 0.001).concentrated(0), None);
-        assert_eq!(minutes(5, |_| 0.0).concentrated(0), None);
+        assert!(minutes(40, |port| if port % 4 == 0 { 0.04 } else { 0.0 }).concentrated(i64::MAX).is_some());
+        assert!(minutes(60, |port| if port % 4 == 0 { 0.01 } else { 0.0 }).concentrated(i64::MAX).is_some());
+        assert_eq!(minutes(60, |_| 0.01).concentrated(i64::MAX), None);
+        assert_eq!(minutes(60, |_| 0.001).concentrated(i64::MAX), None);
+        assert_eq!(minutes(5, |_| 0.0).concentrated(i64::MAX), None);
     }
 
     #[test]
@@ -175,7 +177,7 @@ mod tests {
         let mut ports = Ports::default();
         (0..20).for_each(|minute| ports.note(minute, &report([9, 11, 10, 10])));
         (20..23).for_each(|minute| ports.note(minute, &report([0, 6, 0, 0])));
-        assert_eq!(ports.concentrated(0), None);
-        assert_eq!(ports.concentrated(20), Some((1, 4)));
+        assert_eq!(ports.concentrated(i64::MAX), None);
+        assert_eq!(ports.concentrated(2), Some((1, 4)));
     }
 }

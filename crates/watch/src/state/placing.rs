@@ -31,7 +31,6 @@ impl Watch {
         (kind, is_of): (AlarmKind, Where),
         paths: &mut BTreeMap<(String, String), Path>,
         config: &Config,
-        now: i64,
     ) -> Vec<Change> {
         let weakest = (kind == AlarmKind::Loss).then(|| weakest(paths)).flatten();
         let mut names = Vec::new();
@@ -54,7 +53,7 @@ impl Watch {
             })
             .collect();
         if kind == AlarmKind::Loss {
-            blame_members(&blamed, paths, now);
+            blame_members(&blamed, paths);
         }
         let mut alarms = self.alarms.lock();
         let mut changes = Vec::new();
@@ -75,13 +74,13 @@ struct Placed {
 }
 
 /// Paths that lose on one segment are looked at together: each may have lost too little to tell that it is always the same source ports.
-fn blame_members(blamed: &[Placed], paths: &mut BTreeMap<(String, String), Path>, now: i64) {
+fn blame_members(blamed: &[Placed], paths: &mut BTreeMap<(String, String), Path>) {
     let mut by_segment: BTreeMap<&str, Vec<&Placed>> = BTreeMap::new();
     for placed in blamed.iter().filter(|placed| placed.segment != NETWORK) {
         by_segment.entry(&placed.segment).or_default().push(placed);
     }
     for together in by_segment.values() {
-        let spread = |placed: &&&Placed| paths.get(&placed.path)?.judge.spread(placed.direction, now);
+        let spread = |placed: &&&Placed| paths.get(&placed.path)?.judge.spread(placed.direction);
         let all = together.iter().filter_map(|placed| spread(&placed)).reduce(Spread::and);
         if all.is_some_and(|all| all.is_no_chance_together()) {
             for placed in together {
