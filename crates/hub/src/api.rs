@@ -37,7 +37,7 @@ use web::Refused;
 use web::routes::{JSON, PROBLEM, Unrouted};
 
 use crate::limits;
-use crate::portal::sessions::{self, Asked};
+use crate::portal::sessions::{self, Asked, Shown};
 use crate::roles::Member;
 use crate::state::HubState;
 
@@ -57,8 +57,8 @@ pub(crate) struct ApiRequest {
     pub head: Arc<http::request::Parts>,
     /// It came over TLS.
     pub is_secure: bool,
-    /// The grant that was shown; empty where it was another credential.
-    pub grant_id: String,
+    /// The credential that was shown.
+    pub shown: Shown,
     pub body: Bytes,
 }
 
@@ -206,16 +206,17 @@ async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answ
             member
         }
     };
-    let grant_id = match &principal.credential {
-        Credential::Key { id } => id.clone(),
-        _ => String::new(),
+    let shown = match &principal.credential {
+        Credential::Key { id } => Shown { grant_id: id.clone(), ends: None },
+        Credential::Token { claims } => Shown { ends: Some(claims.expires.saturating_mul(1000)), ..Shown::default() },
+        _ => Shown::default(),
     };
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(|_| {
         Refused::new(413, format!("the body is longer than {} bytes, or broke off", limits::BODY_BYTES_MAX))
     })?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let head = Arc::new(parts);
-    (handler.answer)(ApiRequest { hub, member, id, query, head, is_secure, grant_id, body }).await
+    (handler.answer)(ApiRequest { hub, member, id, query, head, is_secure, shown, body }).await
 }
 
 /// Whoever showed nothing is asked for a credential (401); whoever showed one that is not enough is not (403).

@@ -14,7 +14,7 @@ pub(super) async fn begin(request: ApiRequest) -> Answered {
         return Err(Refused::new(400, "a session begins with a credential: send it in Authorization"));
     }
     let member = &request.member;
-    let cookie = sessions::begin(&request.hub, member, &request.grant_id, asked).await?;
+    let cookie = sessions::begin(&request.hub, member, &request.shown, asked).await?;
     let (owner, community) = (member.owner.clone(), member.community.clone());
     with_cookie(json(201, &WhoAmI { owner, role: member.role.word().to_owned(), community }), &cookie)
 }

@@ -1,7 +1,7 @@
 //! Sessions of browsers: a cookie stands for a member, so that a page need not keep a key.
 //!
 //! They are rows of the database, as digests of their ids: all hubs on it know them, and they outlive a hub. A session ends when somebody signs out, with
-//! the grant that was shown for it, after [`LASTS_UNUSED_MS`] without a request, and after [`LASTS_MS`] in any case.
+//! the grant or the token that was shown for it, after [`LASTS_UNUSED_MS`] without a request, and after [`LASTS_MS`] in any case.
 
 use http::{HeaderMap, HeaderName, Method, header};
 use model::Fault;
@@ -43,11 +43,20 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Begins a session for a member who has just shown a credential, and of it the grant, if it is one; the field that has a browser keep it.
+/// A credential that was shown, as far as a session depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The grant that it is of; empty where it is of none.
+    pub grant_id: String,
+    /// When it ends by itself, milliseconds since 1970.
+    pub ends: Option<i64>,
+}
+
+/// Begins a session for a member who has just shown a credential, for no longer than that counts; the field that has a browser keep it.
 ///
 /// # Errors
 /// The system gives no random numbers, or the database cannot be written.
-pub async fn begin(hub: &HubState, member: &Member, grant_id: &str, asked: Asked<'_>) -> Result<String, Refused> {
+pub async fn begin(hub: &HubState, member: &Member, credential: &Shown, asked: Asked<'_>) -> Result<String, Refused> {
     let mut id = [0; 32];
     let filled = auth::trust::provider().secure_random.fill(&mut id);
     filled.map_err(|_| Refused::new(500, "the system gives no random numbers"))?;
@@ -57,10 +66,10 @@ pub async fn begin(hub: &HubState, member: &Member, grant_id: &str, asked: Asked
         owner: member.owner.clone(),
         role: member.role,
         community: member.community.clone(),
-        grant_id: grant_id.to_owned(),
+        grant_id: credential.grant_id.clone(),
         created: now,
         used: now,
-        expires: now + LASTS_MS,
+        expires: credential.ends.unwrap_or(i64::MAX).min(now + LASTS_MS),
     };
     hub.database.begin_session(row).await.map_err(refused)?;
     Ok(cookie(asked, Some(&id)))

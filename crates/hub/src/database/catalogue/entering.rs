@@ -11,7 +11,7 @@ use super::contents::{self, Child};
 use super::counts::Counts;
 use super::names::{DataRow, find, find_all};
 use super::replicas::{self as copies, NewCopy};
-use super::states::kind_code;
+use super::states::{ReplicaState, kind_code};
 use super::{history, metadata, news, stores};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, DatabaseError, Result};
@@ -145,7 +145,7 @@ async fn write(
             news::tell(connection, of(&new.name)).await?;
         }
     }
-    enter_copies(connection, names, &ids, now).await?;
+    enter_copies(connection, names, &ids, first, now).await?;
     Ok(Entered { ids: names.iter().map(|new| of(&new.name)).collect(), new: fresh.len() })
 }
 
@@ -234,24 +234,62 @@ async fn insert_names(connection: &mut AnyConnection, account: &str, fresh: &[&N
     Ok(first)
 }
 
+/// Enters the copies of names; files from the number `first_new` on have none yet.
 async fn enter_copies(
     connection: &mut AnyConnection,
     names: &[NewName],
     ids: &HashMap<DataName, i64>,
+    first_new: i64,
     now: i64,
 ) -> Result<()> {
     let mut numbers: HashMap<&str, i64> = HashMap::new();
-    let mut counts = Counts::default();
+    let (mut counts, mut of_new) = (Counts::default(), Vec::new());
     for new in names {
+        let file = ids.get(&new.name).copied().unwrap_or_default();
+        let mut at = BTreeMap::new();
         for copy in &new.copies {
             let store = match numbers.get(copy.endpoint.as_str()) {
                 Some(store) => *store,
                 None => stores::id(connection, &copy.endpoint).await?,
             };
             numbers.insert(&copy.endpoint, store);
-            let file = ids.get(&new.name).copied().unwrap_or_default();
-            copies::found(connection, file, new.bytes, store, copy.path.as_deref(), &mut counts, now).await?;
+            at.insert(store, copy.path.as_deref());
+        }
+        for (store, path) in at {
+            match first_new > 0 && file >= first_new {
+                true => of_new.push(NewReplica { file, store, bytes: new.bytes, path }),
+                false => copies::found(connection, file, new.bytes, store, path, &mut counts, now).await?,
+            }
         }
     }
+    insert_replicas(connection, &of_new, &mut counts, now).await?;
     counts.apply(connection, now).await
+}
+
+/// A copy of a file that has none yet.
+struct NewReplica<'a> {
+    file: i64,
+    store: i64,
+    bytes: i64,
+    path: Option<&'a str>,
+}
+
+/// Enters copies of files that have none: many in a statement, since nobody waits for these files yet.
+async fn insert_replicas(
+    connection: &mut AnyConnection,
+    new: &[NewReplica<'_>],
+    counts: &mut Counts,
+    now: i64,
+) -> Result<()> {
+    let into = "replicas (file, store, state, bytes, path, created, accessed, unlocked)";
+    insert(connection, into, 8, new, |query, one| {
+        let query = query.bind(one.file).bind(one.store).bind(ReplicaState::Available.code()).bind(one.bytes);
+        query.bind(one.path).bind(now).bind(now).bind(now + super::UNDO_MS)
+    })
+    .await?;
+    for one in new {
+        counts.store(one.store, 1, one.bytes);
+        counts.spare(one.store, one.bytes);
+    }
+    Ok(())
 }
