@@ -201,10 +201,10 @@ async function dataSets() {
   await page.getByRole("heading", { name: "s:run/7" }).waitFor();
   await page.getByText("100 kB in 1 files").waitFor();
   await isAccessible(page, "a data set");
-  await page.getByLabel("where").fill("nowhere");
+  await page.getByRole("textbox", { name: "where" }).fill("nowhere");
   await page.getByRole("button", { name: "Make the rule" }).click();
   await page.getByText("cannot be placed").waitFor();
-  await page.getByLabel("where").fill("two");
+  await page.getByRole("textbox", { name: "where" }).fill("two");
   await page.getByRole("button", { name: "Make the rule" }).click();
   await page.getByText("(ok)").waitFor();
   await page.getByRole("row", { name: /^two 1 files/ }).waitFor();

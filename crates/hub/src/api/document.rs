@@ -21,67 +21,9 @@ use crate::limits;
 
 /// The types of the document, by name.
 fn schemas() -> Map<String, Value> {
-    fn add<T: ToSchema>(all: &mut Vec<(String, RefOr<Schema>)>) {
-        all.push((T::name().into_owned(), <T as PartialSchema>::schema()));
-        T::schemas(all);
-    }
     let mut all = Vec::new();
-    add::<JobOrder>(&mut all);
-    add::<JobChange>(&mut all);
-    add::<Job>(&mut all);
-    add::<Jobs>(&mut all);
-    add::<Files>(&mut all);
-    add::<JobEvent>(&mut all);
-    add::<Why>(&mut all);
-    add::<Offer>(&mut all);
-    add::<NotPromised>(&mut all);
-    add::<Folder>(&mut all);
-    add::<DownloadOrder>(&mut all);
-    add::<Download>(&mut all);
-    add::<Queues>(&mut all);
-    add::<Shares>(&mut all);
-    add::<WhoAmI>(&mut all);
-    add::<Collaboration>(&mut all);
-    add::<Site>(&mut all);
-    add::<Endpoint>(&mut all);
-    add::<Link>(&mut all);
-    add::<Community>(&mut all);
-    add::<Stopped>(&mut all);
-    add::<NewDataList>(&mut all);
-    add::<Data>(&mut all);
-    add::<DataList>(&mut all);
-    add::<DataMerged>(&mut all);
-    add::<DataAccess>(&mut all);
-    add::<DataAccesses>(&mut all);
-    add::<DataChange>(&mut all);
-    add::<DataNames>(&mut all);
-    add::<DataWhere>(&mut all);
-    add::<DataHistory>(&mut all);
-    add::<FileReplicasList>(&mut all);
-    add::<BadReplica>(&mut all);
-    add::<DataRemoval>(&mut all);
-    add::<Removables>(&mut all);
-    add::<Scope>(&mut all);
-    add::<Scopes>(&mut all);
-    add::<ScopeOrder>(&mut all);
-    add::<RuleOrder>(&mut all);
-    add::<RuleChange>(&mut all);
-    add::<Rule>(&mut all);
-    add::<Rules>(&mut all);
-    add::<RuleWhy>(&mut all);
-    add::<NotPlaced>(&mut all);
-    add::<SubscriptionOrder>(&mut all);
-    add::<Subscription>(&mut all);
-    add::<Subscriptions>(&mut all);
-    add::<WebhookOrder>(&mut all);
-    add::<Webhook>(&mut all);
-    add::<Webhooks>(&mut all);
-    add::<AuditOrder>(&mut all);
-    add::<Audit>(&mut all);
-    add::<Audits>(&mut all);
-    add::<AuditFindings>(&mut all);
-    add::<StorageUses>(&mut all);
-    add::<Quotas>(&mut all);
+    of_the_queue(&mut all);
+    of_the_catalogue(&mut all);
     add::<Health>(&mut all);
     add::<Problem>(&mut all);
     let mut named = Map::new();
@@ -92,6 +34,77 @@ fn schemas() -> Map<String, Value> {
     named.insert("NewReplicas".into(), json!({"type": "array", "items": {"$ref": "#/components/schemas/NewReplica"}}));
     named.insert("Index".into(), json!({"type": "object"}));
     named
+}
+
+type Schemas = Vec<(String, RefOr<Schema>)>;
+
+fn add<T: ToSchema>(all: &mut Schemas) {
+    all.push((T::name().into_owned(), <T as PartialSchema>::schema()));
+    T::schemas(all);
+}
+
+/// Those of jobs, of what the collaboration consists of, and of its folders.
+fn of_the_queue(all: &mut Schemas) {
+    add::<JobOrder>(all);
+    add::<JobChange>(all);
+    add::<Job>(all);
+    add::<Jobs>(all);
+    add::<Files>(all);
+    add::<JobEvent>(all);
+    add::<Why>(all);
+    add::<Offer>(all);
+    add::<NotPromised>(all);
+    add::<Folder>(all);
+    add::<DownloadOrder>(all);
+    add::<Download>(all);
+    add::<Queues>(all);
+    add::<Shares>(all);
+    add::<WhoAmI>(all);
+    add::<Collaboration>(all);
+    add::<Site>(all);
+    add::<Endpoint>(all);
+    add::<Link>(all);
+    add::<Community>(all);
+    add::<Stopped>(all);
+}
+
+/// Those of data by name, rules and what follows from them.
+fn of_the_catalogue(all: &mut Schemas) {
+    add::<NewDataList>(all);
+    add::<Data>(all);
+    add::<DataList>(all);
+    add::<DataMerged>(all);
+    add::<DataAccess>(all);
+    add::<DataAccesses>(all);
+    add::<DataChange>(all);
+    add::<DataNames>(all);
+    add::<DataWhere>(all);
+    add::<DataHistory>(all);
+    add::<FileReplicasList>(all);
+    add::<BadReplica>(all);
+    add::<DataRemoval>(all);
+    add::<Removables>(all);
+    add::<Scope>(all);
+    add::<Scopes>(all);
+    add::<ScopeOrder>(all);
+    add::<RuleOrder>(all);
+    add::<RuleChange>(all);
+    add::<Rule>(all);
+    add::<Rules>(all);
+    add::<RuleWhy>(all);
+    add::<NotPlaced>(all);
+    add::<SubscriptionOrder>(all);
+    add::<Subscription>(all);
+    add::<Subscriptions>(all);
+    add::<WebhookOrder>(all);
+    add::<Webhook>(all);
+    add::<Webhooks>(all);
+    add::<AuditOrder>(all);
+    add::<Audit>(all);
+    add::<Audits>(all);
+    add::<AuditFindings>(all);
+    add::<StorageUses>(all);
+    add::<Quotas>(all);
 }
 
 fn parameter(name: &str) -> Value {
