@@ -38,3 +38,17 @@ export function useLive<T>(ask: () => Promise<T>, everyS: number, key: string): 
   const { value, problem } = known.key === key ? known : {};
   return { value, problem, again: () => setTurn(turn + 1) };
 }
+
+/** Something that a reader has done: what the hub refuses of it is told until the next one. */
+export function useAction(): { problem?: Problem; act: (what: () => Promise<unknown>) => Promise<void> } {
+  const [problem, setProblem] = useState<Problem>();
+  const act = async (what: () => Promise<unknown>) => {
+    setProblem(undefined);
+    try {
+      await what();
+    } catch (refused) {
+      setProblem(refused as Problem);
+    }
+  };
+  return { problem, act };
+}

@@ -1,29 +1,21 @@
 import { useState } from "preact/hooks";
 
-import { get, put, remove, type Collaboration, type Problem } from "../api";
-import { useLive } from "../live";
+import { get, put, remove, type Collaboration } from "../api";
+import { useAction, useLive } from "../live";
 import { State, Table, Title, Trouble } from "../parts";
 import { name } from "../shown";
 
 /** Sites and endpoints: stopped, drained, started. */
 export function Operate() {
   const described = useLive(() => get<Collaboration>("/api/v1/collaboration"), 5, "collaboration");
-  const [problem, setProblem] = useState<Problem>();
+  const { problem, act } = useAction();
   const [reason, setReason] = useState("");
-  const act = async (what: () => Promise<unknown>) => {
-    setProblem(undefined);
-    try {
-      await what();
-      described.again();
-    } catch (refused) {
-      setProblem(refused as Problem);
-    }
-  };
+  const change = (what: () => Promise<unknown>) => act(() => what().then(described.again));
   const lines = [
     ...Object.entries(described.value?.site ?? {}).map(([word, site]) => ({ kind: "site", word, stopped: site.stopped })),
     ...Object.entries(described.value?.endpoint ?? {}).map(([word, endpoint]) => ({ kind: "endpoint", word, stopped: endpoint.stopped })),
   ];
-  const stop = (of: string, drain: boolean) => act(() => put(`/api/v1/stops/${of}`, { reason, drain }));
+  const stop = (of: string, drain: boolean) => change(() => put(`/api/v1/stops/${of}`, { reason, drain }));
   return (
     <>
       <Title text="Operation" />
@@ -41,7 +33,7 @@ export function Operate() {
               <td>{stopped && name(stopped.reason)}</td>
               <td class="bar">
                 {stopped ? (
-                  <button type="button" onClick={() => act(() => remove(`/api/v1/stops/${of}`))}>Start {name(word)}</button>
+                  <button type="button" onClick={() => change(() => remove(`/api/v1/stops/${of}`))}>Start {name(word)}</button>
                 ) : (
                   <>
                     <button type="button" onClick={() => stop(of, true)}>Drain {name(word)}</button>

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { get, patch, post, remove, type Job, type JobFile, type JobFiles, type Problem, type Why } from "../api";
-import { useLive } from "../live";
+import { get, patch, post, remove, type Job, type JobFile, type JobFiles, type Why } from "../api";
+import { useAction, useLive } from "../live";
 import { State, Table, Title, Trouble } from "../parts";
 import { go, parts } from "../router";
 import { bytes, count, duration, name, percent, rate, time } from "../shown";
@@ -24,17 +24,9 @@ export function Transfer({ id }: { id: string }) {
   const why = useLive(() => get<Why[]>(`${base}/why`), 5, `${base}/why`);
   const filesPath = `${base}/files?limit=${PAGE}${after ? `&after=${after}` : ""}`;
   const files = useLive(() => get<JobFiles>(filesPath), 2, filesPath);
-  const [problem, setProblem] = useState<Problem>();
+  const { problem, act } = useAction();
   const speed = useSpeed(job.value);
-  const act = async (what: () => Promise<unknown>) => {
-    setProblem(undefined);
-    try {
-      await what();
-      job.again();
-    } catch (refused) {
-      setProblem(refused as Problem);
-    }
-  };
+  const change = (what: () => Promise<unknown>) => act(() => what().then(job.again));
   const value = job.value;
   return (
     <>
@@ -47,10 +39,10 @@ export function Transfer({ id }: { id: string }) {
           <div class="bar">
             {value.ended === undefined && (
               <>
-                <button type="button" onClick={() => act(() => remove(base))}>Cancel</button>
+                <button type="button" onClick={() => change(() => remove(base))}>Cancel</button>
                 <label>
                   Priority{" "}
-                  <select value={String(value.priority)} onChange={(event) => act(() => patch(base, { priority: Number(event.currentTarget.value) }))}>
+                  <select value={String(value.priority)} onChange={(event) => change(() => patch(base, { priority: Number(event.currentTarget.value) }))}>
                     {["1", "2", "3", "4", "5"].map((word) => <option key={word}>{word}</option>)}
                   </select>
                 </label>
