@@ -50,7 +50,8 @@ impl Pool {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// What its tests take, added up, on two processors that do nothing else but run all tests.
+    /// What its tests take, added up, on two processors that do nothing else but run all tests: of processor where they compute,
+    /// by the clock otherwise.
     pub seconds: u64,
     /// What its tests do most of the time.
     pub pool: Pool,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use super::budget::{Budget, FORGIVEN, SLACK};
+use super::budget::{Budget, FORGIVEN, Pool, SLACK};
 use super::{Ending, Outcome, Request};
 
 /// How many of its last lines a failed test is told with.
@@ -34,6 +34,17 @@ struct Sum {
     tests: usize,
     took: Duration,
     processor: Duration,
+}
+
+impl Sum {
+    /// What is held against the budget, and its unit. A program that computes gives way to all others (nice(2)), so its wall time
+    /// tells how busy the others were; its processor time is its own.
+    fn charged(&self, pool: Option<Pool>) -> (Duration, &'static str) {
+        match pool {
+            Some(Pool::Computes) => (self.processor, "s of processor"),
+            _ => (self.took, "s"),
+        }
+    }
 }
 
 impl Conclusion {
@@ -122,12 +133,14 @@ impl Conclusion {
     fn overdrawn(&self) -> String {
         let mut text = String::new();
         for (part, sum) in self.parts().into_iter().filter(|_| self.holds_budget) {
-            let budget = self.budget.part.get(part).map_or(0, |part| part.seconds);
-            if sum.took > (Duration::from_secs(budget) * SLACK).max(FORGIVEN) {
-                let took = sum.took.as_secs_f64();
+            let row = self.budget.part.get(part);
+            let budget = row.map_or(0, |row| row.seconds);
+            let (spent, unit) = sum.charged(row.map(|row| row.pool));
+            if spent > (Duration::from_secs(budget) * SLACK).max(FORGIVEN) {
+                let spent = spent.as_secs_f64();
                 let _ = writeln!(
                     text,
-                    "\n{part} took {took:.0} s, more than {SLACK} times its {budget} s (crates/xtask/tests.toml). Its slowest tests:"
+                    "\n{part} took {spent:.0} {unit}, more than {SLACK} times its {budget} s (crates/xtask/tests.toml). Its slowest tests:"
                 );
                 text.push_str(&slowest(
                     self.outcomes.iter().filter(|o| o.test.part == part).collect(),

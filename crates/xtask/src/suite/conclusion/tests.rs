@@ -77,6 +77,21 @@ fn a_program_over_its_budget_fails_the_run_with_its_slowest_tests() {
 }
 
 #[test]
+fn a_program_that_computes_is_held_to_its_processor_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let computing = BUDGET.replace("waits\"", "computes\"");
+    let conclusion = |took: u64, processor: u64| {
+        let processor = Duration::from_secs(processor);
+        let outcome = Outcome { processor, ..outcome(&dir, "sums", Ending::Passed, took, "") };
+        let budget = toml::from_str(&computing).unwrap();
+        Conclusion::new(vec![outcome], budget, Duration::from_secs(took), &Request::default())
+    };
+    assert!(conclusion(269, 48).is_green(), "it gave way to others");
+    let text = conclusion(100, 95).text();
+    assert!(text.contains("a/b took 95 s of processor, more than 3 times its 30 s"), "{text}");
+}
+
+#[test]
 fn no_test_at_all_is_not_green() {
     assert!(!conclusion(Vec::new(), &Request::default()).is_green());
 }
