@@ -14,8 +14,12 @@ setup: ## installs what building and testing need, or says what to install
 portal: ## the hub's pages, into target/portal, where npm is: the program has them in it
 	@sh scripts/portal.sh
 
+.PHONY: pictures
+pictures: build ## pictures of the portal for docs/portal.md, of a demo that runs; needs root for its emulated network, and Chromium
+	cd crates/hub/portal && LONGHAUL=$(CURDIR)/target/release/longhaul CHROMIUM=/usr/bin/chromium OUT=$(CURDIR)/docs/pictures node tests/pictures.mjs
+
 .PHONY: demo
-demo: setup ## two nodes on this machine and a real tree from one to the other
+demo: setup portal ## two nodes on this machine and a real tree from one to the other; says how to see a whole collaboration
 	cargo build --profile demo --package longhaul --package xtask
 	target/demo/xtask demo
 

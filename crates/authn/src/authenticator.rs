@@ -72,6 +72,11 @@ impl Authenticator {
         }
     }
 
+    /// The way in which keys of issuers come.
+    pub fn issuers(&self) -> Arc<Issuers> {
+        self.issuers.load_full()
+    }
+
     /// Fetches keys of issuers this way from now on.
     pub fn replace_issuers(&self, issuers: Issuers) {
         self.issuers.store(Arc::new(issuers));

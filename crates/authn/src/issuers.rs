@@ -81,6 +81,23 @@ impl Issuers {
         Issuers { dir: state.join("issuers"), dialer, known: Mutex::default(), files: Mutex::default() }
     }
 
+    /// How this service reaches issuers; none where it trusts no authority.
+    pub(crate) fn dialer(&self) -> Option<&Dialer> {
+        self.dialer.as_ref()
+    }
+
+    /// Where an issuer signs people in, as it says now: the page for browsers, and the address that exchanges codes.
+    pub(crate) fn endpoints(&self, iss: &str, now: i64) -> Result<(String, String), String> {
+        let dialer = self.dialer.as_ref().ok_or("this service trusts no authority: no provider can be reached")?;
+        let metadata = fetch::described(dialer, iss, now)?;
+        let (page, exchange) = (metadata.authorization_endpoint, metadata.token_endpoint);
+        let (page, exchange) =
+            page.zip(exchange).ok_or_else(|| format!("{iss} signs nobody in: it names no endpoints"))?;
+        fetch::secure(&page)?;
+        fetch::secure(&exchange)?;
+        Ok((page, exchange))
+    }
+
     /// The keys of an issuer, with the one of that name if there is any. The error is for whoever brings the token.
     pub fn keys(self: &Arc<Self>, issuer: &Issuer, kid: &str, now: i64) -> Result<Arc<Jwks>, String> {
         if let Some(path) = &issuer.jwks {

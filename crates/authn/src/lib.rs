@@ -9,6 +9,7 @@
 
 mod authenticator;
 mod backoff;
+pub mod code_flow;
 mod credentials;
 mod issuers;
 mod presented;

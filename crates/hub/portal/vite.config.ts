@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
+import { coast } from "./coast";
+
 /** What the hub has in its binary: beside the build of the program, which finds it there. */
 const OUT = join(__dirname, "../../../target/portal");
 
@@ -32,5 +34,5 @@ function compressed(): Plugin {
 export default defineConfig({
   build: { outDir: OUT, emptyOutDir: true, target: "es2022", modulePreload: { polyfill: false }, assetsInlineLimit: 0 },
   esbuild: { jsx: "automatic", jsxImportSource: "preact" },
-  plugins: [compressed()],
+  plugins: [coast(), compressed()],
 });

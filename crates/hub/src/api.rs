@@ -1,6 +1,7 @@
 //! The hub's own API, `/api/v1`: who asks, what is asked, and how a no is said.
 
 mod accesses;
+mod actions;
 mod audits;
 mod collaboration;
 mod data;
@@ -10,8 +11,11 @@ mod folders;
 mod jobs;
 mod metrics;
 mod queues;
+mod repeats;
 mod rules;
 mod session;
+mod share_links;
+mod sign_in;
 mod subscriptions;
 mod table;
 mod webhooks;
@@ -34,12 +38,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower_service::Service;
 use web::Refused;
-use web::routes::{JSON, PROBLEM, Unrouted};
+use web::routes::{JSON, PROBLEM, Route, Unrouted};
 
+use crate::database::actions::ActionRow;
 use crate::limits;
-use crate::portal::sessions::{self, Asked, Shown};
+use crate::portal::cookies::BrowserRequest;
+use crate::portal::sessions::{self, ShownCredential};
 use crate::roles::Member;
 use crate::state::HubState;
+use crate::time;
 
 /// The document of the API.
 pub fn document() -> serde_json::Value {
@@ -58,7 +65,7 @@ pub(crate) struct ApiRequest {
     /// It came over TLS.
     pub is_secure: bool,
     /// The credential that was shown.
-    pub shown: Shown,
+    pub shown: ShownCredential,
     pub body: Bytes,
 }
 
@@ -84,6 +91,11 @@ impl ApiRequest {
     pub fn number(&self, name: &str) -> Result<Option<i64>, Refused> {
         let wrong = |text: String| Refused::new(400, format!("{name}={text} is no number"));
         self.parameter(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    }
+
+    /// Whose things are listed: one's own, and those of all for operators.
+    pub fn own_or_all(&self) -> &str {
+        if self.member.role >= Role::Operator { "" } else { &self.member.owner }
     }
 
     /// How many are wanted on a page.
@@ -148,7 +160,7 @@ async fn answer_part(hub: &HubState, mut part: Part, request: axum::extract::Req
         return problem(&Refused::new(500, "the request was not authenticated"));
     };
     let (head, body) = request.into_parts();
-    let member = match member(hub, &principal, Asked::of(&head, connection.is_secure)).await {
+    let member = match member(hub, &principal, BrowserRequest::of(&head, connection.is_secure)).await {
         Ok(member) => Some((member.owner, member.role)),
         Err(refused) if refused.status == 401 && principal.is_anonymous => None,
         Err(refused) => return problem(&refused),
@@ -162,9 +174,9 @@ async fn answer_part(hub: &HubState, mut part: Part, request: axum::extract::Req
 }
 
 /// Who asks: by a credential, else in a session of the portal, else by the connection's certificate.
-async fn member(hub: &HubState, principal: &Principal, asked: Asked<'_>) -> Result<Member, Refused> {
+async fn member(hub: &HubState, principal: &Principal, browser: BrowserRequest<'_>) -> Result<Member, Refused> {
     let has_shown = !matches!(principal.credential, Credential::None | Credential::Certificate { .. });
-    if !has_shown && let Some(member) = sessions::member(hub, asked).await? {
+    if !has_shown && let Some(member) = sessions::member(hub, browser).await? {
         return Ok(hub.credentials.require_welcome(member)?);
     }
     hub.credentials.member(principal).await.map_err(|refusal| unauthenticated(principal, refusal))
@@ -177,10 +189,10 @@ async fn answer(hub: Arc<HubState>, request: axum::extract::Request) -> Response
     }
 }
 
-/// The handler of a request, and what stands for the id in its path.
-fn route(method: &str, path: &str) -> Result<(Handler, String), Refused> {
+/// The route of a request, and what stands for the id in its path.
+fn route(method: &str, path: &str) -> Result<(&'static Route<Handler>, String), Refused> {
     match web::routes::find(&table::ROUTES, method, path.trim_start_matches('/')) {
-        Ok((route, id)) => Ok((route.handler, id.unwrap_or_default().to_owned())),
+        Ok((route, id)) => Ok((route, id.unwrap_or_default().to_owned())),
         Err(Unrouted::Path) => {
             Err(Refused::new(404, format!("there is no {path} here; GET /api/v1 lists what there is")))
         }
@@ -193,30 +205,53 @@ fn route(method: &str, path: &str) -> Result<(Handler, String), Refused> {
 
 async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answered {
     let (parts, body) = request.into_parts();
-    let (handler, id) = route(parts.method.as_str(), parts.uri.path())?;
+    let (route, id) = route(parts.method.as_str(), parts.uri.path())?;
+    let handler = route.handler;
     let principal = parts.extensions.get::<Arc<Principal>>().cloned();
     let principal = principal.ok_or_else(|| Refused::new(500, "the request was not authenticated"))?;
     let is_secure = parts.extensions.get::<Connection>().is_some_and(|connection| connection.is_secure);
     let member = match handler.role {
         None => Member::user("", ""),
         Some(role) => {
-            let asked = Asked::of(&parts, is_secure);
-            let member = member(&hub, &principal, asked).await?;
+            let browser = BrowserRequest::of(&parts, is_secure);
+            let member = member(&hub, &principal, browser).await?;
             member.require(role)?;
             member
         }
     };
     let shown = match &principal.credential {
-        Credential::Key { id } => Shown { grant_id: id.clone(), ends: None },
-        Credential::Token { claims } => Shown { ends: Some(claims.expires.saturating_mul(1000)), ..Shown::default() },
-        _ => Shown::default(),
+        Credential::Key { id } => ShownCredential { grant_id: id.clone(), ends: None },
+        Credential::Token { claims } => {
+            ShownCredential { ends: Some(claims.expires.saturating_mul(1000)), ..ShownCredential::default() }
+        }
+        _ => ShownCredential::default(),
     };
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(|_| {
         Refused::new(413, format!("the body is longer than {} bytes, or broke off", limits::BODY_BYTES_MAX))
     })?;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let head = Arc::new(parts);
-    (handler.answer)(ApiRequest { hub, member, id, query, head, is_secure, shown, body }).await
+    let noted = (route.method != "GET").then(|| {
+        // Of what strangers may ask the path is a secret: the token of a link.
+        let path = if handler.role.is_some() { head.uri.path() } else { route.path };
+        let address = head.extensions.get::<Connection>().map(|connection| connection.peer.to_string());
+        ActionRow {
+            at: time::now(),
+            owner: member.owner.clone(),
+            address: address.unwrap_or_default(),
+            what: route.name.to_owned(),
+            path: path.to_owned(),
+            ..ActionRow::default()
+        }
+    });
+    let trail = hub.trail.clone();
+    let answered = (handler.answer)(ApiRequest { hub, member, id, query, head, is_secure, shown, body }).await;
+    if let Some(mut action) = noted {
+        action.status =
+            i64::from(answered.as_ref().map_or_else(|refused| refused.status, |answer| answer.status().as_u16()));
+        trail.note(action).await;
+    }
+    answered
 }
 
 /// Whoever showed nothing is asked for a credential (401); whoever showed one that is not enough is not (403).

@@ -34,6 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_AT_THE_END: Duration = Duration::from_millis(100);
 /// How long a node that does not answer is asked again: it goes on by itself meanwhile.
 const SILENT_MAX: Duration = Duration::from_secs(600);
+/// A shorter transfer says little about what held it back.
+const LIMITED_AFTER_S: f64 = 5.0;
 /// Files that are told of in one answer.
 const FILES_PAGE: usize = 1000;
 /// How often a limit is said again that has not changed: a node keeps it for [`LIMIT_HOLDS_S`].
@@ -132,6 +134,7 @@ impl Carriers {
             match ask(api, move |api| api.transfer(id)).await {
                 Ok(transfer) if transfer.state.is_last() => {
                     self.hear_files(api, claim, &mut heard, told).await;
+                    hear_limit(api, claim.number, &transfer, told).await;
                     return finished(api, &transfer).await;
                 }
                 Ok(transfer) => {
@@ -350,6 +353,23 @@ fn of_file(outcome: &FileResult) -> Finished {
 fn until_its_end(transfer: &Transfer) -> Duration {
     let told = transfer.eta_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     told.unwrap_or(LOOK_EVERY).clamp(LOOK_AT_THE_END, LOOK_EVERY)
+}
+
+/// Tells what held a transfer back that took long enough to say so.
+async fn hear_limit(api: &Api, number: i64, transfer: &Transfer, told: &mpsc::Sender<Told>) {
+    let id = transfer.id;
+    if transfer.seconds < LIMITED_AFTER_S {
+        return;
+    }
+    // What cannot be asked is not told: the transfer has ended all the same.
+    if let Ok(receipt) = ask(api, move |api| api.receipt(id)).await {
+        let mut by = receipt.limited_by;
+        if by.part == "cap" {
+            // The limit that the node speaks of is the hub's own doing.
+            "it is its share of what may be used: `longhaul queue show` says who has the rest".clone_into(&mut by.remedy);
+        }
+        let _ = told.send(Told::Limited { transfer: number, by }).await;
+    }
 }
 
 /// A node's answer as what became of the transfer. Its receipt says what failed, and whose fault it was.

@@ -3,10 +3,12 @@
 //! One thread writes ([`writer`]): it commits what has come together as one transaction, so that the cost of reaching the disk is shared.
 //! Readers have connections of their own and wait for nobody.
 
+pub mod actions;
 pub mod catalogue;
 pub mod claims;
 pub mod collaboration;
 pub mod delegations;
+pub mod deletions;
 pub mod events;
 pub mod fts;
 pub mod jobs;
@@ -15,10 +17,13 @@ pub mod messages;
 mod numbers;
 pub mod outcomes;
 pub mod queues;
+pub mod repeats;
 pub mod roles;
 pub mod sessions;
+pub mod share_links;
 pub mod stages;
 pub mod submissions;
+pub mod transfers;
 mod writer;
 
 use database::Migrations;

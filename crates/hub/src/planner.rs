@@ -15,6 +15,7 @@ use sched::shares::{Aggregate, Class, Group, share};
 use crate::database::queues::Queue;
 use crate::promises::Standing;
 use crate::snapshot::{Pair, Snapshot};
+use crate::states::PAUSED;
 use crate::topology::Topology;
 
 /// A transfer that runs.
@@ -139,6 +140,10 @@ fn shared<'a>(look: &'a Look<'a>, paused: &HashSet<i64>) -> Shared<'a> {
 /// Why nothing of a queue may begin, whatever rate there is.
 fn blocked(look: &Look<'_>, queue: &Queue) -> Option<Constraint> {
     let key = &queue.key;
+    if key.priority == PAUSED {
+        let text = "the job is paused: `longhaul queue resume ID` goes on with it".to_owned();
+        return Some(Constraint { kind: ConstraintKind::Stopped, name: key.owner.clone(), text });
+    }
     if let Some((what, stopped)) = look.topology.stopped(&key.source, &key.target, &key.community) {
         let reason = if stopped.reason.is_empty() { "no reason was given" } else { &stopped.reason };
         let text = format!("{what} is stopped: {reason}");

@@ -1,7 +1,12 @@
 //! The portal: pages for people. It is files, and the hub's own API: whatever a page does, a script can do.
 
 pub mod assets;
+pub mod cookies;
+pub mod files;
+pub mod repeats;
 pub mod sessions;
+pub mod share_links;
+pub mod sign_in;
 
 use axum::response::Response;
 use http::header::WWW_AUTHENTICATE;

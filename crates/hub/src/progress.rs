@@ -1,5 +1,7 @@
 //! What is told of a transfer that is carried, and what is wanted of it meanwhile.
 
+use model::v1::Limit;
+
 /// What is wanted of a transfer that runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steer {
@@ -20,6 +22,13 @@ pub enum Told {
         rate: f64,
         /// Bytes that have arrived so far.
         bytes: u64,
+    },
+    /// It has ended, and its node says what held it back.
+    Limited {
+        /// Its number.
+        transfer: i64,
+        /// What did.
+        by: Limit,
     },
     /// Some of its files have ended.
     Files {

@@ -22,12 +22,13 @@ use tower_service::Service;
 use crate::api::Part;
 use crate::database::{Database, DatabaseError};
 use crate::messages::{self, Messages};
+use crate::portal::sign_in::SignIn;
 use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
-use crate::servers::Servers;
+use crate::servers::{self, Servers};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager};
+use crate::{api, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager, trail};
 
 /// What a hub is started with.
 pub struct HubConfig {
@@ -55,6 +56,8 @@ pub struct HubConfig {
     pub policy: Policy,
     /// Fetches the keys of token issuers.
     pub issuers: Issuers,
+    /// Where members sign in, beside showing keys.
+    pub sign_ins: Vec<SignIn>,
     /// The brokers that hear of each file.
     pub messages: Option<Messages>,
     /// Replaces what is described, if there is a file for it.
@@ -198,7 +201,9 @@ async fn run_async(
     let credentials = Arc::new(credentials.with_authorities(clients.clone()));
     let authenticator = Arc::new(Authenticator::new(Arc::clone(&credentials) as Arc<_>, config.issuers));
     let servers = Servers::new(Arc::clone(&config.authorities))?;
-    let hub = Arc::new(HubState::new(name, database, authenticator, credentials, servers).await?);
+    let (trail, noted) = trail::trail();
+    let hub = HubState::new(name, database, authenticator, credentials, servers, config.sign_ins, trail).await?;
+    let hub = Arc::new(hub);
     if let Some(collaboration) = config.collaboration {
         let replace = |all: &mut Collaboration| {
             *all = collaboration;
@@ -216,6 +221,7 @@ async fn run_async(
     let messages = config.messages.map(|to| (to, config.authorities));
     let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub)));
     let mut beside = work_beside(&hub, &stopped);
+    beside.spawn(trail::run(Arc::clone(&hub), noted, stopped.clone()));
     if let Some((to, authorities)) = messages {
         beside.spawn(messages::run(Arc::clone(&hub), to, authorities, stopped.clone()));
     }
@@ -254,6 +260,8 @@ fn work_beside(hub: &Arc<HubState>, stopped: &watch::Receiver<bool>) -> JoinSet<
     beside.spawn(catalogue::remover::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(catalogue::audits::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(catalogue::webhooks::run(Arc::clone(hub), stopped.clone()));
+    beside.spawn(portal::repeats::run(Arc::clone(hub), stopped.clone()));
+    beside.spawn(portal::files::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(stager::run(Arc::clone(hub), stopped.clone()));
     beside
 }
@@ -264,15 +272,17 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {
 
 /// The hub's own API, its other parts, FTS's and Rucio's words, and the portal.
 fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
+    let state = Arc::clone(hub);
     let others = [(fts::PREFIX, fts::router(hub)), (rucio::PREFIX, rucio::router(hub))];
     // `nest` would take `//` for another path.
     let below = move |request: Request, next: Next| {
         let path = request.uri().path();
+        let state = Arc::clone(&state);
         let other = others.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, router)| router.clone());
         async move {
             let Some(mut other) = other else {
                 let (head, body) = request.into_parts();
-                if let Some(page) = portal::assets::answer(&head) {
+                if let Some(page) = portal::assets::answer(&head, || servers::origins(&state.topology.load())) {
                     return page;
                 }
                 let is_from_script = portal::is_from_script(&head);

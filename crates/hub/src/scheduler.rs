@@ -201,6 +201,7 @@ impl Scheduler {
         };
         let Plan { limits, begin, mut snapshot } = planner::plan(&look);
         snapshot.pairs = self.pairs.seen();
+        snapshot.moving = self.carried.values().map(|carried| (carried.claim.id, carried.moving())).collect();
         self.demands.given(&snapshot);
         self.hub.snapshot.store(Arc::new(snapshot));
         for (number, limit) in limits {
@@ -389,6 +390,13 @@ impl Scheduler {
                 if let Some(carried) = self.carried.get_mut(&transfer) {
                     self.pairs.moved(&carried.pair, bytes.saturating_sub(carried.arrived_bytes));
                     (carried.rate, carried.arrived_bytes) = (rate, bytes);
+                }
+            }
+            Told::Limited { transfer, by } => {
+                let Some(carried) = self.carried.get(&transfer) else { return };
+                let by = serde_json::to_string(&by).unwrap_or_default();
+                if let Err(error) = self.hub.database.set_limited_by(carried.claim.order.clone(), by).await {
+                    tracing::warn!(%error, transfer, "what held a transfer back is not kept");
                 }
             }
             Told::Files { transfer, files } => {

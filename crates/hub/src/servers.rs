@@ -1,5 +1,6 @@
 //! Servers of described endpoints, reached over HTTP with the hub's own keys: for files that the catalogue looks after, folders that people look into, and tape.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,7 +95,7 @@ impl Servers {
         Ok((Dav::new(means, &address, RelPath::root()), target.path))
     }
 
-    /// A link to a file of a described endpoint, which its server signs: a macaroon for reading it, and nothing else, for so long.
+    /// A link to a file of a described endpoint, which its server signs: a macaroon for one activity with it, and nothing else, for so long.
     ///
     /// # Errors
     /// It cannot be spoken to, or signs no links.
@@ -103,11 +104,13 @@ impl Servers {
         topology: &Topology,
         endpoint: &str,
         url: &str,
+        activity: &str,
         lasts: Duration,
     ) -> Result<String, String> {
         let Reached { address, dialer, key } = self.reach(topology, endpoint, url)?;
         let wanted =
-            json!({"caveats": ["activity:DOWNLOAD"], "validity": format!("PT{}S", lasts.as_secs())}).to_string();
+            json!({"caveats": [format!("activity:{activity}")], "validity": format!("PT{}S", lasts.as_secs())})
+                .to_string();
         let fields: Vec<(String, String)> =
             key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}"))).into_iter().collect();
         let answer = web::post::typed(&dialer, address.as_str(), "application/macaroon-request", &fields, &wanted);
@@ -116,8 +119,13 @@ impl Servers {
         })?;
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         let macaroon = answer["macaroon"].as_str().ok_or("its server answers without a macaroon")?;
-        let join = if address.as_str().contains('?') { '&' } else { '?' };
-        Ok(format!("{}{join}authz={}", address.as_str(), web::target::encode(macaroon.as_bytes())))
+        let web = topology.described_endpoint(endpoint).and_then(|described| described.web.as_deref());
+        let at = match web {
+            Some(web) => format!("{}{}", web.trim_end_matches('/'), address.path_and_query()),
+            None => address.as_str().to_owned(),
+        };
+        let join = if at.contains('?') { '&' } else { '?' };
+        Ok(format!("{at}{join}authz={}", web::target::encode(macaroon.as_bytes())))
     }
 
     /// The tape API's side of a described endpoint.
@@ -177,6 +185,22 @@ pub fn origin(url: &str) -> Option<String> {
     let authority = rest.split('/').next().filter(|authority| !authority.is_empty())?;
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.ends_with(']'));
     Some(if has_port { format!("https://{authority}") } else { format!("https://{authority}:{}", model::DEFAULT_PORT) })
+}
+
+/// The origins of all described servers that browsers can speak to.
+pub fn origins(topology: &Topology) -> BTreeSet<String> {
+    let all = topology.described.endpoints.values();
+    let urls = all.flat_map(|endpoint| endpoint.web.as_ref().map_or(endpoint.urls.as_slice(), std::slice::from_ref));
+    let origin_of = |url: &String| {
+        let schemes = [("https://", "https"), ("davs://", "https"), ("http://", "http")];
+        let (scheme, rest) = schemes.iter().find_map(|(start, scheme)| Some((scheme, url.strip_prefix(start)?)))?;
+        let authority = rest.split('/').next().filter(|authority| !authority.contains('@'))?;
+        Some(format!("{scheme}://{authority}"))
+    };
+    let origin_of = |url: &String| origin(url).or_else(|| origin_of(url));
+    // It goes into a header: what is no host and port stays out.
+    let is_plain = |origin: &String| origin.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.:/[]".contains(&b));
+    urls.filter_map(origin_of).filter(is_plain).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use model::v1::hub::{Constraint, ResourceLine};
+use uuid::Uuid;
 
 use crate::promises::Standing;
 
@@ -20,6 +21,17 @@ pub struct Snapshot {
     pub resources: Vec<ResourceLine>,
     /// What is known of pairs of endpoints on which something moves, or did within a day.
     pub pairs: HashMap<Pair, SeenPair>,
+    /// What this hub has carried just now, by the ids of the transfers.
+    pub moving: HashMap<Uuid, Moving>,
+}
+
+/// How a transfer moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moving {
+    /// Bytes per second.
+    pub rate: f64,
+    /// Bytes that have arrived.
+    pub bytes: u64,
 }
 
 /// What was decided for a queue.

@@ -17,6 +17,7 @@ use crate::database::submissions::{NewJob, Submitted};
 use crate::database::{Database, DatabaseError, Kind};
 use crate::limits;
 use crate::meters::Meters;
+use crate::portal::sign_in::SignIn;
 use crate::promises::{Promises, Wanted};
 use crate::roles::{HubCredentials, Member};
 use crate::servers::Servers;
@@ -25,6 +26,7 @@ use crate::sources;
 use crate::states::{FileState, JobKind};
 use crate::time;
 use crate::topology::{Resource, Topology};
+use crate::trail::Trail;
 
 /// A running hub.
 pub struct HubState {
@@ -36,6 +38,8 @@ pub struct HubState {
     pub topology: ArcSwap<Topology>,
     /// Authenticates requests.
     pub authenticator: Arc<Authenticator>,
+    /// Where members sign in.
+    pub sign_ins: Vec<SignIn>,
     /// Reaches servers of endpoints over HTTP.
     pub servers: Arc<Servers>,
     /// The grants.
@@ -48,6 +52,8 @@ pub struct HubState {
     pub wake: Notify,
     /// Wakes the catalogue: rules have something to do.
     pub catalogue_wake: Notify,
+    /// Notes who changes what.
+    pub trail: Trail,
     /// Places for streams of events.
     pub event_streams: Semaphore,
     /// One description is changed at a time.
@@ -69,6 +75,8 @@ impl HubState {
         authenticator: Arc<Authenticator>,
         credentials: Arc<HubCredentials>,
         servers: Servers,
+        sign_ins: Vec<SignIn>,
+        trail: Trail,
     ) -> Result<HubState, Refusal> {
         let version = database.description_version().await.map_err(unavailable)?;
         let described = database.collaboration().await.map_err(unavailable)?;
@@ -82,11 +90,13 @@ impl HubState {
             topology: ArcSwap::from_pointee(topology),
             authenticator,
             credentials,
+            sign_ins,
             servers: Arc::new(servers),
             snapshot: ArcSwap::default(),
             meters: Meters::default(),
             wake: Notify::new(),
             catalogue_wake: Notify::new(),
+            trail,
             event_streams: Semaphore::new(limits::EVENT_STREAMS_MAX),
             describing: Mutex::new(()),
             promising: Mutex::new(()),

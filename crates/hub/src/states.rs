@@ -1,5 +1,8 @@
 //! The states of files and jobs, and their numbers in the database. A number is never given to another state.
 
+/// The priority of queues whose jobs somebody has paused: nothing of them begins.
+pub const PAUSED: i64 = 0;
+
 /// What a file does, or what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileState {

@@ -4,6 +4,7 @@
 //! given a dialer).
 
 mod data;
+mod people;
 
 use std::marker::PhantomData;
 

@@ -5,6 +5,7 @@
 mod bound;
 mod copy;
 mod data;
+mod demo;
 mod help;
 mod hub;
 mod lab;
@@ -31,9 +32,11 @@ pub use data::{
     Data, DataAction, DataAuditAction, DataFind, DataGet, DataImport, DataKindWord, DataPut, DataRuleAction,
     DataRuleAdd, DataSubscriptionAction, DataWebhookAction, GroupingWord,
 };
+pub use demo::Demo;
 pub use hub::{
-    CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubAt, HubGrant, HubGrantAction, HubServe,
-    HubStop, LinkFacts, Named, NamedAction, Queue, QueueAction, RoleWord, SiteFacts, StorageFacts, Submit,
+    CommunityFacts, EndpointFacts, EndpointKindWord, EveryWord, Hub, HubAction, HubAt, HubGrant, HubGrantAction,
+    HubServe, HubStop, LinkFacts, Named, NamedAction, Queue, QueueAction, RoleWord, Share, ShareAction, SiteFacts,
+    StorageFacts, Submit,
 };
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use probe::{
@@ -113,10 +116,14 @@ pub enum Command {
     Submit(Submit),
     /// The queue of a hub: what waits, why, and what moves
     Queue(Queue),
+    /// Links to files and folders for people without an account
+    Share(Share),
     /// Data of a collaboration, by name: put there, fetched, kept at as many places as wanted
     Data(Data),
     /// A wide-area network on this machine, to try things on
     Lab(Lab),
+    /// A collaboration on this machine, to look at: nodes, hub, watch and portal
+    Demo(Demo),
     /// List a directory, or a node's exports
     Ls(Ls),
     /// Show facts about one file, link or directory

@@ -21,13 +21,22 @@ use crate::settings::Settings;
 const CONNECT: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// Where the hub is that is meant: `https://HOST:PORT`.
+///
+/// # Errors
+/// None is named.
+pub fn origin(at: &HubAt) -> Result<String, Failure> {
+    let said = at.hub.clone().or_else(|| std::env::var("LONGHAUL_HUB").ok().filter(|url| !url.is_empty()));
+    let said = said.ok_or_else(|| Failure::usage("say which hub: --hub https://HOST:PORT, or LONGHAUL_HUB"))?;
+    Ok(said.trim_end_matches('/').to_owned())
+}
+
 /// The API of the hub that is meant.
 ///
 /// # Errors
 /// None is named, or what answers is not the hub that was met before.
 pub fn api(at: &HubAt, settings: &Settings) -> Result<Api, Failure> {
-    let said = at.hub.clone().or_else(|| std::env::var("LONGHAUL_HUB").ok().filter(|url| !url.is_empty()));
-    let said = said.ok_or_else(|| Failure::usage("say which hub: --hub https://HOST:PORT, or LONGHAUL_HUB"))?;
+    let said = origin(at)?;
     let origin = HttpUrl::parse(&said).map_err(|error| Failure::usage(format!("--hub: {error}")))?;
     let keys = settings.keys();
     let (tls, key) = match (origin.is_secure(), settings.given_authorities()) {

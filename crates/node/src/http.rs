@@ -28,6 +28,7 @@ mod request_context;
 mod text;
 mod tree;
 mod unfinished;
+mod uploads;
 mod want_digest;
 
 use std::cell::Cell;
@@ -46,6 +47,7 @@ use self::fireflies::Fireflies;
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::request_context::RequestContext;
 use self::unfinished::Unfinished;
+use self::uploads::Uploads;
 use crate::access::AccessControl;
 use crate::audit::Decision;
 use crate::clock::now;
@@ -68,6 +70,7 @@ pub(crate) struct Web {
     /// The policy's program.
     pub callouts: Callouts,
     pub unfinished: Unfinished,
+    pub uploads: Uploads,
     pub api: api::Api,
     fireflies: ArcSwap<Fireflies>,
     dialling: Arc<ArcSwap<Dialling>>,
@@ -94,6 +97,7 @@ impl Web {
         on_loopback: bool,
     ) -> Result<Web, rustls::Error> {
         let unfinished = Unfinished::new(state, services.access.dirs());
+        let uploads = Uploads::new(state);
         let Ways { fireflies, dialling, issuers, origins } = ways(&services.access, config, on_loopback)?;
         let origins = ArcSwap::from_pointee(origins);
         let (fireflies, dialling) = (ArcSwap::from_pointee(fireflies), Arc::new(ArcSwap::from_pointee(dialling)));
@@ -102,7 +106,19 @@ impl Web {
         let authenticator = Authenticator::new(Arc::<AccessControl>::clone(&rules), issuers);
         let callouts = Callouts::default();
         let api = api::Api::default();
-        Ok(Web { authenticator, callouts, services, rules, unfinished, api, fireflies, dialling, origins, on_loopback })
+        Ok(Web {
+            authenticator,
+            callouts,
+            services,
+            rules,
+            unfinished,
+            uploads,
+            api,
+            fireflies,
+            dialling,
+            origins,
+            on_loopback,
+        })
     }
 
     /// Other ways, to be used with [`Web::replace`].
@@ -210,6 +226,7 @@ impl Web {
         }
         conditions(context)?;
         match method {
+            _ if uploads::is_meant(context) => uploads::answer(context, &method),
             Method::Get | Method::Head if macaroons::is_asked_about(context) => macaroons::describe(context),
             Method::Get | Method::Head if api::is_tape_asked_about(context) => api::describe_tape(context),
             Method::Get | Method::Head => get::answer(context),
@@ -226,6 +243,11 @@ impl Web {
             Method::Post if authn::sessions::is_form(context.request()) => forms::answer(context),
             Method::Post if asks_for_a_key(context) => lend::answer(context),
             Method::Post => macaroons::answer(context),
+            Method::Patch => {
+                let reason =
+                    "PATCH goes on with an upload: PUT with Upload-Complete: ?0 begins one, and Location says where";
+                Err(Refused::new(405, reason).with("Allow", web::method::ALLOW).into())
+            }
             Method::Other(name) => {
                 let refused = Refused::new(501, format!("{name} is no method that this node knows"));
                 Err(refused.with("Allow", web::method::ALLOW).into())

@@ -5,7 +5,7 @@ use web::{Headers, Request};
 
 /// What a page may read of an answer besides its body.
 const EXPOSED: &str = "Accept-Ranges, Allow, Content-Length, Content-Range, DAV, Digest, ETag, Last-Modified, Location, Lock-Token, \
-    Repr-Digest, Retry-After, WWW-Authenticate, X-OC-Mtime";
+    Repr-Digest, Retry-After, Upload-Complete, Upload-Length, Upload-Offset, WWW-Authenticate, X-OC-Mtime";
 /// Which pages those are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins(Vec<String>);

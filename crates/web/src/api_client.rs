@@ -1,9 +1,13 @@
 //! Questions in JSON to an API of ours, and answers: the part that clients of nodes and of hubs have in common.
 //!
-//! A request that is answered by a problem (RFC 9457) is an error with that problem: its fault and its reason are the server's own words. Every
-//! request has a connection of its own: what is asked once in a while needs no pool, and a server that restarted is found again.
+//! A request that is answered by a problem (RFC 9457) is an error with that problem: its fault and its reason are the server's own words. One
+//! connection is kept between requests: whoever looks every half second pays for one handshake. A question (GET) that a kept connection does not answer is
+//! asked again on a new one, so a server that restarted is found again; what changes something is sent on a new one at once.
+
+use std::sync::Arc;
 
 use model::v1::node::Problem;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -45,6 +49,8 @@ pub struct ApiClient {
     dialer: Dialer,
     origin: HttpUrl,
     headers: Headers,
+    /// The connection of the last request, where its server keeps it open.
+    kept: Arc<Mutex<Option<Client>>>,
 }
 
 impl ApiClient {
@@ -54,7 +60,7 @@ impl ApiClient {
         if let Some(value) = authorization {
             headers.add("Authorization", value);
         }
-        ApiClient { server, dialer, origin, headers }
+        ApiClient { server, dialer, origin, headers, kept: Arc::default() }
     }
 
     /// Asks, and reads the answer.
@@ -81,11 +87,13 @@ impl ApiClient {
             headers.add("Content-Type", "application/json");
             headers.add("Content-Length", body.len().to_string());
         }
-        let mut client = Client::new(&self.dialer, &self.origin)?;
-        client.send(method, target, &headers)?;
-        client.write(&body.unwrap_or_default())?;
-        let (response, mut body) = client.answer(method)?;
-        let said = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
+        let body = body.unwrap_or_default();
+        let kept = if *method == Method::Get { self.kept.lock().take() } else { None };
+        let again = kept.and_then(|client| self.exchange(client, method, target, &headers, &body).ok());
+        let (response, said) = match again {
+            Some(answered) => answered,
+            None => self.exchange(Client::new(&self.dialer, &self.origin)?, method, target, &headers, &body)?,
+        };
         match response.status {
             200..=299 => {
                 let read = serde_json::from_slice(&said).map_err(|e| self.protocol(e.to_string()))?;
@@ -93,6 +101,26 @@ impl ApiClient {
             }
             _ => Err(self.refused(&response, &said)),
         }
+    }
+
+    /// Sends a request on a connection, reads the answer, and keeps the connection if its server does.
+    fn exchange(
+        &self,
+        mut client: Client,
+        method: &Method,
+        target: &str,
+        headers: &Headers,
+        body: &[u8],
+    ) -> Result<(Response, Vec<u8>), ClientError> {
+        client.send(method, target, headers)?;
+        client.write(body)?;
+        let (response, mut body) = client.answer(method)?;
+        let said = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
+        let is_closed = response.headers.all("connection").any(|word| word.trim().eq_ignore_ascii_case("close"));
+        if !is_closed {
+            *self.kept.lock() = Some(client);
+        }
+        Ok((response, said))
     }
 
     /// Asks for a stream of events, from behind one that was heard before.

@@ -11,6 +11,8 @@ pub enum Method {
     Get,
     /// New bytes under a name.
     Put,
+    /// More bytes of an upload that has begun (RFC 5789).
+    Patch,
     /// Away with it.
     Delete,
     /// What the server can do.
@@ -36,10 +38,11 @@ pub enum Method {
 }
 
 /// Methods by name, in the order in which `Allow` names them.
-const NAMES: [(&str, Method); 13] = [
+const NAMES: [(&str, Method); 14] = [
     ("HEAD", Method::Head),
     ("GET", Method::Get),
     ("PUT", Method::Put),
+    ("PATCH", Method::Patch),
     ("DELETE", Method::Delete),
     ("OPTIONS", Method::Options),
     ("POST", Method::Post),
@@ -53,7 +56,7 @@ const NAMES: [(&str, Method); 13] = [
 ];
 
 /// What `Allow` says.
-pub const ALLOW: &str = "HEAD,GET,PUT,DELETE,OPTIONS,POST,MKCOL,MOVE,COPY,PROPFIND,PROPPATCH,LOCK,UNLOCK";
+pub const ALLOW: &str = "HEAD,GET,PUT,PATCH,DELETE,OPTIONS,POST,MKCOL,MOVE,COPY,PROPFIND,PROPPATCH,LOCK,UNLOCK";
 
 impl Method {
     /// By name; names are case-sensitive.
@@ -75,6 +78,7 @@ impl Method {
         matches!(
             self,
             Method::Put
+                | Method::Patch
                 | Method::Delete
                 | Method::Mkcol
                 | Method::Move

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 mod written;
 
-pub use written::{encode, href, location};
+pub use written::{encode, encode_value, href, location};
 
 /// The longest target, bytes.
 pub const TARGET_BYTES_MAX: usize = 8192;
@@ -178,6 +178,11 @@ impl Target {
             _ => shown,
         })
     }
+}
+
+/// The bytes that an escaped text stands for.
+pub fn decode(text: &str) -> Vec<u8> {
+    percent_decode_str(text).collect()
 }
 
 /// The parameters of a query, decoded. A `+` stays a plus: tokens are in base64, and those who escape a space here write

@@ -204,8 +204,11 @@ pub fn run() -> Result<()> {
     let result = demo.run();
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
     result?;
-    say(
-        "Done. Nothing is left running, nothing is left behind. `make build` makes the program for work: this one was compiled quickly.",
-    );
+    let program = binary("demo")?;
+    say(&format!(
+        "Done. Nothing is left running, nothing is left behind. `{} demo` shows a whole collaboration in a browser: three nodes, a hub, a watch. \
+         `make build` makes the program for work: this one was compiled quickly.",
+        program.display()
+    ));
     Ok(())
 }

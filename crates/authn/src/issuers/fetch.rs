@@ -21,10 +21,17 @@ const SKEW_SECONDS: i64 = auth::limits::SKEW_SECONDS;
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-#[derive(Deserialize)]
-struct Metadata {
+/// What an issuer says of itself.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Metadata {
     issuer: String,
     jwks_uri: String,
+    /// Where browsers are sent to sign in; none where it signs nobody in.
+    #[serde(default)]
+    pub authorization_endpoint: Option<String>,
+    /// Where a code is exchanged.
+    #[serde(default)]
+    pub token_endpoint: Option<String>,
 }
 
 /// How issuers are reached: over TLS that these authorities vouch for. Where they lie is the operator's choice.
@@ -49,7 +56,7 @@ fn places(iss: &str) -> Option<Vec<String>> {
     Some(places)
 }
 
-fn secure(text: &str) -> Result<HttpUrl, String> {
+pub(super) fn secure(text: &str) -> Result<HttpUrl, String> {
     let url = HttpUrl::parse(text).map_err(|error| error.to_string())?;
     if url.is_secure() && text.starts_with("https://") { Ok(url) } else { Err(format!("{url} is not https")) }
 }
@@ -57,22 +64,30 @@ fn secure(text: &str) -> Result<HttpUrl, String> {
 /// The issuer's key set, as it wrote it.
 pub(super) fn fetch(dialer: &Dialer, iss: &str, now: i64) -> Result<String, String> {
     let deadline = Instant::now() + WITHIN;
+    let metadata = metadata(dialer, iss, deadline, now)?;
+    let failed = |why: String| format!("jwks_uri of {iss}: {why}");
+    let bytes = get(dialer, secure(&metadata.jwks_uri).map_err(failed)?, deadline, now).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|_| "its key set is not text".to_owned())
+}
+
+/// What an issuer says of itself, wherever it says it.
+pub(super) fn described(dialer: &Dialer, iss: &str, now: i64) -> Result<Metadata, String> {
+    metadata(dialer, iss, Instant::now() + WITHIN, now)
+}
+
+fn metadata(dialer: &Dialer, iss: &str, deadline: Instant, now: i64) -> Result<Metadata, String> {
     let places = places(iss).ok_or_else(|| format!("{iss} is not the URL of an issuer (https, no query)"))?;
     let mut failures = Vec::new();
     for place in places {
-        match metadata(dialer, &place, iss, deadline, now) {
-            Ok(metadata) => {
-                let url = secure(&metadata.jwks_uri).map_err(|why| format!("jwks_uri of {place}: {why}"))?;
-                let bytes = get(dialer, url, deadline, now).map_err(|why| format!("jwks_uri of {place}: {why}"))?;
-                return String::from_utf8(bytes).map_err(|_| "its key set is not text".to_owned());
-            }
+        match metadata_at(dialer, &place, iss, deadline, now) {
+            Ok(metadata) => return Ok(metadata),
             Err(why) => failures.push(format!("{place}: {why}")),
         }
     }
     Err(failures.join("; "))
 }
 
-fn metadata(dialer: &Dialer, place: &str, iss: &str, deadline: Instant, now: i64) -> Result<Metadata, String> {
+fn metadata_at(dialer: &Dialer, place: &str, iss: &str, deadline: Instant, now: i64) -> Result<Metadata, String> {
     let bytes = get(dialer, secure(place)?, deadline, now)?;
     let read: Result<Metadata, _> = serde_json::from_slice(&bytes);
     let metadata = read.map_err(|_| "not a JSON object with issuer and jwks_uri")?;

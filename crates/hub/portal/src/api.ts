@@ -88,6 +88,26 @@ export interface Job {
   cancelled: number;
   bytes: number;
   done_bytes: number;
+  paused?: boolean;
+  limited_by?: { part: string; evidence: string; remedy?: string };
+}
+
+export interface JobTransfer {
+  id: string;
+  carrier: string;
+  files: number;
+  bytes: number;
+  arrived_bytes?: number;
+  rate_bit_s: number;
+  created: string;
+}
+
+export interface Estimate {
+  bytes: number;
+  unsized_files: number;
+  rate_bit_s?: number;
+  seconds?: number;
+  bound_by: string;
 }
 
 export interface Jobs {
@@ -105,6 +125,7 @@ export interface JobFile {
   attempts: number;
   fault?: string;
   error?: string;
+  transfer?: string;
 }
 
 export interface JobFiles {
@@ -151,9 +172,11 @@ export interface Endpoint {
 }
 
 export interface Collaboration {
-  site: Record<string, { title?: string; stopped?: { reason: string } }>;
+  site: Record<string, { title?: string; location?: [number, number]; stopped?: { reason: string } }>;
   endpoint: Record<string, Endpoint>;
-  link: Record<string, Record<string, unknown>>;
+  link: Record<string, { capacity_bit_s: number; mark?: number; stopped?: { reason: string } }>;
+  community?: Record<string, { share?: number; cap_bit_s?: number; activity?: Record<string, { share?: number }>; stopped?: { reason: string } }>;
+  stopped?: { reason: string; drain?: boolean };
 }
 
 export interface FolderEntry {

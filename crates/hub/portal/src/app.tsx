@@ -1,16 +1,23 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { get, Problem, remove, whenStranger, type WhoAmI } from "./api";
-import { parts, place } from "./router";
+import { go, parts, place } from "./router";
 import { name } from "./shown";
 import { DataViews } from "./views/data";
+import { Actions } from "./views/actions";
 import { Files } from "./views/files";
+import { WorldMap } from "./views/map";
 import { NewTransfer } from "./views/new_transfer";
 import { Operate } from "./views/operate";
+import { Promises } from "./views/promises";
 import { Queue } from "./views/queue";
-import { SignIn } from "./views/sign_in";
+import { Repeats } from "./views/repeats";
+import { Shared } from "./views/shared";
+import { Shares } from "./views/shares";
+import { remembered, SignIn } from "./views/sign_in";
 import { Transfer } from "./views/transfer";
 import { Transfers } from "./views/transfers";
+import { Usage } from "./views/usage";
 import { Watch } from "./views/watch";
 
 const ROLES = ["user", "operator", "admin"];
@@ -22,11 +29,22 @@ export function may(who: WhoAmI, role: string): boolean {
 
 /** The page: who reads it, where he is, and the view of that place. */
 export function App() {
+  const [first, token] = parts().path;
+  return first === "s" && token !== undefined ? <Shared token={token} /> : <Portal />;
+}
+
+/** The pages for members. */
+function Portal() {
   const [who, setWho] = useState<WhoAmI | null>();
   const [problem, setProblem] = useState<Problem>();
   useEffect(() => {
     whenStranger(() => setWho(null));
-    get<WhoAmI>("/api/v1/whoami").then(setWho, (why: Problem) => (why.status === 401 ? setWho(null) : setProblem(why)));
+    const known = (member: WhoAmI) => {
+      const wanted = remembered();
+      if (wanted && place.value === "/") go(wanted);
+      setWho(member);
+    };
+    get<WhoAmI>("/api/v1/whoami").then(known, (why: Problem) => (why.status === 401 ? setWho(null) : setProblem(why)));
   }, []);
   if (problem) return <main tabIndex={-1}><p role="alert">{problem.message}</p></main>;
   if (who === undefined) return <main tabIndex={-1}><p>Loading…</p></main>;
@@ -41,9 +59,14 @@ export function App() {
           <Tab to="/files" text="Files" />
           <Tab to="/transfers" text="Transfers" />
           <Tab to="/data" text="Data sets" />
+          <Tab to="/shares" text="Shared" />
+          <Tab to="/usage" text="Storage" />
           <Tab to="/watch" text="Watch" />
-          <Tab to="/queue" text="Queue and shares" />
+          <Tab to="/map" text="Map" />
+          <Tab to="/queue" text="Queue" />
+          <Tab to="/reservations" text="Reservations" />
           {may(who, "operator") && <Tab to="/operate" text="Operation" />}
+          {may(who, "operator") && <Tab to="/actions" text="Audit trail" />}
         </nav>
         <span class="who">{name(who.owner)} ({who.role})</span>
         <button type="button" onClick={signOut}>Sign out</button>
@@ -74,7 +97,13 @@ function View({ who }: { who: WhoAmI }) {
   if (first === "files") return <Files />;
   if (first === "data") return <DataViews />;
   if (first === "watch") return <Watch />;
+  if (first === "repeats") return <Repeats />;
+  if (first === "shares") return <Shares />;
+  if (first === "usage") return <Usage />;
+  if (first === "map") return <WorldMap />;
   if (first === "queue") return <Queue />;
+  if (first === "reservations") return <Promises />;
+  if (first === "actions") return <Actions />;
   if (first === "operate") return <Operate />;
   return (
     <>

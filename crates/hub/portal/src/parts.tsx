@@ -1,9 +1,10 @@
 /** Parts that several views show. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 import type { Problem } from "./api";
+import { csv, keep, rowsOf } from "./csv";
 
 /** Names the page, for the tab and for whoever hears it. */
 export function Title({ text, children }: { text: string; children?: ComponentChildren }) {
@@ -46,17 +47,22 @@ export function State({ word }: { word: string }) {
   );
 }
 
-/** A table that can be scrolled at small widths, by keyboard as well. */
+/** A table that can be scrolled at small widths, by keyboard as well, and kept as CSV. */
 export function Table({ caption, head, children }: { caption: string; head: string[]; children: ComponentChildren }) {
+  const table = useRef<HTMLTableElement>(null);
+  const keepIt = () => table.current && keep(`${caption.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.csv`, "text/csv", csv(rowsOf(table.current)));
   return (
-    <div class="wide" tabIndex={0} role="region" aria-label={caption}>
-      <table>
-        <caption>{caption}</caption>
-        <thead>
-          <tr>{head.map((text) => <th scope="col" key={text}>{text}</th>)}</tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
+    <>
+      <div class="wide" tabIndex={0} role="region" aria-label={caption}>
+        <table ref={table}>
+          <caption>{caption}</caption>
+          <thead>
+            <tr>{head.map((text) => <th scope="col" key={text}>{text}</th>)}</tr>
+          </thead>
+          <tbody>{children}</tbody>
+        </table>
+      </div>
+      <button type="button" class="link" aria-label={`${caption} as CSV`} onClick={keepIt}>CSV</button>
+    </>
   );
 }

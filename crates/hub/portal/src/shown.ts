@@ -26,6 +26,7 @@ export const count = (number: number): string => number.toLocaleString("en");
 
 /** How long something takes, in the two largest units. */
 export function duration(seconds: number): string {
+  if (seconds < 1) return `${(seconds * 1000).toPrecision(3)} ms`;
   const units: [string, number][] = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   const at = units.findIndex(([, length]) => seconds >= length);
   const [large, small] = [units[at] ?? units[3]!, units[at + 1]];
@@ -43,4 +44,11 @@ export function time(text: string | undefined): string {
 /** The part of a whole, in percent; 0 of nothing. */
 export function percent(part: number, whole: number): number {
   return whole > 0 ? Math.min(100, Math.floor((100 * part) / whole)) : 0;
+}
+
+/** A part as percent, with enough digits that 0.0046 % is not 0. */
+export function percentOf(part: number): string {
+  const value = part * 100;
+  if (value === 0) return "0 %";
+  return `${value >= 10 ? value.toFixed(0) : value >= 0.1 ? value.toFixed(2) : value.toPrecision(2)} %`;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::v1::hub::{Collaboration, Community, Endpoint, Link, Site, Stopped};
+use model::v1::hub::{Collaboration, Community, Endpoint, Link, LinkMark, Site, Stopped};
 use model::{Fault, Refusal};
 use serde::Serialize;
 use web::Refused;
@@ -100,6 +100,21 @@ pub(super) async fn put_link(request: ApiRequest) -> Answered {
         Ok(())
     };
     request.hub.describe(change).await?;
+    self::link(request).await
+}
+
+/// PUT /api/v1/marks/NAME. That the mark is one, the description checks.
+pub(super) async fn set_mark(request: ApiRequest) -> Answered {
+    let LinkMark { mark } = request.read("a mark")?;
+    let name = request.id.clone();
+    let change = |all: &mut Collaboration| {
+        let link = all.links.get_mut(&name);
+        let link = link.ok_or_else(|| Refusal::new(Fault::Missing, format!("there is no link {name}")))?;
+        link.mark = mark;
+        Ok(())
+    };
+    request.hub.describe(change).await?;
+    tracing::info!(link = request.id, mark, by = request.member.owner, "a mark was set");
     self::link(request).await
 }
 

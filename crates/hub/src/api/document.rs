@@ -3,11 +3,12 @@
 
 use model::v1::hub::{
     Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataAccess, DataAccesses,
-    DataChange, DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, Download, DownloadOrder,
-    Endpoint, FileReplicasList, Files, Folder, Job, JobChange, JobEvent, JobOrder, Jobs, Link, NewDataList, NotPlaced,
-    NotPromised, Offer, Queues, Quotas, Removables, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder,
-    Scopes, Shares, Site, Stopped, StorageUses, Subscription, SubscriptionOrder, Subscriptions, Webhook, WebhookOrder,
-    Webhooks, WhoAmI, Why,
+    DataChange, DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, Deletion, Deletions, Download,
+    Endpoint, Estimate, FileReplicasList, FileUrl, Files, Folder, HubActions, Job, JobChange, JobEvent, JobOrder,
+    JobTransfers, Jobs, Link, LinkMark, NewDataList, NotPlaced, NotPromised, Offer, Queues, Quotas, Removables,
+    RenameOrder, Repeat, RepeatOrder, Repeats, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes,
+    ShareLink, ShareLinkOrder, ShareLinks, Shared, SharedQuery, Shares, SignInProviders, Site, Stopped, StorageUses,
+    Subscription, SubscriptionOrder, Subscriptions, Webhook, WebhookOrder, Webhooks, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -49,21 +50,37 @@ fn of_the_queue(all: &mut Schemas) {
     add::<JobChange>(all);
     add::<Job>(all);
     add::<Jobs>(all);
+    add::<JobTransfers>(all);
     add::<Files>(all);
     add::<JobEvent>(all);
     add::<Why>(all);
     add::<Offer>(all);
     add::<NotPromised>(all);
     add::<Folder>(all);
-    add::<DownloadOrder>(all);
+    add::<FileUrl>(all);
     add::<Download>(all);
+    add::<RenameOrder>(all);
+    add::<Deletion>(all);
+    add::<Deletions>(all);
+    add::<ShareLinkOrder>(all);
+    add::<ShareLink>(all);
+    add::<ShareLinks>(all);
+    add::<SharedQuery>(all);
+    add::<Shared>(all);
+    add::<HubActions>(all);
+    add::<Estimate>(all);
+    add::<RepeatOrder>(all);
+    add::<Repeat>(all);
+    add::<Repeats>(all);
     add::<Queues>(all);
     add::<Shares>(all);
     add::<WhoAmI>(all);
+    add::<SignInProviders>(all);
     add::<Collaboration>(all);
     add::<Site>(all);
     add::<Endpoint>(all);
     add::<Link>(all);
+    add::<LinkMark>(all);
     add::<Community>(all);
     add::<Stopped>(all);
 }

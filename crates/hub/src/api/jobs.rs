@@ -1,12 +1,16 @@
 //! Jobs: submitted, listed, changed, ended.
 
-use model::v1::hub::{Files, Job, JobChange, JobOrder, Jobs, WhoAmI};
+use model::v1::hub::{Files, Job, JobChange, JobOrder, JobTransfer, JobTransfers, Jobs, WhoAmI};
+use uuid::Uuid;
 use web::Refused;
 
 use super::{Answered, ApiRequest, json, not_promised};
 use crate::database::jobs::{StoredJob, Which};
 use crate::database::submissions::Submitted;
+use crate::database::transfers::TransferRow;
+use crate::estimates;
 use crate::state::{NotSubmitted, unavailable};
+use crate::time;
 
 /// Jobs on a page, unless said.
 const PAGE: usize = 100;
@@ -51,6 +55,14 @@ pub(super) async fn named(request: &ApiRequest) -> Result<StoredJob, Refused> {
     find(request, &request.id).await
 }
 
+/// POST /api/v1/estimates.
+pub(super) async fn estimate(request: ApiRequest) -> Answered {
+    let order: JobOrder = request.read("a job")?;
+    let hub = &request.hub;
+    let (topology, snapshot) = (hub.topology.load(), hub.snapshot.load());
+    json(200, &estimates::estimate(&order, &request.member, &topology, &snapshot, time::now())?)
+}
+
 /// GET /api/v1/jobs.
 pub(super) async fn list(request: ApiRequest) -> Answered {
     let limit = request.limit(PAGE)?;
@@ -82,6 +94,27 @@ pub(super) async fn files(request: ApiRequest) -> Answered {
     let files = request.hub.database.files(&job, after, limit).await.map_err(unavailable)?;
     let next = files.last().filter(|_| files.len() as i64 == limit).map(|last| last.number);
     json(200, &Files { files, next })
+}
+
+/// GET /api/v1/jobs/ID/transfers.
+pub(super) async fn transfers(request: ApiRequest) -> Answered {
+    let job = named(&request).await?;
+    let rows = request.hub.database.job_transfers(&job, request.limit(PAGE)?).await.map_err(unavailable)?;
+    let snapshot = request.hub.snapshot.load();
+    let told = |row: TransferRow| {
+        let moving = row.id.parse().ok().and_then(|id: Uuid| snapshot.moving.get(&id).copied());
+        let rate = moving.map_or(row.rate as f64, |moving| moving.rate);
+        JobTransfer {
+            carrier: row.carrier,
+            files: row.files.max(0) as u64,
+            bytes: row.bytes.max(0) as u64,
+            arrived_bytes: moving.map(|moving| moving.bytes),
+            rate_bit_s: (rate * 8.0) as u64,
+            created: time::show(row.created),
+            id: row.id,
+        }
+    };
+    json(200, &JobTransfers { transfers: rows.into_iter().map(told).collect() })
 }
 
 /// PATCH /api/v1/jobs/ID.

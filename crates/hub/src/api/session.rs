@@ -5,23 +5,24 @@ use model::v1::hub::WhoAmI;
 use web::Refused;
 
 use super::{Answered, ApiRequest, json};
-use crate::portal::sessions::{self, Asked};
+use crate::portal::cookies::BrowserRequest;
+use crate::portal::sessions;
 
 /// POST /api/v1/session.
 pub(super) async fn begin(request: ApiRequest) -> Answered {
-    let asked = Asked::of(&request.head, request.is_secure);
+    let browser = BrowserRequest::of(&request.head, request.is_secure);
     if request.headers().get(header::AUTHORIZATION).is_none() {
         return Err(Refused::new(400, "a session begins with a credential: send it in Authorization"));
     }
     let member = &request.member;
-    let cookie = sessions::begin(&request.hub, member, &request.shown, asked).await?;
+    let cookie = sessions::begin(&request.hub, member, &request.shown, browser).await?;
     let (owner, community) = (member.owner.clone(), member.community.clone());
     with_cookie(json(201, &WhoAmI { owner, role: member.role.word().to_owned(), community }), &cookie)
 }
 
 /// DELETE /api/v1/session.
 pub(super) async fn end(request: ApiRequest) -> Answered {
-    let cookie = sessions::end(&request.hub, Asked::of(&request.head, request.is_secure)).await?;
+    let cookie = sessions::end(&request.hub, BrowserRequest::of(&request.head, request.is_secure)).await?;
     with_cookie(json(200, &serde_json::json!({})), &cookie)
 }
 

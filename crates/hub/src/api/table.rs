@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use web::routes::{Answer, Route};
 
 use super::document::document;
-use super::{Answered, ApiRequest, Handler, collaboration, events, folders, jobs, metrics, queues, session};
+use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, metrics, queues};
 
 /// What answers, for whom.
 macro_rules! handler {
@@ -18,9 +18,36 @@ macro_rules! handler {
 }
 
 mod catalogue;
+mod portal;
+
+/// A route that reads.
+const fn get(
+    path: &'static str,
+    name: &'static str,
+    summary: &'static str,
+    query: &'static [(&'static str, &'static str)],
+    answers: &'static [Answer],
+    handler: Handler,
+) -> Route<Handler> {
+    Route { method: "GET", path, name, summary, query, body: None, answers, handler }
+}
+
+/// A route that changes something.
+const fn change(
+    method: &'static str,
+    path: &'static str,
+    name: &'static str,
+    summary: &'static str,
+    body: Option<&'static str>,
+    answers: &'static [Answer],
+    handler: Handler,
+) -> Route<Handler> {
+    Route { method, path, name, summary, query: &[], body, answers, handler }
+}
 
 /// All routes.
-pub(super) static ROUTES: LazyLock<Vec<Route<Handler>>> = LazyLock::new(|| [QUEUE, catalogue::ROUTES].concat());
+pub(super) static ROUTES: LazyLock<Vec<Route<Handler>>> =
+    LazyLock::new(|| [QUEUE, portal::ROUTES, catalogue::ROUTES].concat());
 
 /// The routes of the queue and of what is described.
 const QUEUE: &[Route<Handler>] = &[
@@ -73,26 +100,6 @@ const QUEUE: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::json(200, "the name, the role, the community", "WhoAmI")],
         handler: handler!(Some(Role::User), jobs::whoami),
-    },
-    Route {
-        method: "POST",
-        path: "/api/v1/session",
-        name: "beginSession",
-        summary: "Has a browser keep who one is, in a cookie; with a credential in Authorization",
-        query: &[],
-        body: None,
-        answers: &[Answer::json(201, "who one is, and the cookie", "WhoAmI")],
-        handler: handler!(Some(Role::User), session::begin),
-    },
-    Route {
-        method: "DELETE",
-        path: "/api/v1/session",
-        name: "endSession",
-        summary: "Ends the session of a browser",
-        query: &[],
-        body: None,
-        answers: &[Answer::any(200, "it has ended")],
-        handler: handler!(Some(Role::User), session::end),
     },
     Route {
         method: "POST",
@@ -170,6 +177,16 @@ const QUEUE: &[Route<Handler>] = &[
     },
     Route {
         method: "GET",
+        path: "/api/v1/jobs/{id}/transfers",
+        name: "jobTransfers",
+        summary: "The transfers that carry its files now, and how fast",
+        query: &[("limit", "how many")],
+        body: None,
+        answers: &[Answer::json(200, "the newest first", "JobTransfers")],
+        handler: handler!(Some(Role::User), jobs::transfers),
+    },
+    Route {
+        method: "GET",
         path: "/api/v1/jobs/{id}/why",
         name: "why",
         summary: "Why its files that wait do not move",
@@ -227,26 +244,6 @@ const QUEUE: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::json(200, "the resources", "Shares")],
         handler: handler!(Some(Role::User), queues::shares),
-    },
-    Route {
-        method: "GET",
-        path: "/api/v1/folders",
-        name: "folder",
-        summary: "What is in a folder of an endpoint, by the hub's own key there",
-        query: &[("at", "the URL of the folder")],
-        body: None,
-        answers: &[Answer::json(200, "folders and files", "Folder")],
-        handler: handler!(Some(Role::User), folders::list),
-    },
-    Route {
-        method: "POST",
-        path: "/api/v1/downloads",
-        name: "download",
-        summary: "A link to a file of an endpoint, signed by the endpoint: for 15 minutes whoever has it may read the file",
-        query: &[],
-        body: Some("DownloadOrder"),
-        answers: &[Answer::json(201, "the link", "Download")],
-        handler: handler!(Some(Role::User), folders::download),
     },
     Route {
         method: "GET",
@@ -387,6 +384,16 @@ const QUEUE: &[Route<Handler>] = &[
         body: None,
         answers: &[Answer::json(200, "what is left", "Collaboration")],
         handler: handler!(Some(Role::Admin), collaboration::remove_community),
+    },
+    Route {
+        method: "PUT",
+        path: "/api/v1/marks/{id}",
+        name: "set_mark",
+        summary: "Says how much of a link may be used: the scheduler follows at once",
+        query: &[],
+        body: Some("LinkMark"),
+        answers: &[Answer::json(200, "as it is now", "Link")],
+        handler: handler!(Some(Role::Operator), collaboration::set_mark),
     },
     Route {
         method: "PUT",

@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use super::events::{NewEvent, append};
 use super::submissions::{NewJob, QueueKey, queue_id};
 use super::{Database, Result};
-use crate::states::{FileState, JobKind};
+use crate::states::{FileState, JobKind, PAUSED};
 use crate::time::show;
 
 /// A job with what only the hub needs to know of it.
@@ -59,7 +59,7 @@ pub struct Which {
 }
 
 pub(super) const JOB: &str = "SELECT number, id, owner, community, activity, priority, kind, first_file, file_rows, files, queued, running, done, \
-                   failed, cancelled, bytes, moved, submitted, started, ended, deadline, options, metadata, fts FROM jobs";
+                   failed, cancelled, bytes, moved, submitted, started, ended, deadline, options, metadata, fts, paused, limited_by FROM jobs";
 pub(super) const FILE: &str = "SELECT f.id, f.at, f.state, f.attempt, f.not_before, f.bytes, x.source, x.target, x.checksum, x.metadata, x.reason, \
                     x.fault, x.started, x.ended, t.id, x.moved FROM files f JOIN file_facts x ON x.id = f.id \
                     LEFT JOIN transfers t ON t.number = f.transfer";
@@ -136,10 +136,15 @@ impl Database {
                     if let Some(priority) = change.priority {
                         set_priority(connection, &job, i64::from(priority)).await?;
                     }
+                    match change.paused {
+                        Some(true) => pause(connection, &job).await?,
+                        Some(false) => resume(connection, &job).await?,
+                        None => {}
+                    }
                     if change.cancel {
                         cancel(connection, &job, now).await?;
                     }
-                    let facts = serde_json::json!({"by": by, "priority": change.priority, "cancel": change.cancel});
+                    let facts = serde_json::json!({"by": by, "priority": change.priority, "cancel": change.cancel, "paused": change.paused});
                     let (id, owner) = (job.job.id.to_string(), job.job.owner.clone());
                     append(
                         connection,
@@ -168,6 +173,7 @@ impl Database {
 pub(super) fn read_job(row: &AnyRow) -> Result<StoredJob> {
     let count = |column: usize| -> Result<u64> { Ok(row.try_get::<i64, _>(column)?.max(0) as u64) };
     let at = |column: usize| -> Result<Option<String>> { Ok(row.try_get::<Option<i64>, _>(column)?.map(show)) };
+    let paused = count(24)? as u8;
     let kind = JobKind::of_code(row.try_get(6)?).unwrap_or(JobKind::Independent);
     let mut job = Job {
         id: row.try_get::<String, _>(1)?.parse().unwrap_or_default(),
@@ -175,7 +181,8 @@ pub(super) fn read_job(row: &AnyRow) -> Result<StoredJob> {
         owner: row.try_get(2)?,
         community: row.try_get(3)?,
         activity: row.try_get(4)?,
-        priority: count(5)? as u8,
+        priority: if paused > 0 { paused } else { count(5)? as u8 },
+        paused: paused > 0,
         submitted: show(row.try_get(17)?),
         started: at(18)?,
         ended: at(19)?,
@@ -189,6 +196,7 @@ pub(super) fn read_job(row: &AnyRow) -> Result<StoredJob> {
         bytes: count(15)?,
         done_bytes: count(16)?,
         metadata: serde_json::from_str(&row.try_get::<String, _>(22)?).unwrap_or_default(),
+        limited_by: serde_json::from_str(&row.try_get::<String, _>(25)?).ok(),
     };
     job.state = stage(&job);
     Ok(StoredJob {
@@ -229,6 +237,7 @@ impl NewJob {
 fn stage(job: &Job) -> Stage {
     match (job.ended.is_some(), job.done, job.failed, job.cancelled) {
         (false, ..) if job.running > 0 => Stage::Running,
+        (false, ..) if job.paused => Stage::Paused,
         (false, 0, 0, 0) => Stage::Queued,
         (false, ..) => Stage::Waiting,
         (true, _, 0, 0) => Stage::Done,
@@ -285,9 +294,46 @@ async fn cancel(connection: &mut AnyConnection, job: &StoredJob, now: i64) -> Re
     Ok(())
 }
 
-/// Moves what waits to the queues of another priority.
+/// Gives a job another priority; one that is paused has it when it goes on.
 async fn set_priority(connection: &mut AnyConnection, job: &StoredJob, priority: i64) -> Result<()> {
-    let (first, end) = (job.first_file, job.first_file + job.file_rows);
+    let sql = "UPDATE jobs SET paused = $1 WHERE number = $2 AND paused > 0";
+    let paused = sqlx::query(sql).bind(priority).bind(job.number).execute(&mut *connection).await?;
+    if paused.rows_affected() > 0 {
+        return Ok(());
+    }
+    move_waiting(connection, job.first_file, job.first_file + job.file_rows, priority).await?;
+    let sql = "UPDATE jobs SET priority = $1 WHERE number = $2";
+    sqlx::query(sql).bind(priority).bind(job.number).execute(&mut *connection).await?;
+    Ok(())
+}
+
+/// Begins nothing more of a job: what waits goes to queues that nothing is taken of. What moves arrives.
+async fn pause(connection: &mut AnyConnection, job: &StoredJob) -> Result<()> {
+    let sql = "UPDATE jobs SET paused = priority WHERE number = $1 AND paused = 0";
+    sqlx::query(sql).bind(job.number).execute(&mut *connection).await?;
+    move_waiting(connection, job.first_file, job.first_file + job.file_rows, PAUSED).await
+}
+
+async fn resume(connection: &mut AnyConnection, job: &StoredJob) -> Result<()> {
+    let sql = "UPDATE jobs SET priority = paused, paused = 0 WHERE number = $1 AND paused > 0 RETURNING priority";
+    let row = sqlx::query(sql).bind(job.number).fetch_optional(&mut *connection).await?;
+    let Some(row) = row else { return Ok(()) };
+    move_waiting(connection, job.first_file, job.first_file + job.file_rows, row.try_get(0)?).await
+}
+
+/// Puts aside again what waits anew of jobs that are paused.
+pub(super) async fn keep_paused(connection: &mut AnyConnection, jobs: impl Iterator<Item = i64>) -> Result<()> {
+    for job in jobs {
+        let sql = "SELECT first_file, file_rows FROM jobs WHERE number = $1 AND paused > 0";
+        let Some(row) = sqlx::query(sql).bind(job).fetch_optional(&mut *connection).await? else { continue };
+        let (first, rows): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        move_waiting(connection, first, first + rows, PAUSED).await?;
+    }
+    Ok(())
+}
+
+/// Moves those files of a range that wait to the queues of another priority.
+async fn move_waiting(connection: &mut AnyConnection, first: i64, end: i64, priority: i64) -> Result<()> {
     let sql = "SELECT DISTINCT q.id, q.source, q.target, q.community, q.activity, q.owner, q.deadline \
                FROM files f JOIN queues q ON q.id = f.queue WHERE f.id >= $1 AND f.id < $2 AND f.state IN (0, 2)";
     for row in sqlx::query(sql).bind(first).bind(end).fetch_all(&mut *connection).await? {
@@ -314,7 +360,5 @@ async fn set_priority(connection: &mut AnyConnection, job: &StoredJob, priority:
             sqlx::query(sql).bind(sign * files).bind(sign * bytes).bind(queue).execute(&mut *connection).await?;
         }
     }
-    let sql = "UPDATE jobs SET priority = $1 WHERE number = $2";
-    sqlx::query(sql).bind(priority).bind(job.number).execute(&mut *connection).await?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use sqlx::{AnyConnection, Row};
 
 use super::claims::ClaimedFile;
 use super::events::{NewEvent, append};
+use super::jobs::keep_paused;
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
 
@@ -191,7 +192,9 @@ async fn end(connection: &mut AnyConnection, ended: Ended) -> Result<()> {
             apply(connection, &file, outcome, ended.now, &mut changes).await?;
         }
     }
+    let waiting: Vec<i64> = changes.jobs.iter().filter(|(_, job)| job.queued > 0).map(|(job, _)| *job).collect();
     count(connection, changes, ended.now).await?;
+    keep_paused(connection, waiting.into_iter()).await?;
     if ended.is_over {
         let sql = "UPDATE transfers SET ended = $1 WHERE number = $2";
         sqlx::query(sql).bind(ended.now).bind(ended.transfer).execute(&mut *connection).await?;

@@ -1,5 +1,6 @@
 //! The files of the portal, as they are in the program: compressed, and each with an ETag that is its content's.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::sync::LazyLock;
 
@@ -14,10 +15,13 @@ include!(concat!(env!("OUT_DIR"), "/portal.rs"));
 
 /// First parts of paths that are others': what is below them is no page.
 const NO_PAGES: [&str; 5] = ["api", "metrics", ".well-known", "fts3", "rucio"];
+const HTML: &str = "text/html; charset=utf-8";
 /// The page that every view is shown by.
 const PAGE: &str = "index.html";
 /// Nothing comes from elsewhere, nothing is run that is not a file of the portal, and nobody shows the portal in his own page.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'ORIGINS; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// Where no script runs, nothing comes from anywhere.
+const CLOSED: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 /// What stands where the portal was not built.
 const WITHOUT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><h1>Longhaul</h1><p>This program was built \
 without its portal: <code>make build</code> builds both (it needs node and npm). Its <a href=\"/api/v1\">API</a> is here, and <code>longhaul</code> on the command line.</p></html>\n";
@@ -38,8 +42,9 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     FILES.iter().map(asset).collect()
 });
 
-/// The answer to a request of a browser for a page or a file of the portal; none where it asks for something else.
-pub fn answer(head: &Parts) -> Option<Response> {
+/// The answer to a request of a browser for a page or a file of the portal; none where it asks for something else. Pages may speak to the
+/// servers of these origins: files go between them and the browser.
+pub fn answer(head: &Parts, origins: impl FnOnce() -> BTreeSet<String>) -> Option<Response> {
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return None;
     }
@@ -59,8 +64,15 @@ pub fn answer(head: &Parts) -> Option<Response> {
         return None;
     }
     Some(match find(PAGE) {
-        Some(page) => send(head, page),
-        None => finished(head, StatusCode::OK, "text/html; charset=utf-8", WITHOUT.as_bytes().to_vec()),
+        Some(page) => {
+            let mut response = send(head, page);
+            let origins: String = origins().iter().map(|origin| format!(" {origin}")).collect();
+            if let Ok(policy) = HeaderValue::try_from(POLICY.replace("ORIGINS", &origins)) {
+                response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+            }
+            response
+        }
+        None => finished(&head.method, StatusCode::OK, HTML, WITHOUT.as_bytes().to_vec()),
     })
 }
 
@@ -74,7 +86,7 @@ fn send(head: &Parts, asset: &Asset) -> Response {
         (false, true) => asset.compressed.to_vec(),
         (false, false) => plain(asset.compressed),
     };
-    let mut response = finished(head, status, media(asset.name), bytes);
+    let mut response = finished(&head.method, status, media(asset.name), bytes);
     let headers = response.headers_mut();
     if is_compressed && !is_known {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -89,17 +101,27 @@ fn send(head: &Parts, asset: &Asset) -> Response {
     response
 }
 
-fn finished(head: &Parts, status: StatusCode, media: &'static str, bytes: Vec<u8>) -> Response {
+/// A page of a few words, for browsers that no script of the portal waits in.
+pub fn page(status: StatusCode, body: &str) -> Response {
+    let html = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><main>{body}</main></html>\n"
+    );
+    let mut response = finished(&Method::GET, status, HTML, html.into_bytes());
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn finished(method: &Method, status: StatusCode, media: &'static str, bytes: Vec<u8>) -> Response {
     let length = bytes.len();
-    let mut response = Response::new(Body::from(if head.method == Method::HEAD { Vec::new() } else { bytes }));
+    let mut response = Response::new(Body::from(if *method == Method::HEAD { Vec::new() } else { bytes }));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     if status != StatusCode::NOT_MODIFIED {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CLOSED));
     for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "no-referrer"),
@@ -119,7 +141,7 @@ fn plain(compressed: &[u8]) -> Vec<u8> {
 
 fn media(name: &str) -> &'static str {
     match name.rsplit('.').next().unwrap_or_default() {
-        "html" => "text/html; charset=utf-8",
+        "html" => HTML,
         "js" => "text/javascript; charset=utf-8",
         "css" => "text/css; charset=utf-8",
         "svg" => "image/svg+xml",
@@ -137,7 +159,8 @@ mod tests {
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
-        answer(&request.body(()).unwrap().into_parts().0)
+        let origins = || BTreeSet::from(["https://node.example:7411".to_owned()]);
+        answer(&request.body(()).unwrap().into_parts().0, origins)
     }
 
     fn field<'a>(response: &'a Response, name: &str) -> &'a str {
@@ -153,7 +176,9 @@ mod tests {
                 (response.status(), field(&response, "content-type")),
                 (StatusCode::OK, "text/html; charset=utf-8")
             );
-            assert!(field(&response, "content-security-policy").starts_with("default-src 'none'"));
+            let policy = field(&response, "content-security-policy");
+            assert!(policy.starts_with("default-src 'none'"), "{policy}");
+            assert!(FILES.is_empty() || policy.contains("connect-src 'self' https://node.example:7411;"), "{policy}");
             assert_eq!(field(&response, "x-frame-options"), "DENY");
         }
         for path in ["/api/v1/jobs", "/metrics", "/fts3/jobs", "/rucio/ping", "/.well-known/x"] {

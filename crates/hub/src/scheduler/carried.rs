@@ -9,7 +9,7 @@ use super::outcomes::{again, outcome};
 use crate::database::claims::{Claim, ClaimedFile};
 use crate::database::outcomes::{NextSource, Outcome};
 use crate::progress::{Finished, Steer};
-use crate::snapshot::{Decision, Pair};
+use crate::snapshot::{Decision, Moving, Pair};
 
 /// A transfer that is carried.
 pub(super) struct Carried {
@@ -33,6 +33,11 @@ impl Carried {
     pub fn new(claim: Claim, pair: Pair, steer: watch::Sender<Steer>, begun: Duration) -> Carried {
         let (rate, arrived_bytes, ended_bytes) = (0.0, 0, 0);
         Carried { claim, pair, rate, arrived_bytes, ended_bytes, steer, next: None, slow_since: None, begun }
+    }
+
+    /// As it is told of.
+    pub fn moving(&self) -> Moving {
+        Moving { rate: self.rate, bytes: self.arrived_bytes }
     }
 
     /// How long it has run.

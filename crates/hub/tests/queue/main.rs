@@ -4,6 +4,7 @@
 mod databases;
 mod fts_words;
 mod kept;
+mod people;
 #[path = "../servers/postgres.rs"]
 #[allow(dead_code, reason = "the tests of the program need more of it")]
 mod postgres;
@@ -25,6 +26,12 @@ use fts_words::{
     tokens_are_with_their_file_until_it_has_ended,
 };
 use kept::{a_delegated_proxy_is_its_owners_until_it_ends, changes_of_files_wait_for_a_broker};
+use people::{
+    a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
+    a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was,
+    actions_are_kept_in_their_order_and_forgotten_after_400_days, an_order_that_is_repeated_is_due_at_its_time,
+    what_was_deleted_is_kept_until_it_expires,
+};
 
 pub struct Hub {
     database: Database,
@@ -420,6 +427,11 @@ on_both!(
     tokens_are_with_their_file_until_it_has_ended,
     bans_and_an_audit_are_kept,
     changes_of_files_wait_for_a_broker,
+    a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
+    a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was,
+    actions_are_kept_in_their_order_and_forgotten_after_400_days,
+    an_order_that_is_repeated_is_due_at_its_time,
+    what_was_deleted_is_kept_until_it_expires,
     a_delegated_proxy_is_its_owners_until_it_ends,
     a_job_goes_from_queued_to_done,
     an_order_that_is_sent_twice_is_one_job,

@@ -52,6 +52,23 @@ pub enum HubAction {
     Link(NamedThing<LinkFacts>),
     /// Communities and their shares
     Community(NamedThing<CommunityFacts>),
+    /// Say how much of a link may be used, percent: operators may
+    Mark {
+        /// The link
+        link: String,
+        /// Percent of its capacity
+        #[arg(value_parser = clap::value_parser!(u8).range(1..=100))]
+        percent: u8,
+    },
+    /// Show who has changed what, the latest first: the audit trail
+    Actions {
+        /// Only those of this member
+        #[arg(long, value_name = "NAME", default_value = "")]
+        by: String,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
     /// Begin nothing new there; what runs may end
     Drain(HubStop),
     /// Begin nothing new there, and refuse new jobs for it
@@ -205,6 +222,9 @@ pub struct SiteFacts {
     /// What people call it
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
+    /// Where it is on the map of the portal, degrees
+    #[arg(long, value_name = "LATITUDE,LONGITUDE", value_parser = location, allow_hyphen_values = true)]
+    pub location: Option<[f64; 2]>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -221,6 +241,9 @@ pub struct EndpointFacts {
     /// Where its API is, for a node whose URL does not say it: https://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub api: Option<String>,
+    /// Where browsers reach it, if elsewhere than its URLs say: https://HOST[:PORT]
+    #[arg(long, value_name = "URL")]
+    pub web: Option<String>,
     /// The fingerprint of a node; the key that the hub has for it says it as well
     #[arg(long, value_name = "SHA256:…")]
     pub node: Option<String>,
@@ -251,6 +274,9 @@ pub struct EndpointFacts {
     /// Its files are on tape: they are brought to disk by the WLCG tape REST API before they are read
     #[arg(long, value_name = "true|false")]
     pub tape: Option<bool>,
+    /// Users may rename and delete files there in the portal; operators may in any case
+    #[arg(long, value_name = "true|false")]
+    pub changeable: Option<bool>,
     #[command(flatten)]
     pub storage: StorageFacts,
 }
@@ -381,6 +407,56 @@ pub struct Submit {
     /// Wait until it has ended, and exit as `longhaul cp` would have
     #[arg(long)]
     pub wait: bool,
+    /// Submit nothing, and say how long it would take
+    #[arg(long, conflicts_with_all = ["wait", "id", "every"])]
+    pub estimate: bool,
+    /// Have it submitted again and again: day or week
+    #[arg(long, value_enum, value_name = "day|week", requires = "time", conflicts_with_all = ["wait", "id", "deadline"])]
+    pub every: Option<EveryWord>,
+    /// At which time of the day, UTC: 02:30
+    #[arg(long = "at", id = "time", value_name = "HH:MM", requires = "every")]
+    pub time: Option<String>,
+}
+
+/// How often a job is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EveryWord {
+    Day,
+    Week,
+}
+
+/// Links to files and folders for people without an account.
+#[derive(Debug, ClapArgs)]
+pub struct Share {
+    #[command(flatten)]
+    pub at: HubAt,
+    #[command(subcommand)]
+    pub action: ShareAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ShareAction {
+    /// Make a link: the last line on stdout is its address
+    Add {
+        /// A file, or a folder with a slash at its end, at an endpoint of the hub: lh://HOST/EXPORT/PATH
+        url: String,
+        /// Whoever has it puts new files into the folder, and sees nothing there
+        #[arg(long)]
+        drop: bool,
+        /// For how long; a week unless said
+        #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
+        lasting: Option<Duration>,
+        /// What whoever has it must know besides: the first line of this file
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// List links, the latest first
+    List,
+    /// End a link
+    End {
+        /// Its id
+        id: String,
+    },
 }
 
 /// The queue of a hub: what waits, why, and what moves.
@@ -421,9 +497,33 @@ pub enum QueueAction {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
         priority: u8,
     },
+    /// Pause a job: nothing more of it begins; what moves arrives
+    Pause {
+        /// The job's id
+        id: String,
+    },
+    /// Go on with a job that was paused
+    Resume {
+        /// The job's id
+        id: String,
+    },
+    /// List jobs that are submitted again and again
+    Repeats,
+    /// End the repetition of a job
+    EndRepeat {
+        /// Its id
+        id: String,
+    },
     /// End a job; what has arrived stays
     Cancel {
         /// The job's id
         id: String,
     },
+}
+
+/// A place on the map.
+fn location(text: &str) -> Result<[f64; 2], String> {
+    let numbers = text.split_once(',').and_then(|(a, b)| Some([a.trim().parse().ok()?, b.trim().parse().ok()?]));
+    let on_earth = |[latitude, longitude]: &[f64; 2]| latitude.abs() <= 90.0 && longitude.abs() <= 180.0;
+    numbers.filter(on_earth).ok_or_else(|| "write degrees, north and east: 52.1,4.4".to_owned())
 }

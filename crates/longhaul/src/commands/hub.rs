@@ -4,10 +4,15 @@ mod described;
 mod grant;
 mod messages;
 pub mod serve;
+mod sign_in;
 mod watching;
 
 use model::Exit;
 use model::v1::hub::{Collaboration, Stopped};
+
+fn action_line(action: &model::v1::hub::HubAction) -> String {
+    format!("{}  {}  {}  {} {}  {}", action.at, action.by, action.from, action.what, action.path, action.status)
+}
 
 #[cfg(test)]
 pub use messages::settings as messages_settings;
@@ -37,6 +42,16 @@ pub fn run(hub: Hub, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
         HubAction::Endpoint(thing) => endpoint(thing.action, &api(&at, settings)?, printer)?,
         HubAction::Link(thing) => link(thing.action, &api(&at, settings)?, printer)?,
         HubAction::Community(thing) => community(thing.action, &api(&at, settings)?, printer)?,
+        HubAction::Mark { link, percent } => {
+            api(&at, settings)?.set_mark(&link, f64::from(percent) / 100.0).map(drop).map_err(failure)?;
+        }
+        HubAction::Actions { by, limit } => {
+            let all = api(&at, settings)?.actions(&by, limit).map_err(failure)?.actions;
+            all.iter().for_each(|action| match printer.is_json() {
+                true => printer.object(action),
+                false => printer.line(&action_line(action)),
+            });
+        }
         HubAction::Drain(stop) => stopped(&at, settings, stop, |it| it.drain = true)?,
         HubAction::Ban(stop) => stopped(&at, settings, stop, |it| it.refuse = true)?,
         HubAction::Stop(stop) => stopped(&at, settings, stop, |_| {})?,

@@ -1,8 +1,9 @@
 //! `longhaul queue`: what waits at a hub, why, and what moves.
 
+use hubapi::Api;
 use model::Exit;
 use model::units::{BitRate, Bytes};
-use model::v1::hub::{File, Job, JobChange, QueueLine, ResourceLine, Why};
+use model::v1::hub::{Every, File, Job, JobChange, QueueLine, Repeat, ResourceLine, Why};
 use serde::Serialize;
 
 use crate::args::{Queue, QueueAction};
@@ -48,9 +49,22 @@ pub fn run(queue: &Queue, settings: &Settings, printer: &Printer) -> Result<Exit
             let change = JobChange { priority: Some(*priority), ..JobChange::default() };
             tell(printer, &api.change(id, &change).map_err(failure)?, job_line);
         }
+        QueueAction::Pause { id } => set_paused(&api, id, true, printer)?,
+        QueueAction::Resume { id } => set_paused(&api, id, false, printer)?,
+        QueueAction::Repeats => {
+            let repeats = api.repeats().map_err(failure)?.repeats;
+            repeats.iter().for_each(|repeat| tell(printer, repeat, repeat_line));
+        }
+        QueueAction::EndRepeat { id } => tell(printer, &api.end_repeat(id).map_err(failure)?, repeat_line),
         QueueAction::Cancel { id } => tell(printer, &api.cancel(id).map_err(failure)?, job_line),
     }
     Ok(Exit::Done)
+}
+
+fn set_paused(api: &Api, id: &str, paused: bool, printer: &Printer) -> Result<(), Failure> {
+    let change = JobChange { paused: Some(paused), ..JobChange::default() };
+    tell(printer, &api.change(id, &change).map_err(failure)?, job_line);
+    Ok(())
 }
 
 fn tell<T: Serialize>(printer: &Printer, value: &T, line: fn(&T) -> String) {
@@ -58,6 +72,15 @@ fn tell<T: Serialize>(printer: &Printer, value: &T, line: fn(&T) -> String) {
         true => printer.object(value),
         false => printer.line(&line(value)),
     }
+}
+
+pub(super) fn repeat_line(repeat: &Repeat) -> String {
+    let last = repeat.error.as_ref().or(repeat.last_job.as_ref()).map_or("none yet", String::as_str);
+    let every = if repeat.every == Every::Week { "week" } else { "day" };
+    format!(
+        "{}  {} -> {}  {} files, every {every} at {} UTC, next {}  of {}, the last time: {last}",
+        repeat.id, repeat.source, repeat.target, repeat.files, repeat.at, repeat.next, repeat.owner
+    )
 }
 
 fn job_line(job: &Job) -> String {

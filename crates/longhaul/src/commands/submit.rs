@@ -2,17 +2,41 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 use model::fault::{Exit, Fault};
 use model::id::Uuid;
+use model::units::{BitRate, Bytes};
 use model::v1::Stage;
-use model::v1::hub::{FileOrder, Job, JobOptions, JobOrder};
+use model::v1::hub::{Every, FileOrder, Job, JobOptions, JobOrder, RepeatOrder};
 
-use crate::args::Submit;
+use hubapi::Api;
+
+use super::queue::repeat_line;
+use crate::args::{EveryWord, Submit};
 use crate::failure::Failure;
 use crate::hub_client::{api, failure};
 use crate::printer::Printer;
 use crate::settings::Settings;
+
+/// Says how long an order would take.
+fn estimate(api: &Api, order: &JobOrder, printer: &Printer) -> Result<Exit, Failure> {
+    let estimate = api.estimate(order).map_err(failure)?;
+    if printer.is_json() {
+        printer.object(&estimate);
+        return Ok(Exit::Done);
+    }
+    let takes = match estimate.seconds {
+        Some(seconds) => format!("about {}", model::duration::show(Duration::from_secs(seconds.ceil() as u64))),
+        None if estimate.unsized_files > 0 => {
+            format!("{} files or folders have no size: name sizes with --files-from", estimate.unsized_files)
+        }
+        None => "it cannot be told".to_owned(),
+    };
+    let rate = estimate.rate_bit_s.map(|rate| format!(" at {}", BitRate(rate))).unwrap_or_default();
+    printer.line(&format!("{takes} for {}{rate}: {}", Bytes(estimate.bytes), estimate.bound_by));
+    Ok(Exit::Done)
+}
 
 /// Runs the command.
 pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
@@ -32,6 +56,18 @@ pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Ex
         options: JobOptions { recursive: submit.recursive, overwrite: submit.overwrite, ..JobOptions::default() },
         ..JobOrder::default()
     };
+    if submit.estimate {
+        return estimate(&api, &order, printer);
+    }
+    if let Some((every, at)) = submit.every.zip(submit.time.clone()) {
+        let every = if every == EveryWord::Week { Every::Week } else { Every::Day };
+        let repeat = api.repeat(&RepeatOrder { order: JobOrder { id: None, ..order }, every, at }).map_err(failure)?;
+        match printer.is_json() {
+            true => printer.object(&repeat),
+            false => printer.line(&repeat_line(&repeat)),
+        }
+        return Ok(Exit::Done);
+    }
     let (job, _) = api.submit(&order).map_err(failure)?;
     if printer.is_json() {
         printer.object(&job);

@@ -19,6 +19,7 @@ mod data;
 mod data_hubs;
 mod data_outward;
 mod deletes;
+mod demo;
 mod docs;
 mod ends;
 mod errand_keys;

@@ -1,58 +1,169 @@
 //! The portal in a browser: Chromium, driven by Playwright, against a hub and two nodes.
 
-use std::path::Path;
-use std::process::Command;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
+use crate::https;
 use crate::hub::Hub;
-use crate::node::Setup;
+use crate::node::{Node, Setup};
 use crate::tree::pattern;
 use crate::wait::skipped;
 
 /// What the page's own tests need.
 const BROWSER: &str = "/usr/bin/chromium";
+/// More than one part of an upload: 64 MiB.
+const LARGE_BYTES: usize = 70_000_000;
+
+/// The directory of the portal, where its tests can run; none where they cannot, which is told.
+pub fn portal(test: &str) -> Option<PathBuf> {
+    let portal = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hub/portal");
+    if Path::new(BROWSER).exists() && portal.join("node_modules/playwright-core").exists() {
+        return Some(portal);
+    }
+    skipped(test, "no Chromium (package chromium), or the portal was not built (make portal)");
+    None
+}
+
+/// Runs a test of the pages.
+pub fn run(portal: &Path, script: &str, environment: &[(&str, &str)]) {
+    let mut command = Command::new("node");
+    command.arg(script).current_dir(portal).env("CHROMIUM", BROWSER).envs(environment.iter().copied());
+    let output = command.output().unwrap();
+    let (told, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{complained}");
+}
+
+/// What lies at the first node: a folder that moves, one with names that are hard to show, many files, headers of science.
+fn fill(one: &Node) {
+    let write = |path: &str, bytes: &[u8]| {
+        let path = one.data(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    write("catalogue/s/f0", &pattern(100_000));
+    (0..5).for_each(|file| write(&format!("run/f{file}"), &pattern(100_000)));
+    (0..5_000).for_each(|file| write(&format!("many/n{file:04}"), b""));
+    // A name that would be markup, and one whose direction turns.
+    write("run/<img src=x onerror=window.broken=1>", b"markup");
+    write("run/invoice\u{202e}fdp.exe", b"turned");
+    let cards = ["SIMPLE  =                    T", "TELESCOP= 'TEST    '", "END"];
+    let head: String = cards.iter().map(|card| format!("{card:80}")).collect();
+    write("science/image.fits", format!("{head:2880}").as_bytes());
+    write("science/cube.h5", &hdf5());
+    fs::create_dir_all(one.data("inbox")).unwrap();
+}
+
+/// The beginning of an HDF5 file: a superblock of version 0, with offsets and lengths of 8 bytes.
+fn hdf5() -> Vec<u8> {
+    let mut bytes = b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0\x04\0\x10\0\0\0\0\0".to_vec();
+    for address in [0, u64::MAX, 2048, u64::MAX] {
+        bytes.extend(address.to_le_bytes());
+    }
+    bytes.extend(b"temperature\0");
+    bytes.resize(2048, 0);
+    bytes
+}
 
 #[test]
-fn a_person_moves_data_by_the_portal_and_an_operator_drains_an_endpoint() {
-    const TEST: &str = "portal::a_person_moves_data_by_the_portal_and_an_operator_drains_an_endpoint";
-    let portal = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hub/portal");
-    if !Path::new(BROWSER).exists() || !portal.join("node_modules/playwright-core").exists() {
-        return skipped(TEST, "no Chromium (package chromium), or the portal was not built (make portal)");
-    }
-    let node = || Setup::new().data_export("rw").signs_links().start();
-    let (one, two) = (node(), node());
+fn people_move_change_and_share_data_by_the_portal_and_operators_run_it() {
+    const TEST: &str = "portal::people_move_change_and_share_data_by_the_portal_and_operators_run_it";
+    let Some(portal) = portal(TEST) else { return };
     let hub = Hub::start(&[]);
+    let node = || Setup::new().data_export("rw").signs_links().arg("--allow-origin").arg(hub.url.clone()).start();
+    let (one, two) = (node(), node());
     let admin = hub.member("admin", "root", "");
     for (name, node) in [("one", &one), ("two", &two)] {
         let key = admin.write(&format!("{name}.key"), &node.grant(&["--export", "data", "--write"]));
         let (url, storage) = (node.at(""), node.at("data/catalogue"));
         let words = ["hub", "endpoint", "add", name, "--url", &url, "--endpoint-key-file", &key, "--storage", &storage];
-        admin.run(&words).expect(0);
+        admin.run(&[&words[..], &["--site", name]].concat()).expect(0);
     }
-    std::fs::create_dir_all(one.data("catalogue/s")).unwrap();
-    std::fs::write(one.data("catalogue/s/f0"), pattern(100_000)).unwrap();
-    std::fs::create_dir_all(one.data("run")).unwrap();
-    for file in 0..5 {
-        std::fs::write(one.data(&format!("run/f{file}")), pattern(100_000)).unwrap();
-    }
-    std::fs::create_dir_all(one.data("many")).unwrap();
-    (0..5_000).for_each(|file| std::fs::write(one.data(&format!("many/n{file:04}")), b"").unwrap());
-    // A name that would be markup, and one whose direction turns.
-    std::fs::write(one.data("run/<img src=x onerror=window.broken=1>"), b"markup").unwrap();
-    std::fs::write(one.data("run/invoice\u{202e}fdp.exe"), b"turned").unwrap();
-    let output = Command::new("node")
-        .arg("tests/portal.mjs")
-        .current_dir(&portal)
-        .env("HUB", &hub.url)
-        .env("KEY", hub.grant(&["--role", "operator", "--name", "ann", "--community", ""]).trim())
-        .env("SOURCE", one.at("data/run"))
-        .env("TARGET", two.at("data/run"))
-        .env("CHROMIUM", BROWSER)
-        .output()
-        .unwrap();
-    let (told, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{complained}");
-    assert_eq!(std::fs::read(two.data("run/f4")).unwrap(), pattern(100_000));
-    assert_eq!(std::fs::read(two.data("run/invoice\u{202e}fdp.exe")).unwrap(), b"turned");
-    assert_eq!(std::fs::read(two.data("f3")).unwrap(), pattern(100_000));
+    admin.run(&["hub", "site", "set", "one", "--location", "46.2,6.1"]).expect(0);
+    admin.run(&["hub", "link", "add", "wan", "--capacity", "1Gbit/s", "--between", "one,two"]).expect(0);
+    fill(&one);
+    let dir = tempfile::tempdir().unwrap();
+    let large = dir.path().join("large.dat");
+    fs::write(&large, pattern(LARGE_BYTES)).unwrap();
+    let environment = [
+        ("HUB", hub.url.as_str()),
+        ("KEY", &hub.grant(&["--role", "operator", "--name", "ann", "--community", ""])),
+        ("SOURCE", &one.at("data/run")),
+        ("TARGET", &two.at("data/run")),
+        ("LARGE", large.to_str().unwrap()),
+    ];
+    run(&portal, "tests/portal.mjs", &environment);
+    assert_eq!(fs::read(two.data("run/f4")).unwrap(), pattern(100_000));
+    assert_eq!(fs::read(two.data("run/invoice\u{202e}fdp.exe")).unwrap(), b"turned");
+    assert_eq!(fs::read(two.data("f3")).unwrap(), pattern(100_000));
     assert!(!two.data("run-stolen").exists(), "a page of another site moved something");
+    assert!(fs::read(one.data("new <b>folder</b>/large.dat")).unwrap() == pattern(LARGE_BYTES));
+    assert_eq!(fs::read(one.data("new <b>folder</b>/renamed.txt")).unwrap(), b"few words");
+    assert_eq!(fs::read(one.data("inbox/result.txt")).unwrap(), b"first", "a drop box replaces nothing");
+}
+
+/// A provider that ends with its guard.
+struct Provider {
+    child: Child,
+    said: BufReader<std::process::ChildStdout>,
+    url: String,
+}
+
+impl Provider {
+    fn start(portal: &Path, certificate: &Path) -> Provider {
+        let mut command = Command::new("node");
+        command.arg("tests/provider.mjs").current_dir(portal).env("CERTIFICATE", certificate);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let url = line.trim_end().strip_prefix("listening on ").unwrap().to_owned();
+        Provider { child, said, url }
+    }
+
+    /// Registers the hub.
+    fn register(&mut self, redirect: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{redirect}").unwrap();
+        let mut line = String::new();
+        while line.trim_end() != "ready" {
+            line.clear();
+            assert!(self.said.read_line(&mut line).unwrap() > 0, "the provider has ended");
+        }
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn people_sign_in_at_a_provider_and_are_who_it_says() {
+    const TEST: &str = "portal::people_sign_in_at_a_provider_and_are_who_it_says";
+    let Some(portal) = portal(TEST) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let certificate = write("provider.pem", &https::certificate(&["127.0.0.1"], &[]));
+    let authority = write("authority.pem", https::authority());
+    let secret = write("secret", "a secret: with marks\n");
+    let mut provider = Provider::start(&portal, &certificate);
+    let config = write(
+        "hub.toml",
+        &format!(
+            "[[sign-in]]\nid = \"institute\"\ntitle = \"Institute\"\nissuer = {:?}\nclient-id = \"hub\"\nclient-secret-file = {secret:?}\n\
+             scopes = [\"profile\"]\nname = \"preferred_username\"\n[[sign-in.member]]\nclaim = \"groups\"\nvalue = \"ops\"\nrole = \"operator\"\n",
+            provider.url
+        ),
+    );
+    let words = ["--config", config.to_str().unwrap(), "--cacert", authority.to_str().unwrap()];
+    let hub = Hub::start(&words.map(|word| &*String::leak(word.to_owned())));
+    provider.register(&format!("{}/api/v1/sign-in/institute/answer", hub.url));
+    run(&portal, "tests/sign_in.mjs", &[("HUB", &hub.url), ("PROVIDER", &provider.url)]);
 }

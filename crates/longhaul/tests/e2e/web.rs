@@ -24,3 +24,4 @@ mod slow;
 mod storage;
 mod targets;
 mod trees;
+mod uploads;

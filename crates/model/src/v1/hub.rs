@@ -7,8 +7,11 @@ mod audit;
 mod catalogue;
 mod collaboration;
 mod folder;
+mod portal;
 mod queue;
+mod repeat;
 mod rule;
+mod session;
 mod subscription;
 mod webhook;
 
@@ -17,7 +20,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Stage;
+use super::{Limit, Stage};
 use crate::id::Uuid;
 
 pub use audit::{Audit, AuditFinding, AuditFindings, AuditOrder, AuditState, Audits, ListedFile};
@@ -28,12 +31,18 @@ pub use catalogue::{
     StorageUse, StorageUses,
 };
 pub use collaboration::{
-    Activity, Collaboration, Community, Endpoint, EndpointKind, EndpointLimits, Link, Role, Route, Site, Stopped,
-    Storage,
+    Activity, Collaboration, Community, Endpoint, EndpointKind, EndpointLimits, Link, LinkMark, Role, Route, Site,
+    Stopped, Storage,
 };
-pub use folder::{Download, DownloadOrder, Folder, FolderEntry};
+pub use folder::{Download, FileUrl, Folder, FolderEntry};
+pub use portal::{
+    Deletion, Deletions, HubAction, HubActions, RenameOrder, ShareKind, ShareLink, ShareLinkOrder, ShareLinks, Shared,
+    SharedQuery,
+};
 pub use queue::{Constraint, ConstraintKind, NotPromised, Offer, QueueLine, Queues, ResourceLine, Shares, Why};
+pub use repeat::{Estimate, Every, Repeat, RepeatOrder, Repeats};
 pub use rule::{Grouping, NotPlaced, Rule, RuleChange, RuleLock, RuleOrder, RuleState, RuleWhy, Rules};
+pub use session::{SignInProvider, SignInProviders, WhoAmI};
 pub use subscription::{DataFilter, RuleTemplate, Subscription, SubscriptionOrder, Subscriptions};
 pub use webhook::{Webhook, WebhookOrder, Webhooks};
 
@@ -133,6 +142,9 @@ pub struct Job {
     pub activity: String,
     /// 1 to 5.
     pub priority: u8,
+    /// Somebody has paused it: nothing more begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// When it was submitted.
     pub submitted: String,
     /// When its first file began.
@@ -160,10 +172,40 @@ pub struct Job {
     pub bytes: u64,
     /// Bytes of the files that are done.
     pub done_bytes: u64,
+    /// What held its last transfer back that took more than some seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Limit>,
     /// What the client wanted to be told again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub metadata: BTreeMap<String, serde_json::Value>,
+}
+
+/// A transfer that carries files of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobTransfer {
+    /// Its id at the node: `files` name it.
+    pub id: String,
+    /// The endpoint that carries it.
+    pub carrier: String,
+    /// How many files it has, of this and other jobs.
+    pub files: u64,
+    /// Their bytes, as far as they are known.
+    pub bytes: u64,
+    /// Bytes that have arrived; none where another hub has it carried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived_bytes: Option<u64>,
+    /// How fast it moves.
+    pub rate_bit_s: u64,
+    /// Since when.
+    pub created: String,
+}
+
+/// The transfers that carry files of a job now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobTransfers {
+    /// The newest first.
+    pub transfers: Vec<JobTransfer>,
 }
 
 /// A page of jobs, newest first.
@@ -240,6 +282,9 @@ pub struct JobChange {
     /// End it; what has arrived stays.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cancel: bool,
+    /// Begin nothing more of it, or go on. What moves arrives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 }
 
 /// What happened to a job.
@@ -254,15 +299,4 @@ pub struct JobEvent {
     /// The facts.
     #[schema(value_type = Object)]
     pub facts: serde_json::Value,
-}
-
-/// Who one is to the hub.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct WhoAmI {
-    /// The name under which jobs are submitted.
-    pub owner: String,
-    /// What one may do.
-    pub role: String,
-    /// The community; empty for all of them.
-    pub community: String,
 }

@@ -88,7 +88,7 @@ pub(crate) fn target(context: &RequestContext<'_>, reach: &ResolvedPath, names_d
 }
 
 /// What a request must not ask of PUT.
-fn check(request: &Request) -> Outcome<()> {
+pub(crate) fn check(request: &Request) -> Outcome<()> {
     // RFC 9110, section 14.5: a server that does not know partial PUT refuses, lest a part be taken for the whole.
     if request.headers.get("content-range").is_some() {
         return Err(refuse(400, "a part of a file cannot be put (Content-Range); send all of it"));
@@ -208,6 +208,23 @@ pub(crate) fn receive_part(context: &mut RequestContext<'_>, reach: &ResolvedPat
 /// Brings more of a file; nothing at its end.
 type Bring<'a> = &'a mut dyn FnMut(&mut RequestContext<'_>, &mut [u8]) -> Outcome<usize>;
 
+/// Takes what comes behind what is there already; how far it came is in `sums`, also where it broke off.
+pub(crate) fn go_on(context: &mut RequestContext<'_>, sink: &dyn Sink, sums: &mut Sums) -> Outcome<()> {
+    buffer::with(|buffer| -> Outcome<()> {
+        loop {
+            let got = fill(context, buffer, &mut |context, into| context.exchange.read(into).map_err(cut_short))?;
+            if got == 0 {
+                return Ok(());
+            }
+            let piece = &buffer[..got];
+            sink.write_at(piece, sums.size)?;
+            context.moving.came(got as u64);
+            sums.block = sums.block.then(BlockSum::of(piece, true), got as u64);
+            sums.size += got as u64;
+        }
+    })
+}
+
 fn receive(context: &mut RequestContext<'_>, sink: &dyn Sink, promised: &[Digest], bring: Bring<'_>) -> Outcome<Sums> {
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let mut in_order = store::digest::InOrder::new(&serial);
@@ -253,7 +270,8 @@ pub(crate) fn compare(sums: &Sums, promised: &[Digest]) -> Outcome<()> {
     Ok(())
 }
 
-fn finish(
+/// Gives a file that came whole its name, if its digests are the promised ones and it may still stand there; whether it replaced another.
+pub(crate) fn finish(
     context: &RequestContext<'_>,
     reach: &ResolvedPath,
     sink: &dyn Sink,

@@ -3,18 +3,16 @@
 use model::RelPath;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// All but the unreserved characters (RFC 3986, section 2.3), the slash between names, and four that are harmless in a
-/// path. `+` is escaped although it need not be: too many take it for a space.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'/')
-    .remove(b'=')
-    .remove(b':')
-    .remove(b'@')
-    .remove(b',');
+/// All but the unreserved characters (RFC 3986, section 2.3).
+const ALL_ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The same but for the slash between names, and four characters that are harmless in a path. `+` is escaped although it need not be: too
+/// many take it for a space.
+const ESCAPED: &AsciiSet = &ALL_ESCAPED.remove(b'/').remove(b'=').remove(b':').remove(b'@').remove(b',');
+
+/// A name or a value of a query or a form, escaped.
+pub fn encode_value(text: &str) -> String {
+    percent_encode(text.as_bytes(), ALL_ESCAPED).to_string()
+}
 
 /// Bytes of a path, escaped; slashes stay.
 pub fn encode(bytes: &[u8]) -> String {

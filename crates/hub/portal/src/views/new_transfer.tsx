@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
 
-import { get, post, type Collaboration, type Job, type Problem } from "../api";
-import { useLive } from "../live";
+import { get, post, type Collaboration, type Estimate, type Job } from "../api";
+import { useAction, useLive } from "../live";
 import { Title, Trouble } from "../parts";
 import { go } from "../router";
-import { name } from "../shown";
+import { bytes, duration, name, rate } from "../shown";
 
 /** Where something is, or is to be: an endpoint and a path, or a URL. */
 interface At {
@@ -23,18 +23,24 @@ export function NewTransfer() {
   const [to, setTo] = useState<At>({ url: "", path: "" });
   const [isTree, setTree] = useState(true);
   const [replaces, setReplaces] = useState(false);
-  const [problem, setProblem] = useState<Problem>();
-  const submit = async (event: SubmitEvent) => {
+  const [sizeGB, setSize] = useState("");
+  const [at, setAt] = useState("");
+  const [estimate, setEstimate] = useState<Estimate>();
+  const { problem, act } = useAction();
+  const size = sizeGB === "" ? {} : { bytes: Math.round(Number(sizeGB) * 1e9) };
+  const order = () => ({ files: [{ sources: [joined(from)], target: joined(to), ...(isTree ? {} : size) }], options: { recursive: isTree, overwrite: replaces } });
+  const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    setProblem(undefined);
-    try {
-      const options = { recursive: isTree, overwrite: replaces };
-      const job = await post<Job>("/api/v1/jobs", { files: [{ sources: [joined(from)], target: joined(to) }], options });
-      go(`/transfers/${job.id}`);
-    } catch (refused) {
-      setProblem(refused as Problem);
-    }
+    void act(async () => {
+      if (at !== "") {
+        await post("/api/v1/repeats", { order: order(), every: "day", at });
+        return go("/repeats");
+      }
+      go(`/transfers/${(await post<Job>("/api/v1/jobs", order())).id}`);
+    });
   };
+  // An estimate needs a size; of a folder nobody knows it before.
+  const look = () => act(async () => setEstimate(await post<Estimate>("/api/v1/estimates", { ...order(), files: [{ sources: [joined(from)], target: joined(to), ...size }] })));
   const endpoints = Object.entries(described.value?.endpoint ?? {}).flatMap(([word, endpoint]) => (endpoint.urls ?? []).map((url) => ({ word, url })));
   return (
     <>
@@ -46,9 +52,32 @@ export function NewTransfer() {
         <label><input type="checkbox" checked={isTree} onChange={() => setTree(!isTree)} /> It is a folder: move all that is in it</label>
         <label><input type="checkbox" checked={replaces} onChange={() => setReplaces(!replaces)} /> Replace files that are there and differ (otherwise they are left, and told of)</label>
         <p class="hint">Every file is verified when it has arrived. What was there before, and is the same, is not moved again.</p>
+        <fieldset>
+          <legend>How long it would take</legend>
+          <label>About how large it is, GB <input type="number" min="0" step="any" value={sizeGB} onInput={(event) => setSize(event.currentTarget.value)} /></label>
+          <button type="button" onClick={look}>Estimate</button>
+          <div aria-live="polite">{estimate && <EstimateText of={estimate} />}</div>
+        </fieldset>
+        <label>Repeat every night at (UTC, empty: once, now) <input type="time" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></label>
         <button type="submit">Move</button>
         <Trouble problem={problem} />
       </form>
+    </>
+  );
+}
+
+/** What a copy with one stream and 2 MiB in flight would need over 100 ms there and back: so much scp and sftp have (OpenSSH's channel window). */
+const OLD_TOOL_BIT_S = (2 * 1024 * 1024 * 8) / 0.1;
+
+function EstimateText({ of }: { of: Estimate }) {
+  const old = duration((of.bytes * 8) / OLD_TOOL_BIT_S);
+  return (
+    <>
+      <p>
+        {of.seconds === undefined ? "It cannot be told" : `About ${duration(of.seconds)} for ${bytes(of.bytes)}`}
+        {of.rate_bit_s !== undefined && ` at ${rate(of.rate_bit_s)}`}: {name(of.bound_by)}.
+      </p>
+      {of.bytes > 0 && <p class="hint">By scp over 100 ms: {old}.</p>}
     </>
   );
 }

@@ -3,19 +3,25 @@ import { useState } from "preact/hooks";
 import { get, put, remove, type Collaboration } from "../api";
 import { useAction, useLive } from "../live";
 import { State, Table, Title, Trouble } from "../parts";
-import { name } from "../shown";
+import { name, rate } from "../shown";
 
-/** Sites and endpoints: stopped, drained, started. */
+type Change = (what: () => Promise<unknown>) => Promise<void>;
+
+/** What is described, and what an operator changes of it: stopped, drained, started, and the marks of links. */
 export function Operate() {
-  const described = useLive(() => get<Collaboration>("/api/v1/collaboration"), 5, "collaboration");
+  const path = "/api/v1/collaboration";
+  const described = useLive(() => get<Collaboration>(path), 5, path);
   const { problem, act } = useAction();
   const [reason, setReason] = useState("");
-  const change = (what: () => Promise<unknown>) => act(() => what().then(described.again));
+  const change: Change = (what) => act(() => what().then(described.again));
+  const all = described.value;
   const lines = [
-    ...Object.entries(described.value?.site ?? {}).map(([word, site]) => ({ kind: "site", word, stopped: site.stopped })),
-    ...Object.entries(described.value?.endpoint ?? {}).map(([word, endpoint]) => ({ kind: "endpoint", word, stopped: endpoint.stopped })),
+    { kind: "all", word: "", stopped: all?.stopped },
+    ...Object.entries(all?.site ?? {}).map(([word, site]) => ({ kind: "site", word, stopped: site.stopped })),
+    ...Object.entries(all?.endpoint ?? {}).map(([word, endpoint]) => ({ kind: "endpoint", word, stopped: endpoint.stopped })),
+    ...Object.entries(all?.link ?? {}).map(([word, link]) => ({ kind: "link", word, stopped: link.stopped })),
+    ...Object.entries(all?.community ?? {}).map(([word, community]) => ({ kind: "community", word, stopped: community.stopped })),
   ];
-  const stop = (of: string, drain: boolean) => change(() => put(`/api/v1/stops/${of}`, { reason, drain }));
   return (
     <>
       <Title text="Operation" />
@@ -23,28 +29,77 @@ export function Operate() {
       <label>
         Why, for whoever asks: <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} size={40} />
       </label>
-      <Table caption="Sites and endpoints" head={["What", "State", "Why", "Change"]}>
-        {lines.map(({ kind, word, stopped }) => {
-          const of = `${kind}:${encodeURIComponent(word)}`;
-          return (
-            <tr key={of}>
-              <th scope="row">{kind} {name(word)}</th>
-              <td><State word={stopped ? "paused" : "running"} /></td>
-              <td>{stopped && name(stopped.reason)}</td>
-              <td class="bar">
-                {stopped ? (
-                  <button type="button" onClick={() => change(() => remove(`/api/v1/stops/${of}`))}>Start {name(word)}</button>
-                ) : (
-                  <>
-                    <button type="button" onClick={() => stop(of, true)}>Drain {name(word)}</button>
-                    <button type="button" onClick={() => stop(of, false)}>Stop {name(word)}</button>
-                  </>
-                )}
-              </td>
-            </tr>
-          );
-        })}
+      <Table caption="What can be stopped" head={["What", "State", "Why", "Change"]}>
+        {lines.map((line) => <Stop key={line.kind + line.word} {...line} reason={reason} change={change} />)}
       </Table>
+      <Table caption="Links" head={["Link", "Capacity", "Used up to", "Change"]}>
+        {Object.entries(all?.link ?? {}).map(([word, link]) => <Mark key={word} word={word} capacityBitS={link.capacity_bit_s} mark={link.mark ?? 1} change={change} />)}
+      </Table>
+      <Table caption="Communities" head={["Community", "Share", "At most", "Activities"]}>
+        {Object.entries(all?.community ?? {}).map(([word, community]) => (
+          <tr key={word}>
+            <th scope="row">{name(word)}</th>
+            <td>{community.share ?? 1}</td>
+            <td>{community.cap_bit_s === undefined ? "no limit" : rate(community.cap_bit_s)}</td>
+            <td>{Object.entries(community.activity ?? {}).map(([activity, of]) => `${name(activity)} ${of.share ?? 1}`).join(", ")}</td>
+          </tr>
+        ))}
+      </Table>
+      <p class="hint">Sites, endpoints and keys are described by admins: <code>longhaul hub site</code>, <code>hub endpoint</code>, <code>hub link</code>, <code>hub grant</code>.</p>
+      <p><a href={path} download="collaboration.json">As JSON</a></p>
     </>
+  );
+}
+
+interface StopOf {
+  kind: string;
+  word: string;
+  stopped?: { reason: string; drain?: boolean };
+  reason: string;
+  change: Change;
+}
+
+function Stop({ kind, word, stopped, reason, change }: StopOf) {
+  const of = kind === "all" ? "all" : `${kind}:${encodeURIComponent(word)}`;
+  const text = kind === "all" ? "everything" : name(word);
+  const stop = (drain: boolean) => change(() => put(`/api/v1/stops/${of}`, { reason, drain }));
+  return (
+    <tr>
+      <th scope="row">{kind === "all" ? text : `${kind} ${text}`}</th>
+      <td><State word={stopped ? "paused" : "running"} /></td>
+      <td>{stopped && name(stopped.reason)}</td>
+      <td class="bar">
+        {stopped ? (
+          <button type="button" onClick={() => change(() => remove(`/api/v1/stops/${of}`))}>Start {text}</button>
+        ) : (
+          <>
+            <button type="button" onClick={() => stop(true)}>Drain {text}</button>
+            <button type="button" onClick={() => stop(false)}>Stop {text}</button>
+          </>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+/** How much of a link may be used: the scheduler follows within a second. */
+function Mark({ word, capacityBitS, mark, change }: { word: string; capacityBitS: number; mark: number; change: Change }) {
+  const [percent, setPercent] = useState(String(Math.round(mark * 100)));
+  const set = (event: SubmitEvent) => {
+    event.preventDefault();
+    void change(() => put(`/api/v1/marks/${encodeURIComponent(word)}`, { mark: Number(percent) / 100 }));
+  };
+  return (
+    <tr>
+      <th scope="row">{name(word)}</th>
+      <td>{rate(capacityBitS)}</td>
+      <td>{Math.round(mark * 100)} %, {rate(capacityBitS * mark)}</td>
+      <td>
+        <form class="bar" onSubmit={set}>
+          <label>Percent of {name(word)} <input type="number" min="1" max="100" value={percent} onInput={(event) => setPercent(event.currentTarget.value)} /></label>
+          <button type="submit">Set the mark</button>
+        </form>
+      </td>
+    </tr>
   );
 }

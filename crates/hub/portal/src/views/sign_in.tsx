@@ -1,19 +1,40 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
-import { Problem, signIn, type WhoAmI } from "../api";
+import { get, Problem, signIn, type WhoAmI } from "../api";
 import { Title, Trouble } from "../parts";
+import { name } from "../shown";
+
+/** Where a reader wanted to go before signing in elsewhere. */
+const PLACE = "longhaul-place";
+
+function remember(): void {
+  sessionStorage.setItem(PLACE, location.pathname + location.search);
+}
+
+/** The place that was remembered, once. */
+export function remembered(): string | undefined {
+  const place = sessionStorage.getItem(PLACE);
+  sessionStorage.removeItem(PLACE);
+  return place?.startsWith("/") ? place : undefined;
+}
 
 /** Asks for an access key, and forgets it: the hub keeps who one is in a cookie. */
 export function SignIn({ onSignedIn }: { onSignedIn: (who: WhoAmI) => void }) {
   const [problem, setProblem] = useState<Problem>();
+  // A link may bring the key: who reads it sees that it is there, and signs in himself.
+  const [key, setKey] = useState(() => decodeURIComponent(/^#key=(.+)$/.exec(location.hash)?.[1] ?? ""));
   const [isBusy, setBusy] = useState(false);
+  const [providers, setProviders] = useState<{ id: string; title: string }[]>([]);
+  useEffect(() => {
+    // Without an answer there is still the key.
+    get<{ providers: { id: string; title: string }[] }>("/api/v1/sign-in").then((told) => setProviders(told.providers), () => {});
+  }, []);
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
-    const form = event.target as HTMLFormElement;
-    const key = String(new FormData(form).get("key") ?? "").trim();
     setBusy(true);
     try {
-      onSignedIn(await signIn(key));
+      onSignedIn(await signIn(key.trim()));
+      history.replaceState(null, "", location.pathname + location.search);
     } catch (why) {
       const { status, message } = why as Problem;
       setProblem(new Problem(status, status === 401 ? `${message}: copy the whole key, or ask an operator of the hub for a new one (longhaul hub grant).` : message));
@@ -24,10 +45,13 @@ export function SignIn({ onSignedIn }: { onSignedIn: (who: WhoAmI) => void }) {
   return (
     <main class="narrow" tabIndex={-1}>
       <Title text="Sign in" />
+      {providers.map(({ id, title }) => (
+        <p key={id}><a class="button" href={`/api/v1/sign-in/${id}`} onClick={remember}>Sign in with {name(title)}</a></p>
+      ))}
       <form onSubmit={submit}>
         <label>
           Access key or token
-          <input name="key" type="password" autocomplete="current-password" required autofocus />
+          <input name="key" type="password" autocomplete="current-password" required autofocus value={key} onInput={(event) => setKey(event.currentTarget.value)} />
         </label>
         <button type="submit" disabled={isBusy}>Sign in</button>
       </form>

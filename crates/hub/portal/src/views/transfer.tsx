@@ -1,6 +1,7 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import { get, patch, post, remove, type Job, type JobFile, type JobFiles, type Why } from "../api";
+import { get, patch, post, remove, type Job, type JobFile, type JobFiles, type JobTransfer, type Why } from "../api";
+import { Chart } from "../chart";
 import { useAction, useLive } from "../live";
 import { State, Table, Title, Trouble } from "../parts";
 import { go, parts } from "../router";
@@ -9,10 +10,22 @@ import { bytes, count, duration, name, percent, rate, time } from "../shown";
 const PAGE = 200;
 /** Over how many seconds a rate is told: long enough that a pause of one file is no news. */
 const RATE_S = 30;
+/** How far back the chart goes. */
+const CHART_S = 3600;
 
+/** How much had arrived at a time, and how fast it moved just then. */
 interface Sample {
   atS: number;
   bytes: number;
+  bitS: number;
+}
+
+interface Speed {
+  /** The rate over the last seconds, and the least and most of it, bit/s. */
+  bitS?: number;
+  leastBitS?: number;
+  mostBitS?: number;
+  samples: Sample[];
 }
 
 /** One job: how far it is, how fast, when it is done, what holds it, and what can be done about that. */
@@ -24,8 +37,11 @@ export function Transfer({ id }: { id: string }) {
   const why = useLive(() => get<Why[]>(`${base}/why`), 5, `${base}/why`);
   const filesPath = `${base}/files?limit=${PAGE}${after ? `&after=${after}` : ""}`;
   const files = useLive(() => get<JobFiles>(filesPath), 2, filesPath);
+  const transfersPath = `${base}/transfers`;
+  const transfers = useLive(() => get<{ transfers: JobTransfer[] }>(transfersPath), 1, transfersPath);
   const { problem, act } = useAction();
-  const speed = useSpeed(job.value);
+  const moving = job.value?.ended === undefined ? (transfers.value?.transfers ?? []) : [];
+  const speed = useSpeed(job.value, moving);
   const change = (what: () => Promise<unknown>) => act(() => what().then(job.again));
   const value = job.value;
   return (
@@ -36,10 +52,15 @@ export function Transfer({ id }: { id: string }) {
         <>
           <Summary job={value} speed={speed} />
           {value.ended === undefined && why.value?.[0] && <Holding why={why.value[0]} />}
+          {value.limited_by && <Verdict limit={value.limited_by} />}
+          {speed.samples.length > 2 && <Rates samples={speed.samples} />}
+          {moving.length > 0 && <Moving transfers={moving} />}
           <div class="bar">
             {value.ended === undefined && (
               <>
                 <button type="button" onClick={() => change(() => remove(base))}>Cancel</button>
+                <button type="button" onClick={() => change(() => patch(base, { paused: !value.paused }))}>{value.paused ? "Go on" : "Pause"}</button>
+                <TellMe job={value} />
                 <label>
                   Priority{" "}
                   <select value={String(value.priority)} onChange={(event) => change(() => patch(base, { priority: Number(event.currentTarget.value) }))}>
@@ -85,24 +106,85 @@ async function retry(base: string): Promise<void> {
   go(`/transfers/${job.id}`);
 }
 
-/** How fast a job has been lately, bit/s, by what was told while the page is open. */
-function useSpeed(job: Job | undefined): number | undefined {
-  const samples = useRef<Sample[]>([]);
-  const [speed, setSpeed] = useState<number>();
+/** How fast a job has been lately, by what was told while the page is open. */
+function useSpeed(job: Job | undefined, moving: JobTransfer[]): Speed {
+  const [samples, setSamples] = useState<Sample[]>([]);
+  const arrived = (job?.done_bytes ?? 0) + moving.reduce((sum, one) => sum + (one.arrived_bytes ?? 0), 0);
+  const bitS = moving.reduce((sum, one) => sum + one.rate_bit_s, 0);
   useEffect(() => {
     if (!job) return;
     const now = Date.now() / 1000;
-    const all = [...samples.current.filter((sample) => now - sample.atS <= RATE_S), { atS: now, bytes: job.done_bytes }];
-    samples.current = all;
-    const first = all[0]!;
-    if (now - first.atS >= 2) setSpeed(Math.max(0, ((job.done_bytes - first.bytes) * 8) / (now - first.atS)));
+    setSamples((before) => [...before.filter((sample) => now - sample.atS <= CHART_S), { atS: now, bytes: arrived, bitS }]);
   }, [job]);
-  return speed;
+  const last = samples.at(-1);
+  const recent = samples.filter((sample) => last !== undefined && last.atS - sample.atS <= RATE_S);
+  const first = recent[0];
+  if (!last || !first || last.atS - first.atS < 2) return { samples };
+  const rates = recent.map((sample) => sample.bitS);
+  return { samples, bitS: rates.reduce((sum, one) => sum + one, 0) / rates.length, leastBitS: Math.min(...rates), mostBitS: Math.max(...rates) };
 }
 
-function Summary({ job, speed }: { job: Job; speed?: number }) {
-  const part = percent(job.done_bytes, job.bytes);
-  const leftS = speed && speed > 0 ? ((job.bytes - job.done_bytes) * 8) / speed : undefined;
+/** The rate since the page was opened. */
+function Rates({ samples }: { samples: Sample[] }) {
+  const { times, series } = useMemo(() => ({ times: samples.map((one) => one.atS), series: [{ label: "rate", values: samples.map((one) => one.bitS) }] }), [samples]);
+  return <Chart caption="Rate since this page is open" times={times} series={series} shown={rate} />;
+}
+
+/** What held it back, and what can be done about that. */
+function Verdict({ limit }: { limit: NonNullable<Job["limited_by"]> }) {
+  return (
+    <section aria-label="What limited it" class="holding">
+      <p><strong>Limited by: {PARTS[limit.part] ?? limit.part}.</strong> {name(limit.evidence)}</p>
+      {limit.remedy && <p>What to do: {name(limit.remedy)}</p>}
+    </section>
+  );
+}
+
+const PARTS: Record<string, string> = {
+  source: "the disk that is read",
+  sender_cpu: "the processor of the sender",
+  network: "the network between the two",
+  receiver_cpu: "the processor of the receiver",
+  target: "the disk that is written",
+  cap: "the limit that was given to it",
+  latency: "the round trips of many small files",
+  outage: "an outage on the way",
+  space: "room at the target",
+  lock: "a lock at the target",
+};
+
+function Moving({ transfers }: { transfers: JobTransfer[] }) {
+  return (
+    <Table caption="Moving now" head={["By", "Files", "Arrived", "Rate", "Since"]}>
+      {transfers.map((one) => (
+        <tr key={one.id}>
+          <th scope="row">{name(one.carrier)}</th>
+          <td>{count(one.files)}</td>
+          <td>{one.arrived_bytes === undefined ? "another hub knows" : `${bytes(one.arrived_bytes)}${one.bytes > 0 ? ` of ${bytes(one.bytes)}` : ""}`}</td>
+          <td>{rate(one.rate_bit_s)}</td>
+          <td>{time(one.created)}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+/** Has the browser tell when it has ended, as long as the page is open somewhere. */
+function TellMe({ job }: { job: Job }) {
+  const [isAsked, setAsked] = useState(false);
+  const wasUnended = useRef(false);
+  useEffect(() => {
+    if (job.ended === undefined) wasUnended.current = true;
+    else if (wasUnended.current && isAsked) new Notification(`Transfer ${job.state}`, { body: `${count(job.done)} of ${count(job.files)} files are there` });
+  }, [job.ended]);
+  if (!("Notification" in window)) return null;
+  const ask = () => void Notification.requestPermission().then((answer) => setAsked(answer === "granted"));
+  return <button type="button" aria-pressed={isAsked} onClick={ask}>{isAsked ? "You will be told" : "Tell me when it ends"}</button>;
+}
+
+function Summary({ job, speed }: { job: Job; speed: Speed }) {
+  const arrived = Math.max(job.done_bytes, speed.samples.at(-1)?.bytes ?? 0);
+  const part = job.state === "done" ? 100 : percent(arrived, job.bytes);
   return (
     <>
       <progress class="large" max={100} value={part} aria-label={`${part} percent of the data`} />
@@ -110,7 +192,7 @@ function Summary({ job, speed }: { job: Job; speed?: number }) {
         <dt>State</dt>
         <dd><State word={job.state} /></dd>
         <dt>Data</dt>
-        <dd>{bytes(job.done_bytes)} of {bytes(job.bytes)} ({part} %)</dd>
+        <dd>{bytes(arrived)}{job.bytes > 0 ? ` of ${bytes(job.bytes)} (${part} %)` : ", of how much is not known before"}</dd>
         <dt>Files</dt>
         <dd>
           {count(job.done)} of {count(job.files)} there and verified, {count(job.running)} on their way, {count(job.queued)} wait
@@ -119,9 +201,9 @@ function Summary({ job, speed }: { job: Job; speed?: number }) {
         {job.ended === undefined && (
           <>
             <dt>Rate</dt>
-            <dd>{speed === undefined ? "is being measured" : rate(speed)}</dd>
+            <dd>{speed.bitS === undefined ? "is being measured" : rate(speed.bitS)}</dd>
             <dt>Expected</dt>
-            <dd aria-live="off">{leftS === undefined ? "cannot be told while nothing moves" : `in about ${duration(leftS)}, at this rate`}</dd>
+            <dd>{expected(job.bytes - arrived, speed)}</dd>
           </>
         )}
         <dt>Submitted</dt>
@@ -131,6 +213,15 @@ function Summary({ job, speed }: { job: Job; speed?: number }) {
       </dl>
     </>
   );
+}
+
+/** When the rest is there, with what it may be off by: at the most and the least of the last seconds. */
+function expected(leftBytes: number, { bitS, leastBitS, mostBitS }: Speed): string {
+  if (!bitS) return "cannot be told while nothing moves";
+  if (leftBytes <= 0) return "cannot be told: nobody has said how much it is";
+  const at = (rateBitS: number) => duration((leftBytes * 8) / rateBitS);
+  const bound = leastBitS && mostBitS ? ` (${at(mostBitS)} to ${at(leastBitS)})` : "";
+  return `in about ${at(bitS)}${bound}, at this rate`;
 }
 
 /** What keeps a job from more, in the hub's words. */

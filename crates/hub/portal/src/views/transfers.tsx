@@ -24,7 +24,7 @@ export function Transfers({ who }: { who: WhoAmI }) {
   return (
     <>
       <Title text="Transfers">
-        <span class="bar"><a class="button" href="/files">Choose files</a> <a class="button" href="/transfers/new">New transfer</a></span>
+        <span class="bar"><a class="button" href="/files">Choose files</a> <a class="button" href="/transfers/new">New transfer</a> <a class="button" href="/repeats">Repeated</a></span>
       </Title>
       <form class="bar" onSubmit={(event) => { event.preventDefault(); if (wanted.trim()) go(`/transfers/${encodeURIComponent(wanted.trim())}`); }}>
         <label>
@@ -52,7 +52,7 @@ export function Transfers({ who }: { who: WhoAmI }) {
 }
 
 function Row({ job }: { job: Job }) {
-  const part = percent(job.done_bytes, job.bytes);
+  const part = job.state === "done" ? 100 : percent(job.done_bytes, job.bytes);
   return (
     <tr>
       <td><State word={job.state} /></td>
@@ -60,7 +60,7 @@ function Row({ job }: { job: Job }) {
       <td>{name(job.owner)}</td>
       <td>{time(job.submitted)}</td>
       <td>{count(job.done)} of {count(job.files)}{job.failed > 0 && `, ${count(job.failed)} failed`}</td>
-      <td>{bytes(job.done_bytes)} of {bytes(job.bytes)}</td>
+      <td>{bytes(job.done_bytes)}{job.bytes > 0 && ` of ${bytes(job.bytes)}`}</td>
       <td><progress max={100} value={part} aria-label={`${part} percent of the data`} /> {part} %</td>
     </tr>
   );

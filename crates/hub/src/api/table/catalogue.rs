@@ -3,35 +3,11 @@
 use model::v1::hub::Role;
 use web::routes::{Answer, Route};
 
+use super::{change, get};
 use crate::api::{Handler, accesses, audits, data, rules, subscriptions, webhooks};
 
 const PAGE: (&str, &str) = ("limit", "how many");
 const AFTER: (&str, &str) = ("after", "the `next` of the page before");
-
-/// A route for users that reads.
-const fn get(
-    path: &'static str,
-    name: &'static str,
-    summary: &'static str,
-    query: &'static [(&'static str, &'static str)],
-    answers: &'static [Answer],
-    handler: Handler,
-) -> Route<Handler> {
-    Route { method: "GET", path, name, summary, query, body: None, answers, handler }
-}
-
-/// A route that changes something.
-const fn change(
-    method: &'static str,
-    path: &'static str,
-    name: &'static str,
-    summary: &'static str,
-    body: Option<&'static str>,
-    answers: &'static [Answer],
-    handler: Handler,
-) -> Route<Handler> {
-    Route { method, path, name, summary, query: &[], body, answers, handler }
-}
 
 const DATA: &[Answer] =
     &[Answer::json(200, "the name as it is now", "Data"), Answer::problem(404, "it is not in the catalogue")];

@@ -51,6 +51,7 @@ pub fn site(action: NamedAction<SiteFacts>, api: &Api, printer: &Printer) -> Res
     let Some((Named { name, facts }, before)) = common::<Site, _>(action, names, api, printer)? else { return Ok(()) };
     let mut site = before.unwrap_or_default();
     site.title = facts.title.unwrap_or(site.title);
+    site.location = facts.location.or(site.location);
     api.put(&name, &site).map(drop).map_err(failure)
 }
 
@@ -71,9 +72,11 @@ pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer
         it.urls = facts.urls;
     }
     it.api = facts.api.or(it.api);
+    it.web = facts.web.or(it.web);
     it.node = facts.node.or(it.node);
     it.gateway = facts.gateway.or(it.gateway);
     it.tape = facts.tape.unwrap_or(it.tape);
+    it.changeable = facts.changeable.unwrap_or(it.changeable);
     if let Some(file) = facts.endpoint_key_file {
         let text = std::fs::read_to_string(&file);
         let text = text.map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;

@@ -15,7 +15,8 @@ use serde::Deserialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::{messages, watching};
+use super::sign_in::SignInTable;
+use super::{messages, sign_in, watching};
 use crate::args::{Anonymous, HubServe};
 use crate::commands::serve;
 use crate::failure::Failure;
@@ -27,7 +28,7 @@ use crate::toml_file;
 const HUB_PORT: u16 = 8446;
 
 /// Keys of the file of `--config` that are options; what else is in it is the collaboration.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "listen",
     "fts-listen",
     "db",
@@ -40,6 +41,7 @@ const KEYS: [&str; 12] = [
     "messages",
     "watch",
     "access",
+    "sign-in",
 ];
 
 /// The options in the file of `--config`.
@@ -58,6 +60,7 @@ struct FileOptions {
     messages: Option<PathBuf>,
     watch: Option<PathBuf>,
     access: Option<PathBuf>,
+    sign_in: Vec<SignInTable>,
 }
 
 /// The database that is meant.
@@ -99,6 +102,7 @@ fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
         messages: asked.messages.clone().or(file.messages),
         watch: asked.watch.clone().or(file.watch),
         access: asked.access.clone().or(file.access),
+        sign_in: file.sign_in,
     }
 }
 
@@ -123,6 +127,7 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
         plain: options.plain,
         anonymous: role_of_anybody(options.anonymous)?,
         policy: policy(&policy_file, options.access.is_some())?,
+        sign_ins: options.sign_in.iter().map(sign_in::read).collect::<Result<_, _>>()?,
         issuers: Issuers::new(state.path(), Some(&settings.authorities())),
         messages: options.messages.as_deref().map(messages::read).transpose()?,
         collaboration,

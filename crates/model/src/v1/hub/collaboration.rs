@@ -49,12 +49,15 @@ pub struct Stopped {
 }
 
 /// A place that has endpoints.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Site {
     /// What people call it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
+    /// Where it is: latitude and longitude, degrees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<[f64; 2]>,
     /// Nothing new is begun from or to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
@@ -86,6 +89,9 @@ pub struct Endpoint {
     /// Where its API is, for a node: `https://HOST:PORT`; made from the first of `urls` unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
+    /// Where browsers reach it, if elsewhere than its URLs say: `https://HOST[:PORT]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web: Option<String>,
     /// The fingerprint of a node; that of its key unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
@@ -100,6 +106,9 @@ pub struct Endpoint {
     pub limits: EndpointLimits,
     /// Files come from tape: reading begins with staging.
     pub tape: bool,
+    /// Users may rename and delete files there in the portal. Operators may in any case.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub changeable: bool,
     /// What the catalogue may store there; nothing unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
@@ -207,6 +216,14 @@ pub struct Link {
     /// Nothing new is begun over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
+}
+
+/// How much of a link may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkMark {
+    /// The part of its capacity: above 0, and 1 at most.
+    pub mark: f64,
 }
 
 fn whole() -> f64 {

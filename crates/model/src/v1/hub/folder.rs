@@ -32,10 +32,10 @@ pub struct FolderEntry {
     pub changed: Option<String>,
 }
 
-/// A file that somebody wants to have.
+/// A file or folder that is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DownloadOrder {
+pub struct FileUrl {
     /// Its URL at an endpoint.
     pub at: String,
 }

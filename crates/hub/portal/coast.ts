@@ -1,0 +1,45 @@
+/** Coast lines for the map: Natural Earth's 1:110 million land (public domain), from an npm package, as one SVG path made when the portal is built. */
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Plugin } from "vite";
+
+/** The parts of TopoJSON that are read: lines as differences of whole numbers, and how those become degrees. */
+interface Topology {
+  transform: { scale: [number, number]; translate: [number, number] };
+  arcs: [number, number][][];
+}
+
+/** Lines shorter than this, in tenths of a degree, are islets that nobody sees on a map of the world. */
+const LENGTH_MIN = 15;
+
+/** The lines as differences of tenths of a degree, x from the date line, y from the north pole down. */
+function path({ transform, arcs }: Topology): string {
+  const { scale, translate } = transform;
+  const lines = arcs.map((arc) => {
+    let [x, y] = [0, 0];
+    const points = arc.map(([dx, dy]) => {
+      x += dx;
+      y += dy;
+      return [Math.round((x * scale[0] + translate[0] + 180) * 10), Math.round((90 - (y * scale[1] + translate[1])) * 10)] as const;
+    });
+    const moves = points.slice(1).map(([px, py], at) => [px - points[at]![0], py - points[at]![1]] as const);
+    const length = moves.reduce((sum, [dx, dy]) => sum + Math.abs(dx) + Math.abs(dy), 0);
+    return length < LENGTH_MIN ? "" : `M${points[0]!.join(" ")}l${moves.filter(([dx, dy]) => dx !== 0 || dy !== 0).map((move) => move.join(" ")).join(" ")}`;
+  });
+  return lines.join("").replaceAll(" -", "-");
+}
+
+/** Has `virtual:coast` be the path. */
+export function coast(): Plugin {
+  const id = "virtual:coast";
+  return {
+    name: "coast",
+    resolveId: (source) => (source === id ? `\0${id}` : undefined),
+    load: (source) => {
+      if (source !== `\0${id}`) return undefined;
+      const file = createRequire(import.meta.url).resolve("world-atlas/land-110m.json");
+      return `export default ${JSON.stringify(path(JSON.parse(readFileSync(file, "utf8"))))}`;
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import { post } from "../api";
+import { useAction } from "../live";
+import { Table, Trouble } from "../parts";
+import { name, time } from "../shown";
+
+export interface Alarm {
+  id: number;
+  from: string;
+  to: string;
+  kind: string;
+  direction?: string;
+  severity: string;
+  since: string;
+  ended?: string;
+  evidence: string;
+  cause: string;
+  segment: string;
+  remedy?: string;
+  acknowledged?: { by: string; note: string };
+}
+
+const MARKS: Record<string, string> = { ok: "✓", warning: "!", critical: "✗", unknown: "?" };
+
+/** How something fares: a mark and a word beside the colour. */
+export function Healthy({ word, text }: { word: string; text?: string }) {
+  return <span class={`health ${word}`}><span aria-hidden="true">{MARKS[word] ?? "?"} </span>{text ?? word}</span>;
+}
+
+/** The page of a path. */
+export const pathPage = (from: string, to: string): string => `/watch/${encodeURIComponent(from)}/${encodeURIComponent(to)}`;
+
+/** Alarms with their evidence; whoever has seen one says so, and nobody is told of it again. */
+export function AlarmTable({ alarms, caption, again }: { alarms: Alarm[]; caption: string; again: () => void }) {
+  const { problem, act } = useAction();
+  if (alarms.length === 0) return <p>Nothing is wrong.</p>;
+  const seen = (alarm: Alarm) => act(() => post(`/api/v1/watch/alarms/${alarm.id}/acknowledgement`, { by: "", note: "" }).then(again));
+  return (
+    <>
+      <Table caption={caption} head={["How bad", "Path", "What", "Where", "Since", "Evidence", "What to do", "Seen"]}>
+        {alarms.map((alarm) => (
+          <tr key={alarm.id}>
+            <td><Healthy word={alarm.severity} /></td>
+            <th scope="row"><a href={pathPage(alarm.from, alarm.to)}>{name(alarm.from)} to {name(alarm.to)}</a>{alarm.direction && `, ${alarm.direction}`}</th>
+            <td>{alarm.kind}: {alarm.cause.replaceAll("_", " ")}</td>
+            <td>{name(alarm.segment)}</td>
+            <td>{time(alarm.since)}{alarm.ended && ` to ${time(alarm.ended)}`}</td>
+            <td>{name(alarm.evidence)}</td>
+            <td>{alarm.remedy && name(alarm.remedy)}</td>
+            <td>
+              {alarm.acknowledged ? `by ${name(alarm.acknowledged.by)}` : alarm.ended === undefined && (
+                <button type="button" class="link" aria-label={`I have seen alarm ${alarm.id}`} onClick={() => seen(alarm)}>I have seen it</button>
+              )}
+            </td>
+          </tr>
+        ))}
+      </Table>
+      <Trouble problem={problem} />
+    </>
+  );
+}

@@ -1,0 +1,29 @@
+import { name } from "../shown";
+
+/** An endpoint, and the URL that it begins with. */
+export interface Place {
+  word: string;
+  url: string;
+}
+
+/** The way down to a folder: each part leads there. */
+export function Crumbs({ at, place, onLook, label }: { at: string; place: Place; onLook: (url: string) => void; label: string }) {
+  const below = at.slice(place.url.length).split("/").filter((part) => part !== "");
+  const shown = (part: string) => {
+    try {
+      return name(decodeURIComponent(part));
+    } catch {
+      return part;
+    }
+  };
+  return (
+    <nav aria-label={`Path of the ${label.toLowerCase()}`} class="crumbs">
+      <button type="button" onClick={() => onLook(place.url)}>{name(place.word)}</button>
+      {below.map((part, depth) => (
+        <button type="button" key={depth} aria-current={depth === below.length - 1 ? "page" : undefined} onClick={() => onLook(`${place.url}${below.slice(0, depth + 1).join("/")}/`)}>
+          / {shown(part)}
+        </button>
+      ))}
+    </nav>
+  );
+}

@@ -1,0 +1,51 @@
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+import { get, post, remove } from "../api";
+import { useAction, useLive } from "../live";
+import { Table, Trouble } from "../parts";
+import { name, time } from "../shown";
+
+interface Deletion {
+  id: string;
+  owner: string;
+  at: string;
+  deleted: string;
+  expires: string;
+}
+
+/** Counts what this page has deleted or taken back, so that the list is read anew. */
+const turns = signal(0);
+
+/** Deletes a file or folder; it can be taken back for a week. */
+export async function deleted(at: string): Promise<void> {
+  await post<Deletion>("/api/v1/deletions", { at });
+  turns.value += 1;
+}
+
+/** What was deleted, and is taken back by a button. */
+export function Deletions() {
+  const { value, problem, again } = useLive(() => get<{ deletions: Deletion[] }>("/api/v1/deletions"), 60, "deletions");
+  const action = useAction();
+  useEffect(() => {
+    if (turns.value > 0) again();
+  }, [turns.value]);
+  if (!value || value.deletions.length === 0) return <Trouble problem={problem} />;
+  const takeBack = (id: string) => action.act(() => remove(`/api/v1/deletions/${id}`).then(() => { turns.value += 1; }));
+  return (
+    <>
+      <Table caption="Deleted, and still there for a week" head={["What", "By", "When", "Until", "Undo"]}>
+        {value.deletions.map((one) => (
+          <tr key={one.id}>
+            <th scope="row" class="url">{name(one.at)}</th>
+            <td>{name(one.owner)}</td>
+            <td>{time(one.deleted)}</td>
+            <td>{time(one.expires)}</td>
+            <td><button type="button" aria-label={`Take back ${name(one.at)}`} onClick={() => takeBack(one.id)}>Take it back</button></td>
+          </tr>
+        ))}
+      </Table>
+      <Trouble problem={action.problem} />
+    </>
+  );
+}

@@ -1,0 +1,157 @@
+import { useMemo, useState } from "preact/hooks";
+
+import { get, post } from "../api";
+import { Chart } from "../chart";
+import { useAction, useLive } from "../live";
+import { Table, Title, Trouble } from "../parts";
+import { parts } from "../router";
+import { duration, name, percentOf, rate, time } from "../shown";
+import { AlarmTable, Healthy, type Alarm } from "./alarms";
+
+interface Explained {
+  health: string;
+  expectation: { rate_bit_s?: number; bound_by?: string; terms: { name: string; rate_bit_s: number; text: string }[]; loss_allowed?: number };
+  throughput_bit_s?: number;
+  loss_6h?: number;
+  loss_24h?: number;
+  packets_24h: number;
+  hops: string[];
+  mtu_bytes?: number;
+}
+
+interface Why {
+  from: string;
+  to: string;
+  rtt_s?: number;
+  forward: Explained;
+  reverse: Explained;
+  alarms: Alarm[];
+  tests: string[];
+  annotations: { at: string; text: string; place: string; by?: string }[];
+}
+
+interface History {
+  columns: string[];
+  rows: (number | null)[][];
+  alarms: Alarm[];
+}
+
+const SPANS: [string, string][] = [["day", "1d"], ["week", "7d"], ["month", "30d"], ["year", "365d"]];
+
+/** One path: what it should give, what it gives, and what it gave for a day, a week, a month or a year. */
+export function Path({ from, to }: { from: string; to: string }) {
+  const { query } = parts();
+  const span = SPANS.find(([word]) => word === query.get("span")) ?? SPANS[0]!;
+  const pair = `from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}`;
+  const why = useLive(() => get<Why>(`/api/v1/watch/why?${pair}`), 10, `why ${pair}`);
+  const here = `/watch/${encodeURIComponent(from)}/${encodeURIComponent(to)}`;
+  const value = why.value;
+  return (
+    <>
+      <Title text={`${name(from)} to ${name(to)}`}>
+        <span class="bar"><a class="button" href={`/api/v1/watch/evidence?${pair}`}>A page to send to others</a></span>
+      </Title>
+      <Trouble problem={why.problem} />
+      {value && (
+        <>
+          <p>{value.rtt_s === undefined ? "How far it is, is not known." : `There and back takes ${duration(value.rtt_s)}.`}</p>
+          <AlarmTable alarms={value.alarms} caption="What is wrong with it" again={why.again} />
+          <Table caption="What it should give and what it gives" head={["Direction", "State", "Should give", "Bound by", "Gave last", "Loss in 24 h", "MTU", "Hops"]}>
+            <Direction word="forward" of={value.forward} />
+            <Direction word="reverse" of={value.reverse} />
+          </Table>
+        </>
+      )}
+      <nav aria-label="How long" class="bar">
+        {SPANS.map(([word]) => <a key={word} href={`${here}?span=${word}`} aria-current={word === span[0] ? "page" : undefined}>{word}</a>)}
+      </nav>
+      <Latency pair={pair} span={span[1]} />
+      <Throughput pair={pair} span={span[1]} />
+      {value && <Notes notes={value.annotations} place={value.from} again={why.again} />}
+    </>
+  );
+}
+
+function Direction({ word, of }: { word: string; of: Explained }) {
+  const { expectation } = of;
+  return (
+    <tr>
+      <th scope="row">{word}</th>
+      <td><Healthy word={of.health} /></td>
+      <td>{expectation.rate_bit_s === undefined ? "not known" : rate(expectation.rate_bit_s)}</td>
+      <td>{expectation.terms.find((term) => term.name === expectation.bound_by)?.text ?? expectation.bound_by ?? ""}</td>
+      <td>{of.throughput_bit_s === undefined ? "not measured" : rate(of.throughput_bit_s)}</td>
+      <td>{of.loss_24h === undefined ? "not measured" : `${percentOf(of.loss_24h)} of ${of.packets_24h.toLocaleString("en")} packets`}</td>
+      <td>{of.mtu_bytes === undefined ? "" : `${of.mtu_bytes} B`}</td>
+      <td class="url">{of.hops.map(name).join(" · ")}</td>
+    </tr>
+  );
+}
+
+/** A history of a pair, as columns. */
+function useHistory(pair: string, test: string, span: string) {
+  const path = `/api/v1/watch/history?${pair}&test=${encodeURIComponent(test)}&since=${span}`;
+  const live = useLive(() => get<History>(path), 60, path);
+  const columns = useMemo(() => {
+    const [columns, rows] = [live.value?.columns ?? [], live.value?.rows ?? []];
+    const of = (word: string) => rows.map((row) => row[columns.indexOf(word)] ?? null);
+    return { times: rows.map((row) => row[0] ?? 0), of };
+  }, [live.value]);
+  return { ...live, ...columns, path };
+}
+
+function Latency({ pair, span }: { pair: string; span: string }) {
+  const { times, of, path, problem, value } = useHistory(pair, "latency", span);
+  const series = useMemo(() => {
+    const sent = of("sent");
+    const lost = (word: string) => of(word).map((count, at) => (count === null || !sent[at] ? null : count / sent[at]!));
+    const seconds = (word: string) => of(word).map((us) => (us === null ? null : us / 1e6));
+    return {
+      loss: [{ label: "lost forward", values: lost("lost_forward") }, { label: "lost reverse", values: lost("lost_reverse") }],
+      delay: [{ label: "median", values: seconds("rtt_median_us") }, { label: "95 %", values: seconds("rtt_p95_us") }, { label: "least", values: seconds("rtt_min_us") }],
+    };
+  }, [value]);
+  if (problem?.status === 404) return <p>Its delay and loss are not measured.</p>;
+  if (!value) return <Trouble problem={problem} />;
+  return (
+    <>
+      <Chart caption="Packets lost, of all" times={times} series={series.loss} shown={percentOf} />
+      <Chart caption="Time there and back" times={times} series={series.delay} shown={(s) => `${(s * 1000).toFixed(1)} ms`} />
+      <p><a href={path} download="latency.json">Latency as JSON</a></p>
+    </>
+  );
+}
+
+function Throughput({ pair, span }: { pair: string; span: string }) {
+  const forward = useHistory(pair, "throughput", span);
+  const { times, of, path, value } = forward;
+  const series = useMemo(() => [{ label: "rate", values: of("rate_bit_s") }, { label: "expected", values: of("expected_bit_s") }], [value]);
+  if (forward.problem?.status === 404) return <p>Its throughput is not measured.</p>;
+  if (!value) return <Trouble problem={forward.problem} />;
+  return (
+    <>
+      <Chart caption="Throughput" times={times} series={series} shown={rate} />
+      <p><a href={path} download="throughput.json">Throughput as JSON</a></p>
+    </>
+  );
+}
+
+/** What happened, as somebody noted: alarms that begin near it name it. */
+function Notes({ notes, place, again }: { notes: Why["annotations"]; place: string; again: () => void }) {
+  const [text, setText] = useState("");
+  const { problem, act } = useAction();
+  const note = (event: SubmitEvent) => {
+    event.preventDefault();
+    void act(() => post("/api/v1/watch/annotations", { text, place }).then(() => { setText(""); again(); }));
+  };
+  return (
+    <section aria-label="Notes">
+      {notes.length > 0 && <ul>{notes.map((one) => <li key={one.at + one.text}>{time(one.at)}: {name(one.text)}{one.by && ` (${name(one.by)})`}</li>)}</ul>}
+      <form class="bar" onSubmit={note}>
+        <label>Note what happened (operators) <input value={text} required onInput={(event) => setText(event.currentTarget.value)} size={40} /></label>
+        <button type="submit">Note it</button>
+      </form>
+      <Trouble problem={problem} />
+    </section>
+  );
+}

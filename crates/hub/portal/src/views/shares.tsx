@@ -1,0 +1,37 @@
+import { get, remove } from "../api";
+import { useAction, useLive } from "../live";
+import { Table, Title, Trouble } from "../parts";
+import { count, name, time } from "../shown";
+import type { ShareLink } from "./share_form";
+
+/** Links that were made for people without an account, and their end. */
+export function Shares() {
+  const path = "/api/v1/share-links";
+  const { value, problem, again } = useLive(() => get<{ links: ShareLink[] }>(path), 10, path);
+  const action = useAction();
+  const end = (id: string) => action.act(() => remove(`${path}/${id}`).then(again));
+  return (
+    <>
+      <Title text="Shared" />
+      <Trouble problem={action.problem ?? problem} />
+      {value?.links.length === 0 && <p>Nothing is shared: under <a href="/files">Files</a> mark a file or folder, and <em>Share it</em>.</p>}
+      {value && value.links.length > 0 && (
+        <Table caption="Links" head={["What", "For what", "By", "Made", "Ends", "Password", "Opened", "End"]}>
+          {value.links.map((link) => (
+            <tr key={link.id}>
+              <th scope="row" class="url">{name(link.at)}</th>
+              <td>{link.kind === "drop" ? "to put files there" : "to read"}</td>
+              <td>{name(link.owner)}</td>
+              <td>{time(link.created)}</td>
+              <td>{new Date(link.expires) < new Date() ? "has ended" : time(link.expires)}</td>
+              <td>{link.has_password ? "yes" : "no"}</td>
+              <td>{count(link.opened)} times</td>
+              <td><button type="button" aria-label={`End the link to ${name(link.at)}`} onClick={() => end(link.id)}>End it</button></td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <p><a href={path} download="links.json">As JSON</a></p>
+    </>
+  );
+}

@@ -1,0 +1,49 @@
+import { get } from "../api";
+import { useLive } from "../live";
+import { Table, Title, Trouble } from "../parts";
+import { bytes, count, name, percent } from "../shown";
+
+interface StorageUse {
+  endpoint: string;
+  site: string;
+  files: number;
+  bytes: number;
+  capacity_bytes?: number;
+  held_bytes: number;
+  quota_left_bytes?: number;
+}
+
+/** What is stored where, of how much, and what one may still put there. */
+export function Usage() {
+  const path = "/api/v1/storage";
+  const { value, problem } = useLive(() => get<{ storage: StorageUse[] }>(path), 10, path);
+  return (
+    <>
+      <Title text="Storage and quotas" />
+      <Trouble problem={problem} />
+      {value?.storage.length === 0 && <p>No endpoint has storage of the catalogue: <code>longhaul hub endpoint set NAME --storage URL</code> gives it one.</p>}
+      {value && value.storage.length > 0 && (
+        <Table caption="Storage" head={["Endpoint", "Site", "Files", "Data", "Of what there is", "Yours, by rules", "You may still put there"]}>
+          {value.storage.map((one) => (
+            <tr key={one.endpoint}>
+              <th scope="row">{name(one.endpoint)}</th>
+              <td>{name(one.site)}</td>
+              <td>{count(one.files)}</td>
+              <td>{bytes(one.bytes)}</td>
+              <td>
+                {one.capacity_bytes === undefined ? "not said" : (
+                  <>
+                    <meter min={0} max={100} value={percent(one.bytes, one.capacity_bytes)} aria-label={`${name(one.endpoint)}: part that is used`} /> {percent(one.bytes, one.capacity_bytes)} % of {bytes(one.capacity_bytes)}
+                  </>
+                )}
+              </td>
+              <td>{bytes(one.held_bytes)}</td>
+              <td>{one.quota_left_bytes === undefined ? "as much as there is room" : bytes(one.quota_left_bytes)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <p><a href={path} download="storage.json">As JSON</a></p>
+    </>
+  );
+}

@@ -1,0 +1,66 @@
+// The pages of a demo that runs in an emulated network: its watch, its map, and files straight from nodes. The environment: LINK (the sign-in link), CHROMIUM, and
+// those of reader.mjs.
+
+import assert from "node:assert/strict";
+
+import { browser, isAccessible, reader } from "./reader.mjs";
+
+const { LINK } = process.env;
+const HUB = new URL(LINK).origin;
+
+try {
+  const { page, complaints } = await reader();
+  await page.goto(LINK);
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Transfers" }).waitFor();
+  assert.ok(!page.url().includes("key="), "the key does not stay in the address");
+
+  // The alarm, its path, a day of it.
+  await page.goto(`${HUB}/watch`);
+  await page.getByRole("row", { name: /geneva to perth.*loss/ }).first().waitFor();
+  await isAccessible(page, "watch");
+  await page.getByRole("link", { name: /^geneva to perth: / }).click();
+  await page.getByRole("heading", { name: "geneva to perth" }).waitFor();
+  await page.getByText("Packets lost, of all").waitFor();
+  await page.locator(".u-wrap").first().waitFor();
+  await page.getByText("There and back takes 2").waitFor();
+  await isAccessible(page, "a path");
+  await page.getByRole("link", { name: "year" }).click();
+  await page.getByText("Packets lost, of all").waitFor();
+  await page.getByLabel("Note what happened").fill("a <b>spade</b>");
+  await page.getByRole("button", { name: "Note it" }).click();
+  await page.getByText("a <b>spade</b>").waitFor();
+  for (const view of ["alarms", "talkers", "interfaces", "nodes"]) {
+    await page.goto(`${HUB}/watch/${view}`);
+    await page.getByRole("link", { name: "As JSON" }).waitFor();
+    await isAccessible(page, view);
+  }
+
+  // The map has the three sites; what moves is in its table.
+  await page.goto(`${HUB}/map`);
+  await page.getByText("perth", { exact: true }).first().waitFor();
+  assert.equal(await page.locator(".map .site").count(), 3);
+  await page.getByRole("row", { name: /^amsterdam perth / }).waitFor();
+  await isAccessible(page, "map");
+
+  // A transfer that moves: its rate as a line.
+  await page.goto(`${HUB}/transfers?of=all`);
+  await page.locator("tbody a").first().click();
+  await page.getByRole("heading", { name: /^Transfer / }).waitFor();
+  await page.getByText("Rate since this page is open").waitFor();
+  await isAccessible(page, "a transfer that moves");
+
+  // Files straight from the nodes, by way of where browsers find them.
+  const described = await page.evaluate(() => fetch("/api/v1/collaboration").then((answer) => answer.json()));
+  const geneva = described.endpoint.geneva;
+  await page.goto(`${HUB}/files?left=${encodeURIComponent(`${geneva.urls[0]}data/field-7/`)}`);
+  await page.getByRole("button", { name: "Look at observation.fits" }).click();
+  await page.getByText("TELESCOP= 'DEMO").waitFor();
+  await page.getByRole("button", { name: "Look at field.svg" }).click();
+  await page.getByRole("img", { name: "field.svg" }).waitFor();
+  await isAccessible(page, "an image");
+  assert.deepEqual(complaints, []);
+} finally {
+  await browser.close();
+}

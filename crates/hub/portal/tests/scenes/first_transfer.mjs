@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+
+import { HUB, isAccessible, KEY, reader, signIn, SOURCE, TARGET } from "../reader.mjs";
+
+/** Signs in, moves a folder, watches it arrive, comes back, signs out. */
+export async function firstTransfer() {
+  const { context, page, asked, complaints } = await reader();
+  const begun = performance.now();
+  await page.goto(HUB);
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  console.log(`first view after ${Math.round(performance.now() - begun)} ms`);
+  await isAccessible(page, "sign in");
+
+  await signIn(page, `${KEY.slice(0, -8)}AAAAAAAA`);
+  await page.getByText("ask an operator of the hub for a new one").waitFor();
+  await signIn(page, KEY);
+  await page.getByRole("heading", { name: "Transfers" }).waitFor();
+  const [cookie] = (await context.cookies()).filter((one) => one.name.includes("longhaul-hub"));
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.secure], [true, "Strict", HUB.startsWith("https:")]);
+  assert.ok(!(await page.evaluate(() => document.cookie)).includes("longhaul"), "a script sees no session");
+  await page.getByText("Nothing has been submitted yet").waitFor();
+  await isAccessible(page, "no transfers");
+
+  // By keyboard alone.
+  await page.getByRole("link", { name: "New transfer" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "New transfer" }).waitFor();
+  await isAccessible(page, "new transfer");
+  const from = page.getByRole("group", { name: "From" });
+  const to = page.getByRole("group", { name: "To" });
+  await from.getByLabel("URL", { exact: true }).fill("nowhere");
+  await to.getByLabel("URL", { exact: true }).fill(TARGET);
+  await page.getByRole("button", { name: "Move" }).click();
+  await page.locator(".trouble").waitFor();
+  await from.getByLabel("URL", { exact: true }).fill(SOURCE);
+  await page.getByLabel("About how large it is, GB").fill("1000");
+  await page.getByRole("button", { name: "Estimate" }).click();
+  await page.getByText(/About .* for 1.00 TB at/).waitFor();
+  await page.getByRole("button", { name: "Move" }).click();
+  await page.getByRole("heading", { name: /^Transfer / }).waitFor();
+  const address = page.url();
+  await page.locator("dd .state.done").waitFor();
+  await page.getByText("there and verified").waitFor();
+  await isAccessible(page, "a transfer");
+
+  // The address is all of the view: reloaded, gone back, opened by somebody else.
+  await page.reload();
+  await page.locator("dd .state.done").waitFor();
+  await page.goBack();
+  await page.getByRole("heading", { name: "New transfer" }).waitFor();
+  await page.getByRole("link", { name: "Transfers", exact: true }).click();
+  await page.locator("tbody tr").first().waitFor();
+  await isAccessible(page, "transfers");
+  const second = await context.newPage();
+  await second.goto(address);
+  await second.locator("dd .state.done").waitFor();
+
+  // Repeated every night, and not any more.
+  await page.goto(`${HUB}/transfers/new`);
+  await from.getByLabel("URL", { exact: true }).fill(SOURCE);
+  await to.getByLabel("URL", { exact: true }).fill(TARGET);
+  await page.getByLabel("Repeat every night at").fill("02:30");
+  await page.getByRole("button", { name: "Move" }).click();
+  await page.getByText("every day at 02:30").waitFor();
+  await isAccessible(page, "repeats");
+  await page.getByRole("button", { name: /^End the repetition/ }).click();
+  await page.getByText("Nothing is repeated").waitFor();
+  await page.getByRole("link", { name: "Transfers", exact: true }).click();
+  await page.locator("tbody tr").first().waitFor();
+
+  // A name that would be markup is text.
+  assert.equal(await page.evaluate(() => window.broken), undefined);
+
+  // Signed out in one tab, the other one has to sign in, too.
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await second.getByRole("heading", { name: "Sign in" }).waitFor();
+  await context.addCookies([cookie]);
+  const again = await context.request.get(`${HUB}/api/v1/whoami`);
+  assert.equal(again.status(), 401, "a session that has ended is kept by nobody");
+
+  const own = new URL(HUB).origin;
+  assert.deepEqual(asked.filter((url) => new URL(url).origin !== own), [], "nobody else is asked for anything");
+  assert.deepEqual(complaints, []);
+  await context.close();
+}

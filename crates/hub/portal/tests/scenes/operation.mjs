@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+
+import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
+
+/** An operator looks at the queue, and drains an endpoint. */
+export async function operation() {
+  const { context, page, complaints } = await reader();
+  await page.goto(`${HUB}/operate`);
+  await signIn(page, KEY);
+  await page.getByRole("heading", { name: "Operation" }).waitFor();
+  await page.getByLabel("Why, for whoever asks").fill("<img src=x onerror=window.broken=1>\u202e new disks");
+  await page.getByRole("button", { name: /^Drain one/ }).click();
+  await page.getByText("[U+202E] new disks").waitFor();
+  assert.equal(await page.evaluate(() => window.broken), undefined, "what people write is text");
+  await isAccessible(page, "operation");
+  await page.getByRole("button", { name: /^Start one/ }).click();
+  await page.getByRole("button", { name: /^Drain one/ }).waitFor();
+  // Half of a link may be used from now on, and the trail says who has said so.
+  await page.getByLabel("Percent of wan").fill("50");
+  await page.getByRole("button", { name: "Set the mark" }).click();
+  await page.getByText("50 %, 500 Mbit/s").waitFor();
+  await page.getByRole("link", { name: "Audit trail" }).click();
+  await page.getByRole("row", { name: /ann.*set_mark.*marks\/wan/ }).waitFor();
+  await isAccessible(page, "audit trail");
+  for (const [tab, heading] of [["Map", "Map"], ["Storage", "Storage and quotas"], ["Reservations", "Reservations"]]) {
+    await page.getByRole("link", { name: tab, exact: true }).click();
+    await page.getByRole("heading", { name: heading }).waitFor();
+    await isAccessible(page, heading);
+  }
+  // What a table shows is there for a spreadsheet, and a formula in it is text.
+  const kept = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Storage", exact: true }).click();
+  await page.getByRole("button", { name: "Storage as CSV" }).click();
+  assert.equal((await kept).suggestedFilename(), "storage.csv");
+  await page.getByRole("link", { name: "Queue", exact: true }).click();
+  await page.getByRole("heading", { name: "Queue and shares" }).waitFor();
+  await page.getByText("Nothing waits and nothing moves").waitFor();
+  await isAccessible(page, "queue");
+  await page.goto(`${HUB}/no/such/page`);
+  await page.getByRole("heading", { name: "There is no such page" }).waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+}

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+
+import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
+
+/** Picks a folder in one pane, and moves it into the other one. */
+export async function twoPanes() {
+  const { context, page, asked, complaints } = await reader();
+  await page.goto(`${HUB}/files`);
+  await signIn(page, KEY);
+  await page.getByRole("heading", { name: "Files" }).waitFor();
+  const left = page.getByRole("region", { name: "Left folder" });
+  const right = page.getByRole("region", { name: "Right folder" });
+  await left.getByLabel("Endpoint").selectOption({ label: "one" });
+  await left.getByRole("button", { name: "data/" }).click();
+  await left.getByRole("button", { name: "run/" }).click();
+  await left.getByText("[U+202E]").waitFor();
+  await right.getByLabel("Endpoint").selectOption({ label: "two" });
+  await right.getByRole("button", { name: "data/" }).click();
+  await right.getByText("run/").waitFor();
+  await isAccessible(page, "files");
+  // By keyboard: found, marked, moved.
+  await left.getByLabel("Find").fill("f3");
+  await left.getByRole("checkbox", { name: "Mark f3" }).focus();
+  await page.keyboard.press("Space");
+  await left.getByText("1 marked, 100 kB in files").waitFor();
+  await left.getByRole("button", { name: "Move 1 to the right" }).click();
+  await page.getByRole("heading", { name: /^Transfer / }).waitFor();
+  await page.locator("dd .state.done").waitFor();
+  await page.goBack();
+  await right.getByText("f3").waitFor();
+
+  // A file comes from its node, by a link that the node signs: the hub has none of its bytes.
+  const opened = context.waitForEvent("page").catch(() => undefined);
+  const answered = page.waitForResponse((response) => response.url().endsWith("/api/v1/downloads"));
+  await left.getByRole("button", { name: "Download f3" }).click();
+  const { url } = await (await answered).json();
+  assert.notEqual(new URL(url).origin, new URL(HUB).origin);
+  const fetched = await context.request.get(url);
+  assert.deepEqual([fetched.status(), (await fetched.body()).length], [200, 100_000]);
+  const other = await context.request.get(url.replace("/run/f3", "/run/f4"));
+  assert.ok([401, 403].includes(other.status()), `the link is for one file: ${other.status()}`);
+  const written = await context.request.put(url, { data: "x" });
+  assert.ok([401, 403].includes(written.status()), `the link is for reading: ${written.status()}`);
+  await (await opened)?.close();
+
+  // A folder of many files has few rows in the page, and the last one can be reached.
+  await left.getByRole("button", { name: "/ data" }).click();
+  await left.getByRole("button", { name: "many/" }).click();
+  await left.getByText("5,000 of 5,000 entries").waitFor();
+  assert.ok((await left.locator("tbody tr").count()) < 100);
+  await left.getByRole("region", { name: "What is in the left folder" }).evaluate((box) => box.scrollTo(0, box.scrollHeight));
+  await left.getByText("n4999").waitFor();
+
+  // What is not there is told in the hub's words.
+  await page.goto(`${HUB}/files?left=${encodeURIComponent("lh://nowhere.example/x/")}`);
+  await left.getByText("no endpoint of the collaboration has URLs like").waitFor();
+  const own = new URL(HUB).origin;
+  assert.deepEqual(asked.filter((url) => new URL(url).origin !== own), []);
+  assert.deepEqual(complaints, []);
+  await context.close();
+}

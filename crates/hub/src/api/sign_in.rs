@@ -1,0 +1,68 @@
+//! Signing in to the portal at a provider.
+
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use model::v1::hub::{SignInProvider, SignInProviders};
+use web::Refused;
+
+use super::{Answered, ApiRequest, json};
+use crate::portal::assets;
+use crate::portal::cookies::BrowserRequest;
+use crate::portal::sign_in::{self, Answer};
+
+/// GET /api/v1/sign-in.
+pub(super) async fn providers(request: ApiRequest) -> Answered {
+    let told = |one: &sign_in::SignIn| SignInProvider { id: one.id.clone(), title: one.title.clone() };
+    json(200, &SignInProviders { providers: request.hub.sign_ins.iter().map(told).collect() })
+}
+
+/// GET /api/v1/sign-in/ID.
+pub(super) async fn begin(request: ApiRequest) -> Answered {
+    let browser = BrowserRequest::of(&request.head, request.is_secure);
+    match sign_in::begin(&request.hub, &request.id, browser).await {
+        Ok((page, cookie)) => {
+            let mut response = assets::page(StatusCode::SEE_OTHER, "");
+            add(&mut response, header::LOCATION, &page)?;
+            add(&mut response, header::SET_COOKIE, &cookie)?;
+            Ok(response)
+        }
+        Err(refused) => Ok(refusal(&refused)),
+    }
+}
+
+/// GET /api/v1/sign-in/ID/answer.
+pub(super) async fn finish(request: ApiRequest) -> Answered {
+    let text = |name: &str| request.parameter(name).unwrap_or_default();
+    let error = request.parameter("error").map(|word| request.parameter("error_description").unwrap_or(word));
+    let answer = Answer { id: request.id.clone(), code: text("code"), state: text("state"), error };
+    let browser = BrowserRequest::of(&request.head, request.is_secure);
+    match sign_in::finish(&request.hub, &answer, browser).await {
+        Ok(cookies) => {
+            let mut response = assets::page(StatusCode::OK, "<p>You are signed in. <a href=\"/\">Go on</a></p>");
+            // A redirect would still be the provider's request, with which a browser shows no strict cookie; going on from this page is ours.
+            add(&mut response, header::REFRESH, "0; url=/")?;
+            for cookie in &cookies {
+                add(&mut response, header::SET_COOKIE, cookie)?;
+            }
+            Ok(response)
+        }
+        Err(refused) => Ok(refusal(&refused)),
+    }
+}
+
+/// A no as a page: a browser has come by itself, and no script reads the answer.
+fn refusal(refused: &Refused) -> Response {
+    let problem = refused.problem();
+    let reason = web::markup::text(&problem.reason);
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    assets::page(
+        status,
+        &format!("<h1>You are not signed in</h1><p>{reason}</p><p><a href=\"/\">Back to the hub</a></p>"),
+    )
+}
+
+fn add(response: &mut Response, name: header::HeaderName, value: &str) -> Result<(), Refused> {
+    let value = HeaderValue::try_from(value).map_err(|_| Refused::new(500, format!("{name} cannot be written")))?;
+    response.headers_mut().append(name, value);
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! Files of endpoints as people handle them: listed, renamed, put aside to be deleted, and links to them that endpoints sign.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::v1::hub::{Deletion, Download, Folder, FolderEntry, RenameOrder};
+use model::{Kind, Refusal, RelPath};
+use remote::Dav;
+use store::Store;
+use tokio::sync::watch;
+use web::Refused;
+
+use crate::catalogue::refused;
+use crate::database::DatabaseError;
+use crate::database::deletions::DeletionRow;
+use crate::roles::Member;
+use crate::state::HubState;
+use crate::time;
+use crate::topology::Topology;
+
+/// How long a link to a file may be used: a download that has begun goes on.
+pub const LINK_LASTS: Duration = Duration::from_secs(15 * 60);
+/// Entries of a folder that are told of.
+const ENTRIES_MAX: usize = 100_000;
+/// What has been deleted lies beside where it was under a name that begins so, and is not told of.
+const KEPT_PREFIX: &str = ".longhaul-deleted-";
+/// For how long it can be taken back.
+pub const KEPT_MS: i64 = 7 * 86_400_000;
+/// How often the hub looks for what has expired, and how long a hub that deletes has it for itself.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+const LEASE_MS: i64 = 3_600_000;
+
+/// What a link to a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// To read it.
+    Download,
+    /// To put it there, where nothing is.
+    Upload,
+}
+
+impl Activity {
+    /// The word of macaroons.
+    pub fn word(self) -> &'static str {
+        match self {
+            Activity::Download => "DOWNLOAD",
+            Activity::Upload => "UPLOAD",
+        }
+    }
+}
+
+/// What is in a folder.
+///
+/// # Errors
+/// No endpoint has it, or its server cannot be asked.
+pub async fn list(hub: &Arc<HubState>, at: &str) -> Result<Folder, Refused> {
+    let (hub, at) = (Arc::clone(hub), at.to_owned());
+    blocking(move || look_into(&hub, &at)).await
+}
+
+/// Refuses what is not there, or is a file where a folder is meant.
+///
+/// # Errors
+/// So it is, or its server cannot be asked.
+pub async fn require(hub: &Arc<HubState>, at: &str, is_folder: bool) -> Result<(), Refused> {
+    let (hub, at) = (Arc::clone(hub), at.to_owned());
+    blocking(move || {
+        let there = Reached::of(&hub, &at)?;
+        let stat = there.server.stat(&there.path).map_err(failed)?;
+        match (stat.meta.kind == Kind::Dir, is_folder) {
+            (true, false) => Err(Refused::new(400, "it is a folder: its URL has a slash at its end")),
+            (false, true) => Err(Refused::new(400, "it is a file: its URL has no slash at its end")),
+            _ => Ok(()),
+        }
+    })
+    .await
+}
+
+/// A link to a file, which its server signs.
+///
+/// # Errors
+/// No endpoint has it, or its server signs no links.
+pub async fn signed_link(
+    hub: &Arc<HubState>,
+    at: String,
+    activity: Activity,
+    lasts: Duration,
+) -> Result<Download, Refused> {
+    let (hub, expires) = (Arc::clone(hub), time::now() + lasts.as_millis() as i64);
+    let url = blocking(move || {
+        let topology = hub.topology.load_full();
+        let endpoint = endpoint(&topology, &at)?;
+        let link = hub.servers.signed_link(&topology, &endpoint, &at, activity.word(), lasts);
+        link.map_err(|why| Refused::new(409, format!("{endpoint}: {why}")))
+    });
+    Ok(Download { url: url.await?, expires: time::show(expires) })
+}
+
+/// Makes a folder.
+///
+/// # Errors
+/// It is there, or its server refuses.
+pub async fn make_folder(hub: &Arc<HubState>, at: String) -> Result<(), Refused> {
+    let hub = Arc::clone(hub);
+    blocking(move || {
+        let there = Reached::of(&hub, &at)?;
+        there.server.make_dir(&there.path).map_err(failed)
+    })
+    .await
+}
+
+/// Gives a file or folder another name, where nothing is.
+///
+/// # Errors
+/// Whoever asks may not, both are not at one endpoint, something is there already, or the server refuses.
+pub async fn rename(hub: &Arc<HubState>, member: &Member, order: RenameOrder) -> Result<(), Refused> {
+    require_changeable(hub, member, &order.from)?;
+    let hub = Arc::clone(hub);
+    blocking(move || {
+        let (from, to) = (Reached::of(&hub, &order.from)?, Reached::of(&hub, &order.to)?);
+        if from.endpoint != to.endpoint {
+            let reason = "a file is renamed within its endpoint; to another endpoint it is moved by a transfer";
+            return Err(Refused::new(400, reason));
+        }
+        from.server.rename(&from.path, &to.path, false).map_err(failed)
+    })
+    .await
+}
+
+/// Puts a file or folder aside, to be deleted once it cannot be taken back any more.
+///
+/// # Errors
+/// Whoever asks may not, or the server refuses.
+pub async fn delete(hub: &Arc<HubState>, member: &Member, at: String) -> Result<Deletion, Refused> {
+    require_changeable(hub, member, &at)?;
+    let mut id = [0; 8];
+    let filled = auth::trust::provider().secure_random.fill(&mut id);
+    filled.map_err(|_| Refused::new(500, "the system gives no random numbers"))?;
+    let id = model::hex::encode(&id);
+    let bare = at.trim_end_matches('/');
+    let (folder, _) = bare.rsplit_once('/').ok_or_else(|| Refused::new(400, "say which file or folder: at=URL"))?;
+    let now = time::now();
+    let row = DeletionRow {
+        kept_at: format!("{folder}/{KEPT_PREFIX}{id}"),
+        endpoint: endpoint(&hub.topology.load(), &at)?,
+        owner: member.owner.clone(),
+        target: bare.to_owned(),
+        deleted: now,
+        expires: now + KEPT_MS,
+        id,
+    };
+    // Noted first: what is renamed and not noted would lie there for ever.
+    hub.database.add_deletion(row.clone()).await.map_err(refused)?;
+    let moved = put(hub, row.target.clone(), row.kept_at.clone()).await;
+    if let Err(why) = moved {
+        hub.database.forget_deletion(row.id).await.map_err(refused)?;
+        return Err(why);
+    }
+    Ok(deletion(&row))
+}
+
+/// Takes a deletion back: the file or folder has its name again.
+///
+/// # Errors
+/// It is too late, something else has the name by now, or the server refuses.
+pub async fn take_back(hub: &Arc<HubState>, member: &Member, id: &str) -> Result<Deletion, Refused> {
+    let row = hub.database.deletion(id).await.map_err(refused)?;
+    let row = row.filter(|row| member.may_change(&row.owner, &member.community));
+    let row = row.ok_or_else(|| Refused::new(404, format!("there is no deletion {id}, or none of yours")))?;
+    if row.deleted + KEPT_MS <= time::now() {
+        return Err(Refused::new(409, "it was deleted more than 7 days ago, and cannot be taken back"));
+    }
+    put(hub, row.kept_at.clone(), row.target.clone()).await?;
+    hub.database.forget_deletion(row.id.clone()).await.map_err(refused)?;
+    Ok(deletion(&row))
+}
+
+/// A deletion as its owner is told of it.
+pub fn deletion(row: &DeletionRow) -> Deletion {
+    Deletion {
+        id: row.id.clone(),
+        owner: row.owner.clone(),
+        at: web::target::redacted(&row.target),
+        deleted: time::show(row.deleted),
+        expires: time::show(row.deleted + KEPT_MS),
+    }
+}
+
+async fn put(hub: &Arc<HubState>, from: String, to: String) -> Result<(), Refused> {
+    let hub = Arc::clone(hub);
+    blocking(move || {
+        let (from, to) = (Reached::of(&hub, &from)?, Reached::of(&hub, &to)?);
+        from.server.rename(&from.path, &to.path, false).map_err(failed)
+    })
+    .await
+}
+
+/// Deletes what has expired, until told to stop.
+pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
+    loop {
+        match delete_expired(&hub).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(DatabaseError::Stopping) => return,
+            Err(error) => tracing::error!(%error, "what people have deleted cannot be looked for; it is tried again"),
+        }
+        tokio::select! {
+            _ = stop.changed() => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+/// Deletes one that has expired; whether there was one. What cannot be deleted now is tried again when it is nobody's any more.
+async fn delete_expired(hub: &Arc<HubState>) -> Result<bool, DatabaseError> {
+    let Some(row) = hub.database.take_expired_deletion(time::now(), LEASE_MS).await? else { return Ok(false) };
+    let (state, kept_at) = (Arc::clone(hub), row.kept_at.clone());
+    let gone = blocking(move || {
+        let there = Reached::of(&state, &kept_at)?;
+        match store::remove_all(&there.server, &there.path) {
+            Err(error) if !error.is_not_found() => Err(failed(error)),
+            _ => Ok(()),
+        }
+    });
+    match gone.await {
+        Ok(()) => hub.database.forget_deletion(row.id).await?,
+        Err(why) => tracing::warn!(endpoint = row.endpoint, why = why.reason, "what was deleted cannot be removed yet"),
+    }
+    Ok(true)
+}
+
+/// Refuses changes of files that are there by users, where the endpoint does not permit them.
+fn require_changeable(hub: &HubState, member: &Member, at: &str) -> Result<(), Refused> {
+    let topology = hub.topology.load();
+    let name = endpoint(&topology, at)?;
+    let is_permitted = topology.described_endpoint(&name).is_some_and(|described| described.changeable);
+    if is_permitted || member.role >= model::v1::hub::Role::Operator {
+        return Ok(());
+    }
+    let reason = format!(
+        "users rename and delete nothing at {name}: an admin permits it with longhaul hub endpoint set {name} --changeable true"
+    );
+    Err(Refused { fault: Some(model::Fault::Auth), ..Refused::new(403, reason) })
+}
+
+/// The last name of a URL, as text.
+pub fn last_name(url: &str) -> String {
+    let last = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    String::from_utf8_lossy(&web::target::decode(last)).into_owned()
+}
+
+/// The described endpoint of a URL.
+fn endpoint(topology: &Topology, at: &str) -> Result<String, Refused> {
+    let endpoint = topology.endpoint(at).filter(|name| topology.described_endpoint(name).is_some());
+    endpoint.ok_or_else(|| {
+        let shown = web::target::redacted(at);
+        Refused::new(404, format!("no endpoint of the collaboration has URLs like {shown}"))
+    })
+}
+
+/// The server of a URL, and the path there.
+struct Reached {
+    endpoint: String,
+    server: Dav,
+    path: RelPath,
+}
+
+impl Reached {
+    fn of(hub: &HubState, at: &str) -> Result<Reached, Refused> {
+        let topology = hub.topology.load_full();
+        let endpoint = endpoint(&topology, at)?;
+        let reached = hub.servers.file(&topology, &endpoint, at);
+        let (server, path) = reached.map_err(|why| Refused::new(409, format!("{endpoint}: {why}")))?;
+        Ok(Reached { endpoint, server, path })
+    }
+}
+
+fn failed(error: store::Error) -> Refused {
+    Refused::from(Refusal::from_error(&error))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refused> + Send + 'static) -> Result<T, Refused> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Refused::new(500, format!("the question broke off: {error}"))))
+}
+
+fn look_into(hub: &HubState, at: &str) -> Result<Folder, Refused> {
+    let there = Reached::of(hub, at)?;
+    let entries = there.server.list(&there.path).map_err(failed)?.finished();
+    let mut folder = Folder { at: web::target::redacted(at), endpoint: there.endpoint, ..Folder::default() };
+    for entry in entries {
+        let (name, stat) = entry.map_err(failed)?;
+        let Ok(stat) = stat else {
+            folder.left_out += 1;
+            continue;
+        };
+        if folder.entries.len() == ENTRIES_MAX || name.as_bytes().starts_with(KEPT_PREFIX.as_bytes()) {
+            folder.left_out += 1;
+            continue;
+        }
+        let (is_folder, changed) = (stat.meta.kind == Kind::Dir, stat.meta.mtime.seconds);
+        folder.entries.push(FolderEntry {
+            name: String::from_utf8_lossy(name.as_bytes()).into_owned(),
+            href: web::target::encode(name.as_bytes()),
+            is_folder,
+            bytes: if is_folder { 0 } else { stat.meta.size },
+            changed: (changed > 0).then(|| time::show(changed.saturating_mul(1000))),
+        });
+    }
+    folder.entries.sort_by(|a, b| (!a.is_folder, &a.name).cmp(&(!b.is_folder, &b.name)));
+    Ok(folder)
+}

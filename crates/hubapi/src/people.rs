@@ -1,0 +1,56 @@
+//! What people ask of a hub beside jobs and data: estimates, repetitions, links for others, the audit trail.
+
+use model::v1::hub::{
+    Estimate, HubActions, JobOrder, Link, LinkMark, Repeat, RepeatOrder, Repeats, ShareLink, ShareLinkOrder, ShareLinks,
+};
+use web::Method;
+use web::target::encode_value;
+
+use crate::{Api, Result};
+
+impl Api {
+    /// How long a job would take.
+    pub fn estimate(&self, order: &JobOrder) -> Result<Estimate> {
+        Ok(self.0.ask(&Method::Post, "/api/v1/estimates", Some(order))?.1)
+    }
+
+    /// Has an order submitted every day or week.
+    pub fn repeat(&self, order: &RepeatOrder) -> Result<Repeat> {
+        Ok(self.0.ask(&Method::Post, "/api/v1/repeats", Some(order))?.1)
+    }
+
+    /// Orders that are repeated.
+    pub fn repeats(&self) -> Result<Repeats> {
+        self.0.get("/api/v1/repeats")
+    }
+
+    /// Ends one of them.
+    pub fn end_repeat(&self, id: &str) -> Result<Repeat> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/repeats/{}", encode_value(id)), None::<&()>)?.1)
+    }
+
+    /// Makes a link for people without an account.
+    pub fn share(&self, order: &ShareLinkOrder) -> Result<ShareLink> {
+        Ok(self.0.ask(&Method::Post, "/api/v1/share-links", Some(order))?.1)
+    }
+
+    /// Links that were made.
+    pub fn share_links(&self) -> Result<ShareLinks> {
+        self.0.get("/api/v1/share-links")
+    }
+
+    /// Ends one of them.
+    pub fn end_share_link(&self, id: &str) -> Result<ShareLink> {
+        Ok(self.0.ask(&Method::Delete, &format!("/api/v1/share-links/{}", encode_value(id)), None::<&()>)?.1)
+    }
+
+    /// Says how much of a link may be used.
+    pub fn set_mark(&self, link: &str, mark: f64) -> Result<Link> {
+        Ok(self.0.ask(&Method::Put, &format!("/api/v1/marks/{}", encode_value(link)), Some(&LinkMark { mark }))?.1)
+    }
+
+    /// Who has changed what, the latest first; only those of one member, if one is named.
+    pub fn actions(&self, by: &str, limit: usize) -> Result<HubActions> {
+        self.0.get(&format!("/api/v1/actions?limit={limit}&by={}", encode_value(by)))
+    }
+}

@@ -1,0 +1,94 @@
+//! `longhaul demo`: a collaboration on this machine, for people who look: three nodes, a hub with a watch, and data that moves.
+
+mod collaboration;
+mod data;
+mod relay;
+mod world;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use model::fault::Exit;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use self::collaboration::Collaboration;
+use self::world::World;
+use crate::args::Demo;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// How often data is sent anew: about as long as one round takes below the mark.
+const ROUND: Duration = Duration::from_secs(25);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs until a signal ends it.
+pub fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let heard = signal_hook::flag::register(signal, Arc::clone(&stop));
+        heard.map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
+    }
+    let dir = tempfile::Builder::new().prefix("longhaul-demo-").tempdir();
+    let dir = dir.map_err(|error| Failure::local(format!("cannot make a temporary directory: {error}")))?;
+    let begun = Instant::now();
+    let (world, why) = World::make(demo.loopback, dir.path())?;
+    printer.line(&match why {
+        None => "an emulated network: geneva to amsterdam 20 ms, to perth 250 ms there and back".to_owned(),
+        Some(why) => format!("over plain loopback ({why}): no long paths, and no soft failure to find"),
+    });
+    let collaboration = Collaboration::start(world, demo.listen, dir.path(), &stop)?;
+    printer.line(&format!("three nodes, a hub and its watch run ({:.0} s)", begun.elapsed().as_secs_f64()));
+    tell(&collaboration, printer);
+    // Data is sent by another thread: a hub that is slow to answer must not keep a signal waiting.
+    let (end, ended) = mpsc::channel::<()>();
+    let sent = std::thread::scope(|scope| {
+        let running = &collaboration;
+        let sender = scope.spawn(move || send(running, &ended));
+        while !stop.load(Ordering::Relaxed) && !sender.is_finished() {
+            std::thread::sleep(LOOK);
+        }
+        drop(end);
+        sender.join().unwrap_or(Ok(()))
+    });
+    drop(collaboration);
+    sent?;
+    printer.line("all of it has ended, and nothing is left");
+    Ok(Exit::Done)
+}
+
+/// Sends data round after round, until the other end of the channel is gone.
+fn send(collaboration: &Collaboration, ended: &mpsc::Receiver<()>) -> Result<(), Failure> {
+    for round in 0.. {
+        collaboration.send(round)?;
+        if ended.recv_timeout(ROUND) != Err(mpsc::RecvTimeoutError::Timeout) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Where it is, and what there is to see.
+fn tell(collaboration: &Collaboration, printer: &Printer) {
+    let at = collaboration.portal();
+    printer.line(&format!("\nportal:   {at}/\nsign in:  {at}/#key={}\n", collaboration.key()));
+    printer.line("What to click:");
+    let mut steps = vec![
+        "Transfers, also of others: data moves from amsterdam to perth; open one: its rate, and what holds it",
+        "Queue: the link to perth is used up to its mark, half of it; Operation: stop an endpoint and see what waits",
+        "Files: geneva on the left, amsterdam on the right; mark something and move it; look at observation.fits",
+        "Files: mark a folder and share it; open the link in a private window",
+        "Map: the three sites, and what moves between them",
+    ];
+    if collaboration.has_soft_failure() {
+        steps.push(
+            "Watch: within two minutes an alarm names the path from geneva to perth that loses 1 % of its packets",
+        );
+    } else {
+        steps.push("Watch: the paths between the nodes, measured all the time");
+    }
+    for (number, step) in (1..).zip(steps) {
+        printer.line(&format!("  {number}. {step}"));
+    }
+    printer.line("\nCtrl-C ends all of it.");
+}

@@ -1,0 +1,100 @@
+//! Leads connections of this host into a network namespace: a browser has no other way there.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that are carried at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Listens, and carries what comes. Ends when it is dropped; connections end with either end.
+#[derive(Debug)]
+pub struct Relay {
+    /// Where it listens.
+    pub address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Relay {
+    /// Listens at an address; `connect` makes the other end of each connection.
+    ///
+    /// # Errors
+    /// It cannot be listened at.
+    pub fn start(
+        listen: SocketAddr,
+        connect: impl Fn() -> io::Result<TcpStream> + Send + Sync + 'static,
+    ) -> io::Result<Relay> {
+        let listener = TcpListener::bind(listen)?;
+        let address = listener.local_addr()?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (over, connect) = (Arc::clone(&is_over), Arc::new(connect));
+        std::thread::Builder::new().name("relay".into()).spawn(move || {
+            for near in listener.incoming() {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (Ok(near), connect) = (near, Arc::clone(&connect)) else { continue };
+                std::thread::spawn(move || {
+                    // A connection that leads nowhere is closed, and the browser says so.
+                    if let Ok(far) = connect() {
+                        join(&near, &far);
+                    }
+                });
+            }
+        })?;
+        Ok(Relay { address, is_over })
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for connections.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Carries bytes both ways until both ends have sent all.
+fn join(near: &TcpStream, far: &TcpStream) {
+    let _ = (near.set_nodelay(true), far.set_nodelay(true));
+    std::thread::scope(|scope| {
+        scope.spawn(|| carry(near, far));
+        carry(far, near);
+    });
+}
+
+fn carry(mut from: &TcpStream, mut to: &TcpStream) {
+    let mut piece = vec![0; PIECE_BYTES];
+    while let Ok(count) = from.read(&mut piece)
+        && count > 0
+        && to.write_all(&piece[..count]).is_ok()
+    {}
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_both_ways_and_an_end_is_told() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap();
+        let echo = std::thread::spawn(move || {
+            let (mut socket, _) = server.accept().unwrap();
+            let mut all = Vec::new();
+            socket.read_to_end(&mut all).unwrap();
+            all.reverse();
+            socket.write_all(&all).unwrap();
+        });
+        let relay = Relay::start("127.0.0.1:0".parse().unwrap(), move || TcpStream::connect(to)).unwrap();
+        let mut client = TcpStream::connect(relay.address).unwrap();
+        client.write_all(b"abc").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "cba");
+        echo.join().unwrap();
+    }
+}

@@ -1,0 +1,184 @@
+//! What is known of uploads that go on: a file for each in the node's state directory, so that a node which starts again knows them.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::http::refused::{Outcome, refuse};
+
+/// An upload of which nothing has come for so long is given up.
+const IDLE_MAX: Duration = Duration::from_secs(7 * 86_400);
+/// Uploads that wait at once.
+const WAITING_MAX: usize = 10_000;
+const ID_BYTES: usize = 16;
+
+/// The id of an upload: nobody guesses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UploadId(String);
+
+impl UploadId {
+    /// A new one.
+    pub fn new() -> Outcome<UploadId> {
+        let bytes: [u8; ID_BYTES] =
+            engine::identity::random().map_err(|_| refuse(500, "the system gives no random numbers"))?;
+        Ok(UploadId(model::hex::encode(&bytes)))
+    }
+
+    /// One that somebody names.
+    pub fn parse(text: &str) -> Option<UploadId> {
+        let is_one =
+            text.len() == 2 * ID_BYTES && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        is_one.then(|| UploadId(text.to_owned()))
+    }
+
+    /// What stands in the name of the unfinished file.
+    pub fn tag(&self) -> String {
+        format!("upload-{}", self.0)
+    }
+}
+
+impl fmt::Display for UploadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How far an upload is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Upload {
+    pub export: String,
+    /// Where the file will be, on this host.
+    pub path: PathBuf,
+    /// The folder of the unfinished file.
+    pub folder: PathBuf,
+    /// How long the file will be.
+    pub bytes: u64,
+    /// How much of it is on stable storage.
+    pub offset: u64,
+    /// CRC-32C of that.
+    pub crc32c: u32,
+    /// Adler-32 of that.
+    pub adler32: Option<u32>,
+}
+
+/// The uploads of a node.
+pub(crate) struct Uploads {
+    dir: PathBuf,
+}
+
+impl Uploads {
+    /// Those in a state directory. What nobody went on with is given up.
+    pub fn new(state: &Path) -> Uploads {
+        let uploads = Uploads { dir: state.join("uploads") };
+        uploads.sweep(SystemTime::now());
+        uploads
+    }
+
+    fn file(&self, id: &UploadId) -> PathBuf {
+        self.dir.join(format!("{id}.json"))
+    }
+
+    /// An upload, if it is known.
+    pub fn read(&self, id: &UploadId) -> Outcome<Option<Upload>> {
+        match fs::read(self.file(id)) {
+            // What cannot be read is begun anew.
+            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+
+    /// Writes down how far an upload is; a new one only where not too many wait.
+    pub fn write(&self, id: &UploadId, upload: &Upload) -> Outcome<()> {
+        let file = self.file(id);
+        if !file.exists() {
+            self.sweep(SystemTime::now());
+            let waiting = fs::read_dir(&self.dir).map_or(0, Iterator::count);
+            if waiting >= WAITING_MAX {
+                return Err(refuse(503, format!("{waiting} uploads wait here already: end some, or come back later")));
+            }
+        }
+        let not_text = |_| refuse(400, "a name that is not UTF-8 cannot be sent in parts: send the file in one piece");
+        let text = serde_json::to_vec(upload).map_err(not_text)?;
+        let written = fs::create_dir_all(&self.dir).and_then(|()| {
+            let new = file.with_extension("new");
+            fs::write(&new, text)?;
+            fs::File::open(&new)?.sync_data()?;
+            fs::rename(&new, &file)
+        });
+        written.map_err(|error| unreadable(&error))
+    }
+
+    /// Forgets an upload.
+    pub fn remove(&self, id: &UploadId) {
+        let _ = fs::remove_file(self.file(id));
+    }
+
+    /// Removes uploads that nobody went on with, and what came of them.
+    fn sweep(&self, now: SystemTime) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_old = entry
+                .metadata()
+                .and_then(|facts| facts.modified())
+                .is_ok_and(|changed| now.duration_since(changed).is_ok_and(|idle| idle > IDLE_MAX));
+            if !is_old {
+                continue;
+            }
+            let id = path.file_stem().and_then(|stem| stem.to_str()).and_then(UploadId::parse);
+            let upload = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Upload>(&text).ok());
+            if let Some((id, upload)) = id.zip(upload) {
+                let _ = fs::remove_file(upload.folder.join(format!(".longhaul-{}.part", id.tag())));
+            }
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn unreadable(error: &io::Error) -> crate::http::refused::Trouble {
+    tracing::error!(%error, "uploads cannot be written down in the state directory");
+    refuse(500, "the node cannot write down how far uploads are; its operator must look at its log")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upload(folder: &Path) -> Upload {
+        Upload {
+            export: "data".to_owned(),
+            path: folder.join("f"),
+            folder: folder.to_owned(),
+            bytes: 10,
+            offset: 3,
+            crc32c: 7,
+            adler32: Some(9),
+        }
+    }
+
+    #[test]
+    fn an_upload_is_known_after_a_restart_and_given_up_after_a_week() {
+        let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let Ok(id) = UploadId::new() else { panic!("no random numbers") };
+        let uploads = Uploads::new(state.path());
+        assert!(uploads.write(&id, &upload(data.path())).is_ok());
+        let part = data.path().join(format!(".longhaul-{}.part", id.tag()));
+        fs::write(&part, "abc").unwrap();
+        let again = Uploads::new(state.path());
+        assert!(matches!(again.read(&id), Ok(Some(known)) if known == upload(data.path())));
+        again.sweep(SystemTime::now() + IDLE_MAX + Duration::from_secs(60));
+        assert!(matches!(again.read(&id), Ok(None)) && !part.exists());
+    }
+
+    #[test]
+    fn an_id_is_an_id() {
+        assert!(UploadId::parse(&"0a".repeat(16)).is_some());
+        for text in ["", "../../etc/passwd", &"0A".repeat(16), &"0".repeat(31), &"g".repeat(32)] {
+            assert!(UploadId::parse(text).is_none(), "{text}");
+        }
+    }
+}
