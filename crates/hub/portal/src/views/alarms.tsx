@@ -48,7 +48,7 @@ export function AlarmTable({ alarms, caption, again }: { alarms: Alarm[]; captio
             <td>{alarm.remedy && name(alarm.remedy)}</td>
             <td>
               {alarm.acknowledged ? `by ${name(alarm.acknowledged.by)}` : alarm.ended === undefined && (
-                <button type="button" class="link" aria-label={`I have seen alarm ${alarm.id}`} onClick={() => seen(alarm)}>I have seen it</button>
+                <button type="button" class="link" aria-label={`I have seen it: alarm ${alarm.id}`} onClick={() => seen(alarm)}>I have seen it</button>
               )}
             </td>
           </tr>

@@ -41,7 +41,7 @@ export function Deletions() {
             <td>{name(one.owner)}</td>
             <td>{time(one.deleted)}</td>
             <td>{time(one.expires)}</td>
-            <td><button type="button" aria-label={`Take back ${name(one.at)}`} onClick={() => takeBack(one.id)}>Take it back</button></td>
+            <td><button type="button" aria-label={`Take it back: ${name(one.at)}`} onClick={() => takeBack(one.id)}>Take it back</button></td>
           </tr>
         ))}
       </Table>

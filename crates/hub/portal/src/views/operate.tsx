@@ -61,11 +61,11 @@ interface StopOf {
 
 function Stop({ kind, word, stopped, reason, change }: StopOf) {
   const of = kind === "all" ? "all" : `${kind}:${encodeURIComponent(word)}`;
-  const text = kind === "all" ? "everything" : name(word);
+  const text = kind === "all" ? "everything" : `${kind} ${name(word)}`;
   const stop = (drain: boolean) => change(() => put(`/api/v1/stops/${of}`, { reason, drain }));
   return (
     <tr>
-      <th scope="row">{kind === "all" ? text : `${kind} ${text}`}</th>
+      <th scope="row">{text}</th>
       <td><State word={stopped ? "paused" : "running"} /></td>
       <td>{stopped && name(stopped.reason)}</td>
       <td class="bar">

@@ -7,7 +7,7 @@ import { Trouble } from "../parts";
 import { go } from "../router";
 import { Rows } from "../rows";
 import { bytes, count, name, time } from "../shown";
-import { escaped, filesOf, type Wanted } from "../uploads";
+import { filesOf, type Wanted } from "../uploads";
 import { Crumbs, type Place } from "./crumbs";
 import { deleted } from "./deletions";
 import { Preview } from "./preview";
@@ -169,7 +169,7 @@ function Changes({ at, chosen, act, onDelete, onShare, onUpload }: ChangesOf) {
     onUpload([...(input.files ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
     input.value = "";
   };
-  const named = (what: (path: string) => Promise<unknown>) => act(() => what(at + escaped(text.trim()))).then(() => setText(""));
+  const named = (what: (path: string) => Promise<unknown>) => act(() => what(at + encodeURIComponent(text.trim()))).then(() => setText(""));
   return (
     <div class="bar">
       <label>New name <input value={text} onInput={(event) => setText(event.currentTarget.value)} size={16} /></label>

@@ -38,7 +38,7 @@ export function Repeats() {
               <td>every {one.every} at {one.at}</td>
               <td>{time(one.next)}</td>
               <td>{one.error ? `✗ ${name(one.error)}` : one.last_job ? <a href={`/transfers/${one.last_job}`}>its transfer</a> : "none yet"}</td>
-              <td><button type="button" aria-label={`End the repetition of ${name(one.source)}`} onClick={() => end(one.id)}>End it</button></td>
+              <td><button type="button" aria-label={`End it: the repetition of ${name(one.source)}`} onClick={() => end(one.id)}>End it</button></td>
             </tr>
           ))}
         </Table>

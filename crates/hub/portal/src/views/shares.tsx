@@ -26,7 +26,7 @@ export function Shares() {
               <td>{new Date(link.expires) < new Date() ? "has ended" : time(link.expires)}</td>
               <td>{link.has_password ? "yes" : "no"}</td>
               <td>{count(link.opened)} times</td>
-              <td><button type="button" aria-label={`End the link to ${name(link.at)}`} onClick={() => end(link.id)}>End it</button></td>
+              <td><button type="button" aria-label={`End it: the link to ${name(link.at)}`} onClick={() => end(link.id)}>End it</button></td>
             </tr>
           ))}
         </Table>

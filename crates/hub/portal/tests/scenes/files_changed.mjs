@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
@@ -18,12 +20,14 @@ export async function filesChanged() {
   const left = page.getByRole("region", { name: "Left folder" });
   await left.getByLabel("Endpoint").selectOption({ label: "one" });
   await left.getByRole("button", { name: "data/" }).click();
-  await left.getByLabel("New name").fill("new <b>folder</b>");
+  await left.getByLabel("New name").fill("new <b>folder");
   await left.getByRole("button", { name: "Make folder" }).click();
-  await left.getByRole("button", { name: "new <b>folder</b>/" }).click();
+  await left.getByRole("button", { name: "new <b>folder/" }).click();
   await left.getByText("0 of 0 entries").waitFor();
 
   // A small file, and one of several parts whose second part breaks off: it goes on where it was.
+  const small = join(dirname(LARGE), "small.txt");
+  writeFileSync(small, "few words");
   let broken = 0;
   await page.route(/[?&]upload=/, (route) => {
     const isSecond = route.request().method() === "PATCH" && route.request().headers()["upload-offset"] !== "0";
@@ -33,7 +37,7 @@ export async function filesChanged() {
     }
     return route.continue();
   });
-  await left.getByLabel("Files to upload").setInputFiles([LARGE, { name: "small.txt", mimeType: "text/plain", buffer: Buffer.from("few words") }]);
+  await left.getByLabel("Files to upload").setInputFiles([LARGE, small]);
   await left.getByText("all are there").waitFor({ timeout: 120_000 });
   assert.equal(broken, 1, "a part was broken off");
   await isAccessible(page, "an upload");
@@ -54,7 +58,7 @@ export async function filesChanged() {
   await left.getByRole("button", { name: "Delete 1" }).click();
   await left.getByText("1 of 1 entries").waitFor();
   await isAccessible(page, "something deleted");
-  await page.getByRole("button", { name: /^Take back .*renamed.txt/ }).click();
+  await page.getByRole("button", { name: /^Take it back: .*renamed.txt/ }).click();
   await left.getByRole("button", { name: "Look again" }).click();
   await left.getByRole("button", { name: "Look at renamed.txt" }).waitFor();
 

@@ -63,7 +63,7 @@ export async function firstTransfer() {
   await page.getByRole("button", { name: "Move" }).click();
   await page.getByText("every day at 02:30").waitFor();
   await isAccessible(page, "repeats");
-  await page.getByRole("button", { name: /^End the repetition/ }).click();
+  await page.getByRole("button", { name: /^End it: the repetition/ }).click();
   await page.getByText("Nothing is repeated").waitFor();
   await page.getByRole("link", { name: "Transfers", exact: true }).click();
   await page.locator("tbody tr").first().waitFor();

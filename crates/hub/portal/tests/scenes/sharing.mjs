@@ -20,7 +20,7 @@ async function share(page, { what, kind, password }) {
   if (password) await form.getByLabel("Password, if wished").fill(password);
   await isAccessible(page, "a link is made");
   await form.getByRole("button", { name: "Make the link" }).click();
-  const link = await form.getByLabel("Link").inputValue();
+  const link = await form.getByRole("textbox", { name: "Link", exact: true }).inputValue();
   await form.getByRole("button", { name: "Close" }).click();
   await left.getByRole("checkbox", { name: `Mark ${what}` }).uncheck();
   return link;
@@ -68,8 +68,8 @@ export async function sharing() {
 
   // Ended by whoever shared it.
   await page.goto(`${HUB}/shares`);
-  await page.getByRole("button", { name: /End the link to .*science/ }).click();
-  await page.getByRole("button", { name: /End the link to .*science/ }).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: /End it: the link to .*science/ }).click();
+  await page.getByRole("button", { name: /End it: the link to .*science/ }).waitFor({ state: "detached" });
   await isAccessible(page, "links");
   await guest.page.reload();
   await guest.page.getByText("has expired, or was ended").waitFor();
