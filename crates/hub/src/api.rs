@@ -204,20 +204,14 @@ fn route(method: &str, path: &str) -> Result<(&'static Route<Handler>, String), 
 }
 
 async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answered {
-    let (parts, body) = request.into_parts();
-    let (route, id) = route(parts.method.as_str(), parts.uri.path())?;
-    let handler = route.handler;
-    let principal = parts.extensions.get::<Arc<Principal>>().cloned();
+    let (head, body) = request.into_parts();
+    let (route, id) = route(head.method.as_str(), head.uri.path())?;
+    let principal = head.extensions.get::<Arc<Principal>>().cloned();
     let principal = principal.ok_or_else(|| Refused::new(500, "the request was not authenticated"))?;
-    let is_secure = parts.extensions.get::<Connection>().is_some_and(|connection| connection.is_secure);
-    let member = match handler.role {
+    let is_secure = head.extensions.get::<Connection>().is_some_and(|connection| connection.is_secure);
+    let member = match route.handler.role {
         None => Member::user("", ""),
-        Some(role) => {
-            let browser = BrowserRequest::of(&parts, is_secure);
-            let member = member(&hub, &principal, browser).await?;
-            member.require(role)?;
-            member
-        }
+        Some(_) => member(&hub, &principal, BrowserRequest::of(&head, is_secure)).await?,
     };
     let shown = match &principal.credential {
         Credential::Key { id } => ShownCredential { grant_id: id.clone(), ends: None },
@@ -226,32 +220,45 @@ async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answ
         }
         _ => ShownCredential::default(),
     };
+    let action = action(route, &head, &member);
+    let query = head.uri.query().unwrap_or_default().to_owned();
+    let (trail, head) = (hub.trail.clone(), Arc::new(head));
+    let request = ApiRequest { hub, member, id, query, head, is_secure, shown, body: Bytes::new() };
+    let answered = carry_out(route.handler, request, body).await;
+    if let Some(action) = action {
+        let status = answered.as_ref().map_or_else(|refused| refused.status, |answer| answer.status().as_u16());
+        trail.note(ActionRow { status: i64::from(status), ..action }).await;
+    }
+    answered
+}
+
+/// Has a request answered by whoever may.
+async fn carry_out(handler: Handler, request: ApiRequest, body: Body) -> Answered {
+    if let Some(role) = handler.role {
+        request.member.require(role)?;
+    }
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(|_| {
         Refused::new(413, format!("the body is longer than {} bytes, or broke off", limits::BODY_BYTES_MAX))
     })?;
-    let query = parts.uri.query().unwrap_or_default().to_owned();
-    let head = Arc::new(parts);
-    let noted = (route.method != "GET").then(|| {
-        // Of what strangers may ask the path is a secret: the token of a link.
-        let path = if handler.role.is_some() { head.uri.path() } else { route.path };
-        let address = head.extensions.get::<Connection>().map(|connection| connection.peer.to_string());
-        ActionRow {
-            at: time::now(),
-            owner: member.owner.clone(),
-            address: address.unwrap_or_default(),
-            what: route.name.to_owned(),
-            path: path.to_owned(),
-            ..ActionRow::default()
-        }
-    });
-    let trail = hub.trail.clone();
-    let answered = (handler.answer)(ApiRequest { hub, member, id, query, head, is_secure, shown, body }).await;
-    if let Some(mut action) = noted {
-        action.status =
-            i64::from(answered.as_ref().map_or_else(|refused| refused.status, |answer| answer.status().as_u16()));
-        trail.note(action).await;
+    (handler.answer)(ApiRequest { body, ..request }).await
+}
+
+/// What the audit trail has of a request that changes something, but for its answer.
+fn action(route: &Route<Handler>, head: &http::request::Parts, member: &Member) -> Option<ActionRow> {
+    if route.method == "GET" {
+        return None;
     }
-    answered
+    // Of what strangers may ask the path is a secret: the token of a link.
+    let path = if route.handler.role.is_some() { head.uri.path() } else { route.path };
+    let address = head.extensions.get::<Connection>().map(|connection| connection.peer.to_string());
+    Some(ActionRow {
+        at: time::now(),
+        owner: member.owner.clone(),
+        address: address.unwrap_or_default(),
+        what: route.name.to_owned(),
+        path: path.to_owned(),
+        ..ActionRow::default()
+    })
 }
 
 /// Whoever showed nothing is asked for a credential (401); whoever showed one that is not enough is not (403).

@@ -366,7 +366,8 @@ async fn hear_limit(api: &Api, number: i64, transfer: &Transfer, told: &mpsc::Se
         let mut by = receipt.limited_by;
         if by.part == "cap" {
             // The limit that the node speaks of is the hub's own doing.
-            "it is its share of what may be used: `longhaul queue show` says who has the rest".clone_into(&mut by.remedy);
+            "it is its share of what may be used: `longhaul queue show` says who has the rest"
+                .clone_into(&mut by.remedy);
         }
         let _ = told.send(Told::Limited { transfer: number, by }).await;
     }

@@ -10,6 +10,7 @@ mod help;
 mod hub;
 mod lab;
 mod probe;
+mod queue;
 mod report;
 mod serve;
 mod support;
@@ -34,15 +35,15 @@ pub use data::{
 };
 pub use demo::Demo;
 pub use hub::{
-    CommunityFacts, EndpointFacts, EndpointKindWord, EveryWord, Hub, HubAction, HubAt, HubGrant, HubGrantAction,
-    HubServe, HubStop, LinkFacts, Named, NamedAction, Queue, QueueAction, RoleWord, Share, ShareAction, SiteFacts,
-    StorageFacts, Submit,
+    CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubAt, HubGrant, HubGrantAction, HubServe,
+    HubStop, LinkFacts, Named, NamedAction, RoleWord, SiteFacts, StorageFacts,
 };
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
     ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
 };
+pub use queue::{EveryWord, Queue, QueueAction, Share, ShareAction, Submit};
 pub use report::Report;
 pub use serve::{Anonymous, Serve};
 pub use support::Support;

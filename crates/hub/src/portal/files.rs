@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::v1::hub::{Deletion, Download, Folder, FolderEntry, RenameOrder};
-use model::{Kind, Refusal, RelPath};
+use model::{Fault, Kind, Refusal, RelPath};
 use remote::Dav;
 use store::Store;
 use tokio::sync::watch;
@@ -240,7 +240,7 @@ fn require_changeable(hub: &HubState, member: &Member, at: &str) -> Result<(), R
     let reason = format!(
         "users rename and delete nothing at {name}: an admin permits it with longhaul hub endpoint set {name} --changeable true"
     );
-    Err(Refused { fault: Some(model::Fault::Auth), ..Refused::new(403, reason) })
+    Err(Refused { fault: Some(Fault::Auth), ..Refused::new(403, reason) })
 }
 
 /// The last name of a URL, as text.
@@ -276,7 +276,9 @@ impl Reached {
 }
 
 fn failed(error: store::Error) -> Refused {
-    Refused::from(Refusal::from_error(&error))
+    let refusal = Refusal::from_error(&error);
+    let fault = if error.is_not_found() { Fault::Missing } else { refusal.fault };
+    Refused::from(Refusal { fault, ..refusal })
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refused> + Send + 'static) -> Result<T, Refused> {

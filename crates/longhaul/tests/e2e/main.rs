@@ -34,6 +34,7 @@ mod https;
 mod hub;
 mod hub_copies;
 mod hub_faults;
+mod hub_people;
 mod hub_promises;
 mod hubs;
 mod kept;

@@ -73,7 +73,7 @@ function Matrix({ grid, test }: { grid: Grid; test: string }) {
           <th scope="row">{name(from)}</th>
           {grid.names.map((to) => {
             const cell = known.get(`${from}\n${to}`);
-            if (!cell) return <td key={to}><span aria-label="not measured">{from === to ? "" : "–"}</span></td>;
+            if (!cell) return <td key={to}>{from !== to && <><span aria-hidden="true">–</span><span class="unseen">not measured</span></>}</td>;
             return <td key={to}><a href={cell.page} aria-label={`${name(from)} to ${name(to)}: ${cell.half.health}, ${name(cell.half.text)}`}><Healthy word={cell.half.health} text={name(cell.half.text)} /></a></td>;
           })}
         </tr>
