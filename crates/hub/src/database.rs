@@ -16,6 +16,8 @@ pub mod members;
 pub mod messages;
 mod numbers;
 pub mod outcomes;
+mod pauses;
+mod queue_keys;
 pub mod queues;
 pub mod repeats;
 pub mod roles;

@@ -22,7 +22,7 @@ use tower_service::Service;
 use crate::api::Part;
 use crate::database::{Database, DatabaseError};
 use crate::messages::{self, Messages};
-use crate::portal::sign_in::SignIn;
+use crate::portal::providers::SignIn;
 use crate::roles::HubCredentials;
 use crate::server::{Transport, serve};
 use crate::servers::{self, Servers};
@@ -221,7 +221,7 @@ async fn run_async(
     let messages = config.messages.map(|to| (to, config.authorities));
     let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub)));
     let mut beside = work_beside(&hub, &stopped);
-    beside.spawn(trail::run(Arc::clone(&hub), noted, stopped.clone()));
+    beside.spawn(trail::run(hub.database.clone(), noted, stopped.clone()));
     if let Some((to, authorities)) = messages {
         beside.spawn(messages::run(Arc::clone(&hub), to, authorities, stopped.clone()));
     }

@@ -17,7 +17,7 @@ use crate::database::submissions::{NewJob, Submitted};
 use crate::database::{Database, DatabaseError, Kind};
 use crate::limits;
 use crate::meters::Meters;
-use crate::portal::sign_in::SignIn;
+use crate::portal::providers::SignIn;
 use crate::promises::{Promises, Wanted};
 use crate::roles::{HubCredentials, Member};
 use crate::servers::Servers;

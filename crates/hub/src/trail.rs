@@ -1,12 +1,11 @@
 //! The audit trail: requests that change something are noted beside them, and kept a moment later, many in one write.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
+use crate::database::Database;
 use crate::database::actions::ActionRow;
-use crate::state::HubState;
 
 /// How often what was noted is kept.
 const KEEP_EVERY: Duration = Duration::from_millis(500);
@@ -36,7 +35,7 @@ impl Trail {
 }
 
 /// Keeps what is noted until told to stop, and then what is left.
-pub async fn run(hub: Arc<HubState>, mut noted: Noted, mut stop: watch::Receiver<bool>) {
+pub async fn run(database: Database, mut noted: Noted, mut stop: watch::Receiver<bool>) {
     let mut is_stopping = false;
     while !is_stopping {
         tokio::select! {
@@ -54,7 +53,7 @@ pub async fn run(hub: Arc<HubState>, mut noted: Noted, mut stop: watch::Receiver
                 break;
             }
             let count = rows.len();
-            if let Err(error) = hub.database.keep_actions(rows).await {
+            if let Err(error) = database.keep_actions(rows).await {
                 tracing::error!(%error, count, "actions cannot be kept: they are missing in the audit trail");
             }
         }

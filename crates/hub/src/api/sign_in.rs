@@ -8,11 +8,12 @@ use web::Refused;
 use super::{Answered, ApiRequest, json};
 use crate::portal::assets;
 use crate::portal::cookies::BrowserRequest;
+use crate::portal::providers::SignIn;
 use crate::portal::sign_in::{self, Answer};
 
 /// GET /api/v1/sign-in.
 pub(super) async fn providers(request: ApiRequest) -> Answered {
-    let told = |one: &sign_in::SignIn| SignInProvider { id: one.id.clone(), title: one.title.clone() };
+    let told = |one: &SignIn| SignInProvider { id: one.id.clone(), title: one.title.clone() };
     json(200, &SignInProviders { providers: request.hub.sign_ins.iter().map(told).collect() })
 }
 

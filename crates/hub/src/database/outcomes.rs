@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, Row};
 
 use super::claims::ClaimedFile;
 use super::events::{NewEvent, append};
-use super::jobs::keep_paused;
+use super::pauses::keep_paused;
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
 

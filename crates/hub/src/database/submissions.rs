@@ -8,29 +8,12 @@ use sqlx::{AnyConnection, Row};
 use super::Result;
 use super::events::{NewEvent, append_from};
 use super::fts::insert_tokens;
-use super::numbers::{take_all, take_numbers};
+use super::numbers::take_all;
+pub use super::queue_keys::QueueKey;
+use super::queue_keys::queue_id;
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
-use database::rows::{Query, insert, texts};
-
-/// Files of the same path and the same owner: what waits in line together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct QueueKey {
-    /// The endpoint that is read.
-    pub source: String,
-    /// The endpoint that is written.
-    pub target: String,
-    /// The community.
-    pub community: String,
-    /// The activity within it.
-    pub activity: String,
-    /// Who submitted.
-    pub owner: String,
-    /// 1 to 5.
-    pub priority: i64,
-    /// By when its files are promised to be there, milliseconds since 1970; 0 where nothing is promised.
-    pub deadline: i64,
-}
+use database::rows::{insert, texts};
 
 /// A job to be stored, with everything decided.
 #[derive(Clone, Debug)]
@@ -171,26 +154,6 @@ async fn name_queues(connection: &mut AnyConnection, jobs: &[NewJob], queue_ids:
         queue_ids.insert(key.clone(), id);
     }
     Ok(())
-}
-
-pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> Result<i64> {
-    const FIND: &str = "SELECT id FROM queues WHERE source = $1 AND target = $2 AND community = $3 AND activity = $4 \
-                        AND owner = $5 AND priority = $6 AND deadline = $7";
-    const MAKE: &str = "INSERT INTO queues (source, target, community, activity, owner, priority, deadline, id) \
-                        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
-    if let Some(row) = bind_key(FIND, key).fetch_optional(&mut *connection).await? {
-        return Ok(row.try_get(0)?);
-    }
-    let id = take_numbers(connection, "queues", 1).await?;
-    bind_key(MAKE, key).bind(id).execute(&mut *connection).await?;
-    // Another hub may have made it at the same time.
-    Ok(bind_key(FIND, key).fetch_one(&mut *connection).await?.try_get(0)?)
-}
-
-fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
-    let QueueKey { source, target, community, activity, owner, priority, deadline } = key;
-    let query = sqlx::query(sql).bind(source.as_str()).bind(target.as_str()).bind(community.as_str());
-    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*deadline)
 }
 
 async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64, first_file: i64) -> Result<()> {

@@ -1,12 +1,11 @@
-//! Signing in at a provider (OpenID Connect), and what somebody is to the hub by what the provider says of him.
+//! Signing in at a provider (OpenID Connect): a browser is sent there, and its session begins when it comes back.
 
-use authn::code_flow::{Flow, Provider, SECRET_BYTES, SignedIn};
-use model::v1::hub::Role;
+use authn::code_flow::{Flow, SECRET_BYTES};
 use web::Refused;
 
 use super::cookies::{BrowserRequest, SameSite};
+use super::providers::SignIn;
 use super::sessions::{self, ShownCredential};
-use crate::roles::Member;
 use crate::state::HubState;
 use crate::time;
 
@@ -14,64 +13,6 @@ use crate::time;
 const COOKIE: &str = "longhaul-sign-in";
 /// How long somebody may take at the provider, seconds.
 const FLOW_LASTS_S: i64 = 600;
-
-/// A provider where members of the collaboration sign in, and who they are by its word.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignIn {
-    /// What it is in addresses: letters, digits, hyphens.
-    pub id: String,
-    /// What people call it.
-    pub title: String,
-    /// The provider.
-    pub provider: Provider,
-    /// The claim that is the name of a member.
-    pub name_claim: String,
-    /// Who is what; the first that fits counts, and whom none fits is refused. Everybody is a user where there is none.
-    pub members: Vec<MemberRule>,
-}
-
-/// What those are to the hub of whom a claim says something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberRule {
-    /// The claim, and what it says or has among what it lists.
-    pub claim: String,
-    /// See there.
-    pub value: String,
-    /// What they may do.
-    pub role: Role,
-    /// The community that they submit for; empty for any.
-    pub community: String,
-}
-
-impl SignIn {
-    /// The member that somebody is who has signed in.
-    ///
-    /// # Errors
-    /// None.
-    fn member(&self, signed_in: &SignedIn) -> Result<Member, String> {
-        let claim = &self.name_claim;
-        let owner = signed_in.text(claim).ok_or_else(|| {
-            format!(
-                "{} does not say your {claim}: an operator of the hub chooses another claim, or asks for its scope",
-                self.title
-            )
-        })?;
-        if self.members.is_empty() {
-            return Ok(Member::user(owner, ""));
-        }
-        let rule = self.members.iter().find(|rule| signed_in.has(&rule.claim, &rule.value)).ok_or_else(|| {
-            format!(
-                "{owner} is known to {}, and is no member of this collaboration: ask an operator of the hub",
-                self.title
-            )
-        })?;
-        Ok(Member { role: rule.role, ..Member::user(owner, &rule.community) })
-    }
-
-    fn return_to(&self, browser: BrowserRequest<'_>) -> String {
-        format!("{}/api/v1/sign-in/{}/answer", browser.origin(), self.id)
-    }
-}
 
 /// Where a browser goes to sign in, and the field that has it keep the flow's secret.
 ///
@@ -83,7 +24,8 @@ pub async fn begin(hub: &HubState, id: &str, browser: BrowserRequest<'_>) -> Res
     let filled = auth::trust::provider().secure_random.fill(&mut secret);
     filled.map_err(|_| Refused::new(500, "the system gives no random numbers"))?;
     let cookie = browser.set_cookie(COOKIE, Some((&model::hex::encode(&secret), FLOW_LASTS_S)), SameSite::Lax);
-    let (issuers, return_to, title) = (hub.authenticator.issuers(), sign_in.return_to(browser), sign_in.title.clone());
+    let (issuers, return_to, title) =
+        (hub.authenticator.issuers(), return_to(&sign_in, browser), sign_in.title.clone());
     let page = blocking(move || sign_in.provider.page(&issuers, &Flow::of(&secret), &return_to, time::now() / 1000));
     let page = page.await.map_err(|why| Refused::new(502, format!("{title} cannot be asked: {why}")))?;
     Ok((page, cookie))
@@ -108,7 +50,7 @@ pub async fn finish(hub: &HubState, answer: &Answer, browser: BrowserRequest<'_>
     if answer.state != flow.state {
         return Err(no_flow());
     }
-    let (issuers, return_to, code) = (hub.authenticator.issuers(), sign_in.return_to(browser), answer.code.clone());
+    let (issuers, return_to, code) = (hub.authenticator.issuers(), return_to(&sign_in, browser), answer.code.clone());
     let exchange = move || {
         let signed_in = sign_in.provider.exchange(&issuers, &flow, &code, &return_to, time::now() / 1000)?;
         sign_in.member(&signed_in)
@@ -133,6 +75,10 @@ pub struct Answer {
     pub error: Option<String>,
 }
 
+fn return_to(sign_in: &SignIn, browser: BrowserRequest<'_>) -> String {
+    format!("{}/api/v1/sign-in/{}/answer", browser.origin(), sign_in.id)
+}
+
 fn find<'a>(hub: &'a HubState, id: &str) -> Result<&'a SignIn, Refused> {
     let found = hub.sign_ins.iter().find(|one| one.id == id);
     found.ok_or_else(|| Refused::new(404, format!("nobody signs in at {id} here: the page of the hub says where")))
@@ -140,40 +86,4 @@ fn find<'a>(hub: &'a HubState, id: &str) -> Result<&'a SignIn, Refused> {
 
 async fn blocking<T: Send + 'static>(ask: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(ask).await.unwrap_or_else(|error| Err(format!("the question broke off: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use authn::code_flow::SignedIn;
-    use serde_json::json;
-
-    fn sign_in(members: Vec<MemberRule>) -> SignIn {
-        let provider = Provider {
-            issuer: "https://idp.example".to_owned(),
-            client_id: "hub".to_owned(),
-            client_secret: None,
-            scopes: Vec::new(),
-        };
-        SignIn { id: "idp".to_owned(), title: "Idp".to_owned(), provider, name_claim: "sub".to_owned(), members }
-    }
-
-    #[test]
-    fn the_first_rule_that_fits_says_who_somebody_is() {
-        let rule = |value: &str, role, community: &str| MemberRule {
-            claim: "groups".to_owned(),
-            value: value.to_owned(),
-            role,
-            community: community.to_owned(),
-        };
-        let with_rules = sign_in(vec![rule("ops", Role::Operator, ""), rule("astro", Role::User, "astro")]);
-        let who = |groups: &[&str]| SignedIn::of(json!({"sub": "ann", "groups": groups}));
-        let member = |sign_in: &SignIn, groups: &[&str]| sign_in.member(&who(groups));
-        assert_eq!(member(&with_rules, &["astro"]).unwrap(), Member::user("ann", "astro"));
-        assert_eq!(member(&with_rules, &["astro", "ops"]).unwrap().role, Role::Operator);
-        assert!(member(&with_rules, &["other"]).unwrap_err().contains("no member of this collaboration"));
-        assert_eq!(member(&sign_in(Vec::new()), &[]).unwrap(), Member::user("ann", ""));
-        let by_mail = SignIn { name_claim: "email".to_owned(), ..sign_in(Vec::new()) };
-        assert!(member(&by_mail, &[]).unwrap_err().contains("does not say your email"));
-    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use authn::code_flow::Provider;
-use hub::portal::sign_in::{MemberRule, SignIn};
+use hub::portal::providers::{MemberRule, SignIn};
 use model::v1::hub::Role;
 use serde::Deserialize;
 

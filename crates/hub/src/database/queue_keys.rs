@@ -1,0 +1,47 @@
+//! What files wait in line by.
+
+use sqlx::{AnyConnection, Row};
+
+use super::Result;
+use super::numbers::take_numbers;
+use database::rows::Query;
+
+/// Files of the same path and the same owner: what waits in line together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueueKey {
+    /// The endpoint that is read.
+    pub source: String,
+    /// The endpoint that is written.
+    pub target: String,
+    /// The community.
+    pub community: String,
+    /// The activity within it.
+    pub activity: String,
+    /// Who submitted.
+    pub owner: String,
+    /// 1 to 5; [`PAUSED`](crate::states::PAUSED) where nothing is taken of it.
+    pub priority: i64,
+    /// By when its files are promised to be there, milliseconds since 1970; 0 where nothing is promised.
+    pub deadline: i64,
+}
+
+/// The number of the queue of a key, which is made where there is none.
+pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> Result<i64> {
+    const FIND: &str = "SELECT id FROM queues WHERE source = $1 AND target = $2 AND community = $3 AND activity = $4 \
+                        AND owner = $5 AND priority = $6 AND deadline = $7";
+    const MAKE: &str = "INSERT INTO queues (source, target, community, activity, owner, priority, deadline, id) \
+                        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
+    if let Some(row) = bind_key(FIND, key).fetch_optional(&mut *connection).await? {
+        return Ok(row.try_get(0)?);
+    }
+    let id = take_numbers(connection, "queues", 1).await?;
+    bind_key(MAKE, key).bind(id).execute(&mut *connection).await?;
+    // Another hub may have made it at the same time.
+    Ok(bind_key(FIND, key).fetch_one(&mut *connection).await?.try_get(0)?)
+}
+
+fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
+    let QueueKey { source, target, community, activity, owner, priority, deadline } = key;
+    let query = sqlx::query(sql).bind(source.as_str()).bind(target.as_str()).bind(community.as_str());
+    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*deadline)
+}
