@@ -36,7 +36,7 @@ export function Actions() {
           {value.actions.map((one) => (
             <tr key={one.number}>
               <td>{time(one.at)}</td>
-              <th scope="row">{name(one.by)}</th>
+              <th scope="row">{one.by === "" ? "somebody with a link" : name(one.by)}</th>
               <td>{name(one.from)}</td>
               <td>{name(one.what)}</td>
               <td class="url">{name(one.path)}</td>
