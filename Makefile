@@ -84,6 +84,10 @@ bench-watch-archive: ## what a watch of 100 sites costs: a year of its archive, 
 bench-watch: build ## faults in a mesh of six emulated sites, and what a watch says of them, an hour of it; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin watch-lab -- $(BENCH)
 
+.PHONY: bench-portal
+bench-portal: build ## a hub while a hundred people have pages of the portal open and a thousand transfers run; BENCH="--help"
+	cargo run --release --quiet --package bench --bin portal -- $(BENCH)
+
 .PHONY: bench-separate
 bench-separate: build ## what a MacVLAN in a namespace of its own costs a node, beside the host's own stack, over a veth; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin separate -- $(BENCH)

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use hubapi::Api;
 use model::id::Uuid;
 use model::v1::hub::{Endpoint, FileOrder, JobOrder};
+use web::api_client::ApiClient;
 use web::{Client, Headers, HttpUrl, Method};
 
 use crate::node::{Node, dialer, grant};
@@ -66,6 +67,27 @@ impl Hub {
     pub fn api(&self) -> Result<Api> {
         let bearer = format!("Bearer {}", self.key);
         Ok(Api::new(dialer()?, HttpUrl::parse(&self.origin)?, Some(&bearer)))
+    }
+
+    /// Its API, for questions that [`Api`] has no method for.
+    ///
+    /// # Errors
+    /// TLS cannot be spoken here.
+    pub fn client(&self) -> Result<ApiClient> {
+        let bearer = format!("Bearer {}", self.key);
+        Ok(ApiClient::new("hub", dialer()?, HttpUrl::parse(&self.origin)?, Some(&bearer)))
+    }
+
+    /// Seconds of processor that it has used so far.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn processor_s(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.pid()))?;
+        // Behind the name, which may have anything in it: proc_pid_stat(5), fields 14 and 15.
+        let behind = stat.rsplit_once(") ").context("no stat")?.1;
+        let ticks: u64 = behind.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap_or(0)).sum();
+        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
 
     /// Resident memory, bytes.

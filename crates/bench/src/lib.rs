@@ -31,6 +31,7 @@ pub mod program;
 pub mod report;
 pub mod round;
 pub mod scenario;
+pub mod scripted_node;
 pub mod several;
 pub mod statistics;
 pub mod target;

@@ -7,6 +7,7 @@ use sched::priority::Priority;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
+use web::HttpUrl;
 
 use crate::database::submissions::{NewFile, NewJob, QueueKey};
 use crate::limits;
@@ -60,6 +61,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
             .queue_for_s
             .and_then(|seconds| now.checked_add(i64::try_from(seconds).ok()?.checked_mul(1000)?)),
         fts: None,
+        notify: notify(order)?,
         files,
     })
 }
@@ -72,6 +74,16 @@ fn refuse(reason: String) -> Refusal {
 fn digest(order: &JobOrder) -> String {
     let text = serde_json::to_vec(&JobOrder { id: None, ..order.clone() }).unwrap_or_default();
     model::hex::encode(&Sha256::digest(text))
+}
+
+/// Where it is told that a job has ended: an address of the web.
+fn notify(order: &JobOrder) -> Result<String, Refusal> {
+    let Some(url) = &order.notify else { return Ok(String::new()) };
+    let is_web = ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme));
+    match HttpUrl::parse(url) {
+        Ok(_) if is_web && url.len() <= limits::URL_BYTES_MAX => Ok(url.clone()),
+        _ => Err(refuse("notify is where the job is posted to when it has ended: https://…".to_owned())),
+    }
 }
 
 fn kind(order: &JobOrder) -> Result<JobKind, Refusal> {

@@ -14,6 +14,7 @@ pub mod fts;
 pub mod jobs;
 pub mod members;
 pub mod messages;
+pub mod notices;
 mod numbers;
 pub mod outcomes;
 mod pauses;

@@ -3,6 +3,7 @@
 pub mod assets;
 pub mod cookies;
 pub mod files;
+pub mod notices;
 pub mod providers;
 pub mod repeats;
 pub mod sessions;

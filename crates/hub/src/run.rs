@@ -260,6 +260,7 @@ fn work_beside(hub: &Arc<HubState>, stopped: &watch::Receiver<bool>) -> JoinSet<
     beside.spawn(catalogue::remover::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(catalogue::audits::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(catalogue::webhooks::run(Arc::clone(hub), stopped.clone()));
+    beside.spawn(portal::notices::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(portal::repeats::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(portal::files::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(stager::run(Arc::clone(hub), stopped.clone()));

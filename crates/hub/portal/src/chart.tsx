@@ -24,7 +24,13 @@ export function Chart({ caption, times, series, shown }: { caption: string; time
   const words = series.map(({ label }) => label).join("\n");
   useEffect(() => {
     const element = box.current!;
-    const ink = (word: string) => getComputedStyle(element).getPropertyValue(word).trim();
+    // A canvas knows no variables: what a colour comes to, light or dark, the element tells.
+    const ink = (word: string) => {
+      element.style.color = `var(${word})`;
+      const colour = getComputedStyle(element).color;
+      element.style.color = "";
+      return colour;
+    };
     const axis = { stroke: ink("--ink"), grid: { stroke: ink("--soft") }, ticks: { stroke: ink("--line") } };
     const options: uPlot.Options = {
       width: element.clientWidth,

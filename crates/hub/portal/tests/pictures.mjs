@@ -49,7 +49,7 @@ try {
   await page.waitForTimeout(3_000);
   await picture("map");
   await page.goto(`${hub}/transfers?of=all`);
-  await page.locator("tbody a").first().click();
+  await page.getByRole("row", { name: /running/ }).first().getByRole("link").click();
   await page.locator(".u-wrap").first().waitFor();
   await page.waitForTimeout(10_000);
   await picture("transfer");

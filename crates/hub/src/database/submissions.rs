@@ -44,6 +44,8 @@ pub struct NewJob {
     pub expires: Option<i64>,
     /// What only FTS's words know of it, JSON.
     pub fts: Option<String>,
+    /// Where it is told that it has ended; empty for nowhere.
+    pub notify: String,
     /// Its files; not empty.
     pub files: Vec<NewFile>,
 }
@@ -158,20 +160,21 @@ async fn name_queues(connection: &mut AnyConnection, jobs: &[NewJob], queue_ids:
 
 async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64, first_file: i64) -> Result<()> {
     const INTO: &str = "jobs (number, id, digest, owner, community, activity, priority, kind, first_file, file_rows, files, \
-                        queued, bytes, submitted, deadline, options, metadata, fts)";
+                        queued, bytes, submitted, deadline, options, metadata, fts, notify)";
     let mut file = first_file;
     let mut placed = Vec::with_capacity(jobs.len());
     for (number, job) in (first..).zip(jobs) {
         placed.push((number, file, job));
         file += job.files.len() as i64;
     }
-    Ok(insert(connection, INTO, 18, &placed, |query, (number, first_file, job)| {
+    Ok(insert(connection, INTO, 19, &placed, |query, (number, first_file, job)| {
         let (files, bytes) = job.queued();
         let query = query.bind(*number).bind(job.id.as_str()).bind(job.digest.as_str()).bind(job.owner.as_str());
         let query = query.bind(job.community.as_str()).bind(job.activity.as_str()).bind(job.priority);
         let query = query.bind(job.kind.code()).bind(*first_file).bind(job.files.len() as i64).bind(files);
         let query = query.bind(files).bind(bytes).bind(job.submitted).bind(job.deadline);
-        query.bind(job.options.as_str()).bind(job.metadata.as_str()).bind(job.fts.as_deref())
+        let query = query.bind(job.options.as_str()).bind(job.metadata.as_str()).bind(job.fts.as_deref());
+        query.bind(job.notify.as_str())
     })
     .await?)
 }

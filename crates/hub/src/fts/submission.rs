@@ -118,6 +118,7 @@ impl Submission {
             activity,
             priority: params.number("priority").map(|priority| priority.clamp(1, 5) as u8),
             deadline: None,
+            notify: None,
             options: JobOptions {
                 overwrite: params.is_set("overwrite") || params.is_set("overwrite_on_retry"),
                 overwrite_hops: params.is_set("overwrite_hop"),

@@ -29,8 +29,8 @@ use kept::{a_delegated_proxy_is_its_owners_until_it_ends, changes_of_files_wait_
 use people::{
     a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
     a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was,
-    actions_are_kept_in_their_order_and_forgotten_after_400_days, an_order_that_is_repeated_is_due_at_its_time,
-    what_was_deleted_is_kept_until_it_expires,
+    actions_are_kept_in_their_order_and_forgotten_after_400_days, an_ended_job_is_told_of_until_somebody_takes_it,
+    an_order_that_is_repeated_is_due_at_its_time, what_was_deleted_is_kept_until_it_expires,
 };
 
 pub struct Hub {
@@ -430,6 +430,7 @@ on_both!(
     a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
     a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was,
     actions_are_kept_in_their_order_and_forgotten_after_400_days,
+    an_ended_job_is_told_of_until_somebody_takes_it,
     an_order_that_is_repeated_is_due_at_its_time,
     what_was_deleted_is_kept_until_it_expires,
     a_delegated_proxy_is_its_owners_until_it_ends,

@@ -123,6 +123,24 @@ pub async fn an_order_that_is_repeated_is_due_at_its_time(hub: Hub) {
     assert!(hub.database.repeat("1").await.unwrap().is_none());
 }
 
+pub async fn an_ended_job_is_told_of_until_somebody_takes_it(hub: Hub) {
+    let mut order = order(vec![file("1", &["a"])]);
+    order.notify = Some("https://x.example/hook".to_owned());
+    hub.submit(&order).await;
+    let take = |now: i64| hub.database.take_notice(now, 1000);
+    assert_eq!(take(hub.now).await.unwrap(), None, "it has not ended");
+    let claim = hub.claim(1).await.unwrap();
+    hub.end(&claim, |_| Outcome::Done { bytes: 1 }).await;
+    let notice = take(hub.now).await.unwrap().unwrap();
+    assert_eq!((notice.url.as_str(), notice.tries), ("https://x.example/hook", 1));
+    assert_eq!(take(hub.now).await.unwrap(), None, "another hub is at it");
+    hub.database.noticed(notice.job, Some(hub.now + 10)).await.unwrap();
+    assert_eq!(take(hub.now + 9).await.unwrap(), None);
+    assert_eq!(take(hub.now + 10).await.unwrap().unwrap().tries, 2);
+    hub.database.noticed(notice.job, None).await.unwrap();
+    assert_eq!(take(i64::MAX / 2).await.unwrap(), None);
+}
+
 async fn owners(hub: &Hub, by: &str) -> Vec<String> {
     let rows = hub.database.actions(by, i64::MAX, 10).await.unwrap();
     rows.into_iter().map(|row| row.owner).collect()

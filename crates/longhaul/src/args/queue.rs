@@ -43,6 +43,9 @@ pub struct Submit {
     /// The job's id (a UUID): the same order sent twice is one job
     #[arg(long, value_name = "UUID")]
     pub id: Option<model::id::Uuid>,
+    /// Have the job posted to this address as JSON when it has ended
+    #[arg(long, value_name = "URL")]
+    pub notify: Option<String>,
     /// Wait until it has ended, and exit as `longhaul cp` would have
     #[arg(long)]
     pub wait: bool,

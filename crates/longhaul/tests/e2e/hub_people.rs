@@ -1,6 +1,8 @@
 //! What people do at a hub beside jobs: marks and the trail, estimates, pauses and repetitions, links for others; from the command line.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -83,6 +85,53 @@ fn a_job_is_estimated_paused_and_repeated() {
     admin.run(&["submit", "--every", "day", "--at", "25:00", &format!("{a}f0"), &b]).expect(2);
     admin.run(&["queue", "end-repeat", repeat["id"].as_str().unwrap()]).expect(0);
     assert_eq!(admin.json(&["queue", "repeats"]).len(), 0);
+}
+
+#[test]
+fn whoever_asked_for_it_is_told_that_a_job_has_ended() {
+    let hub = Hub::start(&[]);
+    let admin = hub.member("admin", "root", "");
+    let pair = pair(&admin);
+    fs::write(pair.a.data("f"), "f").unwrap();
+    let (source, target) = (pair.a.at("data/f"), pair.b.at("data/"));
+    admin.run(&["submit", &source, &target, "--notify", "ftp://x.example/"]).expect(2);
+    // Users send the hub nowhere on its own machine.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hook = format!("http://{}/hook", server.local_addr().unwrap());
+    let id = admin.submit(&[&source, &target, "--notify", &hook]);
+    assert_eq!(admin.ended(&id)["state"], "done");
+    until("the hub says that it does not go there", LONG, || hub.log().contains("nobody takes the news of a job"));
+    server.set_nonblocking(true).unwrap();
+    assert!(server.accept().is_err());
+}
+
+#[test]
+fn where_the_policy_permits_it_the_hub_posts_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let access = dir.path().join("access.toml");
+    fs::write(&access, "[third_party]\nlocal = true\n").unwrap();
+    let access = String::leak(access.display().to_string());
+    let hub = Hub::start(&["--access", access]);
+    let admin = hub.member("admin", "root", "");
+    let pair = pair(&admin);
+    fs::write(pair.a.data("f"), "f").unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hook = format!("http://{}/hook", server.local_addr().unwrap());
+    let heard = std::thread::spawn(move || {
+        let (mut socket, _) = server.accept().unwrap();
+        let mut all = Vec::new();
+        let mut piece = [0; 4096];
+        while !String::from_utf8_lossy(&all).contains("\"event\":\"job\"") {
+            let got = socket.read(&mut piece).unwrap();
+            assert!(got > 0, "{}", String::from_utf8_lossy(&all));
+            all.extend_from_slice(&piece[..got]);
+        }
+        socket.write_all(b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n").unwrap();
+        String::from_utf8(all).unwrap()
+    });
+    let id = admin.submit(&[&pair.a.at("data/f"), &pair.b.at("data/"), "--notify", &hook]);
+    let told = heard.join().unwrap();
+    assert!(told.starts_with("POST /hook HTTP/1.1") && told.contains(&id), "{told}");
 }
 
 #[test]

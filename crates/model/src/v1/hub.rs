@@ -73,6 +73,9 @@ pub struct JobOrder {
     /// How its files are transferred.
     #[serde(default)]
     pub options: JobOptions,
+    /// The job is posted here as JSON when it has ended, a few times if that is not taken: `https://…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<String>,
     /// Told again with the job; 4 KiB at most.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = Object)]

@@ -25,10 +25,11 @@ export function NewTransfer() {
   const [replaces, setReplaces] = useState(false);
   const [sizeGB, setSize] = useState("");
   const [at, setAt] = useState("");
+  const [notify, setNotify] = useState("");
   const [estimate, setEstimate] = useState<Estimate>();
   const { problem, act } = useAction();
   const size = sizeGB === "" ? {} : { bytes: Math.round(Number(sizeGB) * 1e9) };
-  const order = () => ({ files: [{ sources: [joined(from)], target: joined(to), ...(isTree ? {} : size) }], options: { recursive: isTree, overwrite: replaces } });
+  const order = () => ({ files: [{ sources: [joined(from)], target: joined(to), ...(isTree ? {} : size) }], options: { recursive: isTree, overwrite: replaces }, ...(notify !== "" && { notify }) });
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     void act(async () => {
@@ -59,6 +60,7 @@ export function NewTransfer() {
           <div aria-live="polite">{estimate && <EstimateText of={estimate} />}</div>
         </fieldset>
         <label>Repeat every night at (UTC, empty: once, now) <input type="time" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></label>
+        <label>Post it to this address when it has ended, if wished <input type="url" value={notify} placeholder="https://…" onInput={(event) => setNotify(event.currentTarget.value)} size={40} /></label>
         <button type="submit">Move</button>
         <Trouble problem={problem} />
       </form>

@@ -53,7 +53,7 @@ export function Transfer({ id }: { id: string }) {
           <Summary job={value} speed={speed} />
           {value.ended === undefined && why.value?.[0] && <Holding why={why.value[0]} />}
           {value.limited_by && <Verdict limit={value.limited_by} />}
-          {speed.samples.length > 2 && <Rates samples={speed.samples} />}
+          {speed.samples.length > 2 && speed.samples.some((sample) => sample.bitS > 0) && <Rates samples={speed.samples} />}
           {moving.length > 0 && <Moving transfers={moving} />}
           <div class="bar">
             {value.ended === undefined && (
@@ -192,7 +192,7 @@ function Summary({ job, speed }: { job: Job; speed: Speed }) {
         <dt>State</dt>
         <dd><State word={job.state} /></dd>
         <dt>Data</dt>
-        <dd>{bytes(arrived)}{job.bytes > 0 ? ` of ${bytes(job.bytes)} (${part} %)` : ", of how much is not known before"}</dd>
+        <dd>{bytes(arrived)}{job.bytes > 0 ? ` of ${bytes(job.bytes)} (${part} %)` : job.ended === undefined && ", of how much is not known before"}</dd>
         <dt>Files</dt>
         <dd>
           {count(job.done)} of {count(job.files)} there and verified, {count(job.running)} on their way, {count(job.queued)} wait

@@ -1,0 +1,69 @@
+//! Jobs that have ended, of which somebody is to be told.
+
+use sqlx::{AssertSqlSafe, Row};
+
+use super::{Database, Result};
+
+/// Somebody who is to be told that a job has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The number of the job.
+    pub job: i64,
+    /// Its id.
+    pub id: String,
+    /// Where it is posted to.
+    pub url: String,
+    /// Times that it was tried, with this one.
+    pub tries: i64,
+}
+
+const DUE: &str = "notify <> '' AND ended IS NOT NULL AND notify_after <= $1";
+
+impl Database {
+    /// Takes one that is due, and leaves it to nobody else for a while.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn take_notice(&self, now: i64, lease_ms: i64) -> Result<Option<Notice>> {
+        // Most hubs tell nobody: they need not write to find that out.
+        let any = AssertSqlSafe(format!("SELECT 1 FROM jobs WHERE {DUE} LIMIT 1"));
+        if sqlx::query(any).bind(now).fetch_optional(&self.pool).await?.is_none() {
+            return Ok(None);
+        }
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    let sql = format!(
+                        "SELECT number, id, notify, notify_tries FROM jobs WHERE {DUE} ORDER BY notify_after LIMIT 1"
+                    );
+                    let row = sqlx::query(AssertSqlSafe(sql)).bind(now).fetch_optional(&mut *connection).await?;
+                    let Some(row) = row else { return Ok(None) };
+                    let (job, tries): (i64, i64) = (row.try_get(0)?, row.try_get::<i64, _>(3)? + 1);
+                    let notice = Notice { job, id: row.try_get(1)?, url: row.try_get(2)?, tries };
+                    let sql = "UPDATE jobs SET notify_tries = $1, notify_after = $2 WHERE number = $3";
+                    sqlx::query(sql).bind(tries).bind(now + lease_ms).bind(job).execute(connection).await?;
+                    Ok(Some(notice))
+                })
+            })
+            .await
+    }
+
+    /// It was told, or is given up; or it is told again later.
+    ///
+    /// # Errors
+    /// The database cannot be written: nothing has changed.
+    pub async fn noticed(&self, job: i64, again: Option<i64>) -> Result<()> {
+        let sql = match again {
+            Some(_) => "UPDATE jobs SET notify_after = $1 WHERE number = $2",
+            None => "UPDATE jobs SET notify = '', notify_after = $1 WHERE number = $2",
+        };
+        self.writer
+            .change(move |connection| {
+                Box::pin(async move {
+                    sqlx::query(sql).bind(again.unwrap_or(0)).bind(job).execute(connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+}
