@@ -128,6 +128,23 @@ impl Servers {
         Ok(format!("{at}{join}authz={}", web::target::encode(macaroon.as_bytes())))
     }
 
+    /// The API of a node that is described as an endpoint.
+    ///
+    /// # Errors
+    /// It is no node, or the description does not say where its API is.
+    pub fn node(&self, topology: &Topology, endpoint: &str) -> Result<nodeapi::Api, String> {
+        let described = topology.described_endpoint(endpoint).ok_or_else(|| format!("{endpoint} is not described"))?;
+        if described.kind != EndpointKind::Node {
+            return Err(format!("{endpoint} is no node of ours"));
+        }
+        let url = described.urls.first().map(String::as_str).unwrap_or_default();
+        let at = described.api.clone().or_else(|| origin(url));
+        let at = at.ok_or_else(|| format!("{endpoint} has no URL of a node: lh://HOST[:PORT]/"))?;
+        let at = HttpUrl::parse(&at).map_err(|error| format!("the API of {endpoint}: {error}"))?;
+        let bearer = described.key.as_ref().map(|key| format!("Bearer {key}"));
+        Ok(nodeapi::Api::new(dialer(self.trust(described)?), at, bearer.as_deref()))
+    }
+
     /// The tape API's side of a described endpoint.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ import { name } from "./shown";
 import { DataViews } from "./views/data";
 import { Actions } from "./views/actions";
 import { Files } from "./views/files";
+import { Hosts } from "./views/hosts";
 import { WorldMap } from "./views/map";
 import { NewTransfer } from "./views/new_transfer";
 import { Operate } from "./views/operate";
@@ -66,6 +67,7 @@ function Portal() {
           <Tab to="/queue" text="Queue" />
           <Tab to="/reservations" text="Reservations" />
           {may(who, "operator") && <Tab to="/operate" text="Operation" />}
+          {may(who, "operator") && <Tab to="/hosts" text="Hosts" />}
           {may(who, "operator") && <Tab to="/actions" text="Audit trail" />}
         </nav>
         <span class="who">{name(who.owner)} ({who.role})</span>
@@ -103,6 +105,7 @@ function View({ who }: { who: WhoAmI }) {
   if (first === "map") return <WorldMap />;
   if (first === "queue") return <Queue />;
   if (first === "reservations") return <Promises />;
+  if (first === "hosts") return <Hosts endpoint={second} />;
   if (first === "actions") return <Actions />;
   if (first === "operate") return <Operate />;
   return (

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 
-import { browser, isAccessible, reader } from "./reader.mjs";
+import { browser, isAccessible, longOne, reader } from "./reader.mjs";
 
 const { LINK } = process.env;
 const HUB = new URL(LINK).origin;
@@ -37,6 +37,11 @@ try {
     await isAccessible(page, view);
   }
 
+  await page.goto(`${HUB}/hosts/geneva`);
+  await page.getByRole("columnheader", { name: "Should be" }).waitFor();
+  assert.ok((await page.locator("tbody tr").count()) > 10, "rules of the audit");
+  await isAccessible(page, "a host");
+
   // The map has the three sites; what moves is in its table.
   await page.goto(`${HUB}/map`);
   await page.getByText("perth", { exact: true }).first().waitFor();
@@ -45,8 +50,7 @@ try {
   await isAccessible(page, "map");
 
   // A transfer that moves: its rate as a line.
-  await page.goto(`${HUB}/transfers?of=all`);
-  await page.locator("tbody a").first().click();
+  await page.goto(`${HUB}/transfers/${await longOne(page)}`);
   await page.getByRole("heading", { name: /^Transfer / }).waitFor();
   await page.getByText("Rate since this page is open").waitFor();
   await isAccessible(page, "a transfer that moves");

@@ -4,9 +4,10 @@ import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
 
-const { LONGHAUL, CHROMIUM, OUT } = process.env;
+import { browser, longOne } from "./reader.mjs";
+
+const { LONGHAUL, OUT } = process.env;
 const SIZES = [[1280, 800], [768, 1024], [360, 740]];
 /** How long is waited before the first picture: until the watch has something to tell. */
 const SETTLED_MS = Number(process.env.SETTLED_MS ?? 120_000);
@@ -18,7 +19,6 @@ for await (const line of createInterface({ input: demo.stdout })) {
   link ??= /sign in: +(\S+)/.exec(line)?.[1];
   if (line.includes("Ctrl-C")) break;
 }
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 try {
   const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
   const picture = async (name) => {
@@ -48,8 +48,7 @@ try {
   await page.locator(".map .site").first().waitFor();
   await page.waitForTimeout(3_000);
   await picture("map");
-  await page.goto(`${hub}/transfers?of=all`);
-  await page.getByRole("row", { name: /running/ }).first().getByRole("link").click();
+  await page.goto(`${hub}/transfers/${await longOne(page)}`);
   await page.locator(".u-wrap").first().waitFor();
   await page.waitForTimeout(10_000);
   await picture("transfer");

@@ -46,3 +46,13 @@ export async function signIn(page, key) {
   await page.getByLabel("Access key or token").fill(key);
   await page.keyboard.press("Enter");
 }
+
+/** The id of a transfer of a demo that has just begun, and takes a while. */
+export async function longOne(page) {
+  for (;;) {
+    const { jobs } = await page.evaluate(() => fetch("/api/v1/jobs?limit=20").then((answer) => answer.json()));
+    const one = jobs.find((job) => job.state === "running" && job.community === "science");
+    if (one) return one.id;
+    await page.waitForTimeout(500);
+  }
+}

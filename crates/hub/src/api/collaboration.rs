@@ -1,6 +1,7 @@
 //! Sites, endpoints, links and communities: described, shown, stopped.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::v1::hub::{Collaboration, Community, Endpoint, Link, LinkMark, Site, Stopped};
 use model::{Fault, Refusal};
@@ -116,6 +117,22 @@ pub(super) async fn set_mark(request: ApiRequest) -> Answered {
     request.hub.describe(change).await?;
     tracing::info!(link = request.id, mark, by = request.member.owner, "a mark was set");
     self::link(request).await
+}
+
+/// GET /api/v1/endpoints/NAME/host. How the settings of its host stand, as the node itself says.
+pub(super) async fn host(request: ApiRequest) -> Answered {
+    let (hub, name) = (Arc::clone(&request.hub), request.id.clone());
+    let asked = tokio::task::spawn_blocking(move || {
+        let api = hub.servers.node(&hub.topology.load(), &name).map_err(|why| Refused::new(409, why))?;
+        api.host().map_err(|error| match error {
+            nodeapi::Error::Refused { problem, .. } if problem.status == 404 => {
+                Refused::new(404, format!("{name} does not tell how its host stands: start it with --audit"))
+            }
+            error => Refused::new(502, format!("{name}: {}", model::fault::with_causes(&error))),
+        })
+    });
+    let told = asked.await.unwrap_or_else(|error| Err(Refused::new(500, format!("the question broke off: {error}"))));
+    json(200, &told?)
 }
 
 pub(super) async fn put_community(request: ApiRequest) -> Answered {

@@ -306,6 +306,19 @@ const QUEUE: &[Route<Handler>] = &[
         handler: handler!(Some(Role::User), collaboration::endpoint),
     },
     Route {
+        method: "GET",
+        path: "/api/v1/endpoints/{id}/host",
+        name: "endpointHost",
+        summary: "How the settings of its host stand, where the node tells (`longhaul serve --audit`)",
+        query: &[],
+        body: None,
+        answers: &[
+            Answer::any(200, "whose audit it is, and its findings"),
+            Answer::problem(404, "the node does not tell"),
+        ],
+        handler: handler!(Some(Role::Operator), collaboration::host),
+    },
+    Route {
         method: "PUT",
         path: "/api/v1/endpoints/{id}",
         name: "put_endpoint",

@@ -101,6 +101,9 @@ fn people_move_change_and_share_data_by_the_portal_and_operators_run_it() {
     assert!(fs::read(one.data("new <b>folder/large.dat")).unwrap() == pattern(LARGE_BYTES));
     assert_eq!(fs::read(one.data("new <b>folder/renamed.txt")).unwrap(), b"few words");
     assert_eq!(fs::read(one.data("inbox/result.txt")).unwrap(), b"first", "a drop box replaces nothing");
+    let gone = two.at("data/");
+    drop(two);
+    run(&portal, "tests/node_down.mjs", &[&environment[..], &[("GONE", gone.as_str())]].concat());
 }
 
 /// A provider that ends with its guard.

@@ -62,7 +62,7 @@ interface StopOf {
 function Stop({ kind, word, stopped, reason, change }: StopOf) {
   const of = kind === "all" ? "all" : `${kind}:${encodeURIComponent(word)}`;
   const text = kind === "all" ? "everything" : `${kind} ${name(word)}`;
-  const stop = (drain: boolean) => change(() => put(`/api/v1/stops/${of}`, { reason, drain }));
+  const stop = (how: { drain?: boolean; refuse?: boolean }) => change(() => put(`/api/v1/stops/${of}`, { reason, ...how }));
   return (
     <tr>
       <th scope="row">{text}</th>
@@ -73,8 +73,9 @@ function Stop({ kind, word, stopped, reason, change }: StopOf) {
           <button type="button" onClick={() => change(() => remove(`/api/v1/stops/${of}`))}>Start {text}</button>
         ) : (
           <>
-            <button type="button" onClick={() => stop(true)}>Drain {text}</button>
-            <button type="button" onClick={() => stop(false)}>Stop {text}</button>
+            <button type="button" onClick={() => stop({ drain: true })}>Drain {text}</button>
+            <button type="button" onClick={() => stop({})}>Stop {text}</button>
+            <button type="button" onClick={() => stop({ refuse: true })}>Ban {text}</button>
           </>
         )}
       </td>

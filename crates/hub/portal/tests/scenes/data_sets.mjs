@@ -32,7 +32,12 @@ export async function dataSets() {
   await page.getByRole("textbox", { name: "where" }).fill("nowhere");
   await page.getByRole("button", { name: "Make the rule" }).click();
   await page.getByText("cannot be placed").waitFor();
+  // A quota that is full is named, and with it what is left of it.
+  await send("PUT", "/api/v1/quotas/ann", { quotas: [{ expression: "two", bytes: 10 }] });
   await page.getByRole("textbox", { name: "where" }).fill("two");
+  await page.getByRole("button", { name: "Make the rule" }).click();
+  await page.getByText(/quota/).waitFor();
+  await send("PUT", "/api/v1/quotas/ann", { quotas: [] });
   await page.getByRole("button", { name: "Make the rule" }).click();
   await page.getByText("(ok)").waitFor();
   await page.getByRole("row", { name: /^two 1 files/ }).waitFor();

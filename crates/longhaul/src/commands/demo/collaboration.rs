@@ -163,7 +163,7 @@ impl Start<'_> {
         fs::write(state.join("access.toml"), access).map_err(|error| local("write settings", &error))?;
         let (listen, export) = (self.world.listen(site, NODE_PORT), format!("data={}:rw", data.display()));
         let portal = format!("http://{portal}");
-        let words = ["serve", "--plain", "--listen", &listen, "--export", &export, "--responders", "stamp"];
+        let words = ["serve", "--plain", "--audit", "--listen", &listen, "--export", &export, "--responders", "stamp"];
         let words = words.into_iter().chain(["--allow-origin", &portal, "--state"]).map(str::to_owned);
         let words = words.chain([state.display().to_string()]).collect::<Vec<_>>();
         let (process, address) = self.serve(site, site, &words)?;

@@ -1,0 +1,29 @@
+// A node that does not answer, as its users see it. The environment: that of reader.mjs, and GONE (the URL of a folder at the node that was ended).
+
+import assert from "node:assert/strict";
+
+import { browser, HUB, isAccessible, KEY, reader, signIn, SOURCE } from "./reader.mjs";
+
+const { GONE } = process.env;
+
+try {
+  const { page, complaints } = await reader();
+  await page.goto(`${HUB}/files?left=${encodeURIComponent(GONE)}`);
+  await signIn(page, KEY);
+  const host = new URL(GONE.replace(/^lh:/, "https:")).host;
+  await page.locator(".trouble").filter({ hasText: host }).waitFor();
+  await isAccessible(page, "a node that is down");
+
+  // A transfer to it says whose fault it is, and goes on trying.
+  await page.goto(`${HUB}/transfers/new`);
+  await page.getByRole("group", { name: "From" }).getByLabel("URL", { exact: true }).fill(`${SOURCE}/f0`);
+  await page.getByRole("group", { name: "To" }).getByLabel("URL", { exact: true }).fill(`${GONE}f0`);
+  await page.getByLabel("It is a folder").uncheck();
+  await page.getByRole("button", { name: "Move" }).click();
+  await page.getByRole("heading", { name: /^Transfer / }).waitFor();
+  await page.locator("tbody tr").filter({ hasText: /(path|peer|network): .*/ }).waitFor();
+  await isAccessible(page, "a transfer that does not get there");
+  assert.deepEqual(complaints, []);
+} finally {
+  await browser.close();
+}
