@@ -30,6 +30,11 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         return Err(refuse("priority is 1 to 5".to_owned()));
     }
     let priority = Priority::nearest(order.priority.map_or(3, i64::from));
+    if deadline.is_some() && order.limit_bit_s.is_some_and(|limit| limit > 0) {
+        return Err(refuse(
+            "a deadline is promised by rates that a limit may not permit: give one of the two".to_owned(),
+        ));
+    }
     let metadata = metadata("the job", &order.metadata)?.unwrap_or_else(|| "{}".to_owned());
     let queue = |source: String, target: String| QueueKey {
         source,
@@ -39,6 +44,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         owner: member.owner.clone(),
         priority: i64::from(priority.number()),
         deadline: deadline.unwrap_or(0),
+        limited: 0,
     };
     let mut files = Vec::with_capacity(order.files.len());
     for (at, file) in order.files.iter().enumerate() {
@@ -62,6 +68,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
             .and_then(|seconds| now.checked_add(i64::try_from(seconds).ok()?.checked_mul(1000)?)),
         fts: None,
         notify: notify(order)?,
+        limit_bit_s: order.limit_bit_s.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX)),
         files,
     })
 }

@@ -49,8 +49,22 @@ pub fn estimate(
         }
         seconds = seconds.zip(takes).map(|(longest, takes)| longest.max(takes));
     }
+    limit(&mut estimate, &mut seconds, order.limit_bit_s.unwrap_or(0));
     estimate.seconds = seconds.filter(|_| unsized_files == 0);
     Ok(estimate)
+}
+
+/// Slows an estimate down to the limit of the job, where that is less than what its pairs of endpoints give.
+fn limit(estimate: &mut Estimate, seconds: &mut Option<f64>, limit_bit_s: u64) {
+    if limit_bit_s == 0 {
+        return;
+    }
+    let limited = estimate.bytes as f64 * 8.0 / limit_bit_s as f64;
+    if seconds.is_none_or(|seconds| seconds < limited) {
+        *seconds = Some(limited);
+        estimate.rate_bit_s = Some(limit_bit_s);
+        estimate.bound_by = "the limit of the job".to_owned();
+    }
 }
 
 fn pair_rate(topology: &Topology, snapshot: &Snapshot, source: &str, target: &str, community: &str) -> PairRate {

@@ -85,6 +85,8 @@ struct Shared<'a> {
     look: &'a Look<'a>,
     /// Why nothing of it may begin, whatever rate there is.
     blocked: Vec<Option<Constraint>>,
+    /// What each resource may be used for, bytes per second: those of the collaboration, and behind them one for each job with a limit.
+    usable: Vec<f64>,
     /// The resources that it crosses.
     paths: Vec<Vec<u32>>,
     /// What its transfers use together, bytes per second.
@@ -116,7 +118,8 @@ pub fn plan(look: &Look<'_>) -> Plan {
 fn shared<'a>(look: &'a Look<'a>, paused: &HashSet<i64>) -> Shared<'a> {
     let blocked: Vec<Option<Constraint>> = look.queues.iter().map(|queue| blocked(look, queue)).collect();
     let path = |queue: &Queue| look.topology.path(&queue.key.source, &queue.key.target, &queue.key.community);
-    let paths: Vec<Vec<u32>> = look.queues.iter().map(path).collect();
+    let mut paths: Vec<Vec<u32>> = look.queues.iter().map(path).collect();
+    let usable = with_limits(look, &mut paths);
     let mut used_by: HashMap<i64, f64> = HashMap::new();
     for transfer in look.running {
         *used_by.entry(transfer.queue).or_default() += transfer.rate;
@@ -131,10 +134,24 @@ fn shared<'a>(look: &'a Look<'a>, paused: &HashSet<i64>) -> Shared<'a> {
     let aggregates: Vec<Aggregate> =
         taking.iter().map(|at| aggregate(look, &look.queues[*at], paths[*at].clone())).collect();
     let mut rates: Vec<Option<Rate>> = vec![None; look.queues.len()];
-    for (at, rate) in taking.iter().zip(share(look.usable, &aggregates)) {
+    for (at, rate) in taking.iter().zip(share(&usable, &aggregates)) {
         rates[*at] = Some(rate);
     }
-    Shared { look, blocked, paths, used, rates }
+    Shared { look, blocked, usable, paths, used, rates }
+}
+
+/// What each resource may be used for; the limit of a job is one more, which all queues of the job cross.
+fn with_limits(look: &Look<'_>, paths: &mut [Vec<u32>]) -> Vec<f64> {
+    let mut usable = look.usable.to_vec();
+    let mut of_job: HashMap<i64, u32> = HashMap::new();
+    for (queue, path) in look.queues.iter().zip(paths) {
+        let Some(limit) = queue.limit else { continue };
+        path.push(*of_job.entry(queue.key.limited).or_insert_with(|| {
+            usable.push(limit);
+            usable.len() as u32 - 1
+        }));
+    }
+    usable
 }
 
 /// Why nothing of a queue may begin, whatever rate there is.

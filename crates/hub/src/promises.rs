@@ -266,8 +266,9 @@ mod tests {
             owner: "ann".into(),
             priority: 3,
             deadline: deadline_s * 1000,
+            limited: 0,
         };
-        Queue { id, key, queued: 1, staging: 0, queued_bytes: bytes, running: 0, running_bytes: 0 }
+        Queue { id, key, queued: 1, staging: 0, queued_bytes: bytes, running: 0, running_bytes: 0, limit: None }
     }
 
     fn wanted(target: &str, deadline_s: i64, bytes: i64) -> Wanted {

@@ -140,7 +140,9 @@ impl Scheduler {
         self.carried.retain(|number, _| own.contains(number));
         let mut others = Vec::new();
         for transfer in underway {
-            if self.carried.contains_key(&transfer.number) {
+            if let Some(carried) = self.carried.get_mut(&transfer.number) {
+                // Somebody may have limited its job, which has moved it to another queue.
+                carried.claim.queue = transfer.queue;
                 continue;
             }
             let is_orphan = !self.members.is_living(&transfer.hub);

@@ -18,6 +18,8 @@ use serde_json::Value;
 /// Endpoints, each with as many transfers out of it and into it as a hub permits unless it is told otherwise.
 const ENDPOINTS: usize = 50;
 const TRANSFERS_EACH: usize = 20;
+/// The most transfers that a queue has at once: of each pair of endpoints there are as many activities as it takes.
+const QUEUE_TRANSFERS: usize = 4;
 /// Larger than what one transfer takes of small files: each file is a transfer of its own.
 const FILE_BYTES: u64 = 100 << 30;
 /// How long all transfers may take to begin.
@@ -51,16 +53,23 @@ fn submit(hub: &Hub) -> Result<Vec<Uuid>> {
         let endpoint = Endpoint { urls, api: Some(format!("http://{node}")), ..Endpoint::default() };
         api.put(&format!("node-{at}"), &endpoint)?;
     }
-    let order = |at: usize| {
+    let order = |at: usize, activity: usize| {
         let file = |file: usize| FileOrder {
-            sources: vec![format!("lh://node-{at}.example/data/{file}")],
-            target: format!("lh://node-{}.example/data/{at}/{file}", (at + 1) % ENDPOINTS),
+            sources: vec![format!("lh://node-{at}.example/data/{activity}/{file}")],
+            target: format!("lh://node-{}.example/data/{at}/{activity}/{file}", (at + 1) % ENDPOINTS),
             bytes: Some(FILE_BYTES),
             ..FileOrder::default()
         };
-        JobOrder { id: Some(Uuid::now_v7()), files: (0..2 * TRANSFERS_EACH).map(file).collect(), ..JobOrder::default() }
+        JobOrder {
+            id: Some(Uuid::now_v7()),
+            files: (0..2 * QUEUE_TRANSFERS).map(file).collect(),
+            activity: Some(format!("activity-{activity}")),
+            ..JobOrder::default()
+        }
     };
-    (0..ENDPOINTS).map(|at| Ok(api.submit(&order(at))?.0.id)).collect()
+    let activities = TRANSFERS_EACH / QUEUE_TRANSFERS;
+    let orders = (0..ENDPOINTS * activities).map(|job| order(job / activities, job % activities));
+    orders.map(|order| Ok(api.submit(&order)?.0.id)).collect()
 }
 
 /// Waits until as many transfers run as there may.

@@ -76,6 +76,8 @@ export interface Job {
   community: string;
   activity: string;
   priority: number;
+  /** What it may use at most, bit/s; nothing where nobody has limited it. */
+  limit_bit_s?: number;
   submitted: string;
   started?: string;
   ended?: string;

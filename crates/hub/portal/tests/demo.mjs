@@ -55,6 +55,24 @@ try {
   await page.getByText("Rate since this page is open").waitFor();
   await isAccessible(page, "a transfer that moves");
 
+  // An operator halves what may be used of the link, and what moves gets slower; whoever submitted limits the transfer, and it gets slower still.
+  const moves = await longOne(page);
+  const before = await settled(page, moves, (bitS) => bitS > 60e6);
+  await page.goto(`${HUB}/operate`);
+  const mark = page.getByLabel("Percent of amsterdam-perth");
+  await setMark(page, mark, "20");
+  const halved = await settled(page, moves, (bitS) => bitS < 50e6);
+  await page.goto(`${HUB}/transfers/${moves}`);
+  await page.getByLabel("No faster than, Mbit/s").fill("8");
+  await page.getByRole("button", { name: "Limit", exact: true }).click();
+  const limited = await settled(page, moves, (bitS) => bitS < 9e6);
+  console.log(`${megabits(before)} below a mark of a half, ${megabits(halved)} below one of a fifth, ${megabits(limited)} with a limit of 8`);
+  await isAccessible(page, "a limited transfer");
+  await page.getByLabel("No faster than, Mbit/s").fill("0");
+  await page.getByRole("button", { name: "Limit", exact: true }).click();
+  await page.goto(`${HUB}/operate`);
+  await setMark(page, mark, "50");
+
   // Files straight from the nodes, by way of where browsers find them.
   const described = await page.evaluate(() => fetch("/api/v1/collaboration").then((answer) => answer.json()));
   const geneva = described.endpoint.geneva;
@@ -67,4 +85,32 @@ try {
   assert.deepEqual(complaints, []);
 } finally {
   await browser.close();
+}
+
+function megabits(bitS) {
+  return `${(bitS / 1e6).toFixed(1)} Mbit/s`;
+}
+
+/** Sets a mark, and waits until the page tells it. */
+async function setMark(page, mark, percent) {
+  await mark.fill(percent);
+  await page.getByRole("row").filter({ has: mark }).getByRole("button", { name: "Set the mark" }).click();
+  await page.getByRole("cell", { name: new RegExp(`^${percent} %`) }).waitFor();
+}
+
+/** The rate of a job, once it has been as wished for three seconds. */
+async function settled(page, id, isWished) {
+  const bitS = () =>
+    page.evaluate(async (id) => {
+      const answer = await fetch(`/api/v1/jobs/${id}/transfers`);
+      return (await answer.json()).transfers.reduce((sum, one) => sum + one.rate_bit_s, 0);
+    }, id);
+  const end = Date.now() + 60_000;
+  for (let seconds = 0, last = 0; ; ) {
+    last = await bitS();
+    seconds = last > 0 && isWished(last) ? seconds + 1 : 0;
+    if (seconds === 3) return last;
+    assert.ok(Date.now() < end, `the rate of ${id} is ${megabits(last)}`);
+    await page.waitForTimeout(1000);
+  }
 }

@@ -46,10 +46,10 @@ pub fn order(batch: &CopyBatch, topology: &Topology, now: i64) -> JobOrder {
         activity: Some(rule.activity.clone()),
         priority: u8::try_from(rule.priority).ok(),
         deadline: rule.deadline.filter(|deadline| *deadline > now).map(time::show),
-        notify: None,
         // What is there under the name of a file that the catalogue misses there is a part of it, or an older one.
         options: JobOptions { overwrite: true, ..JobOptions::default() },
         metadata: [("rule".to_owned(), json!(rule.id))].into(),
+        ..JobOrder::default()
     }
 }
 

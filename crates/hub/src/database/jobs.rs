@@ -6,7 +6,9 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::events::{NewEvent, append};
-use super::pauses::{JobFiles, pause, resume, set_priority};
+use super::pauses::{pause, resume, set_priority};
+use super::queue_moves::JobFiles;
+use super::rate_limits::set_limit;
 use super::submissions::NewJob;
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
@@ -60,7 +62,7 @@ pub struct Which {
 }
 
 pub(super) const JOB: &str = "SELECT number, id, owner, community, activity, priority, kind, first_file, file_rows, files, queued, running, done, \
-                   failed, cancelled, bytes, moved, submitted, started, ended, deadline, options, metadata, fts, paused, limited_by FROM jobs";
+                   failed, cancelled, bytes, moved, submitted, started, ended, deadline, options, metadata, fts, paused, limited_by, limit_bit_s FROM jobs";
 pub(super) const FILE: &str = "SELECT f.id, f.at, f.state, f.attempt, f.not_before, f.bytes, x.source, x.target, x.checksum, x.metadata, x.reason, \
                     x.fault, x.started, x.ended, t.id, x.moved FROM files f JOIN file_facts x ON x.id = f.id \
                     LEFT JOIN transfers t ON t.number = f.transfer";
@@ -137,6 +139,9 @@ impl Database {
                     if let Some(priority) = change.priority {
                         set_priority(connection, &files_of(&job), i64::from(priority)).await?;
                     }
+                    if let Some(limit) = change.limit_bit_s {
+                        set_limit(connection, &files_of(&job), i64::try_from(limit).unwrap_or(i64::MAX)).await?;
+                    }
                     match change.paused {
                         Some(true) => pause(connection, &files_of(&job)).await?,
                         Some(false) => resume(connection, &files_of(&job)).await?,
@@ -145,7 +150,8 @@ impl Database {
                     if change.cancel {
                         cancel(connection, &job, now).await?;
                     }
-                    let facts = serde_json::json!({"by": by, "priority": change.priority, "cancel": change.cancel, "paused": change.paused});
+                    let facts = serde_json::json!({"by": by, "priority": change.priority, "cancel": change.cancel, "paused": change.paused,
+                                                   "limit_bit_s": change.limit_bit_s});
                     let (id, owner) = (job.job.id.to_string(), job.job.owner.clone());
                     append(
                         connection,
@@ -198,6 +204,7 @@ pub(super) fn read_job(row: &AnyRow) -> Result<StoredJob> {
         done_bytes: count(16)?,
         metadata: serde_json::from_str(&row.try_get::<String, _>(22)?).unwrap_or_default(),
         limited_by: serde_json::from_str(&row.try_get::<String, _>(25)?).ok(),
+        limit_bit_s: Some(count(26)?).filter(|limit| *limit > 0),
     };
     job.state = stage(&job);
     Ok(StoredJob {
@@ -223,6 +230,7 @@ impl NewJob {
             community: self.community.clone(),
             activity: self.activity.clone(),
             priority: self.priority as u8,
+            limit_bit_s: u64::try_from(self.limit_bit_s).ok().filter(|limit| *limit > 0),
             submitted: show(self.submitted),
             deadline: self.deadline.map(show),
             files,

@@ -23,14 +23,16 @@ pub struct QueueKey {
     pub priority: i64,
     /// By when its files are promised to be there, milliseconds since 1970; 0 where nothing is promised.
     pub deadline: i64,
+    /// The number of the job that has a limit, and so queues of its own; 0 for all others.
+    pub limited: i64,
 }
 
 /// The number of the queue of a key, which is made where there is none.
 pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> Result<i64> {
     const FIND: &str = "SELECT id FROM queues WHERE source = $1 AND target = $2 AND community = $3 AND activity = $4 \
-                        AND owner = $5 AND priority = $6 AND deadline = $7";
-    const MAKE: &str = "INSERT INTO queues (source, target, community, activity, owner, priority, deadline, id) \
-                        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
+                        AND owner = $5 AND priority = $6 AND deadline = $7 AND limited = $8";
+    const MAKE: &str = "INSERT INTO queues (source, target, community, activity, owner, priority, deadline, limited, id) \
+                        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING";
     if let Some(row) = bind_key(FIND, key).fetch_optional(&mut *connection).await? {
         return Ok(row.try_get(0)?);
     }
@@ -41,7 +43,7 @@ pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> 
 }
 
 fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
-    let QueueKey { source, target, community, activity, owner, priority, deadline } = key;
+    let QueueKey { source, target, community, activity, owner, priority, deadline, limited } = key;
     let query = sqlx::query(sql).bind(source.as_str()).bind(target.as_str()).bind(community.as_str());
-    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*deadline)
+    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*deadline).bind(*limited)
 }

@@ -7,7 +7,7 @@ use super::submissions::QueueKey;
 use super::{Database, Result};
 
 /// A queue that has something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
     /// Its number.
     pub id: i64,
@@ -23,6 +23,8 @@ pub struct Queue {
     pub running: i64,
     /// Their bytes.
     pub running_bytes: i64,
+    /// What its job may use of all its paths together, bytes per second; none where nobody has limited it.
+    pub limit: Option<f64>,
 }
 
 /// The file of a queue that has waited longest.
@@ -34,7 +36,8 @@ pub struct Oldest {
 
 const QUEUE: &str = "SELECT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.deadline, q.queued, q.queued_bytes, \
                      q.running, q.running_bytes, (SELECT COUNT(*) FROM stages s JOIN files w ON w.id = s.file \
-                     WHERE s.queue = q.id AND s.state < 2 AND w.state = 0) FROM queues q";
+                     WHERE s.queue = q.id AND s.state < 2 AND w.state = 0), q.limited, \
+                     (SELECT limit_bit_s FROM jobs l WHERE l.number = q.limited) FROM queues q";
 
 fn read(row: &AnyRow) -> Result<Queue> {
     Ok(Queue {
@@ -47,12 +50,14 @@ fn read(row: &AnyRow) -> Result<Queue> {
             owner: row.try_get(5)?,
             priority: row.try_get(6)?,
             deadline: row.try_get(7)?,
+            limited: row.try_get(13)?,
         },
         queued: row.try_get(8)?,
         queued_bytes: row.try_get(9)?,
         running: row.try_get(10)?,
         running_bytes: row.try_get(11)?,
         staging: row.try_get(12)?,
+        limit: row.try_get::<Option<i64>, _>(14)?.filter(|bits| *bits > 0).map(|bits| bits as f64 / 8.0),
     })
 }
 

@@ -11,6 +11,8 @@ use super::fts::insert_tokens;
 use super::numbers::take_all;
 pub use super::queue_keys::QueueKey;
 use super::queue_keys::queue_id;
+use super::queue_moves::JobFiles;
+use super::rate_limits::set_limit;
 use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
 use database::rows::{insert, texts};
@@ -46,6 +48,8 @@ pub struct NewJob {
     pub fts: Option<String>,
     /// Where it is told that it has ended; empty for nowhere.
     pub notify: String,
+    /// What it may use at most, bit/s; 0 where nothing limits it.
+    pub limit_bit_s: i64,
     /// Its files; not empty.
     pub files: Vec<NewFile>,
 }
@@ -131,6 +135,7 @@ pub(super) async fn submit(
     insert_tokens(connection, &tokens).await?;
     insert_stages(connection, &files).await?;
     count(connection, &files).await?;
+    limit_new(connection, &new, first_job, first_file).await?;
     append_from(connection, first_event, &new.iter().map(submitted).collect::<Vec<_>>()).await?;
     Ok(results)
 }
@@ -220,6 +225,19 @@ async fn insert_stages(connection: &mut AnyConnection, files: &[Numbered<'_>]) -
         query.bind(numbered.id).bind(numbered.queue).bind(numbered.file.queue.source.as_str())
     })
     .await?)
+}
+
+/// Limits those of the new jobs that are to be.
+async fn limit_new(connection: &mut AnyConnection, jobs: &[NewJob], first_job: i64, first_file: i64) -> Result<()> {
+    let mut first = first_file;
+    for (number, new) in (first_job..).zip(jobs) {
+        let end = first + new.files.len() as i64;
+        if new.limit_bit_s > 0 {
+            set_limit(connection, &JobFiles { job: number, first, end }, new.limit_bit_s).await?;
+        }
+        first = end;
+    }
+    Ok(())
 }
 
 /// Adds what is queued to the counters of the queues.

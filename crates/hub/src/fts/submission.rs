@@ -117,8 +117,6 @@ impl Submission {
             community: Some(vo(member)),
             activity,
             priority: params.number("priority").map(|priority| priority.clamp(1, 5) as u8),
-            deadline: None,
-            notify: None,
             options: JobOptions {
                 overwrite: params.is_set("overwrite") || params.is_set("overwrite_on_retry"),
                 overwrite_hops: params.is_set("overwrite_hop"),
@@ -130,7 +128,7 @@ impl Submission {
                 ..JobOptions::default()
             },
             metadata: params.job_metadata(auth_method)?,
-            files: Vec::new(),
+            ..JobOrder::default()
         };
         let (mut files, mut tokens) = (Vec::with_capacity(self.files.len()), Vec::new());
         for file in self.files {

@@ -55,7 +55,7 @@ struct Users {
 }
 
 fn users(shared: &Shared<'_>) -> Vec<Users> {
-    let mut users = vec![Users::default(); shared.look.topology.resources.len()];
+    let mut users = vec![Users::default(); shared.usable.len()];
     for (at, path) in shared.paths.iter().enumerate() {
         for resource in path {
             let users = &mut users[*resource as usize];
@@ -78,13 +78,18 @@ fn users(shared: &Shared<'_>) -> Vec<Users> {
 /// The resource that keeps a queue from more, and who else has a part of it.
 fn bound(shared: &Shared<'_>, at: usize, resource: u32, users: &Users) -> (Constraint, Vec<String>) {
     let rate = |at: usize| shared.rates[at].map_or(0.0, |rate| rate.rate);
-    let described = &shared.look.topology.resources[resource as usize];
+    let usable = shared.usable[resource as usize];
+    let Some(described) = shared.look.topology.resources.get(resource as usize) else {
+        let text = format!("somebody has limited the job to {}", megabits(usable));
+        let name = shared.look.queues[at].key.owner.clone();
+        return (Constraint { kind: ConstraintKind::Limit, name, text }, Vec::new());
+    };
     let kind = match described.of {
         ResourceOf::Link { .. } => ConstraintKind::Link,
         ResourceOf::EndpointOut(_) | ResourceOf::EndpointIn(_) => ConstraintKind::Endpoint,
         ResourceOf::Community(_) => ConstraintKind::Community,
     };
-    let (name, usable) = (described.of.name(), shared.look.usable[resource as usize]);
+    let name = described.of.name();
     let text = format!("{name} gives {} to all, {} of it to this queue", megabits(usable), megabits(rate(at)));
     let line = |other: usize| {
         let Queue { key, .. } = &shared.look.queues[other];

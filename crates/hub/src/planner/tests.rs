@@ -41,8 +41,9 @@ fn queue(id: i64, target: &str, community: &str, queued: i64) -> Queue {
         owner: "ann".into(),
         priority: 3,
         deadline: 0,
+        limited: 0,
     };
-    Queue { id, key, queued, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0 }
+    Queue { id, key, queued, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0, limit: None }
 }
 
 /// What is known beside the queues and the transfers.
@@ -89,6 +90,29 @@ fn communities_share_a_link_below_its_mark() {
     assert_eq!(decision.held_by, ["astro/default of ann: 0.0 Mbit/s"]);
     let wan = plan.snapshot.resources.iter().find(|line| line.name == "link wan").unwrap();
     assert_eq!((wan.usable_bit_s, wan.allocated_bit_s, wan.used_bit_s), (640, 640, 240));
+}
+
+#[test]
+fn a_job_that_somebody_limited_has_its_limit_on_all_its_paths_together() {
+    let limited = |id, target| {
+        let queue = queue(id, target, "astro", 0);
+        Queue { running: 1, limit: Some(24.0), key: QueueKey { limited: 5, ..queue.key }, ..queue }
+    };
+    let queues = [limited(1, "b"), limited(2, "c"), Queue { running: 1, ..queue(3, "c", "other", 0) }];
+    let active = [running(7, 1, "b"), running(8, 2, "c"), running(9, 3, "c")];
+    let plan = decide(&topology(), &queues, &active, &Known::default());
+    assert_eq!((plan.limits[&7], plan.limits[&8], plan.limits[&9]), (12.0, 12.0, 56.0));
+    let constraint = &plan.snapshot.queues[&1].constraint;
+    assert_eq!(
+        (constraint.kind, constraint.text.as_str()),
+        (ConstraintKind::Limit, "somebody has limited the job to 0.0 Mbit/s")
+    );
+    assert!(plan.snapshot.queues[&1].held_by.is_empty(), "nobody else has it");
+    assert_eq!(
+        plan.snapshot.resources.len(),
+        topology().resources.len(),
+        "a limit is no resource of the collaboration"
+    );
 }
 
 #[test]

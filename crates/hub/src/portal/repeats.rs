@@ -14,7 +14,7 @@ use crate::catalogue::refused;
 use crate::database::DatabaseError;
 use crate::database::repeats::RepeatRow;
 use crate::roles::Member;
-use crate::state::{HubState, NotSubmitted};
+use crate::state::HubState;
 use crate::time;
 
 /// How often the hub looks for what is due.
@@ -133,20 +133,25 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
 async fn submit_due(hub: &HubState) -> Result<bool, DatabaseError> {
     let now = time::now();
     let Some(row) = hub.database.due_repeat(now).await? else { return Ok(false) };
-    let Ok(order) = serde_json::from_str::<JobOrder>(&row.order) else { return Ok(false) };
-    // The same time of the same order is one job, whichever hub submits it and however often.
-    let order = JobOrder { id: Some(job_id(&row)), ..order };
-    let submitted = match hub.credentials.require_welcome(Member::user(&row.owner, &row.community)) {
-        Ok(member) => hub.submit(&order, &member, |_| ()).await,
-        Err(refusal) => Err(NotSubmitted::Refused(refusal)),
-    };
-    let (job, error) = match submitted {
-        Ok((job, _)) => (job.id.to_string(), String::new()),
-        Err(why) => (String::new(), Refused::from(why).reason),
+    let (job, error) = match submit(hub, &row).await {
+        Ok(id) => (id, String::new()),
+        Err(reason) => (String::new(), reason),
     };
     let next = again(now, row.next_run, every(&row));
     hub.database.repeated(row.id, next, job, error).await?;
     Ok(true)
+}
+
+/// Submits an order once more, in the name of its owner; the id of the job, or why there is none.
+async fn submit(hub: &HubState, row: &RepeatRow) -> Result<String, String> {
+    let order: JobOrder =
+        serde_json::from_str(&row.order).map_err(|error| format!("the order cannot be read: {error}"))?;
+    // The same time of the same order is one job, whichever hub submits it and however often.
+    let order = JobOrder { id: Some(job_id(row)), ..order };
+    let member = hub.credentials.require_welcome(Member::user(&row.owner, &row.community));
+    let member = member.map_err(|refusal| refusal.reason)?;
+    let submitted = hub.submit(&order, &member, |_| ()).await;
+    submitted.map(|(job, _)| job.id.to_string()).map_err(|why| Refused::from(why).reason)
 }
 
 /// The id of the job of a repeat at its time.

@@ -48,8 +48,10 @@ mod tests {
                 owner: String::new(),
                 priority: 3,
                 deadline: 0,
+                limited: 0,
             };
-            let queue = Queue { id: 1, key, queued: 1, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0 };
+            let queue =
+                Queue { id: 1, key, queued: 1, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0, limit: None };
             carrier(&topology, &queue)
         };
         assert_eq!(of("dtn", "lh://other").as_deref(), Some("dtn"));

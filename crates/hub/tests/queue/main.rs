@@ -27,6 +27,7 @@ use fts_words::{
 };
 use kept::{a_delegated_proxy_is_its_owners_until_it_ends, changes_of_files_wait_for_a_broker};
 use people::{
+    a_limited_job_has_queues_of_its_own_with_what_moves,
     a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
     a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was,
     actions_are_kept_in_their_order_and_forgotten_after_400_days, an_ended_job_is_told_of_until_somebody_takes_it,
@@ -427,6 +428,7 @@ on_both!(
     tokens_are_with_their_file_until_it_has_ended,
     bans_and_an_audit_are_kept,
     changes_of_files_wait_for_a_broker,
+    a_limited_job_has_queues_of_its_own_with_what_moves,
     a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
     a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was,
     actions_are_kept_in_their_order_and_forgotten_after_400_days,

@@ -6,9 +6,9 @@ use hub::database::outcomes::Outcome;
 use hub::database::repeats::RepeatRow;
 use hub::database::share_links::ShareLinkRow;
 use model::v1::Stage;
-use model::v1::hub::JobChange;
+use model::v1::hub::{JobChange, JobOrder};
 
-use super::{Hub, file, order};
+use super::{Hub, done, file, order};
 use uuid::Uuid;
 
 fn paused(is_paused: bool) -> JobChange {
@@ -52,6 +52,43 @@ pub async fn a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was(hub
     let job = hub.job(id).await;
     assert_eq!((queued(&hub).await, job.paused, job.priority), ((3, 0), false, 2));
     assert_eq!(hub.claim(10).await.unwrap().files.len(), 3);
+}
+
+pub async fn a_limited_job_has_queues_of_its_own_with_what_moves(hub: Hub) {
+    let limited_to = |limit| JobChange { limit_bit_s: Some(limit), ..JobChange::default() };
+    let of_queues = async |hub: &Hub| -> Vec<(bool, Option<f64>, i64, i64)> {
+        let queues = hub.database.queues().await.unwrap();
+        queues.iter().map(|queue| (queue.key.limited > 0, queue.limit, queue.queued, queue.running)).collect()
+    };
+    let name = |at: usize| file(&at.to_string(), &[&format!("lh://a/e/{at}")]);
+    let (long, other) = (order((0..4).map(name).collect()), order(vec![name(9)]));
+    let id = long.id.unwrap();
+    hub.submit(&long).await;
+    hub.submit(&other).await;
+    let alone = hub.claim(2).await.unwrap();
+    let mixed = hub.claim(3).await.unwrap();
+    assert_eq!(of_queues(&hub).await, [(false, None, 0, 5)]);
+    change(&hub, id, limited_to(80)).await;
+    // The transfer that carries a file of the other job too is not slowed down for it.
+    assert_eq!(of_queues(&hub).await, [(false, None, 0, 1), (true, Some(10.0), 0, 4)]);
+    let underway = hub.database.underway().await.unwrap();
+    let queue_of = |number| underway.iter().find(|one| one.number == number).unwrap().queue;
+    assert_eq!(queue_of(mixed.number), mixed.queue);
+    assert_ne!(queue_of(alone.number), alone.queue);
+    assert_eq!(hub.job(id).await.limit_bit_s, Some(80));
+    // What fails waits within the limit; another limit, or none, takes it along.
+    let again = Outcome::Again { not_before: 0, fault: "peer".into(), reason: "it broke".into() };
+    hub.end(&mixed, |_| again.clone()).await;
+    change(&hub, id, limited_to(160)).await;
+    assert_eq!(of_queues(&hub).await, [(false, None, 1, 0), (true, Some(20.0), 2, 2)]);
+    change(&hub, id, limited_to(0)).await;
+    assert_eq!((of_queues(&hub).await, hub.job(id).await.limit_bit_s), (vec![(false, None, 3, 2)], None));
+    hub.end(&alone, done).await;
+    let new = JobOrder { limit_bit_s: Some(800), ..order(vec![name(10)]) };
+    hub.submit(&new).await;
+    assert_eq!(of_queues(&hub).await, [(false, None, 3, 0), (true, Some(100.0), 1, 0)]);
+    assert_eq!(hub.job(new.id.unwrap()).await.limit_bit_s, Some(800));
+    assert_eq!(hub.job(other.id.unwrap()).await.limit_bit_s, None);
 }
 
 pub async fn a_link_is_found_by_its_token_and_tries_of_its_password_are_counted(hub: Hub) {

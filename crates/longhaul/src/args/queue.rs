@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
+use model::BitRate;
 
 use super::hub::HubAt;
+use crate::copy_defaults::limit;
 
 /// Submit a job to a hub: it waits there for its turn, and nodes move it.
 ///
@@ -31,6 +33,9 @@ pub struct Submit {
     /// 1 to 5
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub priority: Option<u8>,
+    /// The most that all of it may use: 200Mbit/s, 25MB/s
+    #[arg(long, value_name = "RATE", value_parser = limit, conflicts_with = "deadline")]
+    pub limit: Option<BitRate>,
     /// The activity that it is for
     #[arg(long, value_name = "A")]
     pub activity: Option<String>,
@@ -136,8 +141,11 @@ pub enum QueueAction {
         /// The job's id
         id: String,
         /// The new priority, 1 to 5
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
-        priority: u8,
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5), required_unless_present = "limit")]
+        priority: Option<u8>,
+        /// The most that all of it may use from here on: 200Mbit/s, 25MB/s; `none` for no limit
+        #[arg(long, value_name = "RATE", value_parser = limit)]
+        limit: Option<BitRate>,
     },
     /// Pause a job: nothing more of it begins; what moves arrives
     Pause {

@@ -45,8 +45,9 @@ pub fn run(queue: &Queue, settings: &Settings, printer: &Printer) -> Result<Exit
                 Printer::note(&format!("no file of {id} waits; {}", job_line(&job)));
             }
         }
-        QueueAction::Set { id, priority } => {
-            let change = JobChange { priority: Some(*priority), ..JobChange::default() };
+        QueueAction::Set { id, priority, limit } => {
+            let limit_bit_s = limit.map(|limit| limit.0);
+            let change = JobChange { priority: *priority, limit_bit_s, ..JobChange::default() };
             tell(printer, &api.change(id, &change).map_err(failure)?, job_line);
         }
         QueueAction::Pause { id } => set_paused(&api, id, true, printer)?,
@@ -87,8 +88,9 @@ fn job_line(job: &Job) -> String {
     let failed = if job.failed > 0 { format!(", {} failed", job.failed) } else { String::new() };
     let bytes = format!("{} of {}", Bytes(job.done_bytes), Bytes(job.bytes));
     let (state, whose) = (job.state.word(), format!("{}/{} of {}", job.community, job.activity, job.owner));
+    let limit = job.limit_bit_s.map(|limit| format!(", limited to {}", BitRate(limit))).unwrap_or_default();
     format!(
-        "{}  {state:<9}  {}/{} files{failed}, {bytes}  {whose}, priority {}",
+        "{}  {state:<9}  {}/{} files{failed}, {bytes}  {whose}, priority {}{limit}",
         job.id, job.done, job.files, job.priority
     )
 }

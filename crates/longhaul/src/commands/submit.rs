@@ -53,6 +53,7 @@ pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Ex
         activity: submit.activity.clone(),
         priority: submit.priority,
         deadline: submit.deadline.clone(),
+        limit_bit_s: submit.limit.map(|limit| limit.0),
         notify: submit.notify.clone(),
         options: JobOptions { recursive: submit.recursive, overwrite: submit.overwrite, ..JobOptions::default() },
         ..JobOrder::default()

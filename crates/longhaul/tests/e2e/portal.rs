@@ -44,7 +44,7 @@ fn fill(one: &Node) {
     };
     write("catalogue/s/f0", &pattern(100_000));
     (0..5).for_each(|file| write(&format!("run/f{file}"), &pattern(100_000)));
-    (0..5_000).for_each(|file| write(&format!("many/n{file:04}"), b""));
+    (0..100_000).for_each(|file| write(&format!("many/n{file:05}"), b""));
     // A name that would be markup, and one whose direction turns.
     write("run/<img src=x onerror=window.broken=1>", b"markup");
     write("run/invoice\u{202e}fdp.exe", b"turned");

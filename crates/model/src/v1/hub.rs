@@ -70,6 +70,9 @@ pub struct JobOrder {
     /// By when all of it is to be there. It is promised, or refused with what could be promised instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
+    /// What all of it may use at most; 0 or nothing: what the links give. It does not go with a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bit_s: Option<u64>,
     /// How its files are transferred.
     #[serde(default)]
     pub options: JobOptions,
@@ -148,6 +151,9 @@ pub struct Job {
     /// Somebody has paused it: nothing more begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// What it may use at most; none where nobody has limited it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bit_s: Option<u64>,
     /// When it was submitted.
     pub submitted: String,
     /// When its first file began.
@@ -288,6 +294,9 @@ pub struct JobChange {
     /// Begin nothing more of it, or go on. What moves arrives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
+    /// What it may use at most from here on; 0 ends its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bit_s: Option<u64>,
 }
 
 /// What happened to a job.

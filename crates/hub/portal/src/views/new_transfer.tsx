@@ -26,10 +26,11 @@ export function NewTransfer() {
   const [sizeGB, setSize] = useState("");
   const [at, setAt] = useState("");
   const [notify, setNotify] = useState("");
+  const [limit, setLimit] = useState("");
   const [estimate, setEstimate] = useState<Estimate>();
   const { problem, act } = useAction();
   const size = sizeGB === "" ? {} : { bytes: Math.round(Number(sizeGB) * 1e9) };
-  const order = () => ({ files: [{ sources: [joined(from)], target: joined(to), ...(isTree ? {} : size) }], options: { recursive: isTree, overwrite: replaces }, ...(notify !== "" && { notify }) });
+  const order = () => ({ files: [{ sources: [joined(from)], target: joined(to), ...(isTree ? {} : size) }], options: { recursive: isTree, overwrite: replaces }, ...(notify !== "" && { notify }), ...(limit !== "" && { limit_bit_s: Math.round(Number(limit) * 1e6) }) });
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     void act(async () => {
@@ -60,6 +61,7 @@ export function NewTransfer() {
           <div aria-live="polite">{estimate && <EstimateText of={estimate} />}</div>
         </fieldset>
         <label>Repeat every night at (UTC, empty: once, now) <input type="time" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></label>
+        <label>No faster than, Mbit/s (empty: what the links give) <input type="number" min="0" step="any" value={limit} onInput={(event) => setLimit(event.currentTarget.value)} /></label>
         <label>Post it to this address when it has ended, if wished <input type="url" value={notify} placeholder="https://…" onInput={(event) => setNotify(event.currentTarget.value)} size={40} /></label>
         <button type="submit">Move</button>
         <Trouble problem={problem} />

@@ -67,6 +67,7 @@ export function Transfer({ id }: { id: string }) {
                     {["1", "2", "3", "4", "5"].map((word) => <option key={word}>{word}</option>)}
                   </select>
                 </label>
+                <Limit job={value} onChange={(limit) => change(() => patch(base, { limit_bit_s: limit }))} />
               </>
             )}
             {value.ended !== undefined && value.failed + value.cancelled > 0 && (
@@ -87,6 +88,23 @@ export function Transfer({ id }: { id: string }) {
         <a href={filesPath} download="files.json">As JSON</a>
       </p>
     </>
+  );
+}
+
+/** What the job may use at most: a form, for a number that is half typed limits nothing. */
+function Limit({ job, onChange }: { job: Job; onChange: (bitS: number) => void }) {
+  const said = job.limit_bit_s === undefined ? "" : String(job.limit_bit_s / 1e6);
+  const [megabits, setMegabits] = useState(said);
+  useEffect(() => setMegabits(said), [said]);
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    onChange(Math.round(Number(megabits) * 1e6));
+  };
+  return (
+    <form class="bar" onSubmit={submit}>
+      <label>No faster than, Mbit/s <input type="number" min="0" step="any" value={megabits} placeholder="no limit" onInput={(event) => setMegabits(event.currentTarget.value)} /></label>
+      <button type="submit">Limit</button>
+    </form>
   );
 }
 

@@ -36,6 +36,9 @@ export async function firstTransfer() {
   await page.getByLabel("About how large it is, GB").fill("1000");
   await page.getByRole("button", { name: "Estimate" }).click();
   await page.getByText(/About .* for 1.00 TB at/).waitFor();
+  await page.getByLabel("No faster than, Mbit/s").fill("800");
+  await page.getByRole("button", { name: "Estimate" }).click();
+  await page.getByText("at 800 Mbit/s: the limit of the job").waitFor();
   await page.getByRole("button", { name: "Move" }).click();
   await page.getByRole("heading", { name: /^Transfer / }).waitFor();
   const address = page.url();

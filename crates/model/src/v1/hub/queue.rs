@@ -58,6 +58,8 @@ pub enum ConstraintKind {
     Space,
     /// The community has its cap.
     Community,
+    /// Somebody has limited the job.
+    Limit,
     /// Somebody stopped it.
     Stopped,
     /// The endpoint failed, and is left in peace for a while.

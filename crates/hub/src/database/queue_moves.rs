@@ -1,0 +1,103 @@
+//! Files of a job that go from the queues in which they are to others.
+
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use super::Result;
+use super::queue_keys::{QueueKey, queue_id};
+
+/// The rows of a job's files.
+pub(super) struct JobFiles {
+    /// The number of the job.
+    pub job: i64,
+    /// The number of its first file.
+    pub first: i64,
+    /// The number behind its last one.
+    pub end: i64,
+}
+
+/// Which files of a job are moved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// Those that wait.
+    Waiting,
+    /// Those that wait or move.
+    Unended,
+}
+
+impl Moved {
+    /// The states that these files have, for SQL.
+    fn states(self) -> &'static str {
+        match self {
+            Moved::Waiting => "(0, 2)",
+            Moved::Unended => "(0, 1, 2)",
+        }
+    }
+}
+
+/// Moves files of a job to the queues whose keys are made of those that they are in.
+pub(super) async fn move_files(
+    connection: &mut AnyConnection,
+    job: &JobFiles,
+    moved: Moved,
+    key: impl Fn(QueueKey) -> QueueKey,
+) -> Result<()> {
+    let sql = format!(
+        "SELECT DISTINCT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.deadline, q.limited \
+         FROM files f JOIN queues q ON q.id = f.queue WHERE f.id >= $1 AND f.id < $2 AND f.state IN {}",
+        moved.states()
+    );
+    let rows = sqlx::query(AssertSqlSafe(sql)).bind(job.first).bind(job.end).fetch_all(&mut *connection).await?;
+    for row in rows {
+        let before = QueueKey {
+            source: row.try_get(1)?,
+            target: row.try_get(2)?,
+            community: row.try_get(3)?,
+            activity: row.try_get(4)?,
+            owner: row.try_get(5)?,
+            priority: row.try_get(6)?,
+            deadline: row.try_get(7)?,
+            limited: row.try_get(8)?,
+        };
+        let from = row.try_get(0)?;
+        let to = queue_id(connection, &key(before)).await?;
+        if from != to {
+            move_between(connection, job, moved, from, to).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves the files of a job that are in one queue to another, with what the queues count, and the transfers that carry nothing but them.
+async fn move_between(connection: &mut AnyConnection, job: &JobFiles, moved: Moved, from: i64, to: i64) -> Result<()> {
+    for (state, files_column, bytes_column) in
+        [(0, "queued", "queued_bytes"), (1, "running", "running_bytes")].into_iter().take(match moved {
+            Moved::Waiting => 1,
+            Moved::Unended => 2,
+        })
+    {
+        let sql = "SELECT COUNT(*), COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM files WHERE id >= $1 AND id < $2 AND queue = $3 AND state = $4";
+        let counted = sqlx::query(sql).bind(job.first).bind(job.end).bind(from).bind(state);
+        let counted = counted.fetch_one(&mut *connection).await?;
+        let (files, bytes): (i64, i64) = (counted.try_get(0)?, counted.try_get(1)?);
+        let sql = format!(
+            "UPDATE queues SET {files_column} = {files_column} + $1, {bytes_column} = {bytes_column} + $2 WHERE id = $3"
+        );
+        for (queue, sign) in [(from, -1), (to, 1)] {
+            let query = sqlx::query(AssertSqlSafe(sql.clone())).bind(sign * files).bind(sign * bytes).bind(queue);
+            query.execute(&mut *connection).await?;
+        }
+    }
+    if moved == Moved::Unended {
+        let sql = "UPDATE transfers SET queue = $1 WHERE queue = $2 AND ended IS NULL \
+                   AND number IN (SELECT transfer FROM files WHERE id >= $3 AND id < $4 AND state = 1) \
+                   AND NOT EXISTS (SELECT 1 FROM files o WHERE o.transfer = transfers.number AND o.state = 1 AND (o.id < $3 OR o.id >= $4))";
+        sqlx::query(sql).bind(to).bind(from).bind(job.first).bind(job.end).execute(&mut *connection).await?;
+    }
+    let sql = format!(
+        "UPDATE files SET queue = $1 WHERE id >= $2 AND id < $3 AND queue = $4 AND state IN {}",
+        moved.states()
+    );
+    let query = sqlx::query(AssertSqlSafe(sql)).bind(to).bind(job.first).bind(job.end).bind(from);
+    query.execute(&mut *connection).await?;
+    Ok(())
+}
