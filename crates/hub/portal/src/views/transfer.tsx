@@ -205,7 +205,7 @@ function Summary({ job, speed }: { job: Job; speed: Speed }) {
   const part = job.state === "done" ? 100 : percent(arrived, job.bytes);
   return (
     <>
-      <progress class="large" max={100} value={part} aria-label={`${part} percent of the data`} />
+      {(job.bytes > 0 || job.ended !== undefined) && <progress class="large" max={100} value={part} aria-label={`${part} percent of the data`} />}
       <dl>
         <dt>State</dt>
         <dd><State word={job.state} /></dd>
