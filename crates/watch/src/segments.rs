@@ -11,19 +11,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a directed path fares.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Fares {
     /// Something is wrong with it.
     Bad,
     /// It was measured for long enough, and nothing is.
     Good,
-    /// Too little was sent to tell.
-    Unproven {
-        /// Packets it lost, or tests that went badly.
-        hits: u64,
-        /// How many there would be if it were as bad as the bad ones.
-        expected: f64,
-    },
+    /// Too little was sent to tell: what speaks for and against each of its segments, in their order; nothing where nothing is known.
+    Unproven(Vec<Evidence>),
+}
+
+/// What a path that is neither bad nor surely well says of one of its segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Packets it lost, or tests that went badly; bursts count once.
+    pub hits: f64,
+    /// How many there would be if it were as bad as the bad paths over this segment.
+    pub expected: f64,
+    /// So few are no chance: this segment is not to blame.
+    pub clears: bool,
 }
 
 /// A directed path of which it is known how it fares.
@@ -33,6 +39,20 @@ pub struct Crossing {
     pub segments: Vec<String>,
     /// How it fares.
     pub fares: Fares,
+}
+
+impl Crossing {
+    /// Its segments that are not to blame.
+    fn cleared(&self) -> Vec<&String> {
+        match &self.fares {
+            Fares::Bad => Vec::new(),
+            Fares::Good => self.segments.iter().collect(),
+            Fares::Unproven(evidence) => {
+                let clear = self.segments.iter().zip(evidence).filter(|(_, evidence)| evidence.clears);
+                clear.map(|(segment, _)| segment).collect()
+            }
+        }
+    }
 }
 
 /// What is said where nothing closer is known.
@@ -52,15 +72,15 @@ struct Suspect {
     /// Bad paths over it.
     bad: BTreeSet<usize>,
     /// Unproven paths over it: hits, and how many there would be if it were bad.
-    unproven: BTreeMap<usize, (u64, f64)>,
+    unproven: BTreeMap<usize, Evidence>,
 }
 
 impl Suspect {
     /// How much likelier it makes these bad paths, and the unproven ones that nothing explains so far (logarithm).
     fn likelier(&self, bad: &BTreeSet<usize>, explained: &BTreeSet<usize>) -> f64 {
-        let of = |(at, (hits, expected)): (&usize, &(u64, f64))| match explained.contains(at) {
+        let of = |(at, evidence): (&usize, &Evidence)| match explained.contains(at) {
             true => 0.0,
-            false => *hits as f64 * HIT - expected,
+            false => evidence.hits * HIT - evidence.expected,
         };
         self.bad.intersection(bad).count() as f64 * BAD + self.unproven.iter().map(of).sum::<f64>()
     }
@@ -70,8 +90,7 @@ type Suspects<'a> = BTreeMap<&'a String, Suspect>;
 
 /// What may be to blame, by name.
 fn suspects(crossings: &[Crossing]) -> Suspects<'_> {
-    let is_good = |path: &&Crossing| path.fares == Fares::Good;
-    let good: BTreeSet<&String> = crossings.iter().filter(is_good).flat_map(|path| &path.segments).collect();
+    let good: BTreeSet<&String> = crossings.iter().flat_map(Crossing::cleared).collect();
     let mut suspects = Suspects::new();
     for (at, path) in crossings.iter().enumerate().filter(|(_, path)| path.fares == Fares::Bad) {
         for segment in path.segments.iter().filter(|segment| !good.contains(*segment)) {
@@ -79,10 +98,10 @@ fn suspects(crossings: &[Crossing]) -> Suspects<'_> {
         }
     }
     for (at, path) in crossings.iter().enumerate() {
-        let Fares::Unproven { hits, expected } = path.fares else { continue };
-        for segment in &path.segments {
+        let Fares::Unproven(evidence) = &path.fares else { continue };
+        for (segment, evidence) in path.segments.iter().zip(evidence) {
             if let Some(suspect) = suspects.get_mut(segment) {
-                suspect.unproven.insert(at, (hits, expected));
+                suspect.unproven.insert(at, *evidence);
             }
         }
     }
@@ -167,6 +186,12 @@ mod tests {
             .collect()
     }
 
+    /// A path of so many segments that lost so many packets where three were expected.
+    fn unproven(hits: u64, segments: usize) -> Fares {
+        let evidence = Evidence { hits: hits as f64, expected: 3.0, clears: false };
+        Fares::Unproven(vec![evidence; segments])
+    }
+
     fn blamed(crossings: &[Crossing]) -> BTreeSet<String> {
         blame(crossings).into_iter().flatten().collect()
     }
@@ -201,7 +226,7 @@ mod tests {
         let unproven = pairs.map(|(a, b)| {
             let fares = match (a, b) {
                 (0, 3) => Fares::Bad,
-                _ => Fares::Unproven { hits: lost(a, b), expected: 3.0 },
+                _ => unproven(lost(a, b), 3),
             };
             Crossing { segments: vec![format!("s{a} out"), format!("s{a} to s{b}"), format!("s{b} in")], fares }
         });
@@ -226,8 +251,8 @@ mod tests {
         for east in 0..3usize {
             for west in 0..3usize {
                 let fares = match (east, west) {
-                    (_, 0) => Fares::Unproven { hits: 0, expected: 3.0 },
-                    (2, _) => Fares::Unproven { hits: 1, expected: 3.0 },
+                    (_, 0) => unproven(0, 3),
+                    (2, _) => unproven(1, 3),
                     _ => Fares::Bad,
                 };
                 let segments = vec![format!("e{east} out"), "core".to_owned(), format!("w{west} in")];
@@ -236,7 +261,7 @@ mod tests {
         }
         for (from, to) in [(0, 1), (0, 2)] {
             let segments = vec![format!("w{from} out"), format!("w{to} in")];
-            crossings.push(Crossing { segments, fares: Fares::Unproven { hits: 2, expected: 3.0 } });
+            crossings.push(Crossing { segments, fares: unproven(2, 2) });
         }
         assert_eq!(blamed(&crossings), ["w1 in".to_owned(), "w2 in".to_owned()].into());
     }

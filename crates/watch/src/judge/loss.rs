@@ -17,6 +17,8 @@ const LOSSY_BINS: [usize; 4] = [2, 3, 3, 3];
 const LOST_MIN: [u64; 4] = [3, 3, 3, 4];
 /// The quantile of the normal distribution for the lower bound: 99 %.
 const Z: f64 = 2.326;
+/// Bins that tell whether losses come in bursts, at least.
+const CLUMPING_BINS_MIN: f64 = 4.0;
 /// No loss in so many expected ones: it has ended. P = e^-7 for a rate that has not changed.
 const ENDED_AFTER: f64 = 7.0;
 
@@ -42,12 +44,20 @@ pub struct Loss {
     bin: i64,
     /// Lost packets of all bins.
     lost: u64,
-    /// While it is found: the rate when it was found first.
-    found: Option<f64>,
+    /// While it is found: how it was found first.
+    found: Option<FoundFirst>,
     /// What was found at the last look.
     latest: Option<LossFound>,
     /// Packets since the last one that was lost.
     since_loss: u64,
+}
+
+/// How a loss that lasts was found first.
+#[derive(Clone, Copy, Debug)]
+struct FoundFirst {
+    rate: f64,
+    /// When the first packet of it was lost.
+    began: i64,
 }
 
 /// A loss that is surely there.
@@ -61,6 +71,8 @@ pub struct LossFound {
     pub window: i64,
     /// When the first packet of it was lost, to a bin: the trouble may be no older.
     pub since: i64,
+    /// The same when it was found first.
+    pub began: i64,
     /// The rate is at least this, with 99 %.
     pub at_least: f64,
 }
@@ -131,6 +143,23 @@ impl Loss {
         within.fold((0, 0), |(lost, sent), bin| (lost + u64::from(bin.lost), sent + u64::from(bin.sent)))
     }
 
+    /// By how much losses of bins since a time differ from those that come one by one: 1 for these, about the packets of a burst where they come in bursts (the
+    /// index of dispersion).
+    pub fn clumping(&self, time: i64) -> f64 {
+        let first = time.div_euclid(self.bin);
+        // The last bin is not full yet.
+        let within = self.bins.iter().rev().skip(1).take_while(|bin| bin.number >= first);
+        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for lost in within.map(|bin| f64::from(bin.lost)) {
+            (count, sum, squares) = (count + 1.0, sum + lost, squares + lost * lost);
+        }
+        if count < CLUMPING_BINS_MIN || sum == 0.0 {
+            return 1.0;
+        }
+        let mean = sum / count;
+        (squares / count - mean * mean) * count / (count - 1.0) / mean
+    }
+
     /// What [`Loss::judge`] found at its last look.
     pub fn latest(&self) -> Option<LossFound> {
         self.latest
@@ -163,8 +192,8 @@ impl Loss {
     }
 
     fn look(&mut self, floor: f64) -> Option<LossFound> {
-        if let Some(rate) = self.found
-            && self.since_loss as f64 * rate > ENDED_AFTER
+        if let Some(first) = self.found
+            && self.since_loss as f64 * first.rate > ENDED_AFTER
         {
             // What was lost before it ended is not to be found once more.
             self.found = None;
@@ -178,13 +207,19 @@ impl Loss {
             let (lost, sent, lossy) = self.window(bins);
             let at_least = lower_bound(lost, sent);
             let is_found = lost >= lost_min && lossy >= lossy_min && at_least > floor;
-            let since = || self.first_lost(bins);
-            is_found.then(|| LossFound { lost, sent, window: bins as i64 * self.bin, since: since(), at_least })
+            is_found.then(|| {
+                let since = self.first_lost(bins);
+                let began = self.found.map_or(since, |first| first.began);
+                LossFound { lost, sent, window: bins as i64 * self.bin, since, began, at_least }
+            })
         });
         match (found, self.found) {
             // What was just found is more than what is there, as a rule: a loss that had lost one packet less would have been found later.
-            (Some(found), None) => self.found = Some((found.lost - 1) as f64 / found.sent.max(1) as f64),
-            (None, Some(rate)) => {
+            (Some(found), None) => {
+                let rate = (found.lost - 1) as f64 / found.sent.max(1) as f64;
+                self.found = Some(FoundFirst { rate, began: found.began });
+            }
+            (None, Some(first)) => {
                 // It is rarer now, and has not surely ended.
                 let (lost, sent, _) = self.window(BINS);
                 return Some(LossFound {
@@ -192,7 +227,8 @@ impl Loss {
                     sent,
                     window: BINS as i64 * self.bin,
                     since: self.first_lost(BINS),
-                    at_least: lower_bound(lost, sent).min(rate),
+                    began: first.began,
+                    at_least: lower_bound(lost, sent).min(first.rate),
                 });
             }
             _ => {}

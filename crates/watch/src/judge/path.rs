@@ -247,7 +247,7 @@ impl PathJudge {
                 continue;
             };
             let is_harmful = allowed.is_some_and(|allowed| found.at_least > allowed);
-            let concentrated = self.ports.concentrated(found.window);
+            let concentrated = self.ports.concentrated(direction, found.window);
             let cause = match (&member, concentrated) {
                 (Some(_), _) | (_, Some(_)) => CauseKind::LossyMember,
                 _ if self.is_of_member[at(direction)] => CauseKind::LossyMember,
@@ -294,9 +294,17 @@ impl PathJudge {
         }
     }
 
-    /// How the loss that is found is spread over source ports: in twice the window that shows it, since a port that loses has to lose again.
-    pub fn spread(&self, direction: Direction) -> Option<Spread> {
-        self.ports.spread(2 * self.loss(direction)?.window)
+    /// How the loss that is found is spread over source ports: in twice the window that shows it, since a port that loses has to lose again; and since it
+    /// began, where the window tells too little.
+    pub fn spreads(&self, direction: Direction) -> Option<[Spread; 2]> {
+        let found = self.loss(direction)?;
+        let lately = self.ports.spread_within(direction, 2 * found.window)?;
+        Some([lately, self.ports.spread_since(direction, found.began).unwrap_or(lately)])
+    }
+
+    /// By how much the losses of a direction since a time come in bursts: see [`Loss::clumping`](super::loss::Loss::clumping).
+    pub fn clumping(&self, direction: Direction, since: i64) -> f64 {
+        self.sides[at(direction)].loss.clumping(since)
     }
 
     /// All paths that lose together show that it is a member of a bundle.

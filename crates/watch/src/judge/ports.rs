@@ -3,24 +3,47 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use model::v1::node::{PortLoss, StreamReport};
+use model::v1::probe::Direction;
 
 /// Reports with loss that are remembered: of a path that loses with every one, some minutes.
 const REPORTS_MAX: usize = 40;
 /// Packets lost before anything is said.
-const LOST_MIN: u32 = 12;
+const LOST_MIN: u64 = 12;
 /// Ports before anything is said.
 const PORTS_MIN: usize = 4;
-/// Standard deviations above what chance spreads.
-const DEVIATIONS: f64 = 6.0;
-/// The same of several paths together: so many at once are no chance of one of a thousand paths that are looked at, and ports that live for minutes have little time
-/// to lose twice. In 200 simulated losses of all ports alike, over nine paths, none was above 2.3.
-const DEVIATIONS_TOGETHER: f64 = 3.5;
-const LOST_TOGETHER_MIN: u64 = 40;
+/// Members of a bundle of which one may be bad. Ports are told of minutes with losses alone, and these have more ports on the bad member than others: four
+/// members look like 4 (1 - (1 - 1/4)^4) = 2.7 to four ports that lose little.
+const MEMBERS: [f64; 4] = [2.0, 2.7, 4.0, 8.0];
+/// The part of the losses that may have another cause, which is of all ports alike.
+const OTHERS: f64 = 0.1;
+/// A bad member is said where it makes what ports lost e^10 times as likely as chance does. Chance comes so far once in e^10 losses (Ville's inequality), however
+/// often it is looked at.
+const EVIDENCE_MIN: f64 = 10.0;
 
 /// Sent and lost by port, in reports with loss, the newest last.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
-    reports: VecDeque<(i64, Box<[PortLoss]>)>,
+    reports: VecDeque<Minute>,
+}
+
+/// What ports lost in the minute that began then.
+#[derive(Clone, Debug)]
+struct Minute {
+    begin: i64,
+    /// A node before 0.2 does not tell in which direction a port lost.
+    has_directions: bool,
+    by_port: Box<[PortLoss]>,
+}
+
+impl Minute {
+    /// What a port lost in a direction, or in both where nobody tells.
+    fn lost(&self, port: &PortLoss, direction: Direction) -> u32 {
+        match (self.has_directions, direction) {
+            (false, _) => port.lost,
+            (true, Direction::Forward) => port.lost.saturating_sub(port.lost_reverse),
+            (true, Direction::Reverse) => port.lost_reverse,
+        }
+    }
 }
 
 impl Ports {
@@ -29,47 +52,67 @@ impl Ports {
         if report.by_port.is_empty() {
             return;
         }
-        self.reports.push_back((begin, report.by_port.clone().into()));
+        let has_directions = report.lost_reverse == 0 || report.by_port.iter().any(|port| port.lost_reverse > 0);
+        self.reports.push_back(Minute { begin, has_directions, by_port: report.by_port.clone().into() });
         if self.reports.len() > REPORTS_MAX {
             self.reports.pop_front();
         }
     }
 
-    /// Ports that lose, of how many, within so many milliseconds before the last loss, where chance does not explain that it is those.
-    pub fn concentrated(&self, within: i64) -> Option<(usize, usize)> {
-        let spread = self.spread(within)?;
+    /// Ports that lose in a direction, of how many, within so many milliseconds before the last loss, where chance does not explain that it is those.
+    pub fn concentrated(&self, direction: Direction, within: i64) -> Option<(usize, usize)> {
+        let spread = self.spread_within(direction, within)?;
         spread.is_no_chance().then_some((spread.lossy, spread.ports))
     }
 
     /// How loss is spread over ports, within so many milliseconds before the last loss: that of an earlier cause, by all ports alike, would hide that of a
     /// member. Not before now: a report comes some time after what it tells of. None where there was no loss, or there are too few ports.
-    pub fn spread(&self, within: i64) -> Option<Spread> {
-        let (last, _) = self.reports.back()?;
-        let since = last.saturating_sub(within);
-        let mut ports: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
-        for (_, report) in self.reports.iter().filter(|(begin, _)| *begin >= since) {
-            for port in report {
-                let (sent, lost) = ports.entry(port.port).or_default();
-                (*sent, *lost) = (sent.saturating_add(port.sent), lost.saturating_add(port.lost));
+    pub fn spread_within(&self, direction: Direction, within: i64) -> Option<Spread> {
+        self.spread_since(direction, self.reports.back()?.begin.saturating_sub(within))
+    }
+
+    /// The same since a time.
+    pub fn spread_since(&self, direction: Direction, since: i64) -> Option<Spread> {
+        let mut ports: BTreeMap<u16, Port> = BTreeMap::new();
+        for minute in self.reports.iter().filter(|minute| minute.begin >= since) {
+            let lost: u32 = minute.by_port.iter().map(|port| minute.lost(port, direction)).sum();
+            let sent: u32 = minute.by_port.iter().map(|port| port.sent).sum();
+            if lost == 0 {
+                continue;
+            }
+            for port in &minute.by_port {
+                let known = ports.entry(port.port).or_default();
+                known.lost += minute.lost(port, direction);
+                known.expected += f64::from(lost) * f64::from(port.sent) / f64::from(sent.max(1));
             }
         }
-        let total =
-            ports.values().fold((0u64, 0u64), |(sent, lost), of| (sent + u64::from(of.0), lost + u64::from(of.1)));
-        if total.1 == 0 || ports.len() < PORTS_MIN || total.0 == 0 {
+        if ports.len() < PORTS_MIN {
             return None;
         }
-        let rate = total.1 as f64 / total.0 as f64;
-        let deviation = |(sent, lost): &(u32, u32)| {
-            let expected = (rate * f64::from(*sent)).max(1e-9);
-            (f64::from(*lost) - expected).powi(2) / expected
-        };
         Some(Spread {
-            lost: total.1,
-            dispersion: ports.values().map(deviation).sum(),
-            freedom: ports.len() as f64 - 1.0,
-            lossy: ports.values().filter(|(_, lost)| *lost > 0).count(),
+            lost: ports.values().map(|port| u64::from(port.lost)).sum(),
+            evidence: MEMBERS.map(|members| ports.values().map(|port| port.evidence(members)).sum()),
+            lossy: ports.values().filter(|port| port.lost > 0).count(),
             ports: ports.len(),
         })
+    }
+}
+
+/// A port over some minutes in which packets were lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Port {
+    lost: u32,
+    /// Packets that it would have lost if each minute's losses were of all ports alike.
+    expected: f64,
+}
+
+impl Port {
+    /// How much likelier this is where one of so many members loses nearly all of it than where all ports are alike (logarithm of the ratio of two Poisson
+    /// likelihoods; the port is on the bad member with the chance 1 / members).
+    fn evidence(&self, members: f64) -> f64 {
+        let ratio = |times: f64| times.powi(self.lost as i32) * (self.expected * (1.0 - times)).exp();
+        let on_it = members * (1.0 - OTHERS) + OTHERS;
+        (ratio(on_it) / members + ratio(OTHERS) * (1.0 - 1.0 / members)).max(f64::MIN_POSITIVE).ln()
     }
 }
 
@@ -78,10 +121,8 @@ impl Ports {
 pub struct Spread {
     /// Packets lost.
     pub lost: u64,
-    /// By how much ports differ (Poisson's index of dispersion), and by how much they would by chance.
-    pub dispersion: f64,
-    /// Degrees of freedom.
-    pub freedom: f64,
+    /// How much likelier a bad member makes it than chance, by [`MEMBERS`] (logarithms).
+    pub evidence: [f64; MEMBERS.len()],
     /// Ports that lose.
     pub lossy: usize,
     /// Ports.
@@ -94,26 +135,15 @@ impl Spread {
     pub fn and(self, other: Spread) -> Spread {
         Spread {
             lost: self.lost + other.lost,
-            dispersion: self.dispersion + other.dispersion,
-            freedom: self.freedom + other.freedom,
+            evidence: std::array::from_fn(|at| self.evidence[at] + other.evidence[at]),
             lossy: self.lossy + other.lossy,
             ports: self.ports + other.ports,
         }
     }
 
-    /// Whether ports of one path differ by more than chance explains.
+    /// Whether ports differ by more than chance explains.
     pub fn is_no_chance(&self) -> bool {
-        self.lost >= u64::from(LOST_MIN) && self.deviations() > DEVIATIONS
-    }
-
-    /// Whether ports of several paths together do.
-    pub fn is_no_chance_together(&self) -> bool {
-        self.lost >= LOST_TOGETHER_MIN && self.deviations() > DEVIATIONS_TOGETHER
-    }
-
-    /// By how many standard deviations ports differ more than by chance.
-    fn deviations(&self) -> f64 {
-        (self.dispersion - self.freedom) / (2.0 * self.freedom).sqrt().max(1e-9)
+        self.lost >= LOST_MIN && self.evidence.into_iter().fold(f64::MIN, f64::max) > EVIDENCE_MIN
     }
 }
 
@@ -133,6 +163,7 @@ mod tests {
                     port: port + 1,
                     sent: 75,
                     lost: (0..75).filter(|_| random.f64() < chance(port)).count() as u32,
+                    lost_reverse: 0,
                 })
                 .collect();
             let by_port = if all.iter().any(|port| port.lost > 0) { all } else { Vec::new() };
@@ -143,41 +174,51 @@ mod tests {
 
     #[test]
     fn one_member_of_four_is_told_from_loss_of_all() {
-        assert!(minutes(40, |port| if port % 4 == 0 { 0.04 } else { 0.0 }).concentrated(i64::MAX).is_some());
-        assert!(minutes(60, |port| if port % 4 == 0 { 0.01 } else { 0.0 }).concentrated(i64::MAX).is_some());
-        assert_eq!(minutes(60, |_| 0.01).concentrated(i64::MAX), None);
-        assert_eq!(minutes(60, |_| 0.001).concentrated(i64::MAX), None);
-        assert_eq!(minutes(5, |_| 0.0).concentrated(i64::MAX), None);
+        assert!(
+            minutes(40, |port| if port % 4 == 0 { 0.04 } else { 0.0 })
+                .concentrated(Direction::Forward, i64::MAX)
+                .is_some()
+        );
+        assert!(
+            minutes(60, |port| if port % 4 == 0 { 0.01 } else { 0.0 })
+                .concentrated(Direction::Forward, i64::MAX)
+                .is_some()
+        );
+        assert_eq!(minutes(60, |_| 0.01).concentrated(Direction::Forward, i64::MAX), None);
+        assert_eq!(minutes(60, |_| 0.001).concentrated(Direction::Forward, i64::MAX), None);
+        assert_eq!(minutes(5, |_| 0.0).concentrated(Direction::Forward, i64::MAX), None);
     }
 
     #[test]
     fn many_paths_that_lose_little_show_a_member_together() {
         let report = |lost: [u32; 8]| {
-            let by_port = (1..9).zip(lost).map(|(port, lost)| PortLoss { port, sent: 100, lost }).collect();
+            let by_port =
+                (1..9).zip(lost).map(|(port, lost)| PortLoss { port, sent: 100, lost, lost_reverse: 0 }).collect();
             StreamReport { sent: 800, ports: 8, by_port, ..StreamReport::default() }
         };
         let spread = |lost: [u32; 8]| {
             let mut ports = Ports::default();
             ports.note(1, &report(lost));
-            ports.spread(0).unwrap()
+            ports.spread_within(Direction::Forward, 0).unwrap()
         };
         let member = spread([3, 0, 0, 3, 0, 0, 0, 0]);
         assert!(!member.is_no_chance(), "one path has lost too little to tell");
-        assert!((0..8).fold(member, |all, _| all.and(member)).is_no_chance_together(), "nine have not");
+        assert!((0..8).fold(member, |all, _| all.and(member)).is_no_chance(), "nine have not");
         let chance = spread([1, 0, 1, 0, 2, 1, 0, 1]);
-        assert!(!(0..8).fold(chance, |all, _| all.and(chance)).is_no_chance_together());
+        assert!(!(0..8).fold(chance, |all, _| all.and(chance)).is_no_chance());
     }
 
     #[test]
     fn loss_of_an_earlier_cause_hides_no_member() {
         let report = |lost: [u32; 4]| {
-            let by_port = (1..5).zip(lost).map(|(port, lost)| PortLoss { port, sent: 250, lost }).collect();
+            let by_port =
+                (1..5).zip(lost).map(|(port, lost)| PortLoss { port, sent: 250, lost, lost_reverse: 0 }).collect();
             StreamReport { sent: 1000, ports: 4, by_port, ..StreamReport::default() }
         };
         let mut ports = Ports::default();
         (0..20).for_each(|minute| ports.note(minute, &report([9, 11, 10, 10])));
         (20..23).for_each(|minute| ports.note(minute, &report([0, 6, 0, 0])));
-        assert_eq!(ports.concentrated(i64::MAX), None);
-        assert_eq!(ports.concentrated(2), Some((1, 4)));
+        assert_eq!(ports.concentrated(Direction::Forward, i64::MAX), None);
+        assert_eq!(ports.concentrated(Direction::Forward, 2), Some((1, 4)));
     }
 }

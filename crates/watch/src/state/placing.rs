@@ -12,16 +12,38 @@ use crate::config::Config;
 use crate::judge::Finding;
 use crate::judge::loss::upper_bound;
 use crate::judge::ports::Spread;
-use crate::segments::{Crossing, Fares, NETWORK, blame};
+use crate::segments::{Crossing, Evidence, Fares, NETWORK, blame};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// What a path is held against that is not bad, for a loss that is found elsewhere.
+/// What paths over a segment are held against that are not bad: the losses that are found on others over it.
 #[derive(Clone, Copy, Debug)]
-struct Weakest {
+struct Expected {
+    /// That of the loss that is hardest to see.
     rate: f64,
     /// Since when the youngest of them is there: what was lost before is of another trouble, and what was not speaks for nobody.
     since: i64,
+    /// Packets that these paths lost, and the same times what their bins differ more than by chance.
+    lost: f64,
+    clumped: f64,
+}
+
+/// So many packets lost one by one are taken for granted before bursts are believed.
+const ONE_BY_ONE: f64 = 10.0;
+
+impl Expected {
+    /// Packets of a burst, about; 1 where they are lost one by one.
+    fn burst(&self) -> f64 {
+        (1.0 + self.clumped / (self.lost + ONE_BY_ONE)).max(1.0)
+    }
+}
+
+/// A direction of a path, and the segments that it crosses.
+struct Directed<'a> {
+    key: &'a (String, String),
+    path: &'a Path,
+    direction: Direction,
+    segments: Vec<String>,
 }
 
 impl Watch {
@@ -32,26 +54,15 @@ impl Watch {
         paths: &mut BTreeMap<(String, String), Path>,
         config: &Config,
     ) -> Vec<Change> {
-        let weakest = (kind == AlarmKind::Loss).then(|| weakest(paths)).flatten();
-        let mut names = Vec::new();
-        let mut crossings = Vec::new();
-        for ((from, to), path) in paths.iter() {
-            for direction in BOTH {
-                let segments = match is_of {
-                    Where::Segments => segments(config, from, to, direction),
-                    Where::Hosts => vec![from.clone(), to.clone()],
-                };
-                names.push((from.clone(), to.clone(), direction));
-                crossings.push(Crossing { segments, fares: fares(path, kind, direction, weakest) });
-            }
-        }
-        let blamed: Vec<Placed> = names
-            .into_iter()
-            .zip(blame(&crossings))
-            .filter_map(|((from, to, direction), segment)| {
-                Some(Placed { path: (from, to), direction, segment: segment? })
-            })
-            .collect();
+        let directed: Vec<Directed<'_>> = paths.iter().flat_map(|(key, path)| both(key, path, is_of, config)).collect();
+        let expected = if kind == AlarmKind::Loss { expected(&directed) } else { BTreeMap::new() };
+        let crossing =
+            |one: &Directed<'_>| Crossing { segments: one.segments.clone(), fares: fares(one, kind, &expected) };
+        let crossings: Vec<Crossing> = directed.iter().map(crossing).collect();
+        let placed = |(one, segment): (&Directed<'_>, Option<String>)| {
+            Some(Placed { path: one.key.clone(), direction: one.direction, segment: segment? })
+        };
+        let blamed: Vec<Placed> = directed.iter().zip(blame(&crossings)).filter_map(placed).collect();
         if kind == AlarmKind::Loss {
             blame_members(&blamed, paths);
         }
@@ -80,9 +91,10 @@ fn blame_members(blamed: &[Placed], paths: &mut BTreeMap<(String, String), Path>
         by_segment.entry(&placed.segment).or_default().push(placed);
     }
     for together in by_segment.values() {
-        let spread = |placed: &&&Placed| paths.get(&placed.path)?.judge.spread(placed.direction);
-        let all = together.iter().filter_map(|placed| spread(&placed)).reduce(Spread::and);
-        if all.is_some_and(|all| all.is_no_chance_together()) {
+        let spreads = |placed: &&&Placed| paths.get(&placed.path)?.judge.spreads(placed.direction);
+        let together_with = |all: [Spread; 2], one: [Spread; 2]| [all[0].and(one[0]), all[1].and(one[1])];
+        let all = together.iter().filter_map(|placed| spreads(&placed)).reduce(together_with);
+        if all.is_some_and(|all| all.iter().any(|spread| spread.is_no_chance())) {
             for placed in together {
                 if let Some(path) = paths.get_mut(&placed.path) {
                     path.judge.blame_member(placed.direction);
@@ -109,30 +121,67 @@ pub(super) fn forget_losses(ended: &[Change], paths: &mut BTreeMap<(String, Stri
     }
 }
 
-/// The loss that is hardest to see, of all that are found.
-fn weakest(paths: &BTreeMap<(String, String), Path>) -> Option<Weakest> {
-    let found = paths.values().flat_map(|path| BOTH.map(|direction| path.judge.loss(direction))).flatten();
-    let one = found.map(|found| Weakest { rate: found.rate(), since: found.since });
-    one.reduce(|a, b| Weakest { rate: a.rate.min(b.rate), since: a.since.max(b.since) })
+/// Both directions of a path.
+fn both<'a>(key: &'a (String, String), path: &'a Path, is_of: Where, config: &Config) -> [Directed<'a>; 2] {
+    let (from, to) = key;
+    BOTH.map(|direction| {
+        let segments = match is_of {
+            Where::Segments => segments(config, from, to, direction),
+            Where::Hosts => vec![from.clone(), to.clone()],
+        };
+        Directed { key, path, direction, segments }
+    })
 }
 
-fn fares(path: &Path, kind: AlarmKind, direction: Direction, weakest: Option<Weakest>) -> Fares {
-    if is_found(&path.findings, kind, direction) {
+/// What is expected of the other paths over each segment on which a path is found to lose.
+fn expected(directed: &[Directed<'_>]) -> BTreeMap<String, Expected> {
+    let mut expected: BTreeMap<String, Expected> = BTreeMap::new();
+    for one in directed {
+        let Some(found) = one.path.judge.loss(one.direction) else { continue };
+        let since = found.since;
+        let (lost, _) = one.path.judge.counts(one.direction, since);
+        let clumped = lost as f64 * (one.path.judge.clumping(one.direction, since) - 1.0);
+        for segment in &one.segments {
+            let new = Expected { rate: found.rate(), since, lost: lost as f64, clumped };
+            expected
+                .entry(segment.clone())
+                .and_modify(|known| {
+                    known.rate = known.rate.min(new.rate);
+                    known.since = known.since.max(new.since);
+                    known.lost += new.lost;
+                    known.clumped += new.clumped;
+                })
+                .or_insert(new);
+        }
+    }
+    expected
+}
+
+/// What a path that is not found to lose says of a segment on which others are.
+fn evidence(one: &Directed<'_>, expected: &Expected) -> Evidence {
+    let (lost, sent) = one.path.judge.counts(one.direction, expected.since);
+    let bursts = lost as f64 / expected.burst();
+    let expected = expected.rate * sent as f64 / expected.burst();
+    Evidence { hits: bursts, expected, clears: upper_bound(bursts.ceil() as u64) < expected }
+}
+
+fn fares(one: &Directed<'_>, kind: AlarmKind, expected: &BTreeMap<String, Expected>) -> Fares {
+    let Directed { path, direction, segments, .. } = one;
+    let all = |evidence: Evidence| Fares::Unproven(vec![evidence; segments.len()]);
+    let doubtful = Evidence { hits: 1.0, expected: 1.0, clears: false };
+    if is_found(&path.findings, kind, *direction) {
         return Fares::Bad;
     }
     if !path.judge.is_known(finder(kind)) {
-        return Fares::Unproven { hits: 0, expected: 0.0 };
+        return all(Evidence::default());
     }
-    match (kind, weakest) {
-        (AlarmKind::Throughput, _) if path.judge.is_doubtful(direction) => Fares::Unproven { hits: 1, expected: 1.0 },
-        (AlarmKind::Queue, _) if path.judge.is_queue_doubtful(direction) => Fares::Unproven { hits: 1, expected: 1.0 },
-        (AlarmKind::Loss, Some(weakest)) => {
-            let (lost, sent) = path.judge.counts(direction, weakest.since);
-            let expected = weakest.rate * sent as f64;
-            match upper_bound(lost) < expected {
-                true => Fares::Good,
-                false => Fares::Unproven { hits: lost, expected },
-            }
+    match kind {
+        AlarmKind::Throughput if path.judge.is_doubtful(*direction) => all(doubtful),
+        AlarmKind::Queue if path.judge.is_queue_doubtful(*direction) => all(doubtful),
+        AlarmKind::Loss => {
+            // A segment on which nobody is found to lose is no suspect.
+            let of = |segment: &String| expected.get(segment).map_or(Evidence::default(), |it| evidence(one, it));
+            Fares::Unproven(segments.iter().map(of).collect())
         }
         _ => Fares::Good,
     }

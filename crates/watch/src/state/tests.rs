@@ -1,5 +1,7 @@
 //! A watch without nodes: what they would say goes in, grid, history and alarms come out.
 
+mod drawn;
+
 use model::v1::flows::{Flows, Host, Window};
 use model::v1::node::{Delays, Found, StreamReport};
 use model::v1::watch::{AlarmKind, Health};

@@ -228,6 +228,13 @@ pub struct PortLoss {
     pub sent: u32,
     /// Of those, without an answer in time.
     pub lost: u32,
+    /// Of those, known to be lost in reverse.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub lost_reverse: u32,
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Measurements in the order of their numbers.

@@ -215,6 +215,7 @@ impl Port {
         for (number, count) in std::mem::take(&mut self.pending) {
             let there = count.min(forward);
             forward -= there;
+            self.tally(number).lost_reverse += (count - there) as u32;
             if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
                 minute.lost(there, Direction::Forward);
                 minute.lost(count - there, Direction::Reverse);

@@ -98,6 +98,7 @@ fn loss_with_delay_is_congestion_and_of_few_ports_a_member() {
             port: 4_000 + (minute + at) as u16,
             sent: 75,
             lost: if (minute + at) % 4 == 0 { 2 } else { 0 },
+            lost_reverse: 0,
         };
         StreamReport { by_port: (0..8).map(port).collect(), ..report(4, 0) }
     };
