@@ -1,4 +1,4 @@
-//! The authority of a session: what it may do, asked path by path.
+//! The rights of a session, decided path by path.
 
 use std::sync::Arc;
 
@@ -8,79 +8,79 @@ use crate::actions::{Action, Actions};
 use crate::grant::{Grant, Rights};
 
 pub(crate) mod denied;
-pub(crate) mod ground;
+pub(crate) mod granted_path;
 mod ticket;
 
 pub use denied::Denied;
-pub use ground::{Ground, Opens};
+pub use granted_path::{Ground, PathKind};
 pub(crate) use ticket::Basis;
 pub use ticket::{GUEST, Permit, Ticket};
 
-/// The authority of a session.
+/// The rights of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "one per session")]
 pub enum Access {
-    /// Whoever comes, for every export.
+    /// An anonymous client, with rights to every export.
     Anonymous(Rights),
     /// The holder of a key.
     Granted(Grant),
-    /// Whoever the policy gives permits to: for a token, a macaroon, a certificate, or for nothing.
-    Visitor(Arc<Ticket>),
+    /// A principal with permits by the policy: for a token, a macaroon, a certificate, or without a credential.
+    Ticket(Arc<Ticket>),
 }
 
 impl Access {
-    /// Who this is, for logs.
+    /// The principal's name, for logs.
     pub fn who(&self) -> String {
         match self {
             Access::Anonymous(_) => "anonymous".into(),
             Access::Granted(grant) if grant.name.is_empty() => grant.id.clone(),
             Access::Granted(grant) => format!("{} ({})", grant.id, grant.name),
-            Access::Visitor(ticket) => ticket.who.clone(),
+            Access::Ticket(ticket) => ticket.who.clone(),
         }
     }
 
-    /// The grant behind it, if it is one.
+    /// The grant behind it, if any.
     pub fn grant(&self) -> Option<&Grant> {
         match self {
             Access::Granted(grant) => Some(grant),
-            Access::Anonymous(_) | Access::Visitor(_) => None,
+            Access::Anonymous(_) | Access::Ticket(_) => None,
         }
     }
 
-    /// The ticket behind it, if it is one.
+    /// The ticket behind it, if any.
     pub fn ticket(&self) -> Option<&Ticket> {
         match self {
-            Access::Visitor(ticket) => Some(ticket),
+            Access::Ticket(ticket) => Some(ticket),
             Access::Anonymous(_) | Access::Granted(_) => None,
         }
     }
 
-    /// Who may hold the reins of its jobs: whoever comes with the same key or the same credential, or, for anonymous
-    /// ones, anybody.
+    /// The owner of its transfers, who may control them: the holder of the same key or credential; for anonymous clients, all
+    /// anonymous clients.
     pub fn holder(&self) -> &str {
         match self {
             Access::Anonymous(_) => "",
             Access::Granted(grant) => &grant.id,
-            Access::Visitor(ticket) => &ticket.holder,
+            Access::Ticket(ticket) => &ticket.holder,
         }
     }
 
-    /// Whether no credential stands behind it: one could help where something is refused.
+    /// Whether it was given without a credential. A credential may then help where something is refused.
     pub fn is_guest(&self) -> bool {
         self.grant().is_none() && self.ticket().is_none_or(|ticket| ticket.holder == GUEST)
     }
 
-    /// When the credential behind it ends, seconds since 1970.
+    /// When its credential expires, seconds since 1970.
     pub fn expires(&self) -> Option<i64> {
         self.grant().map_or_else(|| self.ticket().and_then(|t| t.expires), |grant| grant.expires)
     }
 
-    /// What it may do at most, in the words of keys. A ticket may do less than this in each of its places.
+    /// The most that it may do, as the rights of a key. A ticket may have fewer rights at each of its paths.
     pub fn rights(&self) -> Rights {
         match self {
             Access::Anonymous(rights) => *rights,
             Access::Granted(grant) => grant.rights,
-            Access::Visitor(ticket) => {
+            Access::Ticket(ticket) => {
                 let all = ticket.permits.iter().fold(ticket.everywhere, |all, permit| all | permit.actions);
                 let may = |actions: Actions| !(all & actions).is_empty();
                 match (may(Actions::READ | Actions::LIST), may(Actions::CREATE | Actions::MAKE_DIR)) {
@@ -98,41 +98,41 @@ impl Access {
         match self {
             Access::Anonymous(_) => true,
             Access::Granted(grant) => grant.export == export,
-            Access::Visitor(ticket) => {
+            Access::Ticket(ticket) => {
                 !ticket.everywhere.is_empty() || ticket.permits.iter().any(|permit| permit.export == export)
             }
         }
     }
 
-    /// The path below its export that this access is confined to: for a ticket what all its permits have in common.
+    /// The path below its export that this access is confined to; for a ticket the common prefix of all its permits.
     pub fn prefix(&self) -> RelPath {
         match self {
             Access::Anonymous(_) => RelPath::root(),
             Access::Granted(grant) => grant.prefix_path().unwrap_or_default(),
-            Access::Visitor(ticket) => ticket.shared_prefix(),
+            Access::Ticket(ticket) => ticket.shared_prefix(),
         }
     }
 
-    /// What nothing leads out of when an allowed action is done at a path: at or above that path.
+    /// The path, at or above `path`, that confines an allowed action: no link may lead out of it.
     pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> Ground {
         match self {
-            Access::Visitor(ticket) => ticket.ground(action, export, path),
+            Access::Ticket(ticket) => ticket.ground(action, export, path),
             Access::Granted(grant) => grant.ground().filter(|g| path.starts_with(&g.prefix)).unwrap_or(Ground::whole()),
             Access::Anonymous(_) => Ground::whole(),
         }
     }
 
-    /// Whether what is allowed at a path is allowed only if a directory is there.
+    /// Whether an action is allowed at a path only if a directory is there.
     pub fn only_as_dir(&self, action: Action, export: &str, path: &RelPath) -> bool {
         self.ticket().is_some_and(|ticket| ticket.only_as_dir(action, export, path))
     }
 
-    /// Whether a directory may be made at a path: where `create` is allowed, and the missing directories above.
+    /// Whether a directory may be made at a path: where `create` is allowed, and for the missing directories above.
     pub fn may_make_dir(&self, export: &str, path: &RelPath) -> bool {
         self.allow(Action::MakeDir, export, true, path).is_ok()
     }
 
-    /// All that may be done at a path and everywhere below it. Nothing where the key is for one job.
+    /// The actions that are allowed at a path and everywhere below it. None for a key that was delegated for one transfer.
     pub fn actions_below(&self, export: &str, writable: bool, path: &RelPath) -> Actions {
         let actions = match self {
             Access::Anonymous(rights) => rights.actions(),
@@ -142,23 +142,26 @@ impl Access {
                 }
                 _ => Actions::NONE,
             },
-            Access::Visitor(ticket) => ticket.actions_below(export, path),
+            Access::Ticket(ticket) => ticket.actions_below(export, path),
         };
         if writable { actions } else { actions.unchanging() }
     }
 
-    /// Whether an action is allowed at a path of an export. `writable` is the export's own setting.
+    /// Checks that an action is allowed at a path of an export. `writable` is the export's own setting.
+    ///
+    /// # Errors
+    /// [`Denied`], with the reason: the credential does not allow it, or the export is read-only.
     pub fn allow(&self, action: Action, export: &str, writable: bool, path: &RelPath) -> Result<(), Denied> {
         match self {
-            Access::Visitor(ticket) if !ticket.allows(action, export, path) => {
+            Access::Ticket(ticket) if !ticket.allows(action, export, path) => {
                 return Err(ticket.refusal(action, export, path));
             }
-            Access::Visitor(_) => {}
+            Access::Ticket(_) => {}
             Access::Granted(grant) => {
                 within(grant, action, export, path)?;
                 by_rights(grant.rights, action)?;
             }
-            // There is no key to speak of.
+            // The refusal must not speak of a key: there is none.
             Access::Anonymous(rights) => by_rights(*rights, action)
                 .map_err(|_| Denied::Guest { needed: action.words(), place: format!("{export}/{path}") })?,
         }
@@ -169,9 +172,9 @@ impl Access {
     }
 }
 
-/// Whether a grant is about a path.
+/// Checks that a grant covers a path.
 fn within(grant: &Grant, action: Action, export: &str, path: &RelPath) -> Result<(), Denied> {
-    // A path that does not read (somebody edited the file) opens nothing.
+    // A malformed path (the file was edited) opens nothing.
     let prefix = grant.ground().ok_or(Denied::UnknownKey)?.prefix;
     if grant.errand.is_some() && !action.changes() {
         return Err(Denied::Rights { allowed: "carry one job", needed: "read" });
@@ -184,7 +187,7 @@ fn within(grant: &Grant, action: Action, export: &str, path: &RelPath) -> Result
     Ok(())
 }
 
-/// Whether the rights of a key, or of everybody, are enough.
+/// Checks that the rights of a key, or of anonymous clients, suffice for an action.
 fn by_rights(rights: Rights, action: Action) -> Result<(), Denied> {
     let needed = match (rights, action) {
         (Rights::Write, _)
@@ -262,10 +265,10 @@ mod tests {
     #[test]
     fn tickets_in_the_words_of_keys() {
         let visitor = |actions: &[Actions]| {
-            let permit = |actions: &Actions| Permit::own("data".into(), path("a"), Opens::Entry, *actions);
+            let permit = |actions: &Actions| Permit::own("data".into(), path("a"), PathKind::Entry, *actions);
             let permits = actions.iter().map(permit).collect();
             let (who, holder) = ("w".to_owned(), "token:1".to_owned());
-            Access::Visitor(Arc::new(Ticket { who, holder, permits, everywhere: Actions::NONE, expires: Some(5) }))
+            Access::Ticket(Arc::new(Ticket { who, holder, permits, everywhere: Actions::NONE, expires: Some(5) }))
         };
         let table: [(&[Actions], Rights); 5] = [
             (&[Actions::FOR_READ], Rights::Read),

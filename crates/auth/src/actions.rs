@@ -1,45 +1,45 @@
-//! What can be done to a path, one by one and as a set. Does not know who may.
+//! Actions on a path, and sets of them. Does not know who may do them.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
-/// What somebody wants to do.
+/// An action on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Read. A key that may read may also look at facts and list.
+    /// Read the bytes of a file. A key that may read may also examine and list.
     Read,
-    /// Put something new.
+    /// Create a file.
     Create,
-    /// Replace, rename, remove: all of it.
+    /// Replace, rename and remove.
     Modify,
-    /// Look at facts: size, times, digests. Allowed for the directories above a permit's path too, since clients walk
+    /// Examine: size, times, digests. Allowed for the directories above a permit's path too, since clients walk
     /// down to it.
     Stat,
     /// List a directory.
     List,
     /// Make a directory. Allowed for the missing directories above a permit's path too (WLCG profile 1.3, storage.create).
     MakeDir,
-    /// Replace the content of what is there.
+    /// Replace the content of a file.
     Overwrite,
-    /// Move to a name, or from a name, where nothing is replaced.
+    /// Move to or from a name, where nothing is replaced.
     Rename,
     /// Remove.
     Remove,
 }
 
 impl Action {
-    /// Whether something is different afterwards.
+    /// Whether the action changes something.
     pub fn changes(self) -> bool {
         !matches!(self, Action::Read | Action::Stat | Action::List)
     }
 
-    /// Whether it is also allowed for the directories above a permit's path.
+    /// Whether the action is also allowed for the directories above a permit's path.
     pub(crate) fn reaches_up(self) -> bool {
         matches!(self, Action::Stat | Action::MakeDir)
     }
 
-    /// What is needed for it.
+    /// The set of actions that must be allowed for it.
     pub fn needs(self) -> Actions {
         match self {
             Action::Read => Actions::READ,
@@ -70,7 +70,7 @@ impl Action {
     }
 }
 
-/// A set of things that may be done.
+/// A set of actions.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Actions(u16);
 
@@ -81,9 +81,9 @@ impl Actions {
     pub const READ: Actions = Actions(1);
     /// List directories.
     pub const LIST: Actions = Actions(1 << 1);
-    /// Look at facts.
+    /// Examine files and directories.
     pub const STAT: Actions = Actions(1 << 2);
-    /// Put new files.
+    /// Create files.
     pub const CREATE: Actions = Actions(1 << 3);
     /// Make directories.
     pub const MAKE_DIR: Actions = Actions(1 << 4);
@@ -98,37 +98,37 @@ impl Actions {
     /// Ask whether something is on disk.
     pub const POLL: Actions = Actions(1 << 9);
 
-    /// `storage.read`: read, list, look.
+    /// `storage.read`: read, list, examine.
     pub const FOR_READ: Actions = Actions(Self::READ.0 | Self::LIST.0 | Self::STAT.0);
-    /// `storage.create`: new files and directories, renames that replace nothing, look.
+    /// `storage.create`: new files and directories, renames that replace nothing, examine.
     pub const FOR_CREATE: Actions = Actions(Self::CREATE.0 | Self::MAKE_DIR.0 | Self::RENAME.0 | Self::STAT.0);
-    /// `storage.modify`: what create may, and replace and remove.
+    /// `storage.modify`: the actions of `storage.create`, and replace and remove.
     pub const FOR_MODIFY: Actions = Actions(Self::FOR_CREATE.0 | Self::OVERWRITE.0 | Self::REMOVE.0);
-    /// `storage.stage`: stage, poll, look. Not read (WLCG profile 1.3).
+    /// `storage.stage`: stage, poll, examine. Not read (WLCG profile 1.3).
     pub const FOR_STAGE: Actions = Actions(Self::STAGE.0 | Self::POLL.0 | Self::STAT.0);
-    /// What a key with the right to create may: a drop box, in which nobody looks around.
+    /// The actions of a key with the right to create: a drop box, which shows nothing.
     pub const FOR_DROP: Actions = Actions(Self::CREATE.0 | Self::MAKE_DIR.0);
     /// Everything.
     pub const ALL: Actions = Actions(Self::FOR_READ.0 | Self::FOR_MODIFY.0 | Self::FOR_STAGE.0);
 
-    /// Reads `read+list`, as it is written; none where a word is not known.
+    /// Parses `read+list`, as `Display` writes it; `None` where a word is unknown.
     pub fn parse(text: &str) -> Option<Actions> {
         text.split('+').try_fold(Actions::NONE, |all, word| {
             WORDS.iter().find(|(_, known)| *known == word).map(|(one, _)| all | *one)
         })
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether it contains all of `other`.
     pub fn contains(self, other: Actions) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// What is left without those that change something.
+    /// The actions of the set that change nothing.
     pub fn unchanging(self) -> Actions {
         self & (Actions::FOR_READ | Actions::POLL)
     }

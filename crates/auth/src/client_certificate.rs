@@ -1,4 +1,4 @@
-//! A certificate that a client shows of itself, a grid proxy among them.
+//! The certificate of a client, which may be a grid proxy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl fmt::Debug for ClientCertificate {
     }
 }
 
-/// Why a text is no certificate with a key.
+/// The text is no certificate with its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it is no certificate with its key: PEM, the client's own certificate first, then those above it, and an unencrypted key anywhere"
@@ -44,13 +44,14 @@ impl ClientCertificate {
     }
 }
 
-/// Shows it to whoever asks for a certificate, whichever authorities it names: those of a proxy are its owner's.
+/// Shows the certificate to every server that asks for one, whichever authorities the server names: a proxy's issuer is its owner, not an
+/// authority.
 #[derive(Debug)]
-struct Always(ClientCertificate);
+struct SingleCertificate(ClientCertificate);
 
-impl ResolvesClientCert for Always {
+impl ResolvesClientCert for SingleCertificate {
     fn resolve(&self, _hints: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let Always(ClientCertificate(own)) = self;
+        let SingleCertificate(ClientCertificate(own)) = self;
         own.key.choose_scheme(schemes).map(|_| Arc::clone(own))
     }
 
@@ -59,7 +60,7 @@ impl ResolvesClientCert for Always {
     }
 }
 
-/// TLS for HTTP/1.1 towards servers that these authorities vouch for, which are shown a certificate where there is one.
+/// TLS for HTTP/1.1 to servers with certificates of these authorities; the client shows its certificate, if it has one.
 ///
 /// # Errors
 /// The cryptography provider supports no version of TLS.
@@ -71,7 +72,7 @@ pub fn http_client_config(
     let builder = builder.with_root_certificates(roots);
     let mut config = match certificate {
         None => builder.with_no_client_auth(),
-        Some(certificate) => builder.with_client_cert_resolver(Arc::new(Always(certificate))),
+        Some(certificate) => builder.with_client_cert_resolver(Arc::new(SingleCertificate(certificate))),
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))

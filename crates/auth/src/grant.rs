@@ -1,27 +1,27 @@
-//! A grant: what an operator allows to whoever holds a key. The node keeps a hash of the secret, never the secret.
+//! Grants: what an operator allows to the holder of a key. The node stores a hash of the secret, never the secret.
 
 pub use model::hex::encode as hex;
 use model::name::RelPath;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::access::ground::{Ground, Opens};
+use crate::access::granted_path::{Ground, PathKind};
 use crate::actions::Actions;
 
-/// What a grant allows.
+/// The rights of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rights {
-    /// Look and read.
+    /// Examine, list and read.
     Read,
-    /// Put new files and directories; not read, not change what is there.
+    /// Create files and directories; not read, not change existing ones.
     Create,
     /// Read, create, change, remove.
     Write,
 }
 
 impl Rights {
-    /// The word people see.
+    /// The word for people.
     pub fn word(self) -> &'static str {
         match self {
             Rights::Read => "read",
@@ -30,7 +30,7 @@ impl Rights {
         }
     }
 
-    /// What it allows, one by one.
+    /// The actions that it allows.
     pub fn actions(self) -> Actions {
         match self {
             Rights::Read => Actions::FOR_READ,
@@ -62,21 +62,21 @@ pub struct Grant {
     pub expires: Option<i64>,
     /// SHA-256 of the secret, hexadecimal. The secret is 32 random bytes, so a slow hash would add nothing.
     pub secret_sha256: String,
-    /// The one job that it is for: handed to another node, which carries the job for the holder of an ordinary key.
+    /// The one transfer that the grant was delegated for, to another node that carries it for the holder of an ordinary key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<Errand>,
 }
 
-/// The one job that a grant is for.
+/// The one transfer that a grant was delegated for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errand {
-    /// The job's id.
+    /// The transfer's id.
     pub job: String,
-    /// Its target below the export, hexadecimal: a path need not be text. None for the memory end.
+    /// Its target below the export, hexadecimal: a path need not be text. `None` for a transfer to memory.
     pub path: Option<String>,
-    /// The grant of whoever asked for it: without that one this one is void. Empty for an anonymous guest.
+    /// The id of the grant of the principal who asked for it: without that grant this one is void. Empty for an anonymous client.
     pub parent: String,
-    /// It may remove what the source lacks.
+    /// The transfer may remove entries that the source lacks.
     pub delete: bool,
 }
 
@@ -87,7 +87,7 @@ impl Grant {
             id: hex(&id),
             name: String::new(),
             export,
-            // Only prefixes that are text can be written to a text file; the binary refuses others.
+            // Only a prefix that is text can be written to the file of grants; the binary refuses others.
             prefix: String::from_utf8_lossy(prefix.as_bytes()).into_owned(),
             rights,
             created: now,
@@ -97,8 +97,8 @@ impl Grant {
         }
     }
 
-    /// Whether this is good for writing to a path (none: the memory end) as part of a job. A grant that is for no job
-    /// in particular is.
+    /// Whether the grant is for writing to a path (`None`: to memory) in a transfer. A grant that was not delegated is for all
+    /// transfers.
     pub fn is_for(&self, job: &str, path: Option<&RelPath>, delete: bool) -> bool {
         let path = path.map(|path| hex(path.as_bytes()));
         self.errand.as_ref().is_none_or(|errand| errand.job == job && errand.path == path && (errand.delete || !delete))
@@ -106,21 +106,22 @@ impl Grant {
 }
 
 impl Grant {
-    /// The path that the grant is confined to, if it reads.
+    /// The path that the grant is confined to, if it is well-formed.
     pub fn prefix_path(&self) -> Option<RelPath> {
         RelPath::parse(self.prefix.as_bytes()).ok()
     }
 
-    /// What the key opens; none if its path does not read. A key for one job opens the target of that job alone.
+    /// The path that the key opens; `None` if it is malformed. A key for one transfer opens the target of that transfer alone.
     pub(crate) fn ground(&self) -> Option<Ground> {
         let prefix = self.prefix_path()?;
         let Some(target) = self.errand.as_ref().and_then(|errand| errand.path.as_ref()) else {
-            return Some(Ground::at(prefix, Opens::Tree));
+            return Some(Ground::at(prefix, PathKind::Tree));
         };
         let target = RelPath::parse(&model::hex::decode(target)?).ok()?;
-        Some(match target == prefix {
-            true => Ground::at(prefix, Opens::Entry),
-            false => Ground { entry: Some(target), ..Ground::at(prefix, Opens::Tree) },
+        Some(if target == prefix {
+            Ground::at(prefix, PathKind::Entry)
+        } else {
+            Ground { entry: Some(target), ..Ground::at(prefix, PathKind::Tree) }
         })
     }
 }

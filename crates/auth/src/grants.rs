@@ -1,4 +1,4 @@
-//! All grants of a node: a key that one of them is for becomes an access. Does not know where they lie.
+//! All grants of a node, by which a key becomes an access. Does not know where they are stored.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -16,7 +16,10 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// The access that a key gives at this time, seconds since 1970.
+    /// The access that a key gives at the time `now`, seconds since 1970.
+    ///
+    /// # Errors
+    /// [`Denied::UnknownKey`] where no grant has this id and secret; [`Denied::Expired`] where the grant has expired.
     pub fn check(&self, id: &[u8; 8], secret: &[u8; 32], now: i64) -> Result<Access, Denied> {
         let id = hex(id);
         let grant = self.list.iter().find(|g| g.id == id).ok_or(Denied::UnknownKey)?;

@@ -1,22 +1,22 @@
-//! Whose tokens count, and of which family they are. Does not know tokens.
+//! Trusted issuers of tokens, and the families of their tokens. Does not know tokens.
 
 use model::name::RelPath;
 use serde::Deserialize;
 
-/// Somebody whose tokens count.
+/// A trusted issuer of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Issuer {
-    /// What rules call it.
+    /// Its name in rules.
     pub name: String,
     /// Its URL: the exact `iss` of its tokens.
     pub iss: String,
-    /// What its tokens may call this node, besides the node's audiences.
+    /// Accepted `aud` values of its tokens, besides the node's audiences.
     pub audiences: Vec<String>,
-    /// The family of its tokens; none for any.
+    /// The family of its tokens; `None` for any.
     pub profile: Option<Profile>,
-    /// The export that its scopes are for; none where the first component of a scope's path names it.
+    /// The export that its scopes are for; `None` where the first component of a scope's path names it.
     pub export: Option<String>,
-    /// The exports that its scopes can name; none for all.
+    /// The exports that its scopes can name; `None` for all.
     pub exports: Option<Vec<String>>,
     /// The path below the export that its scopes are relative to.
     pub path: RelPath,

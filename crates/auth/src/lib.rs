@@ -1,8 +1,21 @@
-//! Who may do what: access keys and grants, tokens, macaroons, certificates and the policy become one [`Access`], which
-//! answers every question the node asks.
+//! Authorization: access keys and grants, tokens, macaroons, certificates and the policy become one [`Access`], which decides whether
+//! a principal may do an action at a path.
 //!
 //! What this crate does not know: files, sockets, clocks, randomness. Keys, random bytes and the time are arguments; the
-//! door reads files and the clock, and fetches issuers' keys. This is the boundary that a security review reads first.
+//! node reads files and the clock, and fetches issuers' keys. A security review begins with this crate.
+//!
+//! A node makes an access key; the text of the key is all that its holder needs:
+//!
+//! ```
+//! use auth::{AccessKey, Fingerprint};
+//!
+//! let key = AccessKey::new([1; 8], [2; 32], Fingerprint([3; 32]));
+//! let text = key.expose_text();
+//! assert!(text.starts_with("lhk1_"));
+//! assert_eq!(text.parse::<AccessKey>()?.expose_secret(), &[2; 32]);
+//! assert!(text.replace('A', "B").parse::<AccessKey>().is_err(), "a damaged key is refused");
+//! # Ok::<(), auth::key::KeyError>(())
+//! ```
 
 pub mod access;
 pub mod actions;
@@ -27,6 +40,6 @@ pub use grant::{Errand, Grant, Rights, hex};
 pub use grants::Grants;
 pub use issuer::Issuer;
 pub use key::{AccessKey, Fingerprint};
-pub use macaroon::{Held, MacaroonError, MacaroonRequest};
-pub use policy::{Policy, PolicyError, Visitor};
+pub use macaroon::{MacaroonError, MacaroonRequest, VerifiedMacaroon};
+pub use policy::{Policy, PolicyError, PresentedCredentials};
 pub use token::{Claims, Jwks, TokenError};

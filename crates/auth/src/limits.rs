@@ -1,4 +1,4 @@
-//! Bounds on everything that a stranger, or an operator's editor, can hand in.
+//! Bounds on all input of peers and operators.
 
 /// A token. Real ones have 1 to 2 KB; a header line of HTTP takes 16 KiB at most.
 pub const TOKEN_BYTES: usize = 16 * 1024;

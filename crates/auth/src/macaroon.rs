@@ -1,8 +1,8 @@
-//! Macaroons: bearer credentials that this node makes and anybody can narrow without asking it.
+//! Macaroons: bearer credentials that this node makes, and that any holder can narrow without the node.
 //!
 //! The format is that of libmacaroons, version 1, in base64url, and the caveats are those of XrdMacaroons and dCache, so
-//! that gfal2, davix, FTS and Rucio can use them. Every caveat must be understood and must hold; the first one that is
-//! not understood shuts the door. Does not know: where the node's secret lies, and what its holder may today.
+//! that gfal2, davix, FTS and Rucio can use them. Every caveat must be understood and must hold: a macaroon with an unknown caveat is
+//! refused. Does not know: where the node's secret is stored, and the present rights of the holder.
 
 use aws_lc_rs::hmac;
 use ipnet::IpNet;
@@ -18,50 +18,50 @@ mod activity;
 pub(crate) mod error;
 mod issue;
 mod packet;
+mod provenance;
 mod request;
-mod standing;
 
 pub use activity::Activities;
 pub use error::{MacaroonError, RequestError};
-pub use issue::{Birth, Issued, issue};
+pub use issue::{Issued, MacaroonContext, issue};
+pub use provenance::Provenance;
 pub use request::MacaroonRequest;
-pub use standing::Standing;
 
 use packet::Packets;
 
-/// How the holder of a macaroon begins, before its id.
+/// The prefix of the holder of a macaroon, before its id.
 const HOLDER: &str = "macaroon:";
 
-/// What a macaroon whose signature is good, and whose caveats hold, is worth.
+/// A macaroon whose signature is valid and whose caveats hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// `UUID:HOLDER`, and what it stands on, as it was minted.
+pub struct VerifiedMacaroon {
+    /// `UUID:HOLDER` and its provenance, as it was minted.
     pub identifier: String,
-    /// Which macaroon it descends from.
+    /// The id of the macaroon that the node made, from which it descends.
     pub uuid: String,
-    /// The holder of the access that it was made from: while that is a grant, the door checks that it still exists.
+    /// The holder of the access that it was made from. Where that is a grant, the node checks that the grant still exists.
     pub origin: String,
-    /// What that access came from; none where it was a grant alone.
-    pub standing: Option<Standing>,
-    /// Who asked for it, as the node wrote it down.
+    /// The origin of that access; `None` where it was a grant alone.
+    pub standing: Option<Provenance>,
+    /// The principal that asked for it, as the node recorded it.
     pub name: String,
-    /// What all of its `activity:` caveats leave.
+    /// The activities that all of its `activity:` caveats allow.
     pub activities: Activities,
-    /// The path that all of its `path:` caveats leave: an export and what is below it.
+    /// The path that all of its `path:` caveats allow: an export, and a path below it.
     pub path: RelPath,
-    /// From where it counts: each of its `ip:` caveats, and all of them have to hold.
+    /// Its `ip:` caveats: the client's address must be in each of the lists.
     pub from: Vec<Vec<IpNet>>,
-    /// When it ends, seconds since 1970: the earliest of its `before:` caveats.
+    /// When it expires, seconds since 1970: the earliest of its `before:` caveats.
     pub before: Option<i64>,
 }
 
-impl Held {
-    /// Who owns its jobs: whoever comes with it or one that descends from it.
+impl VerifiedMacaroon {
+    /// The owner of its transfers: the holder of it, or of a macaroon that descends from the same one.
     pub fn holder(&self) -> String {
         format!("{HOLDER}{}", self.uuid)
     }
 
-    /// What it may do below its path.
+    /// The actions that it allows below its path.
     pub fn actions(&self) -> Actions {
         self.activities.actions()
     }
@@ -75,14 +75,13 @@ pub fn hmac_sha256(key: &[u8], data: &[u8]) -> [u8; 32] {
     out
 }
 
-/// The signature chain of libmacaroons: the secret is hashed to a key, and each text signed with what came before.
+/// The signature chain of libmacaroons: the secret is hashed to a key, and each text is signed with the signature before it.
 fn chain<'a>(secret: &[u8; 32], identifier: &[u8], caveats: impl Iterator<Item = &'a [u8]>) -> [u8; 32] {
     let key = hmac_sha256(b"macaroons-key-generator", secret);
     caveats.fold(hmac_sha256(&key, identifier), |signature, caveat| hmac_sha256(&signature, caveat))
 }
 
-/// A macaroon, as text. `identifier` is `UUID:HOLDER`, and what it stands on ([`Standing`]); see [`issue`] for making one from
-/// a request.
+/// Makes a macaroon, as text. `identifier` is `UUID:HOLDER` and a [`Provenance`]; [`issue`] makes one from a request.
 pub fn mint(secret: &[u8; 32], location: &str, identifier: &str, caveats: &[String]) -> String {
     let bytes = || caveats.iter().map(|caveat| caveat.as_bytes());
     let packets = Packets {
@@ -94,7 +93,10 @@ pub fn mint(secret: &[u8; 32], location: &str, identifier: &str, caveats: &[Stri
     packets.encode()
 }
 
-/// The macaroon with one more caveat, as any holder can make it without the node.
+/// Adds a caveat to a macaroon, as any holder can without the node.
+///
+/// # Errors
+/// The text is no macaroon, or would have too many caveats or bytes.
 pub fn attenuate(text: &str, caveat: &str) -> Result<String, MacaroonError> {
     let mut packets = Packets::decode(text)?;
     if packets.caveats.len() == CAVEATS {
@@ -109,13 +111,16 @@ pub fn attenuate(text: &str, caveat: &str) -> Result<String, MacaroonError> {
     Ok(narrowed)
 }
 
-/// Whether text looks like a macaroon rather than a token: it starts as the packet of a location does.
+/// Whether text looks like a macaroon rather than a token: it begins with the packet of a location.
 pub fn is_macaroon(text: &str) -> bool {
     packet::starts_well(text)
 }
 
-/// What a macaroon is worth, if it was made with this secret and all of its caveats hold at this time.
-pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<Held, MacaroonError> {
+/// Verifies a macaroon: it was made with this secret, and all of its caveats hold at the time `now`, seconds since 1970.
+///
+/// # Errors
+/// [`MacaroonError`]: the text is no macaroon, the signature is wrong, a caveat is unknown, or it has expired or allows nothing.
+pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<VerifiedMacaroon, MacaroonError> {
     let packets = Packets::decode(text)?;
     let expected = chain(secret, &packets.identifier, packets.caveats.iter().map(Vec::as_slice));
     if !bool::from(expected.ct_eq(&packets.signature)) {
@@ -124,15 +129,15 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<Held, MacaroonE
     let identifier = String::from_utf8(packets.identifier).map_err(|_| MacaroonError::Identifier)?;
     let (uuid, origin) = identifier.split_once(':').ok_or(MacaroonError::Identifier)?;
     let (origin, standing) = match origin.split_once(' ') {
-        Some((origin, words)) => (origin, Some(Standing::parse(words).ok_or(MacaroonError::Identifier)?)),
+        Some((origin, words)) => (origin, Some(Provenance::parse(words).ok_or(MacaroonError::Identifier)?)),
         None => (origin, None),
     };
     let (uuid, origin) = (uuid.to_owned(), origin.to_owned());
-    let left = Left::after(&packets.caveats)?;
+    let left = CaveatLimits::after(&packets.caveats)?;
     if let Some(before) = left.before.filter(|before| *before <= now) {
         return Err(MacaroonError::Expired { seconds_ago: now.saturating_sub(before) });
     }
-    Ok(Held {
+    Ok(VerifiedMacaroon {
         identifier,
         uuid,
         origin,
@@ -145,9 +150,9 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<Held, MacaroonE
     })
 }
 
-/// What caveats leave.
+/// What the caveats of a macaroon allow together.
 #[derive(Default)]
-struct Left {
+struct CaveatLimits {
     name: Option<String>,
     activities: Option<Activities>,
     path: Option<RelPath>,
@@ -155,17 +160,17 @@ struct Left {
     before: Option<i64>,
 }
 
-impl Left {
-    fn after(caveats: &[Vec<u8>]) -> Result<Left, MacaroonError> {
-        let mut left = Left::default();
-        // Whether its first holder could look at facts; if so, whoever may do anything may (as in XrdMacaroons).
+impl CaveatLimits {
+    fn after(caveats: &[Vec<u8>]) -> Result<CaveatLimits, MacaroonError> {
+        let mut left = CaveatLimits::default();
+        // Whether the first holder could examine. If so, a holder with any activity can (as in XrdMacaroons).
         let mut looks = None;
         for (at, caveat) in caveats.iter().enumerate() {
             let unknown = || MacaroonError::Caveat { number: at + 1 };
             let text = std::str::from_utf8(caveat).map_err(|_| unknown())?;
             let (kind, value) = text.split_once(':').ok_or_else(unknown)?;
             match kind {
-                // The node writes the name first. A later one is a holder's own idea of a name, and harmless.
+                // The node writes the name first. A later name was added by a holder, and is ignored.
                 "name" if at == 0 => left.name = Some(value.to_owned()),
                 "name" => {}
                 "activity" => {
@@ -177,7 +182,7 @@ impl Left {
                     let path = value.starts_with('/').then(|| RelPath::parse(value.as_bytes()).ok()).flatten();
                     left.narrow(path.ok_or_else(unknown)?)?;
                 }
-                // As dCache has it: addresses and prefixes with commas between them.
+                // The form of dCache: addresses and prefixes with commas between them.
                 "ip" => left.from.push(value.split(',').map(prefix).collect::<Option<_>>().ok_or_else(unknown)?),
                 "before" => {
                     let before = value.parse::<Timestamp>().map_err(|_| unknown())?.as_second();
@@ -195,7 +200,7 @@ impl Left {
         Ok(left)
     }
 
-    /// All paths must hold: the deepest counts, and paths beside each other leave nothing.
+    /// Applies a path caveat. All paths must hold: the deepest counts, and paths of which none contains the other allow nothing.
     fn narrow(&mut self, path: RelPath) -> Result<(), MacaroonError> {
         match &self.path {
             Some(all) if all.starts_with(&path) => {}

@@ -1,9 +1,9 @@
-//! Marks: by them what was made of a rule or an issuer finds it again. Does not know either.
+//! Marks: short hashes by which a macaroon refers to a rule or an issuer. Does not know either.
 
 use model::hex::encode as hex;
 use sha2::{Digest, Sha256};
 
-/// A short name for something, by which what was made of it finds it again.
+/// A short hash of a text: the first 8 bytes of its SHA-256, hexadecimal.
 pub(crate) fn mark(text: &str) -> String {
     hex(&Sha256::digest(text)[..8])
 }

@@ -1,7 +1,7 @@
-//! The policy of a node: the one file `access.toml`, and what it gives to whoever comes.
+//! The policy of a node: the file `access.toml`, and the access that it gives to a client.
 //!
-//! Does not know where the file lies, which exports there are, or how credentials were checked: it is handed what they
-//! came to. Without a file nothing counts but keys.
+//! Does not know where the file is stored, which exports exist, or how credentials are verified: it gets the verified results. Without a
+//! file only keys give access.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,8 +19,8 @@ mod rule;
 pub use address::{Addresses, ThirdParty, is_public};
 pub use dn::{DistinguishedName, DnError};
 pub use error::PolicyError;
-pub use judge::Visitor;
-pub use rule::{Rule, Who};
+pub use judge::PresentedCredentials;
+pub use rule::{Rule, RuleSubject};
 
 use crate::actions::Actions;
 use crate::issuer::Issuer;
@@ -28,50 +28,50 @@ use crate::issuer::Issuer;
 /// The policy of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// What tokens may call this node in `aud`.
+    /// Accepted `aud` values of tokens.
     pub audiences: Vec<String>,
-    /// Whose tokens count.
+    /// The trusted issuers of tokens.
     pub issuers: Vec<Issuer>,
-    /// What is allowed to whom.
+    /// The rules.
     pub rules: Vec<Rule>,
-    /// Which addresses are served.
+    /// The addresses that are served.
     pub addresses: Addresses,
-    /// Where third-party copies go.
+    /// The addresses that third-party copies may use.
     pub third_party: ThirdParty,
-    /// A program that is asked.
+    /// A program that takes part in decisions.
     pub callout: Option<Callout>,
-    /// Whether and for how long macaroons are given.
+    /// Whether macaroons are issued, and their longest validity.
     pub macaroons: Macaroons,
 }
 
-/// A program that is asked about visitors.
+/// A program that decides about clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callout {
-    /// It and its arguments.
+    /// The program and its arguments.
     pub command: Vec<String>,
-    /// How long it may take; then the answer is no.
+    /// The longest time that it may take; then the client is refused.
     pub timeout: Duration,
     /// When it is asked.
     pub when: When,
 }
 
-/// When a program is asked.
+/// When the program is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
     /// Where no rule decides.
     #[default]
     Undecided,
-    /// Each time; it can refuse what rules allow.
+    /// Each time; it can refuse actions that rules allow.
     Always,
 }
 
-/// Whether and for how long macaroons are given.
+/// Settings of macaroons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Macaroons {
-    /// Whether any are given, and count.
+    /// Whether macaroons are issued and accepted.
     pub on: bool,
-    /// How long one is good for at most.
+    /// The longest validity of a macaroon.
     pub max_validity: Duration,
 }
 
@@ -82,17 +82,20 @@ impl Default for Macaroons {
 }
 
 impl Policy {
-    /// Reads `access.toml`.
+    /// Parses `access.toml`.
+    ///
+    /// # Errors
+    /// [`PolicyError`]: the text is too long, no TOML, or makes no sense; with the line and the remedy.
     pub fn parse(text: &str) -> Result<Policy, PolicyError> {
         file::parse(text)
     }
 
-    /// Somebody whose tokens count, by the exact `iss`.
+    /// The trusted issuer with the exact `iss`.
     pub fn issuer(&self, iss: &str) -> Option<&Issuer> {
         self.issuers.iter().find(|issuer| issuer.iss == iss)
     }
 
-    /// What tokens of an issuer may call this node.
+    /// Accepted `aud` values of an issuer's tokens.
     pub fn audiences_for(&self, issuer: &Issuer) -> Vec<String> {
         self.audiences.iter().chain(&issuer.audiences).cloned().collect()
     }
@@ -102,9 +105,9 @@ impl Policy {
         self.addresses.admit(address)
     }
 
-    /// What anyone who comes from an address may do at a path of an export and below, without a credential.
+    /// The actions that a client from an address may do at a path of an export and below, without a credential.
     pub fn anyone_may(&self, address: IpAddr, export: &str, path: &RelPath) -> Actions {
-        let open = |rule: &&Rule| rule.who == Who::Anyone && rule.is_from(address);
+        let open = |rule: &&Rule| rule.who == RuleSubject::Anyone && rule.is_from(address);
         let here = |rule: &&Rule| rule.export == export && path.starts_with(&rule.path);
         self.rules.iter().filter(open).filter(here).fold(Actions::NONE, |all, rule| all | rule.actions)
     }

@@ -1,8 +1,7 @@
 //! Tokens: JSON Web Tokens of the WLCG profile (1.0 to 1.3) and SciTokens 2.0.
 //!
-//! [`peek`] says which issuer's keys are needed; nothing of what it returns is trusted. [`verify`] checks signature,
-//! times, audience and version, and returns the claims. What the claims open is the policy's business; where keys come
-//! from is the door's.
+//! [`peek`] returns the issuer whose keys are needed; nothing that it returns is trusted. [`verify`] checks signature,
+//! times, audience and version, and returns the claims. The policy decides what the claims allow; the node fetches the keys.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,12 +23,12 @@ pub use jwks::{Jwks, JwksError};
 pub use scope::Capability;
 pub(crate) use scope::{decode, parse_path};
 
-/// What a token says of itself. Nothing of it is trusted.
+/// The issuer and key that a token names. Not verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peek {
-    /// Who is said to have issued it.
+pub struct UnverifiedToken {
+    /// The issuer that the token names.
     pub issuer: String,
-    /// Which of the issuer's keys is said to have signed it.
+    /// The issuer's key that the token names.
     pub kid: String,
     algorithm: Algorithm,
 }
@@ -49,7 +48,7 @@ struct OnlyIssuer {
 }
 
 /// A token's parts.
-struct Parts<'a> {
+struct TokenParts<'a> {
     header: Vec<u8>,
     payload: Vec<u8>,
     /// What is signed: header and payload as they came.
@@ -57,7 +56,7 @@ struct Parts<'a> {
     signature: &'a str,
 }
 
-fn split(token: &str) -> Result<Parts<'_>, TokenError> {
+fn split(token: &str) -> Result<TokenParts<'_>, TokenError> {
     if token.len() > TOKEN_BYTES {
         return Err(TokenError::TooLong { bytes: token.len() });
     }
@@ -67,10 +66,10 @@ fn split(token: &str) -> Result<Parts<'_>, TokenError> {
     let decode = |part: &str, what| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed { what });
     let (header, payload) = (decode(header, "a header in base64url")?, decode(payload, "claims in base64url")?);
     decode(signature, "a signature in base64url")?;
-    Ok(Parts { header, payload, message, signature })
+    Ok(TokenParts { header, payload, message, signature })
 }
 
-/// The algorithm of a name. Those whose key is a secret are refused by name, whatever key is at hand.
+/// The algorithm of a name. Algorithms with a shared secret are refused by name, whatever the key.
 fn algorithm(name: &str) -> Result<Algorithm, TokenError> {
     match name {
         "RS256" => Ok(Algorithm::RS256),
@@ -88,7 +87,7 @@ fn algorithm(name: &str) -> Result<Algorithm, TokenError> {
     }
 }
 
-fn peek_parts(parts: &Parts<'_>) -> Result<Peek, TokenError> {
+fn peek_parts(parts: &TokenParts<'_>) -> Result<UnverifiedToken, TokenError> {
     let malformed = |what| move |_| TokenError::Malformed { what };
     let header: Header = serde_json::from_slice(&parts.header).map_err(malformed("a header in JSON with alg"))?;
     let algorithm = algorithm(&header.alg)?;
@@ -98,22 +97,26 @@ fn peek_parts(parts: &Parts<'_>) -> Result<Peek, TokenError> {
     let kid = header.kid.filter(|kid| !kid.is_empty()).ok_or(TokenError::NoKid)?;
     let claims: OnlyIssuer = serde_json::from_slice(&parts.payload).map_err(malformed("claims in JSON"))?;
     let issuer = claims.iss.ok_or(TokenError::Missing { claim: "iss" })?;
-    Ok(Peek { issuer, kid, algorithm })
+    Ok(UnverifiedToken { issuer, kid, algorithm })
 }
 
-/// What a token says of itself, to find the issuer's keys. Nothing of it is trusted.
-pub fn peek(token: &str) -> Result<Peek, TokenError> {
+/// Reads the issuer and the key that a token names, without verifying anything.
+///
+/// # Errors
+/// [`TokenError`]: the token is malformed, or names no issuer, no key or no supported algorithm.
+pub fn peek(token: &str) -> Result<UnverifiedToken, TokenError> {
     peek_parts(&split(token)?)
 }
 
-/// The claims of a token, if it is the issuer's, for one of these audiences, and good at this time, seconds since 1970.
+/// Verifies a token: the issuer signed it, it is for one of these audiences, and it is valid at the time `now`, seconds since 1970.
 ///
-/// [`TokenError::UnknownKid`] is the one error that newer keys could cure.
+/// # Errors
+/// [`TokenError`], with the reason. Only [`TokenError::UnknownKid`] could pass with newer keys.
 pub fn verify(token: &str, issuer: &Issuer, jwks: &Jwks, audiences: &[String], now: i64) -> Result<Claims, TokenError> {
     claims::read(&genuine(token, &issuer.iss, jwks)?, issuer, audiences, now)
 }
 
-/// The claims of a token as JSON, if the issuer signed it. Whom it is for and until when it counts is the caller's to check.
+/// The claims of a token as JSON, if the issuer signed it. The caller checks audience and times.
 ///
 /// # Errors
 /// It is malformed, another issuer's, or not signed by one of these keys.

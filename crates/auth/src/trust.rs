@@ -1,4 +1,4 @@
-//! How a client makes sure of a server that it knows by its key: a node, or a hub.
+//! How a client verifies a server that it knows by its key: a node, or a hub.
 //!
 //! An identity is a key pair; the fingerprint is the hash of its public half, so a renewed certificate over the same key is the same
 //! server. Possession of the key is always proved: the signature of the handshake is verified in every mode.
@@ -15,20 +15,20 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::Fingerprint;
 
-/// HTTP for those who know the node by its key: whatever certificate others are shown, they are shown the node's own.
+/// HTTP for clients that know the node by its key: they get the node's own certificate, whatever certificate other clients get.
 pub const HTTP_BY_KEY_ALPN: &[u8] = b"lh-http/1.1";
 
-/// The one crypto provider of the house.
+/// The only crypto provider of Longhaul.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// How a client makes sure of a node.
+/// How a client verifies a node.
 #[derive(Clone)]
 pub enum Trust {
-    /// Accept any of these fingerprints; if there are none, accept what is shown and report it.
+    /// Accept any of these fingerprints; if there are none, accept any certificate and report its fingerprint.
     Fingerprints(Vec<Fingerprint>),
-    /// Accept what these authorities vouch for under the host's name.
+    /// Accept certificates of these authorities for the host's name.
     Authorities(Arc<RootCertStore>),
 }
 
@@ -40,7 +40,7 @@ pub fn fingerprint(certificate: &CertificateDer<'_>) -> Option<Fingerprint> {
     Some(Fingerprint(digest.as_ref().try_into().ok()?))
 }
 
-/// The client's side of TLS, and where the verifier leaves what it saw.
+/// The client's TLS configuration, and the place where its verifier leaves the server's fingerprint.
 /// It speaks TLS 1.3 only, and offers these protocols (ALPN).
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn client_config(trust: &Trust, alpn: Vec<Vec<u8>>) -> Result<(Arc<ClientCon
     Ok((Arc::new(config), seen))
 }
 
-/// What the verifier saw, also when it refused.
+/// The fingerprint that the server has shown, also where it was refused.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Mutex<Option<Fingerprint>>>);
 

@@ -32,22 +32,22 @@ pub use self::error::ChainError;
 pub use self::handshake::ClientVerifier;
 pub use self::voms::{LscError, VomsAttributes, VomsServers};
 
-/// Who holds a chain of certificates that was verified.
+/// The holder of a verified chain of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The name of the end-entity, as RFC 4514 writes names: without what proxies add.
+    /// The name of the end-entity in the form of RFC 4514, without the parts that proxies add.
     pub name: String,
-    /// The same in the slash form, as the grid writes it. A slash in a value may pass for another part there: compare `name`.
+    /// The same name in the slash form of the grid. There a slash in a value may look like another part: compare `name`.
     pub grid_name: String,
     /// Proxies below the end-entity; 0 for a certificate of its own.
     pub proxies: usize,
     /// One of the proxies is limited: its holder may move files, and may not start programs.
     pub is_limited: bool,
-    /// When the first of the proxies and the end-entity ends, seconds since 1970.
+    /// When the first certificate among the proxies and the end-entity expires, seconds since 1970.
     pub expires: i64,
-    /// What VOMS servers attest, verified.
+    /// Verified attributes of VOMS servers.
     pub attributes: Vec<VomsAttributes>,
-    /// Why attributes that were shown do not count: a sentence for each.
+    /// For each refused attribute certificate, a sentence with the reason.
     pub refused_attributes: Vec<String>,
 }
 
@@ -58,21 +58,21 @@ impl Identity {
     }
 }
 
-/// Who is trusted to name people, and to say which virtual organisation they are in.
+/// The trusted authorities: for names of people, and for membership in virtual organisations.
 #[derive(Clone, Debug)]
 pub struct Authorities {
-    /// Authorities that vouch for end-entities, and for VOMS servers.
+    /// Authorities for end-entities and for VOMS servers.
     pub roots: std::sync::Arc<RootCertStore>,
-    /// VOMS servers whose attributes count.
+    /// The trusted VOMS servers.
     pub voms: VomsServers,
 }
 
-/// Verifies a chain as a client shows it: its own certificate first, then what signed each. `now` is in seconds since 1970.
+/// Verifies a chain as a client shows it: its own certificate first, each followed by its signer's. `now` is in seconds since 1970.
 ///
-/// Attributes that cannot be verified are left out, with the reason; the identity counts without them.
+/// Attributes that cannot be verified are left out, with the reason; the identity is valid without them.
 ///
 /// # Errors
-/// The chain proves nobody: one sentence.
+/// [`ChainError`]: the chain proves no identity; one sentence.
 pub fn verify(shown: &[CertificateDer<'_>], authorities: &Authorities, now: i64) -> Result<Identity, ChainError> {
     if shown.is_empty() {
         return Err(ChainError::Empty);
@@ -100,7 +100,7 @@ pub(crate) fn fuzz_attributes(bytes: &[u8]) {
     voms::read_all(bytes);
 }
 
-/// Whether an authority vouches for an end-entity as a client: signatures, validity, constraints and usage, by webpki.
+/// Verifies an end-entity as a client to an authority: signatures, validity, constraints and usage, by webpki.
 fn vouched_for(
     end_entity: &Certificate<'_>,
     above: &[CertificateDer<'_>],
@@ -115,7 +115,7 @@ fn vouched_for(
     Ok(())
 }
 
-/// What webpki says of an end-entity, as a sentence for whoever holds it.
+/// The error of webpki about an end-entity, as a sentence for its holder.
 fn refused(error: &webpki::Error, end_entity: &Certificate<'_>, now: i64) -> ChainError {
     let (kind, name) = ("certificate", end_entity.shown_name());
     let validity = end_entity.parsed.validity();
@@ -125,7 +125,7 @@ fn refused(error: &webpki::Error, end_entity: &Certificate<'_>, now: i64) -> Cha
         webpki::Error::CertNotValidYet { .. } if begins > now => {
             ChainError::NotYet { kind, name, at: error::at(begins) }
         }
-        // With a signature that is wrong, the name of an authority that is trusted is all that it has of it.
+        // A wrong signature means that the certificate names a trusted authority that did not sign it.
         webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
             let issuer = end_entity.issuer().map_or_else(|| "nobody".to_owned(), |name| shown(&name.to_string()));
             ChainError::UnknownIssuer { name, issuer }

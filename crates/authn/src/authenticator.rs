@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use auth::{AccessKey, Claims, Denied, Held, Policy, TokenError};
+use auth::{AccessKey, Claims, Denied, Policy, TokenError, VerifiedMacaroon};
 use model::{Fault, Refusal};
 use web::{Method, Refused, Request};
 
@@ -33,7 +33,7 @@ enum Checked {
     Nothing,
     Grant(Box<auth::Grant>),
     Token(Box<Claims>),
-    Macaroon(Box<Held>),
+    Macaroon(Box<VerifiedMacaroon>),
 }
 
 /// Why a credential does not count.
@@ -127,7 +127,10 @@ impl Authenticator {
 
     /// Whether anything is open to an anonymous client from this address.
     pub fn has_public_data(&self, address: IpAddr) -> bool {
-        let anybody = auth::Visitor { anonymous: self.credentials.anonymous(), ..auth::Visitor::new(address) };
+        let anybody = auth::PresentedCredentials {
+            anonymous: self.credentials.anonymous(),
+            ..auth::PresentedCredentials::new(address)
+        };
         self.credentials.policy().access(&anybody).is_ok()
     }
 
@@ -221,7 +224,7 @@ impl Authenticator {
         Ok(checked?)
     }
 
-    fn check_macaroon(&self, text: &str, policy: &Policy) -> std::result::Result<Held, Rejected> {
+    fn check_macaroon(&self, text: &str, policy: &Policy) -> std::result::Result<VerifiedMacaroon, Rejected> {
         let invalid = |error: auth::MacaroonError| Rejected::Invalid(error.to_string());
         if !policy.macaroons.on {
             return Err(invalid(auth::MacaroonError::Off));
@@ -245,12 +248,13 @@ impl Authenticator {
     /// What the holder of a credential may do.
     fn admit(&self, of: &AuthRequest<'_>, policy: &Policy, checked: Checked) -> Result<Principal> {
         let anonymous = self.credentials.anonymous();
-        let asked = auth::Visitor { anonymous, dn: of.client_name, ..auth::Visitor::new(of.peer) };
+        let asked =
+            auth::PresentedCredentials { anonymous, dn: of.client_name, ..auth::PresentedCredentials::new(of.peer) };
         let asked = match &checked {
             Checked::Nothing => asked,
-            Checked::Grant(grant) => auth::Visitor { grant: Some(grant), ..asked },
-            Checked::Token(claims) => auth::Visitor { claims: Some(claims), ..asked },
-            Checked::Macaroon(held) => auth::Visitor { held: Some(held), ..asked },
+            Checked::Grant(grant) => auth::PresentedCredentials { grant: Some(grant), ..asked },
+            Checked::Token(claims) => auth::PresentedCredentials { claims: Some(claims), ..asked },
+            Checked::Macaroon(held) => auth::PresentedCredentials { held: Some(held), ..asked },
         };
         // The policy's program may allow what no rule allows, and so may a service that has no rules.
         let found = if policy.callout.is_some() || self.credentials.admits_all_known() {

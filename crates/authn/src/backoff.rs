@@ -9,15 +9,15 @@ use parking_lot::Mutex;
 
 use model::client_prefix;
 
-/// Failures that cost nothing: people mistype.
+/// Failures without a wait: people mistype.
 const FREE: u32 = 5;
-/// The wait after the first failure that costs; it doubles with each.
+/// The wait after the next failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait: a bound on guesses, and short enough for a client with a stale token to hear its answer.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Threads that wait for this at once; who comes then is turned away at once, for a thread that waits serves nobody.
+/// The most threads that wait at once. Further failures are refused at once, since a waiting thread serves no client.
 const WAITING_MAX: usize = 128;
-/// After so long without one, failures are forgotten.
+/// The time without a failure after which failures are forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
 /// Client prefixes that are remembered.
 const REMEMBERED_MAX: usize = 65_536;
@@ -29,7 +29,7 @@ pub(crate) struct Backoff {
     waiting: AtomicUsize,
 }
 
-/// The wait after so many failures.
+/// The wait after this number of failures.
 fn wait(failures: u32) -> Duration {
     match failures.checked_sub(FREE + 1) {
         None => Duration::ZERO,
@@ -38,7 +38,7 @@ fn wait(failures: u32) -> Duration {
 }
 
 impl Backoff {
-    /// How long the answer to one more failure waits.
+    /// Counts a failure. Returns the wait before its answer.
     fn failed(&self, address: IpAddr, now: Instant) -> Duration {
         let mut known = self.known.lock();
         if known.len() >= REMEMBERED_MAX {
@@ -56,7 +56,7 @@ impl Backoff {
         wait(*failures)
     }
 
-    /// A client presented a credential that does not count: its answer waits. `false` if too many wait already.
+    /// Delays the answer to a client with an invalid credential. Returns `false` at once if too many threads wait already.
     pub fn hold_up(&self, address: IpAddr) -> bool {
         let wait = self.failed(address, Instant::now());
         if wait.is_zero() {
@@ -70,7 +70,7 @@ impl Backoff {
         has_room
     }
 
-    /// A client presented a credential that counts: its failures are forgotten.
+    /// Forgets the failures of a client that presented a valid credential.
     pub fn succeeded(&self, address: IpAddr) {
         let mut known = self.known.lock();
         if !known.is_empty() {

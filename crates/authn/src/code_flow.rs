@@ -1,7 +1,7 @@
-//! Signing people in with OpenID Connect: the authorization code flow (OpenID Connect Core 1.0, section 3.1) with PKCE (RFC 7636).
+//! Sign-in with OpenID Connect: the authorization code flow (OpenID Connect Core 1.0, section 3.1) with PKCE (RFC 7636).
 //!
-//! A browser is sent to its provider with a state, a nonce and a challenge, all made of one secret that it keeps; it comes back with a code, which the
-//! service exchanges for an ID token. Does not know: cookies, sessions, and what somebody may do.
+//! A browser is redirected to its provider with a state, a nonce and a challenge, all derived from one secret that it keeps. It comes back
+//! with a code, which the service exchanges for an ID token. Does not know: cookies, sessions, and rights.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ pub const SECRET_BYTES: usize = 32;
 pub struct Provider {
     /// Its URL: the exact `iss` of its tokens.
     pub issuer: String,
-    /// What it calls this service.
+    /// The id of this service at the provider.
     pub client_id: String,
-    /// The secret that it gave; none for a public client, which PKCE protects alone.
+    /// The secret of this service at the provider; `None` for a public client, which PKCE alone protects.
     pub client_secret: Option<String>,
-    /// What is asked for beside `openid`: `profile`, `email`, …
+    /// The scopes besides `openid`: `profile`, `email`, …
     pub scopes: Vec<String>,
 }
 
-/// Who has signed in: the claims of an ID token that was checked.
+/// A user who has signed in: the claims of a verified ID token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignedIn(BTreeMap<String, Value>);
 

@@ -1,11 +1,11 @@
-//! The public keys of those whose tokens count: from a file, or from the issuer's own server, kept so that a node works on
-//! while that one is down for a weekend.
+//! The public keys of trusted issuers: from a file, or from the issuer's server. They are stored, so that a node works on while an
+//! issuer's server is down for a weekend.
 //!
-//! Times are those of WLCG profile 1.3: refreshed after 6 hours, gone after 2 days. Whose keys are fetched is the policy's to
-//! say; what a key is good for is `auth`'s.
+//! Times are those of WLCG profile 1.3: keys are refreshed after 6 hours and expire after 2 days. The policy names the issuers; `auth`
+//! verifies tokens with the keys.
 
 mod fetch;
-mod kept;
+mod stored;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,38 +16,38 @@ use parking_lot::{Mutex, MutexGuard};
 use rustls::RootCertStore;
 use web::client::Dialer;
 
-use self::kept::{Kept, LocalFile};
+use self::stored::{LocalFile, StoredKeys};
 
-/// Keys that are older are fetched again, beside the requests that use them.
+/// The age from which keys are fetched again, while requests go on with the old ones.
 const REFRESH_SECONDS: i64 = 6 * 3600;
-/// Keys that are older do not count.
+/// The age at which keys expire.
 const EXPIRE_SECONDS: i64 = 2 * 24 * 3600;
-/// Between two attempts: a token that names a key which nobody knows is no way to make this service ask on and on.
+/// The pause between two attempts to fetch keys: tokens that name unknown keys must not cause a request each.
 const AGAIN_SECONDS: i64 = 60;
-/// The same where there is no key at all, and every token waits for one.
+/// The pause where there are no keys, and all tokens wait for them.
 const AGAIN_WITHOUT_SECONDS: i64 = 10;
 
 /// The keys of issuers.
 pub struct Issuers {
     dir: PathBuf,
     dialer: Option<Dialer>,
-    known: Mutex<HashMap<String, Arc<Known>>>,
+    known: Mutex<HashMap<String, Arc<IssuerKeys>>>,
     files: Mutex<HashMap<String, LocalFile>>,
 }
 
-/// What is known of an issuer.
-struct Known {
+/// The keys of one issuer.
+struct IssuerKeys {
     now: Mutex<State>,
-    /// Held by the one who fetches.
+    /// Held by the thread that fetches.
     fetching: Mutex<()>,
 }
 
 #[derive(Clone)]
 struct State {
-    kept: Option<Kept>,
+    kept: Option<StoredKeys>,
     /// When the last attempt began, seconds since 1970.
     tried: Option<i64>,
-    /// Why it failed.
+    /// The reason why it failed.
     failure: Option<String>,
 }
 
@@ -56,8 +56,8 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl State {
-    /// Keys that count.
-    fn usable(&self, now: i64) -> Option<&Kept> {
+    /// The keys, unless they have expired.
+    fn usable(&self, now: i64) -> Option<&StoredKeys> {
         self.kept.as_ref().filter(|kept| now.saturating_sub(kept.fetched) < EXPIRE_SECONDS)
     }
 
@@ -68,25 +68,25 @@ impl State {
         self.tried.is_none_or(|tried| now - tried >= pause || tried > now)
     }
 
-    /// Whether the keys are old, or from a time that is yet to come.
+    /// Whether the keys are due for a refresh: they are old, or from a time in the future.
     fn is_due(&self, now: i64) -> bool {
         self.kept.as_ref().is_none_or(|kept| !(0..REFRESH_SECONDS).contains(&(now - kept.fetched)))
     }
 }
 
 impl Issuers {
-    /// In this state directory; without authorities nothing is fetched.
+    /// The keys in a state directory. Without authorities no keys are fetched.
     pub fn new(state: &Path, authorities: Option<&Arc<RootCertStore>>) -> Issuers {
         let dialer = authorities.filter(|roots| !roots.is_empty()).and_then(fetch::dialer);
         Issuers { dir: state.join("issuers"), dialer, known: Mutex::default(), files: Mutex::default() }
     }
 
-    /// How this service reaches issuers; none where it trusts no authority.
+    /// The dialer for issuers; `None` where this service trusts no authority.
     pub(crate) fn dialer(&self) -> Option<&Dialer> {
         self.dialer.as_ref()
     }
 
-    /// Where an issuer signs people in, as it says now: the page for browsers, and the address that exchanges codes.
+    /// The endpoints at which an issuer signs users in, from its metadata: the page for browsers, and the address that exchanges codes.
     pub(crate) fn endpoints(&self, iss: &str, now: i64) -> Result<(String, String), String> {
         let dialer = self.dialer.as_ref().ok_or("this service trusts no authority: no provider can be reached")?;
         let metadata = fetch::described(dialer, iss, now)?;
@@ -98,7 +98,10 @@ impl Issuers {
         Ok((page, exchange))
     }
 
-    /// The keys of an issuer, with the one of that name if there is any. The error is for whoever brings the token.
+    /// The keys of an issuer, with the key `kid` if the issuer has it.
+    ///
+    /// # Errors
+    /// The keys are not available; a sentence for the client that presents the token.
     pub fn keys(self: &Arc<Self>, issuer: &Issuer, kid: &str, now: i64) -> Result<Arc<Jwks>, String> {
         if let Some(path) = &issuer.jwks {
             return self.in_file(issuer, path);
@@ -112,7 +115,7 @@ impl Issuers {
                 }
                 Ok(Arc::clone(&kept.jwks))
             }
-            // Nobody's keys, or not the one that is wanted: this one waits, others go on with what there is.
+            // There are no keys, or not this one: this request waits for a fetch, and others go on with the present keys.
             _ => {
                 let _one = held(&known.fetching);
                 let settled = held(&known.now).usable(now).is_some_and(|kept| kept.jwks.has(kid));
@@ -133,17 +136,20 @@ impl Issuers {
         }
     }
 
-    fn known(&self, iss: &str, now: i64) -> Arc<Known> {
+    fn known(&self, iss: &str, now: i64) -> Arc<IssuerKeys> {
         let mut all = held(&self.known);
         let known = all.entry(iss.to_owned()).or_insert_with(|| {
-            let kept = kept::read(&self.dir, iss);
+            let kept = stored::read(&self.dir, iss);
             if kept.as_ref().is_some_and(|kept| kept.fetched > now + auth::limits::SKEW_SECONDS) {
                 tracing::warn!(
                     issuer = iss,
                     "keys were fetched at a time that is yet to come: this host's clock was set back"
                 );
             }
-            Arc::new(Known { now: Mutex::new(State { kept, tried: None, failure: None }), fetching: Mutex::default() })
+            Arc::new(IssuerKeys {
+                now: Mutex::new(State { kept, tried: None, failure: None }),
+                fetching: Mutex::default(),
+            })
         });
         Arc::clone(known)
     }
@@ -164,10 +170,10 @@ impl Issuers {
         })
     }
 
-    fn refresh_beside(self: &Arc<Self>, issuer: &Issuer, known: &Arc<Known>, now: i64) {
+    fn refresh_beside(self: &Arc<Self>, issuer: &Issuer, known: &Arc<IssuerKeys>, now: i64) {
         let (issuers, issuer, known) = (Arc::clone(self), issuer.clone(), Arc::clone(known));
         let refresh = move || {
-            // Somebody else is at it.
+            // Another thread fetches already.
             let Some(_one) = known.fetching.try_lock() else { return };
             if held(&known.now).may_try(now) {
                 issuers.fetch(&issuer, &known, now);
@@ -178,8 +184,8 @@ impl Issuers {
         }
     }
 
-    /// Fetches, with the lock for that held.
-    fn fetch(&self, issuer: &Issuer, known: &Known, now: i64) {
+    /// Fetches the keys. The caller holds `fetching`.
+    fn fetch(&self, issuer: &Issuer, known: &IssuerKeys, now: i64) {
         held(&known.now).tried = Some(now);
         let iss = issuer.iss.as_str();
         let Some(dialer) = &self.dialer else {
@@ -189,7 +195,7 @@ impl Issuers {
             return;
         };
         match fetch::fetch(dialer, iss, now) {
-            Ok(text) => match Kept::new(iss, &text, now) {
+            Ok(text) => match StoredKeys::new(iss, &text, now) {
                 Ok(kept) => {
                     tracing::info!(issuer = iss, keys = kept.jwks.len(), "fetched the keys of an issuer");
                     if let Err(error) = kept.write(&self.dir) {
@@ -203,7 +209,7 @@ impl Issuers {
         }
     }
 
-    fn failed(&self, iss: &str, known: &Known, why: String, now: i64) {
+    fn failed(&self, iss: &str, known: &IssuerKeys, why: String, now: i64) {
         let mut state = held(&known.now);
         let left = state.usable(now).map(|kept| kept.fetched + EXPIRE_SECONDS - now);
         let remedy = "see that its server answers this host over https with a certificate that --cacert vouches for, or set jwks";
@@ -224,7 +230,7 @@ mod tests {
 
     #[test]
     fn when_keys_count_and_when_they_are_asked_for() {
-        let kept = |fetched| Kept { iss: "i".into(), jwks: Arc::default(), text: String::new(), fetched };
+        let kept = |fetched| StoredKeys { iss: "i".into(), jwks: Arc::default(), text: String::new(), fetched };
         let state = |fetched, tried| State { kept: Some(kept(fetched)), tried, failure: None };
         let now = 10_000_000;
         assert!(!state(now - REFRESH_SECONDS + 1, None).is_due(now) && state(now - REFRESH_SECONDS, None).is_due(now));

@@ -24,18 +24,18 @@ pub struct AuthRequest<'a> {
     pub is_secure: bool,
     /// The subject of the client's certificate, where TLS checked one.
     pub client_name: Option<&'a str>,
-    /// What the client's certificates came to, for a service that verifies chains itself.
+    /// The verified or rejected certificates of the client, for a service that verifies chains itself.
     pub client: Option<&'a Arc<ClientCertificate>>,
     /// It reads what may be public: a credential that does not count is then no hindrance to an anonymous answer.
     pub reads_public_data: bool,
 }
 
-/// What the certificates of a connection came to.
+/// The result of verifying the certificates of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCertificate {
-    /// Who holds them.
+    /// Their holder.
     Verified(Identity),
-    /// Why they do not count: one sentence.
+    /// The reason why they are rejected: one sentence.
     Rejected(String),
 }
 
@@ -49,7 +49,7 @@ pub enum Presented {
     Token(String),
     /// A macaroon.
     Macaroon(String),
-    /// Something that is no credential of these kinds, and why.
+    /// A credential of an unknown kind, or a malformed one; the reason.
     Unknown(&'static str),
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn bearer(text: &str) -> Presented {
     }
 }
 
-/// What follows a scheme, which has no case.
+/// The text after a scheme, which is compared without regard to case.
 fn strip<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
     let (first, rest) = text.split_once(' ')?;
     first.eq_ignore_ascii_case(scheme).then(|| rest.trim())

@@ -1,19 +1,19 @@
-//! Who sends a request.
+//! The principal of a request.
 
 use std::sync::Arc;
 
 use auth::x509::Identity;
 use auth::{Access, Actions, Claims, Ticket};
 
-/// Who sends a request, and what that principal may do.
+/// The sender of a request, with its rights and its credential.
 pub struct Principal {
-    /// Answers every question of authorization.
+    /// The rights of the principal.
     pub access: Access,
-    /// The request presented nothing that counts: a better credential may get a better answer.
+    /// The request presented no valid credential. A better credential may get a better answer.
     pub is_anonymous: bool,
-    /// The credential that counted.
+    /// The credential that was accepted.
     pub credential: Credential,
-    /// Why the credential that was presented does not count, where the request may read public data all the same.
+    /// The reason why the presented credential is rejected, where the request may still read public data.
     pub rejected: Option<String>,
 }
 
@@ -65,5 +65,5 @@ impl Credential {
 /// Rights of an anonymous client for whom nothing is open: none.
 pub(crate) fn no_access() -> Access {
     let (who, holder) = ("nobody".to_owned(), auth::access::GUEST.to_owned());
-    Access::Visitor(Arc::new(Ticket { who, holder, permits: Vec::new(), everywhere: Actions::NONE, expires: None }))
+    Access::Ticket(Arc::new(Ticket { who, holder, permits: Vec::new(), everywhere: Actions::NONE, expires: None }))
 }

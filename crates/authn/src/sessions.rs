@@ -1,8 +1,8 @@
 //! Sessions of browsers: a cookie stands for a credential that was given to a form, so that the credential need not be in links. The
 //! service keeps the credential in memory alone.
 //!
-//! A cookie counts for reading, and for the service's own forms. Everything else wants the credential itself, so that no other site can
-//! make a browser do it.
+//! A cookie is accepted for reading, and for the service's own forms. All other requests need the credential itself, so that no other site
+//! can make a browser send them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use web::{Headers, Method, Request, form};
 
-/// Sessions at a time; beyond, the one that was used least lately ends.
+/// The most sessions; beyond that the least recently used one ends.
 const SESSIONS_MAX: usize = 4_096;
 /// The same of one credential.
 const OF_ONE_MAX: usize = 64;
 /// Bytes of a credential.
 const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
-/// How long one lasts without being used.
+/// The time without a request after which a session ends.
 const LASTS: Duration = Duration::from_secs(12 * 3600);
 /// What a form is sent to: the page with this query.
 pub const FORM: &str = "form";

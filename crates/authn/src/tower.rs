@@ -26,12 +26,12 @@ pub struct Connection {
     pub client: Option<Arc<ClientCertificate>>,
 }
 
-/// Who sends a request, as a part of a hub is told. The hub enters it into the extensions of each request.
+/// The sender of a request, for a part of a hub. The hub enters it into the extensions of each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The address of the client.
     pub peer: IpAddr,
-    /// The name, and what it may do; none for a stranger.
+    /// The principal's name and rights; `None` for an anonymous client.
     pub member: Option<(String, Role)>,
 }
 

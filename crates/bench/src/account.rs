@@ -1,9 +1,9 @@
-//! What a side costs: CPU seconds and peak memory of all its processes.
+//! The cost of a side: CPU seconds and peak memory of all its processes.
 //!
-//! By a control group (v2) of its own where one can be made: exact, and servers that fork per connection are counted
-//! with their children. Otherwise by /proc: `utime + stime + cutime + cstime` of a process tree (proc_pid_stat(5)), in
-//! ticks of 10 ms, without children that nobody waited for. Write-back by kernel threads is in neither: it shows as
-//! others being busy.
+//! Each side has a control group (v2) of its own where one can be made. That is exact, and counts servers that fork per
+//! connection with their children. Otherwise a side is counted by /proc: `utime + stime + cutime + cstime` of a process
+//! tree (proc_pid_stat(5)), in ticks of 10 ms, without children that nobody waited for. Neither counts write-back by
+//! kernel threads: it shows as load of others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,25 +25,25 @@ pub struct Accounts {
 /// One side of a contestant.
 #[derive(Debug)]
 pub struct Side {
-    /// Its control group, and the one that we go back to.
+    /// Its control group, and the group that this process returns to.
     group: Option<(PathBuf, PathBuf)>,
-    /// The processes that we started.
+    /// The processes that this process started for it.
     roots: Mutex<Vec<u32>>,
 }
 
 impl Accounts {
-    /// Makes control groups if this machine lets us.
+    /// Makes control groups where this machine permits it.
     pub fn open() -> Accounts {
         Accounts { base: make_base().ok() }
     }
 
-    /// Counts by processes, whatever this machine offers: a group that we enter would be charged for our own threads,
-    /// and takes none that runs in real time.
+    /// Counts by processes, even where control groups can be made: a group that this process enters would be charged for
+    /// its own threads, and takes no thread that runs in real time.
     pub fn by_processes() -> Accounts {
         Accounts { base: None }
     }
 
-    /// How things are counted, for the report.
+    /// The method of counting, for the report.
     pub fn method(&self) -> &'static str {
         match self.base {
             Some(_) => "control groups (cgroup v2, `cpu.stat`), one per side",
@@ -51,7 +51,7 @@ impl Accounts {
         }
     }
 
-    /// A new side.
+    /// Makes a new side.
     pub fn side(&self, name: &str) -> Result<Side> {
         let group = match &self.base {
             Some(base) => {
@@ -76,7 +76,8 @@ impl Drop for Accounts {
     }
 }
 
-/// A group below our own, and in it one for ourselves: a process joins its parent's group, so we move to and fro.
+/// Makes a group below our own, and in it one for this process: a child joins the group of its parent, so this process
+/// moves into the group of a side to start a child, and back.
 fn make_base() -> Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     let mount = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>()).find(|f| f.get(2) == Some(&"cgroup2"));
@@ -104,7 +105,7 @@ fn parse_cpu_stat(text: &str) -> Option<f64> {
     text.lines().find_map(|l| l.strip_prefix("usage_usec "))?.trim().parse::<f64>().ok().map(|us| us / 1e6)
 }
 
-/// What /proc/PID/stat says: the parent, and CPU ticks of the process and of children that it waited for.
+/// Fields of /proc/PID/stat: the parent, and CPU ticks of the process and of the children that it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
@@ -146,7 +147,7 @@ fn seconds(ticks: u64) -> f64 {
 }
 
 impl Side {
-    /// Makes the processes that we start from now on this side's.
+    /// Moves this process into the side: processes that it starts from now on belong to the side.
     pub fn enter(&self) -> Result<()> {
         match &self.group {
             Some((group, _)) => Ok(fs::write(group.join("cgroup.procs"), "0")?),
@@ -154,7 +155,7 @@ impl Side {
         }
     }
 
-    /// Goes back after [`Side::enter`].
+    /// Moves this process back after [`Side::enter`].
     pub fn leave(&self) -> Result<()> {
         match &self.group {
             Some((_, back)) => Ok(fs::write(back.join("cgroup.procs"), "0")?),
@@ -162,7 +163,7 @@ impl Side {
         }
     }
 
-    /// Starts a process while we are in.
+    /// Starts a process that belongs to the side.
     pub fn spawn(&self, command: &mut Command) -> Result<Child> {
         let child = command.spawn();
         let child = child.with_context(|| format!("cannot start {}", command.get_program().display()))?;
@@ -174,7 +175,7 @@ impl Side {
         tree(&self.roots.lock(), all)
     }
 
-    /// CPU seconds so far of a side that goes on.
+    /// CPU seconds so far of a side whose processes still run.
     pub fn cpu_s(&self) -> Result<f64> {
         if let Some((group, _)) = &self.group {
             return usage_s(group);
@@ -184,7 +185,8 @@ impl Side {
         Ok(seconds(ticks.map(|stat| stat.own_ticks + stat.waited_ticks).sum()))
     }
 
-    /// CPU seconds so far of a side whose processes end one after the other, while we are in: our own are taken off.
+    /// CPU seconds so far of a side whose processes end one after the other, while this process is in the side: the
+    /// seconds of this process are subtracted.
     pub fn cpu_s_ended(&self) -> Result<f64> {
         if let Some((group, _)) = &self.group {
             let own = clock_gettime(ClockId::ProcessCPUTime);
@@ -199,14 +201,14 @@ impl Side {
         match &self.group {
             Some((group, _)) => {
                 let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-                // While we are in, we are none of them.
+                // This process may be in the group, but does not belong to the side.
                 text.lines().filter_map(|l| l.parse().ok()).filter(|pid| *pid != std::process::id()).collect()
             }
             None => self.tree(&all_processes()),
         }
     }
 
-    /// Ends whatever runs of this side.
+    /// Kills all processes of the side.
     pub fn kill(&self) {
         for pid in self.pids() {
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
@@ -220,7 +222,7 @@ impl Drop for Side {
     fn drop(&mut self) {
         self.kill();
         let Some((group, _)) = &self.group else { return };
-        // A group can go once its processes have gone, which takes a moment.
+        // A group can be removed only when its processes have ended, which takes a moment.
         for _ in 0..100 {
             if fs::remove_dir(group).is_ok() {
                 break;
@@ -255,7 +257,7 @@ fn parse_peak_kib(status: &str) -> Option<f64> {
     status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// Begins a new peak for processes that have run before (proc_pid_clear_refs(5)).
+/// Resets the peak of processes that already run (proc_pid_clear_refs(5)).
 pub fn reset_peak(pids: &[u32]) {
     for pid in pids {
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");

@@ -1,4 +1,4 @@
-//! Who takes part: a small trait, and the list. A contestant makes commands; it starts and measures nothing.
+//! The contestants: a small trait, and the list. A contestant makes commands; it starts and measures nothing.
 
 pub mod fdt;
 pub mod gridftp;
@@ -15,7 +15,7 @@ use anyhow::Result;
 
 use crate::job::Job;
 
-/// Longhaul with its payload in clear, as all peers have it.
+/// Longhaul with its payload in clear, as all peers send it.
 pub const LONGHAUL: &str = "Longhaul";
 /// Longhaul as it is by default: sealed.
 pub const SEALED: &str = "Longhaul, sealed";
@@ -23,49 +23,49 @@ pub const SEALED: &str = "Longhaul, sealed";
 pub const GRIDFTP_TUNED: &str = "GridFTP, tuned";
 /// Caltech's Fast Data Transfer.
 pub const FDT: &str = "FDT";
-/// The meter of networks.
+/// The network meter.
 pub const IPERF3: &str = "iperf3";
 /// Create, write, rename, and nothing else.
 pub const BARE_LOOP: &str = "bare loop";
 
-/// What a contestant is there for.
+/// The role of a contestant in the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It is us.
+    /// Longhaul itself.
     Ours,
     /// It moves data over a network, as we do.
     Peer,
-    /// It shows what the machine gives without a network, or without files.
+    /// It shows what the machine reaches without a network, or without files.
     Reference,
 }
 
 /// The command of one job, and where its copy will be.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
+pub struct JobCommand {
     /// Program and arguments.
     pub command: Vec<String>,
     /// The copy to compare with the source, if there is one.
     pub copy: Option<PathBuf>,
 }
 
-impl Order {
-    /// An order without a copy to compare.
-    pub fn of<S: Into<String>>(command: impl IntoIterator<Item = S>) -> Order {
-        Order { command: command.into_iter().map(Into::into).collect(), copy: None }
+impl JobCommand {
+    /// A command without a copy to compare.
+    pub fn of<S: Into<String>>(command: impl IntoIterator<Item = S>) -> JobCommand {
+        JobCommand { command: command.into_iter().map(Into::into).collect(), copy: None }
     }
 
-    /// And this is where the copy will be.
-    pub fn onto(self, copy: PathBuf) -> Order {
-        Order { copy: Some(copy), ..self }
+    /// Sets where the copy will be.
+    pub fn onto(self, copy: PathBuf) -> JobCommand {
+        JobCommand { copy: Some(copy), ..self }
     }
 }
 
-/// One that takes part.
+/// One participant of the comparison.
 pub trait Contestant {
     /// Its name in tables.
     fn name(&self) -> &'static str;
 
-    /// What it is there for.
+    /// Its role in the comparison.
     fn role(&self) -> Role;
 
     /// The programs that it needs.
@@ -77,12 +77,12 @@ pub trait Contestant {
     }
 
     /// The command of one job; none if it does not do such jobs.
-    fn order(&self, job: &Job) -> Option<Order>;
+    fn order(&self, job: &Job) -> Option<JobCommand>;
 }
 
-/// What contestants must be told.
+/// The programs that contestants cannot find by name.
 #[derive(Clone, Debug)]
-pub struct Means {
+pub struct Programs {
     /// The longhaul binary.
     pub longhaul: PathBuf,
     /// This program.
@@ -91,8 +91,8 @@ pub struct Means {
     pub fdt_jar: Option<PathBuf>,
 }
 
-/// All of them, in the order of a round.
-pub fn all(means: &Means) -> Vec<Box<dyn Contestant>> {
+/// All contestants, in the order of a round.
+pub fn all(means: &Programs) -> Vec<Box<dyn Contestant>> {
     vec![
         Box::new(longhaul::Longhaul { binary: means.longhaul.clone(), is_plain: true }),
         Box::new(longhaul::Longhaul { binary: means.longhaul.clone(), is_plain: false }),
@@ -117,7 +117,7 @@ pub fn find_program(program: &Path) -> Option<PathBuf> {
     places.map(|place| place.join(program)).find(|file| file.is_file())
 }
 
-/// What a contestant lacks on this machine.
+/// The program that a contestant lacks on this machine; none where it lacks nothing.
 pub fn missing(contestant: &dyn Contestant) -> Option<String> {
     let programs = contestant.programs();
     let absent = programs.iter().find(|program| find_program(program).is_none())?;

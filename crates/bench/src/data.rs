@@ -18,7 +18,7 @@ pub fn file_name(at: u64) -> String {
     format!("{:04}/{:06}.dat", at / FILES_PER_DIRECTORY, at)
 }
 
-/// Bytes that do not compress and do not repeat, quickly (splitmix64).
+/// Fills a file quickly with bytes that neither compress nor repeat (splitmix64).
 pub fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut file = File::create(path)?;
     let mut state = seed << 40;
@@ -57,7 +57,7 @@ pub fn make(data: Data, source: &Path) -> Result<()> {
     }
 }
 
-/// Calls with every file at or below a path; links are left alone.
+/// Calls `visit` with every file at or below a path; links are not followed.
 fn walk(path: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
     let kind = fs::symlink_metadata(path).with_context(|| format!("cannot see {}", path.display()))?.file_type();
     if kind.is_dir() {
@@ -80,12 +80,12 @@ pub fn heat(source: &Path) -> Result<()> {
     })
 }
 
-/// Empties every file and leaves it where it is: pages and blocks are free again, and no inode is recently deleted.
+/// Empties every file but does not remove it: pages and blocks are free again, and no inode was recently deleted.
 pub fn empty(target: &Path) -> Result<()> {
     walk(target, &mut |path| Ok(OpenOptions::new().write(true).open(path)?.set_len(0)?))
 }
 
-/// Writes so many bytes to a file and removes it: memory that is written next on that medium has been touched before.
+/// Writes `bytes` to a file and removes it, so that the memory that is written next on that medium has been touched before.
 pub fn touch_memory(directory: &Path, bytes: u64) -> Result<()> {
     let path = directory.join("touch");
     let mut file = File::create(&path)?;
@@ -100,7 +100,7 @@ pub fn touch_memory(directory: &Path, bytes: u64) -> Result<()> {
     Ok(fs::remove_file(&path)?)
 }
 
-/// Lets servers that run as somebody else write there.
+/// Lets servers that run as another user write to a directory.
 pub fn open_to_all(directory: &Path) -> Result<()> {
     Ok(fs::set_permissions(directory, Permissions::from_mode(0o777))?)
 }
@@ -116,7 +116,7 @@ pub fn compare(source: &Path, copy: &Path) -> Result<()> {
     bail!("the copy is not the source: {}", said.lines().next().unwrap_or("diff says nothing"))
 }
 
-/// What is written so far reaches the disk.
+/// Waits until all that was written so far is on the disk.
 pub fn sync() -> Result<()> {
     ensure!(Command::new("sync").status().context("cannot run sync")?.success(), "sync failed");
     Ok(())

@@ -1,5 +1,5 @@
-//! `make bench-door`: the node's HTTP door beside xrootd's, same files, over loopback: large files and small ones, third-party
-//! copies, connections that say nothing, questions by the second. Runs binaries.
+//! `make bench-door`: the HTTP service of a node beside that of xrootd, on the same files, over loopback: large and small
+//! files, third-party copies, idle connections, requests per second. Runs binaries.
 
 pub mod asks;
 pub mod cells;
@@ -11,32 +11,32 @@ pub mod report;
 pub mod run;
 pub mod servers;
 
-/// Whose server it is.
+/// The program of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum ServerKind {
     /// Longhaul.
     Ours,
     /// xrootd.
     Theirs,
 }
 
-impl Who {
-    /// Both, in the order of a round.
-    pub const ALL: [Who; 2] = [Who::Ours, Who::Theirs];
+impl ServerKind {
+    /// Both kinds, in the order of a round.
+    pub const ALL: [ServerKind; 2] = [ServerKind::Ours, ServerKind::Theirs];
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Who::Ours => "Longhaul",
-            Who::Theirs => "xrootd",
+            ServerKind::Ours => "Longhaul",
+            ServerKind::Theirs => "xrootd",
         }
     }
 }
 
-/// What one run of a cell gave.
+/// The figures of one run of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Bytes of payload in a second.
+    /// Bytes of payload per second.
     pub bytes_s: f64,
     /// CPU seconds of the server for 1e9 bytes.
     pub server_s_per_gb: f64,
@@ -46,20 +46,20 @@ pub struct Sample {
     pub others: f64,
 }
 
-/// A cell with the runs of both.
+/// A cell with the runs of both servers.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was done.
+    /// The operation, in words.
     pub title: String,
-    /// Runs by whose server it was, in the order of the rounds.
+    /// Runs of each server, in the order of the rounds.
     pub samples: [Vec<Sample>; 2],
-    /// Instead of numbers.
+    /// A note in place of the numbers.
     pub note: Option<String>,
 }
 
 impl Row {
-    /// The runs of one.
-    pub fn of(&self, who: Who) -> &[Sample] {
+    /// The runs of one server.
+    pub fn of(&self, who: ServerKind) -> &[Sample] {
         &self.samples[who as usize]
     }
 }

@@ -1,5 +1,5 @@
-//! How good the time left is that `longhaul cp` tells while it runs: real jobs over emulated paths, and what their
-//! progress lines foretold held against when they ended. `make bench-eta` runs it and writes docs/results/eta.md.
+//! The accuracy of the time left that `longhaul cp` reports while it runs: real jobs over emulated paths, whose progress
+//! lines are compared with when they ended. `make bench-eta` runs it and writes docs/results/eta.md.
 //!
 //! Does not know: how the estimate is made.
 

@@ -1,4 +1,4 @@
-//! A hub over loopback, measured: those who submit, those who ask, and two nodes between which it has files moved.
+//! A hub over loopback, measured: clients that submit, clients that query, and two nodes between which it has files moved.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use web::{Client, Headers, HttpUrl, Method};
 use crate::node::{Node, dialer, grant};
 use crate::statistics::median;
 
-/// Those who submit at once.
+/// Clients that submit at the same time.
 pub const CLIENTS: usize = 4;
-/// How often a job is looked at.
+/// The interval at which a job is polled.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a job may take.
+/// The longest that a job may take.
 const JOB_MAX: Duration = Duration::from_secs(1800);
 
 /// A hub that runs, and a key to it.
@@ -33,7 +33,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts one with its state below a directory.
+    /// Starts a hub with its state below a directory.
     ///
     /// # Errors
     /// It does not start.
@@ -69,7 +69,7 @@ impl Hub {
         Ok(Api::new(dialer()?, HttpUrl::parse(&self.origin)?, Some(&bearer)))
     }
 
-    /// Its API, for questions that [`Api`] has no method for.
+    /// A client of its API, for requests that [`Api`] has no method for.
     ///
     /// # Errors
     /// TLS cannot be spoken here.
@@ -78,13 +78,13 @@ impl Hub {
         Ok(ApiClient::new("hub", dialer()?, HttpUrl::parse(&self.origin)?, Some(&bearer)))
     }
 
-    /// Seconds of processor that it has used so far.
+    /// Processor time that it has used so far, seconds.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not report it.
     pub fn processor_s(&self) -> Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.pid()))?;
-        // Behind the name, which may have anything in it: proc_pid_stat(5), fields 14 and 15.
+        // The fields after the name, which may hold any character: proc_pid_stat(5), fields 14 and 15.
         let behind = stat.rsplit_once(") ").context("no stat")?.1;
         let ticks: u64 = behind.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap_or(0)).sum();
         Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
@@ -93,7 +93,7 @@ impl Hub {
     /// Resident memory, bytes.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not report it.
     pub fn memory(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.pid()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
@@ -108,7 +108,7 @@ fn serve(longhaul: &Path, dir: &Path) -> Result<Node> {
     Node::start(&mut command)
 }
 
-/// A job of so many files between two hosts that nobody reaches.
+/// A job of `files` files between two hosts that cannot be reached.
 fn order(files: usize) -> JobOrder {
     let id = Uuid::now_v7();
     let file = |at: usize| FileOrder {
@@ -120,10 +120,10 @@ fn order(files: usize) -> JobOrder {
     JobOrder { id: Some(id), files: (0..files).map(file).collect(), ..JobOrder::default() }
 }
 
-/// Submits jobs of so many files from some clients at once, each over one connection; how many jobs a second were accepted.
+/// Submits jobs of `files` files from some clients at once, each over one connection; returns the accepted jobs per second.
 ///
 /// # Errors
-/// One was not.
+/// A job was not accepted.
 pub fn submit(hub: &Hub, files: usize, seconds: u64) -> Result<f64> {
     let (accepted, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let began = Instant::now();
@@ -155,10 +155,10 @@ pub fn submit(hub: &Hub, files: usize, seconds: u64) -> Result<f64> {
     Ok(accepted.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Milliseconds of a question, sorted, over one connection.
+/// Repeats a request over one connection; returns the milliseconds of each answer, sorted.
 ///
 /// # Errors
-/// It is not answered.
+/// A request is not answered.
 pub fn ask(hub: &Hub, target: &str, times: u32) -> Result<Vec<f64>> {
     let mut client = Client::new(&dialer()?, &HttpUrl::parse(&hub.origin)?)?;
     let headers = Headers::new().with("Authorization", format!("Bearer {}", hub.key));
@@ -175,7 +175,7 @@ pub fn ask(hub: &Hub, target: &str, times: u32) -> Result<Vec<f64>> {
     Ok(all)
 }
 
-/// Of sorted milliseconds, those that 99 of 100 stay below.
+/// The 99th percentile of sorted milliseconds.
 pub fn late(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len() * 99 / 100).copied().unwrap_or_default()
 }
@@ -187,7 +187,7 @@ pub struct Pair {
     pub sites: Vec<Site>,
 }
 
-/// One of them.
+/// One of the two nodes.
 pub struct Site {
     /// `lh://HOST:PORT`.
     pub url: String,
@@ -221,7 +221,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// A file of the source, to be below a directory of the target.
+    /// The order for a file of the source, which is to be below a directory of the target.
     pub fn file(&self, from: &str, to: &str, bytes: u64) -> FileOrder {
         FileOrder {
             sources: vec![format!("{}/data/{from}", self.sites[0].url)],
@@ -231,7 +231,7 @@ impl Pair {
         }
     }
 
-    /// Has the hub move files, in jobs of so many; how long it took until the last one ended.
+    /// Has the hub move files in several jobs; returns how long it took until the last job ended.
     ///
     /// # Errors
     /// Not all of them arrived.
@@ -258,7 +258,7 @@ impl Pair {
     }
 }
 
-/// Makes small files at the source of a pair, 1,000 bytes each; the orders for them.
+/// Makes small files at the source of a pair, 1,000 bytes each; returns the orders for them.
 ///
 /// # Errors
 /// They cannot be written.
@@ -273,7 +273,7 @@ pub fn small_files(pair: &Pair, files: usize) -> Result<Vec<FileOrder>> {
     Ok((0..files).map(|at| pair.file(&name(at), &format!("in/{}", name(at)), 1000)).collect())
 }
 
-/// The median of some measurements, and the least and the most.
+/// The median, the least and the most of some measurements, as text.
 pub fn spread(all: &[f64], digits: usize) -> String {
     let of = |pick: fn(f64, f64) -> f64, start| all.iter().copied().fold(start, pick);
     let middle = median(all.iter().copied()).unwrap_or_default();

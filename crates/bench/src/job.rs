@@ -1,8 +1,8 @@
-//! One job of one contestant: what is moved, and where it lies. Values only.
+//! One job of one contestant: its data, and their directories. Values only.
 
 use std::path::PathBuf;
 
-/// What is moved.
+/// The data of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// One file.
@@ -12,20 +12,20 @@ pub enum Data {
     },
     /// Directories of a thousand files.
     Tree {
-        /// How many files.
+        /// The number of files.
         files: u64,
         /// Size of each.
         bytes_each: u64,
     },
     /// Zeros, from memory to memory.
     Zeros {
-        /// How many.
+        /// The number of zeros.
         bytes: u64,
     },
 }
 
 impl Data {
-    /// All of it.
+    /// The bytes of all files.
     pub fn bytes(self) -> u64 {
         match self {
             Data::File { bytes } | Data::Zeros { bytes } => bytes,
@@ -33,7 +33,7 @@ impl Data {
         }
     }
 
-    /// How many files.
+    /// The number of files.
     pub fn files(self) -> u64 {
         match self {
             Data::Tree { files, .. } => files,
@@ -42,10 +42,10 @@ impl Data {
     }
 }
 
-/// One job of one contestant: what it needs to know to make its command.
+/// One job of one contestant: the inputs of its command.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What is moved.
+    /// The data of a job.
     pub data: Data,
     /// The file or directory to be moved.
     pub source: PathBuf,
@@ -55,7 +55,7 @@ pub struct Job {
     pub target: PathBuf,
     /// The contestant's own files: configuration, state, logs.
     pub state: PathBuf,
-    /// Where its server listens.
+    /// The port of its server.
     pub port: u16,
 }
 

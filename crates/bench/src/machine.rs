@@ -1,4 +1,4 @@
-//! What is to be said about the machine that numbers come from.
+//! The description of the machine that was measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ pub fn first_line(command: &str, arguments: &[&str]) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The moment, as results bear it.
+/// The date in the form that reports show.
 pub fn date() -> String {
     first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"])
 }
 
-/// Processors, memory, kernel, and whether it is a machine at all; `network` says what joined the ends.
+/// Processors, memory, kernel, and whether the machine is virtual; `network` says what joined the ends.
 pub fn describe(network: &str) -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let field = |name: &str| cpu.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `make bench`: arguments, the namespace, scratch directories, and what is written in the end.
+//! `make bench`: its arguments, namespace, scratch directories and results.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bench::account::Accounts;
-use bench::contestant::{self, Means, reference};
+use bench::contestant::{self, Programs, reference};
 use bench::program::{self, Binary, Results, is_wanted};
 use bench::report::{Circumstances, markdown, svg};
-use bench::round::Course;
+use bench::round::RoundRunner;
 use bench::{machine, namespace, scenario};
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -81,8 +81,9 @@ fn run(args: &Args) -> Result<bool> {
     for place in [disk.path(), tmpfs.path()] {
         bench::data::open_to_all(place)?;
     }
-    let means = Means { longhaul: args.binary.find()?, bench: std::env::current_exe()?, fdt_jar: args.fdt_jar.clone() };
-    let course = Course {
+    let means =
+        Programs { longhaul: args.binary.find()?, bench: std::env::current_exe()?, fdt_jar: args.fdt_jar.clone() };
+    let course = RoundRunner {
         disk: disk.path().to_owned(),
         tmpfs: tmpfs.path().to_owned(),
         rounds: args.rounds,
@@ -106,8 +107,8 @@ fn run(args: &Args) -> Result<bool> {
     measure(args, &course, &means, &about)
 }
 
-/// What is written in place of this machine's paths; longer ones first.
-fn names(course: &Course, means: &Means) -> Vec<(String, &'static str)> {
+/// The paths of this machine and the text that reports show instead; longer paths first.
+fn names(course: &RoundRunner, means: &Programs) -> Vec<(String, &'static str)> {
     let mut names = vec![
         (course.disk.display().to_string(), "/DISK"),
         (course.tmpfs.display().to_string(), "/TMPFS"),
@@ -119,7 +120,7 @@ fn names(course: &Course, means: &Means) -> Vec<(String, &'static str)> {
     names
 }
 
-fn measure(args: &Args, course: &Course, means: &Means, about: &Circumstances) -> Result<bool> {
+fn measure(args: &Args, course: &RoundRunner, means: &Programs, about: &Circumstances) -> Result<bool> {
     let scenarios = scenario::all(args.scale).into_iter().filter(|s| is_wanted(&args.only, s.name));
     let scenarios: Vec<_> = scenarios.collect();
     ensure!(!scenarios.is_empty(), "no scenario has such a name");
@@ -129,7 +130,7 @@ fn measure(args: &Args, course: &Course, means: &Means, about: &Circumstances) -
     for scenario in scenarios {
         let rows = course.run(&scenario, &contestants)?;
         outcomes.push((scenario, rows));
-        // After each one: a long run that is broken off has something to show.
+        // Written after each scenario, so that a long run that is broken off leaves its results.
         out.write("speed.md", markdown(about, &outcomes)?)?;
         out.write("speed.svg", svg(&outcomes)?)?;
     }

@@ -1,5 +1,6 @@
-//! Copies from several sources of the same bytes that slow down and die: how long the second half takes beside the first, and
-//! what each source brings beside what it could. `make bench-mirrors` runs it and writes docs/results/mirrors.md and mirrors.svg.
+//! Copies from several sources of the same bytes that slow down and die: the time of the second half compared with the first,
+//! and the share of each source compared with its capacity. `make bench-mirrors` runs it and writes docs/results/mirrors.md
+//! and mirrors.svg.
 //!
 //! Sources stand behind lines with a rate, which are relays of this program on loopback: no delay, no loss. Does not know: how
 //! a client deals ranges.

@@ -1,9 +1,9 @@
-//! A network namespace of our own, so that one congestion control holds for everybody and the host's settings stay as
-//! they are.
+//! A network namespace of this program, so that one congestion control holds for all contestants and the host's settings
+//! do not change.
 //!
-//! The program runs itself again below unshare(1), with the loopback interface up. Only algorithms that the host allows
-//! can be a namespace's default; any that it has can be a route's (`congctl`, ip-route(8)), so the loopback routes get
-//! it, and a connection is made to see whether it holds.
+//! The program runs itself again below unshare(1), with the loopback interface up. A namespace's default can only be an
+//! algorithm that the host allows; a route can have any that the host has (`congctl`, ip-route(8)). The loopback routes
+//! therefore get the algorithm, and a connection is made to check that it holds.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Runs this program again in a namespace of its own, with `--inside`. Comes back only if that cannot be.
+/// Runs this program again in a namespace of its own, with `--inside`. Returns only if that fails.
 pub fn enter() -> anyhow::Error {
     let Some(flags) = ways().into_iter().find(|flags| works(flags)) else {
         return anyhow::anyhow!("no network namespace can be made (unshare --net needs root or user namespaces)");
@@ -38,12 +38,12 @@ fn works(flags: &[&str]) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Whether a namespace can be made here.
+/// Whether a namespace can be made on this machine.
 pub fn is_possible() -> bool {
     ways().into_iter().any(works)
 }
 
-/// Gives all connections over loopback this congestion control; only in a namespace of our own.
+/// Sets the congestion control of all connections over loopback; only in a namespace of this program.
 pub fn set_congestion(name: &str) -> Result<()> {
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
     ensure!(

@@ -1,4 +1,4 @@
-//! Nodes of the binary that is measured: started, waited for, with keys to them; on this host or at a site of a lab.
+//! Nodes of the binary that is measured, with keys to them, on this host or at a site of a lab.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -13,28 +13,28 @@ use anyhow::{Context, Result, ensure};
 use lab::Lab;
 use web::Dialer;
 
-use crate::process::Held;
+use crate::process::ChildGuard;
 
-/// How long a node may take until it listens.
+/// The longest that a node may take until it listens.
 const START_MAX: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A node that ends with its owner.
+/// A node that ends when it is dropped.
 #[derive(Debug)]
 pub struct Node {
-    /// Where it listens.
+    /// The port on which it listens.
     pub port: u16,
-    process: Held,
+    process: ChildGuard,
 }
 
 impl Node {
-    /// Starts `longhaul serve` by its whole command, and waits until it says where it listens.
+    /// Starts `longhaul serve` by its whole command, and waits until it prints its address.
     ///
     /// # Errors
-    /// It cannot be started, or says something else.
+    /// It cannot be started, or prints something else.
     pub fn start(command: &mut Command) -> Result<Node> {
         let mut process =
-            Held(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start longhaul")?);
+            ChildGuard(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start longhaul")?);
         let mut line = String::new();
         BufReader::new(process.0.stdout.take().context("the node has an output")?).read_line(&mut line)?;
         let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
@@ -50,7 +50,7 @@ impl Node {
 /// A key to the node with this state directory, as `longhaul grant` makes it with these words.
 ///
 /// # Errors
-/// There is none.
+/// No key was made.
 pub fn grant(longhaul: &Path, state: &Path, words: &[&str]) -> Result<String> {
     let mut command = Command::new(longhaul);
     command.arg("grant").args(words).arg("--state").arg(state).env_remove("LONGHAUL_KEY");
@@ -61,7 +61,7 @@ pub fn grant(longhaul: &Path, state: &Path, words: &[&str]) -> Result<String> {
     Ok(key)
 }
 
-/// How a node or a hub is dialled that speaks HTTP in clear.
+/// A dialer for a node or hub that speaks HTTP in clear.
 ///
 /// # Errors
 /// TLS cannot be spoken here.
@@ -74,34 +74,34 @@ pub fn dialer() -> Result<Dialer> {
 }
 
 /// The binary at sites of a lab, with its output in files, and a state directory for each site.
-pub struct AtSites<'a> {
+pub struct SiteProcesses<'a> {
     /// The lab.
     pub lab: &'a Lab,
-    /// The binary.
+    /// The longhaul binary.
     pub longhaul: &'a Path,
-    /// Where outputs and states go.
+    /// The directory for output and state.
     pub dir: &'a Path,
 }
 
-impl AtSites<'_> {
-    /// Starts it at a site with these words. What it says goes to `NAME.out` and `NAME.err`. Should this program be killed, the
-    /// kernel takes it along.
+impl SiteProcesses<'_> {
+    /// Starts the binary at a site with these arguments. Its output goes to `NAME.out` and `NAME.err`. If this program is killed,
+    /// the kernel kills the process as well.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(&self, site: &str, name: &str, words: &[String]) -> Result<Held> {
+    pub fn start(&self, site: &str, name: &str, words: &[String]) -> Result<ChildGuard> {
         let mut command: Command = self.lab.command(site, "setpriv")?;
         command.args(["--pdeathsig", "KILL"]).arg(self.longhaul).args(words).stdin(Stdio::null());
         command.env("LONGHAUL_STATE", self.dir.join(format!("state-{site}"))).env_remove("LONGHAUL_KEY");
         command.stdout(File::create(self.log(name, "out"))?).stderr(File::create(self.log(name, "err"))?);
-        Ok(Held(command.spawn().context("cannot start setpriv and longhaul")?))
+        Ok(ChildGuard(command.spawn().context("cannot start setpriv and longhaul")?))
     }
 
     /// Starts a node at a site, and waits until it listens.
     ///
     /// # Errors
     /// It cannot be started, does not listen in time, or a signal ended the run.
-    pub fn serve(&self, site: &str, name: &str, words: &[String], stop: &AtomicBool) -> Result<Held> {
+    pub fn serve(&self, site: &str, name: &str, words: &[String], stop: &AtomicBool) -> Result<ChildGuard> {
         let node = self.start(site, name, words)?;
         let begun = Instant::now();
         while !fs::read_to_string(self.log(name, "out"))?.contains("listening") {
@@ -112,7 +112,7 @@ impl AtSites<'_> {
         Ok(node)
     }
 
-    /// The file with what a program said, on `out` or `err`.
+    /// The file with the output of a program, on `out` or `err`.
     pub fn log(&self, name: &str, end: &str) -> PathBuf {
         self.dir.join(format!("{name}.{end}"))
     }

@@ -1,8 +1,8 @@
-//! The lab itself, measured: what it carries, how exact it is, and what TCP makes of its paths. `make bench-lab` runs it
-//! and writes docs/results/lab.md and lab.svg.
+//! Measurements of the lab itself: its capacity, its exactness, and the rates of TCP over its paths. `make bench-lab` runs
+//! them and writes docs/results/lab.md and lab.svg.
 //!
-//! A [`bed::Bed`] is a lab of two sites with [`iperf`] at both ends; [`kernel`] is what their kernels counted, [`load`]
-//! what others used meanwhile. Each part measures and tells its own table; [`picture`] draws the grid.
+//! A [`bed::Bed`] is a lab of two sites with [`iperf`] at both ends; [`kernel`] reads the counters of their kernels, [`load`]
+//! the processor time of others. Each part measures and writes its own table; [`picture`] draws the grid.
 
 pub mod bed;
 pub mod bottleneck;

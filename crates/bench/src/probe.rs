@@ -1,4 +1,4 @@
-//! `make bench-probe`: the probe beside iperf3 over loopback, what it carries and what it costs. Runs binaries.
+//! `make bench-probe`: the probe beside iperf3 over loopback, by rate and processor time. Runs binaries.
 
 pub mod datagrams;
 pub mod faults;
@@ -12,26 +12,26 @@ use anyhow::Result;
 use crate::account::Accounts;
 use crate::process::{Server, free_port};
 
-/// A server of iperf3's, with an account and a log of this name.
+/// Starts a server of iperf3, with an account and a log of this name.
 fn stock(accounts: &Accounts, name: &str, scratch: &Path) -> Result<Server> {
     let port = free_port()?;
     let words = ["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
     Server::start(accounts.side(name)?, &words, port, &scratch.join(format!("{name}.log")))
 }
 
-/// One that takes part.
+/// One participant of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// `longhaul probe tcp` with a node.
     Probe,
-    /// `iperf3 -l 1M`, which is what makes it cheap.
+    /// `iperf3 -l 1M`: large blocks make it cheap.
     Iperf3Large,
-    /// iperf3 as it comes: blocks of 128 KiB.
+    /// iperf3 with its default blocks of 128 KiB.
     Iperf3,
 }
 
 impl Tool {
-    /// All of them, in the order of a round.
+    /// All tools, in the order of a round.
     pub const ALL: [Tool; 3] = [Tool::Probe, Tool::Iperf3Large, Tool::Iperf3];
 
     /// Its name in tables.
@@ -44,21 +44,21 @@ impl Tool {
     }
 }
 
-/// What one run gave.
+/// The figures of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// What arrived.
+    /// The rate of the payload that arrived, bit/s.
     pub rate_bit_s: f64,
     /// Processor seconds of both ends for 1e9 bytes.
     pub cpu_s_per_gb: f64,
 }
 
-/// Runs of one tool over so many streams.
+/// Runs of one tool over a number of streams.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The tool.
     pub tool: Tool,
-    /// Streams.
+    /// The number of streams.
     pub streams: u32,
     /// Its runs, in the order of the rounds.
     pub samples: Vec<Sample>,

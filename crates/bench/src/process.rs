@@ -14,18 +14,18 @@ use parking_lot::Mutex;
 use crate::account::{Side, peak_mib};
 use crate::contestant::find_program;
 
-/// How long a server may take until it listens.
+/// The longest that a server may take until it listens.
 const START_MAX: Duration = Duration::from_secs(15);
-/// How often memory is looked at.
+/// The interval at which memory is read.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A process that ends with its owner.
+/// A child process that is killed when its guard is dropped.
 #[derive(Debug)]
-pub struct Held(pub Child);
+pub struct ChildGuard(pub Child);
 
-impl Drop for Held {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
-        // Fails where it has ended by itself.
+        // `kill` fails where the process has ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -34,9 +34,9 @@ impl Drop for Held {
 /// A server that runs until it is dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// What it costs.
+    /// The account of its cost.
     pub side: Side,
-    /// Where it listens.
+    /// The port on which it listens.
     pub port: u16,
     child: Child,
 }
@@ -46,7 +46,7 @@ pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A command of words, its output in a file.
+/// A command of words, with its output in a file.
 fn command(words: &[String], log: &Path) -> Result<Command> {
     let (program, arguments) = words.split_first().context("an empty command")?;
     let program = find_program(Path::new(program)).with_context(|| format!("{program} is not there"))?;
@@ -56,13 +56,13 @@ fn command(words: &[String], log: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// The last line of a log that says anything.
+/// The last line of a log that is not empty.
 fn last_words(log: &Path) -> String {
     let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
 }
 
-/// Whether somebody listens on a port, by /proc/net/tcp: a connection to try it would be a guest to some.
+/// Whether a process listens on a port, by /proc/net/tcp: some servers would take a connection that tries it for a client.
 fn listens(port: u16) -> bool {
     let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(fs::read_to_string);
     tables.into_iter().flatten().any(|table| has_listener(&table, port))
@@ -106,14 +106,14 @@ impl Drop for Server {
     }
 }
 
-/// What is watched while jobs run: the peaks of both sides, and whether patience ends.
+/// The state that is watched while jobs run: the peak memory of both sides, and the time limit.
 #[derive(Debug)]
 pub struct Watch {
     over: AtomicBool,
     peaks: Mutex<(f64, f64)>,
 }
 
-/// A run took longer than anybody should wait.
+/// The error of a run that exceeded its time limit.
 #[derive(Clone, Copy, Debug)]
 pub struct OutOfPatience(Duration);
 
@@ -126,7 +126,7 @@ impl fmt::Display for OutOfPatience {
 impl std::error::Error for OutOfPatience {}
 
 impl Watch {
-    /// Runs jobs, and looks at memory beside them. Clients that are still there after `patience` are ended.
+    /// Runs jobs, and reads memory meanwhile. Clients that still run after `patience` are killed.
     pub fn beside<T>(
         client: &Side,
         server: Option<&Side>,
@@ -166,12 +166,12 @@ impl Watch {
 pub struct Jobs {
     /// Their commands.
     pub commands: Vec<Vec<String>>,
-    /// Where the last one's output goes.
+    /// The file for the output of the last command.
     pub log: PathBuf,
 }
 
 impl Jobs {
-    /// Runs all of them; the seconds that passed.
+    /// Runs all commands; returns the seconds that passed.
     pub fn run(&self, client: &Side) -> Result<f64> {
         let started = Instant::now();
         for words in &self.commands {

@@ -1,5 +1,5 @@
-//! What the programs of the benches share: how they end, which binary they measure, what stops them, and where results go.
-//! Their other flags, and what is measured, are their own.
+//! Shared by the programs of the benches: exit code, the binary to measure, stop by signals, and the directory of results.
+//! Other flags and the measurements belong to each program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::machine;
 
-/// What a program ends with: success where it ran and all was as it should be. An error is said under the program's name.
+/// The exit code of a program: success where it ran and met its targets. An error is printed with the program's name.
 pub fn end(name: &str, result: Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -25,7 +25,7 @@ pub fn end(name: &str, result: Result<bool>) -> ExitCode {
     }
 }
 
-/// The flag of all benches that run the binary.
+/// The flag of all benches that run the longhaul binary.
 #[derive(Debug, clap::Args)]
 pub struct Binary {
     /// The longhaul binary; default: beside this one
@@ -34,10 +34,10 @@ pub struct Binary {
 }
 
 impl Binary {
-    /// Where it is or would be.
+    /// The path of the binary, whether or not it exists.
     ///
     /// # Errors
-    /// The kernel does not say where this program is.
+    /// The kernel does not report the path of this program.
     pub fn path(&self) -> Result<PathBuf> {
         match &self.longhaul {
             Some(longhaul) => Ok(longhaul.clone()),
@@ -45,10 +45,10 @@ impl Binary {
         }
     }
 
-    /// Where it is.
+    /// The path of the binary.
     ///
     /// # Errors
-    /// It is not there.
+    /// The binary does not exist.
     pub fn find(&self) -> Result<PathBuf> {
         let longhaul = self.path()?;
         ensure!(longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
@@ -62,8 +62,8 @@ fn build() -> Result<PathBuf> {
     Ok(own.parent().context("this program has a directory")?.to_owned())
 }
 
-/// A directory of the run's own, which goes with it, also when it fails: below the place that was asked for, else beside the
-/// build, which is on a disk.
+/// Makes a directory of the run's own, which is removed when the run ends, also when it fails. It lies below `below`, or else
+/// beside the build, which is on a disk.
 ///
 /// # Errors
 /// It cannot be made.
@@ -74,19 +74,19 @@ pub fn scratch(name: &str, below: Option<&Path>) -> Result<TempDir> {
     made.with_context(|| format!("no scratch in {}", below.display()))
 }
 
-/// Labs are for root.
+/// Checks that the program runs as root, which labs need.
 ///
 /// # Errors
-/// This process is somebody else's.
+/// The program does not run as root.
 pub fn needs_root() -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
     Ok(())
 }
 
-/// What a signal sets that ends a program: a run stops between two measurements, and takes its lab and nodes down.
+/// The flag that a terminating signal sets: a run then stops between two measurements, and takes down its lab and nodes.
 ///
 /// # Errors
-/// The kernel takes no handler.
+/// The handler cannot be installed.
 pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     let stop: Arc<AtomicBool> = Arc::default();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -95,18 +95,18 @@ pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Whether a part of the table was asked for, by words that are in its name; all are where no word was given.
+/// Whether a part of the table was selected by a word in its name; without words, all parts are.
 pub fn is_wanted(only: &[String], name: &str) -> bool {
     only.is_empty() || only.iter().any(|word| name.contains(word.as_str()))
 }
 
-/// Words for `make`, as one types them; nothing where there are none.
+/// Arguments of `make`, as a user types them; empty where there are none.
 pub fn make_words(words: &[String]) -> String {
     if words.is_empty() { String::new() } else { format!("BENCH=\"{}\"", words.join(" ")) }
 }
 
-/// What was asked for, as one would say it again. Flags with a place on this machine are left out, or are given with the name
-/// that stands for it: a reader has other places.
+/// The arguments of this run, as a reader can repeat them. Flags with a path of this machine are left out, or shown with the
+/// name that stands for the path.
 pub fn asked(places: &[(&str, Option<&str>)]) -> String {
     make_words(&without_places(std::env::args().skip(1), places))
 }
@@ -133,7 +133,7 @@ fn without_places(given: impl Iterator<Item = String>, places: &[(&str, Option<&
 pub struct Results(PathBuf);
 
 impl Results {
-    /// The directory that was asked for, else docs/results; made where it is not there.
+    /// Opens the given directory, or else docs/results; makes it where it does not exist.
     ///
     /// # Errors
     /// It cannot be made.
@@ -143,7 +143,7 @@ impl Results {
         Ok(Results(dir))
     }
 
-    /// Writes a page or a picture in place of the last one.
+    /// Writes a page or a picture, and replaces the previous one.
     ///
     /// # Errors
     /// It cannot be written.
@@ -152,7 +152,7 @@ impl Results {
         fs::write(&file, text.as_ref()).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Says where a page is, when a run is over.
+    /// Prints the path of a page at the end of a run.
     pub fn say(&self, name: &str) {
         println!("\nwritten: {}", self.0.join(name).display());
     }

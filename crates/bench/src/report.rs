@@ -1,4 +1,4 @@
-//! What came out, for people: docs/results/speed.md. Pictures are in `bars`.
+//! The report: docs/results/speed.md. Pictures are in `bars`.
 
 mod bars;
 
@@ -13,27 +13,27 @@ use crate::target::{Figures, judge};
 
 pub use bars::svg;
 
-/// A scenario and what all reached in it.
+/// A scenario with the rows of all contestants.
 pub type Outcome = (Scenario, Vec<Row>);
 
-/// How the numbers came about.
+/// The circumstances of the measurement.
 #[derive(Clone, Debug)]
 pub struct Circumstances {
-    /// When.
+    /// The date of the run.
     pub date: String,
-    /// On what.
+    /// The machine that was measured.
     pub machine: String,
     /// The file system of the disk's scratch.
     pub file_system: String,
-    /// How many rounds.
+    /// The number of rounds.
     pub rounds: u32,
-    /// Which part of the data.
+    /// The share of the data that was moved.
     pub scale: f64,
-    /// The congestion control, and how it came to be.
+    /// The congestion control, and how it was set.
     pub congestion: String,
     /// How CPU seconds were counted.
     pub method: String,
-    /// Paths of this machine, and what is written for them.
+    /// Paths of this machine, and the text that the report shows instead.
     pub names: Vec<(String, &'static str)>,
 }
 
@@ -48,7 +48,7 @@ const READING: &str = "\
   by, not peers. iperf3 moves no files.
 ";
 
-/// The whole document.
+/// Writes the document.
 pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> Result<String> {
     let mut out = String::from("# Speed: Longhaul beside its peers\n\n");
     writeln!(out, "- Date: {}\n- Machine: {}", about.date, about.machine)?;
@@ -138,7 +138,7 @@ fn line(out: &mut String, scenario: &Scenario, row: &Row, all: Figures, wall: Sp
     Ok(())
 }
 
-/// What the picture's bars say about a scenario: their unit, and how many of it a row reached.
+/// The value of a bar of the picture: its unit, and the figure that a row reached.
 fn speed(scenario: &Scenario, figures: &Figures) -> (f64, &'static str) {
     match scenario.medium {
         _ if figures.files > 1 => (figures.files as f64 / figures.wall_s, "files/s"),

@@ -1,4 +1,4 @@
-//! Rounds: every contestant does a scenario once, then all again. What was measured of each comes out as a row.
+//! Rounds: every contestant runs a scenario once, then all again. The result is a row for each contestant.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::account::{Accounts, machine_busy_s, reset_peak};
-use crate::contestant::{Contestant, Order, Role, missing};
+use crate::contestant::{Contestant, JobCommand, Role, missing};
 use crate::data;
 use crate::job::Job;
 use crate::process::{Jobs, OutOfPatience, Server, Watch, free_port};
@@ -17,7 +17,7 @@ use crate::scenario::{Medium, Scenario};
 use crate::statistics::median;
 use crate::target::Figures;
 
-/// After the last client has ended, servers may still have something to do that counts.
+/// The time in which servers may finish work after the last client has ended; that work counts.
 const AFTERMATH: Duration = Duration::from_millis(100);
 
 /// One run: all jobs of a scenario by one contestant.
@@ -37,16 +37,16 @@ pub struct Sample {
     pub server_mib: f64,
 }
 
-/// What one contestant reached in one scenario.
+/// The results of one contestant in one scenario.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// What it is there for.
+    /// Its role in the comparison.
     pub role: Role,
     /// Its runs.
     pub samples: Vec<Sample>,
-    /// What is to be said beside the numbers, or instead of them.
+    /// A note beside the numbers, or in place of them.
     pub note: Option<String>,
     /// Whether it failed, or its copy was wrong.
     pub failed: bool,
@@ -65,31 +65,31 @@ impl Row {
             bytes: scenario.data.bytes(),
             files: scenario.data.files(),
             cpu_s: of(|s| s.client_s + s.server_s)?,
-            // A bound for any run: the worst counts.
+            // The bound holds for every run: the largest value counts.
             peak_mib: self.samples.iter().map(|s| s.client_mib.max(s.server_mib)).fold(0.0, f64::max),
         })
     }
 }
 
-/// Where and how often.
+/// Runs scenarios in rounds.
 #[derive(Debug)]
-pub struct Course {
+pub struct RoundRunner {
     /// Scratch on disk.
     pub disk: PathBuf,
     /// Scratch in memory.
     pub tmpfs: PathBuf,
-    /// How many rounds.
+    /// The number of rounds.
     pub rounds: u32,
-    /// A run longer than this is ended, and its contestant sits out later rounds.
+    /// A run that takes longer is ended, and its contestant sits out later rounds.
     pub patience: Duration,
-    /// Who is charged.
+    /// The accounts that the runs are charged to.
     pub accounts: Accounts,
     /// Set by a signal: no further run begins, and everything is cleared away.
     pub stop: Arc<AtomicBool>,
 }
 
 /// A contestant in a scenario.
-struct Lane<'a> {
+struct Participant<'a> {
     contestant: &'a dyn Contestant,
     row: Row,
     server: Option<Server>,
@@ -97,8 +97,8 @@ struct Lane<'a> {
     state: PathBuf,
 }
 
-impl Course {
-    /// Runs a scenario with everybody who can do it.
+impl RoundRunner {
+    /// Runs a scenario with every contestant that can do it.
     pub fn run(&self, scenario: &Scenario, contestants: &[Box<dyn Contestant>]) -> Result<Vec<Row>> {
         let medium = if scenario.medium == Medium::Disk { &self.disk } else { &self.tmpfs };
         let place = medium.join(scenario.name);
@@ -106,26 +106,32 @@ impl Course {
         fs::create_dir_all(&place)?;
         println!("\n{}: making the source", scenario.title);
         data::make(scenario.data, &source)?;
-        let mut lanes = Vec::new();
+        let mut participants = Vec::new();
         for contestant in contestants {
-            lanes.extend(self.enter(scenario, contestant.as_ref(), &place)?);
+            participants.extend(self.enter(scenario, contestant.as_ref(), &place)?);
         }
         for round in 1..=self.rounds {
-            for lane in &mut lanes {
+            for participant in &mut participants {
                 ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
-                self.turn(scenario, lane, round, &source)?;
+                self.turn(scenario, participant, round, &source)?;
             }
         }
-        lanes.iter_mut().for_each(|lane| lane.server = None);
+        participants.iter_mut().for_each(|participant| participant.server = None);
         if scenario.medium == Medium::Tmpfs {
-            // Memory is short, and nothing slows down here after files were removed.
+            // Memory is short, and removing files does not slow down this file system.
             fs::remove_dir_all(&place)?;
         }
-        Ok(lanes.into_iter().map(|lane| lane.row).collect())
+        Ok(participants.into_iter().map(|participant| participant.row).collect())
     }
 
-    /// A lane for a contestant that does such jobs, its server started. One that cannot run has only a note.
-    fn enter<'a>(&self, scenario: &Scenario, contestant: &'a dyn Contestant, place: &Path) -> Result<Option<Lane<'a>>> {
+    /// Makes a participant of a contestant that does such jobs, and starts its server. A contestant that cannot run gets only a
+    /// note.
+    fn enter<'a>(
+        &self,
+        scenario: &Scenario,
+        contestant: &'a dyn Contestant,
+        place: &Path,
+    ) -> Result<Option<Participant<'a>>> {
         let slug: String = contestant.name().chars().filter(char::is_ascii_alphanumeric).collect();
         let (root, state) = (place.join(&slug), self.tmpfs.join(format!("state/{}/{slug}", scenario.name)));
         let probe = Job {
@@ -142,78 +148,78 @@ impl Course {
         let (name, role) = (contestant.name(), contestant.role());
         let row =
             Row { name, role, samples: Vec::new(), note: missing(contestant), failed: false, commands: Vec::new() };
-        let mut lane = Lane { contestant, row, server: None, root, state };
-        if lane.row.note.is_none()
-            && let Err(error) = self.start(&mut lane, scenario, &slug)
+        let mut participant = Participant { contestant, row, server: None, root, state };
+        if participant.row.note.is_none()
+            && let Err(error) = self.start(&mut participant, scenario, &slug)
         {
-            lane.fail(&error);
+            participant.fail(&error);
         }
-        Ok(Some(lane))
+        Ok(Some(participant))
     }
 
-    fn start(&self, lane: &mut Lane<'_>, scenario: &Scenario, slug: &str) -> Result<()> {
-        fs::create_dir_all(&lane.root)?;
-        fs::create_dir_all(&lane.state)?;
-        data::open_to_all(&lane.root)?;
+    fn start(&self, participant: &mut Participant<'_>, scenario: &Scenario, slug: &str) -> Result<()> {
+        fs::create_dir_all(&participant.root)?;
+        fs::create_dir_all(&participant.state)?;
+        data::open_to_all(&participant.root)?;
         let port = free_port()?;
-        if let Some(words) = lane.contestant.server(&lane.root, &lane.state, port)? {
+        if let Some(words) = participant.contestant.server(&participant.root, &participant.state, port)? {
             let side = self.accounts.side(&format!("{}-{slug}-server", scenario.name))?;
-            lane.row.commands.push(without_port(&words, port));
-            lane.server = Some(Server::start(side, &words, port, &lane.state.join("server.out"))?);
+            participant.row.commands.push(without_port(&words, port));
+            participant.server = Some(Server::start(side, &words, port, &participant.state.join("server.out"))?);
         }
         Ok(())
     }
 
     /// One run of one contestant.
-    fn turn(&self, scenario: &Scenario, lane: &mut Lane<'_>, round: u32, source: &Path) -> Result<()> {
-        if lane.row.note.is_some() {
+    fn turn(&self, scenario: &Scenario, participant: &mut Participant<'_>, round: u32, source: &Path) -> Result<()> {
+        if participant.row.note.is_some() {
             return Ok(());
         }
-        let name = lane.row.name;
-        let (jobs, orders) = lane.prepare(scenario, round, source)?;
+        let name = participant.row.name;
+        let (jobs, orders) = participant.prepare(scenario, round, source)?;
         data::sync()?;
         if scenario.medium != Medium::Memory {
             data::heat(source)?;
-            // Last: a virtual machine gives memory that is free for a second or two back to its host.
-            // And on the medium itself: each takes its pages from elsewhere.
-            data::touch_memory(&lane.root, scenario.data.bytes())?;
+            // This comes last: a virtual machine returns memory that is free for a second or two to its host.
+            // It is done on the medium itself: each medium takes its pages from elsewhere.
+            data::touch_memory(&participant.root, scenario.data.bytes())?;
         }
-        match self.sample(scenario, lane, &orders) {
+        match self.sample(scenario, participant, &orders) {
             Ok(sample) => {
                 let cpu_s = sample.client_s + sample.server_s;
                 println!(
                     "{round}/{}  {name:<20} {:9.4} s, {cpu_s:8.3} CPU s, others {:.2}",
                     self.rounds, sample.wall_s, sample.others
                 );
-                lane.row.samples.push(sample);
+                participant.row.samples.push(sample);
             }
-            Err(error) if error.is::<OutOfPatience>() && lane.row.role != Role::Ours => {
+            Err(error) if error.is::<OutOfPatience>() && participant.row.role != Role::Ours => {
                 println!("{round}/{}  {name:<20} given up: {error}", self.rounds);
-                lane.row.note = Some(format!("given up: {error}"));
+                participant.row.note = Some(format!("given up: {error}"));
             }
-            Err(error) => lane.fail(&error),
+            Err(error) => participant.fail(&error),
         }
-        // The copies of the last round are looked at; a run that was given up has left parts only.
+        // The copies of the last round are compared; a run that was given up has left only parts.
         if round == self.rounds
-            && lane.row.note.is_none()
+            && participant.row.note.is_none()
             && let Err(error) = compare(source, &orders)
         {
-            lane.fail(&error);
+            participant.fail(&error);
         }
-        // At once: copies of past rounds would crowd the page cache until sources are no longer hot.
+        // Emptied at once: copies of past rounds would push the sources out of the page cache.
         jobs.iter().try_for_each(|job| data::empty(&job.target))
     }
 
-    fn sample(&self, scenario: &Scenario, lane: &mut Lane<'_>, orders: &[Order]) -> Result<Sample> {
+    fn sample(&self, scenario: &Scenario, participant: &mut Participant<'_>, orders: &[JobCommand]) -> Result<Sample> {
         let client = self.accounts.side("client")?;
-        let server = lane.server.as_ref().map(|server| &server.side);
+        let server = participant.server.as_ref().map(|server| &server.side);
         let server_cpu = || server.map_or(Ok(0.0), |side| side.cpu_s());
         let commands: Vec<_> = orders.iter().map(|order| order.command.clone()).collect();
-        if lane.row.samples.is_empty() {
-            let port = lane.server.as_ref().map_or(0, |server| server.port);
-            lane.row.commands.extend(commands.last().map(|words| without_port(words, port)));
+        if participant.row.samples.is_empty() {
+            let port = participant.server.as_ref().map_or(0, |server| server.port);
+            participant.row.commands.extend(commands.last().map(|words| without_port(words, port)));
         }
-        let jobs = Jobs { commands, log: lane.state.join("client.out") };
+        let jobs = Jobs { commands, log: participant.state.join("client.out") };
         server.inspect(|side| reset_peak(&side.pids()));
         client.enter()?;
         let before = (client.cpu_s_ended()?, server_cpu()?, machine_busy_s()?, Instant::now());
@@ -227,7 +233,7 @@ impl Course {
             wall_s: wall? / each,
             client_s: client_s / each,
             server_s: server_s / each,
-            // Ticks of the machine are coarser than ours: never less than nobody.
+            // Ticks of the machine are coarser than the accounts: the difference is never below zero.
             others: ((after.2 - before.2 - client_s - server_s) / after.3).max(0.0),
             client_mib: peaks.0,
             server_mib: peaks.1,
@@ -236,20 +242,20 @@ impl Course {
 }
 
 /// Compares all copies of a run with the source.
-fn compare(source: &Path, orders: &[Order]) -> Result<()> {
+fn compare(source: &Path, orders: &[JobCommand]) -> Result<()> {
     orders.iter().filter_map(|order| order.copy.as_ref()).try_for_each(|copy| data::compare(source, copy))
 }
 
-/// A command as it is shown: its port is another every time.
+/// A command for the report: its port, which differs every time, is replaced.
 fn without_port(words: &[String], port: u16) -> Vec<String> {
     let (alone, after_host) = (port.to_string(), format!(":{port}"));
     let show = |word: &String| if *word == alone { "PORT".into() } else { word.replace(&after_host, ":PORT") };
     words.iter().map(show).collect()
 }
 
-impl Lane<'_> {
-    /// Fresh directories, and the orders for them.
-    fn prepare(&self, scenario: &Scenario, round: u32, source: &Path) -> Result<(Vec<Job>, Vec<Order>)> {
+impl Participant<'_> {
+    /// Makes fresh directories; returns the jobs, and the commands for them.
+    fn prepare(&self, scenario: &Scenario, round: u32, source: &Path) -> Result<(Vec<Job>, Vec<JobCommand>)> {
         let (mut jobs, mut orders) = (Vec::new(), Vec::new());
         for at in 0..scenario.jobs {
             let target = self.root.join(format!("{round}/{at}"));

@@ -1,35 +1,35 @@
-//! What is moved, where, and what Longhaul wants to reach there. Values only: how a contestant moves something is the
-//! contestant's, how it is run is `round`'s.
+//! Scenarios: the data, the medium, and Longhaul's targets. Values only: the contestants know how to move the data, `round`
+//! knows how to run them.
 
 use crate::contestant::{BARE_LOOP, FDT, GRIDFTP_TUNED, IPERF3, LONGHAUL, SEALED, longhaul};
 use crate::job::Data;
 use crate::target::{Against, Limit, Measure, Target};
 
-/// Where sources and targets rest.
+/// The medium of sources and targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// The scratch directory's file system.
     Disk,
-    /// Memory with a file system's face.
+    /// A file system in memory.
     Tmpfs,
-    /// No file at all: zeros into nothing.
+    /// No files: zeros are sent and discarded.
     Memory,
 }
 
-/// One thing to be done by everybody.
+/// One task for all contestants.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its short name, for `--only` and for directories.
     pub name: &'static str,
-    /// What it is, for people.
+    /// The title for the report.
     pub title: String,
-    /// What is moved.
+    /// The data of a job.
     pub data: Data,
-    /// Where it rests.
+    /// The medium of the data.
     pub medium: Medium,
-    /// How many times a run does it, one job after the other.
+    /// The jobs of one run, one after the other.
     pub jobs: u32,
-    /// What Longhaul wants to reach.
+    /// Longhaul's targets.
     pub targets: Vec<Target>,
 }
 
@@ -37,7 +37,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Every job of Longhaul stays below this, at each side.
+/// The memory bound of every job of Longhaul, at each side.
 fn memory() -> Target {
     Target { who: LONGHAUL, measure: Measure::Peak, limit: Limit::At(longhaul::memory_mib_max()) }
 }
@@ -84,7 +84,7 @@ fn scaled(whole: u64, scale: f64) -> u64 {
     ((whole as f64 * scale) as u64).max(1)
 }
 
-/// All scenarios at a scale; 1 is what the targets are meant for.
+/// All scenarios at a scale; the targets are meant for scale 1.
 pub fn all(scale: f64) -> Vec<Scenario> {
     let mut all = whole_or_part(scale);
     if (scale - 1.0).abs() > f64::EPSILON {

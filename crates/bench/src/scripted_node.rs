@@ -1,5 +1,5 @@
-//! A node that moves nothing: it takes every transfer that a hub orders, and says that it moves. What a hub costs beside a thousand transfers can be
-//! measured so without the thousand.
+//! A node that moves nothing: it accepts every transfer that a hub orders, and reports that it moves. This measures the cost of a hub with a
+//! thousand transfers without moving any data.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,14 +14,14 @@ use model::v1::{Stage, Transfer};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// What each transfer says that it has, and how fast it says that it moves.
+/// The bytes that each transfer claims to have, and the rate that it claims.
 const TOTAL_BYTES: u64 = 100 << 30;
 const RATE_BIT_S: u64 = 8_000_000;
 
 /// When each transfer began.
 type Begun = Arc<Mutex<HashMap<Uuid, Instant>>>;
 
-/// Listens on loopback until the program ends; where.
+/// Listens on loopback until the program ends; returns the address.
 ///
 /// # Errors
 /// The host gives no port or thread.

@@ -1,4 +1,4 @@
-//! One job over two emulated paths: what it carries, how it is split, and what a cut costs. `make bench-several` runs it and
+//! One job over two emulated paths: its rate, its split over the paths, and the cost of a cut. `make bench-several` runs it and
 //! writes docs/results/several.md.
 //!
 //! Does not know: how a client uses its paths; it counts what the lab's links carried.

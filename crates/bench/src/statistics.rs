@@ -1,13 +1,13 @@
-//! Medians: what a handful of runs says. Knows nothing of what was measured.
+//! Medians of a few runs. Does not know: what was measured.
 
-/// The middle, the least and the most of some values.
+/// The median, the smallest and the largest of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle one; the mean of the middle two where their count is even.
+    /// The middle value; the mean of the middle two where their count is even.
     pub median: f64,
-    /// The least.
+    /// The smallest value.
     pub least: f64,
-    /// The most.
+    /// The largest value.
     pub most: f64,
 }
 

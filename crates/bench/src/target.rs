@@ -1,8 +1,8 @@
-//! What is to be reached, and whether it was. Arithmetic on medians; knows nothing of how they were measured.
+//! The targets, and whether they were met. Arithmetic on medians. Does not know: how they were measured.
 
 use std::fmt;
 
-/// What is compared.
+/// The measure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Seconds of a job.
@@ -47,38 +47,38 @@ impl fmt::Display for Measure {
     }
 }
 
-/// Whose value a limit is made of.
+/// The contestant whose value a limit is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
-    /// Whichever peer did best.
+    /// The best peer.
     BestPeer,
     /// This contestant.
     Named(&'static str),
 }
 
-/// The most of a measure that is better small, the least of one that is better large.
+/// The upper bound of a measure that is better small, the lower bound of one that is better large.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// A value.
+    /// A fixed value.
     At(f64),
-    /// So many times another's.
+    /// The value of another contestant times a factor.
     Times(f64, Against),
-    /// So much more than another's.
+    /// The value of another contestant plus a constant.
     Plus(f64, &'static str),
 }
 
 /// One target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// Who is to reach it.
+    /// The contestant that must reach it.
     pub who: &'static str,
-    /// In what.
+    /// The measure.
     pub measure: Measure,
-    /// And how much.
+    /// The bound.
     pub limit: Limit,
 }
 
-/// What a contestant reached: medians.
+/// The medians of a contestant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     /// Its name.
@@ -109,14 +109,14 @@ impl Figures {
     }
 }
 
-/// How a target was met.
+/// The verdict on a target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Held.
+    /// The target was met.
     Reached(String),
-    /// Missed, and by which part of the limit.
+    /// The target was missed, by this share of the limit.
     Missed(String, f64),
-    /// Nobody to compare with, or nothing measured.
+    /// There is no contestant to compare with, or no measurement.
     Open(String),
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Judges a target by what all reached.
+/// Judges a target by the figures of all contestants.
 pub fn judge(target: &Target, all: &[Figures]) -> Verdict {
     let measure = target.measure;
     let sign = if measure.less_is_better() { "≤" } else { "≥" };

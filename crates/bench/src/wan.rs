@@ -1,10 +1,10 @@
 //! Longhaul beside its peers over emulated wide-area paths, file by file and memory to memory. `make bench-wan` runs it
 //! and writes docs/results/wan.md and wan.svg.
 //!
-//! A [`cell::Cell`] is a path and a set of files; [`plan`] says which cells fit the time. A [`tool::Tool`] knows its
-//! server's and clients' commands, [`stage`] has the files, [`bed`] does one run in a lab of its own, [`course`] runs
-//! tool after tool, round after round. [`ideal`] is what the path could give, [`verdict`] judges, [`report`] and
-//! [`picture`] tell.
+//! A [`cell::Cell`] is a path and a set of files; [`plan`] chooses the cells that fit the time. A [`tool::Tool`] knows the
+//! commands of its server and clients, [`stage`] has the files, [`bed`] does one run in a lab of its own, [`course`] runs
+//! tool after tool, round after round. [`ideal`] calculates the best that a path can give, [`verdict`] judges, [`report`]
+//! and [`picture`] write the results.
 
 pub mod bed;
 pub mod cell;

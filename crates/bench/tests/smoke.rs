@@ -1,4 +1,4 @@
-//! The whole course once, small: Longhaul, `cp`, and a peer that copies wrongly, in one tiny scenario.
+//! A small run of the whole bench: Longhaul, `cp`, and a peer that copies wrongly, in one tiny scenario.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use bench::account::Accounts;
 use bench::contestant::longhaul::Longhaul;
 use bench::contestant::reference::Cp;
-use bench::contestant::{Contestant, Order, Role};
+use bench::contestant::{Contestant, JobCommand, Role};
 use bench::job::{Data, Job};
 use bench::namespace;
-use bench::round::Course;
+use bench::round::RoundRunner;
 use bench::scenario::{Medium, Scenario};
 
-/// Says that it copied, and made an empty directory.
+/// A contestant that exits with success, but makes only an empty directory.
 struct Liar;
 
 impl Contestant for Liar {
@@ -30,13 +30,13 @@ impl Contestant for Liar {
         vec!["mkdir".into()]
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
+    fn order(&self, job: &Job) -> Option<JobCommand> {
         let copy = job.target.join("copy");
-        Some(Order::of(["mkdir".into(), copy.display().to_string()]).onto(copy))
+        Some(JobCommand::of(["mkdir".into(), copy.display().to_string()]).onto(copy))
     }
 }
 
-/// The binary that the workspace's tests build, if they have.
+/// The binary that the tests of the workspace build; none where it does not exist.
 fn longhaul() -> Option<PathBuf> {
     let binary = Path::new(env!("CARGO_BIN_EXE_bench")).with_file_name("longhaul");
     binary.exists().then_some(binary)
@@ -51,7 +51,7 @@ fn contestants_take_turns_and_a_wrong_copy_is_found() {
     let (disk, tmpfs) = (dir.path().join("disk"), dir.path().join("tmpfs"));
     std::fs::create_dir(&disk).unwrap();
     std::fs::create_dir(&tmpfs).unwrap();
-    let course = Course {
+    let course = RoundRunner {
         disk,
         tmpfs,
         rounds: 2,

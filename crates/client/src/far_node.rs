@@ -8,7 +8,7 @@ use std::time::Duration;
 use engine::session::Session;
 use model::Fault;
 use model::v1::probe::host::Hosts;
-use model::v1::probe::tcp::{Line, Order};
+use model::v1::probe::tcp::{Order, TcpSampleLine};
 use model::v1::probe::{self as v1, Ask, Claim, ClaimLine, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
 use model::v1::tune;
 use probe::tcp::Peer;
@@ -206,7 +206,7 @@ impl Peer for FarNode {
         Ok(streams)
     }
 
-    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(Line)) -> probe::Result<()> {
+    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(TcpSampleLine)) -> probe::Result<()> {
         self.listen(self.first, Test::Tcp(order.clone()), hear)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::scan::SourceRoot;
 use model::fault::{Blame, Fault};
 use model::name::{Name, NameError, RelPath};
-use remote::mirrored::Place;
+use remote::mirrored::SourceStore;
 use remote::s3::Bucket;
 use remote::{Dav, Means, Redirects, S3, TokenSource};
 use rustls::ClientConfig;
@@ -37,11 +37,11 @@ pub struct RemoteStore {
     /// The WebDAV server, which may be able to copy from and to others; none for S3.
     pub dav: Option<Arc<Dav>>,
     /// The same place as a member of a set of mirrors.
-    pub place: Place,
+    pub place: SourceStore,
 }
 
 /// How to reach a server.
-pub struct Reach {
+pub struct RemoteSettings {
     /// Makes the connections.
     pub dialer: Dialer,
     /// Which redirects to follow.
@@ -121,7 +121,7 @@ pub fn dialer(tls: Arc<ClientConfig>, guard: Arc<Guard>) -> Dialer {
 ///
 /// # Errors
 /// The URL does not parse, its scheme is not supported, or the credentials cannot be used.
-pub fn open(url: &str, reach: Reach, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
+pub fn open(url: &str, reach: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
     match scheme.as_str() {
         "s3" => open_bucket(url, reach, credentials),
@@ -130,22 +130,22 @@ pub fn open(url: &str, reach: Reach, credentials: &dyn Credentials) -> Result<Re
     }
 }
 
-fn means(reach: Reach, token: Arc<TokenSource>) -> Means {
+fn means(reach: RemoteSettings, token: Arc<TokenSource>) -> Means {
     Means { dialer: reach.dialer, token, redirects: reach.redirects, patience: reach.patience }
 }
 
-fn open_dav(url: &str, reach: Reach, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
+fn open_dav(url: &str, reach: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
     let address = HttpUrl::parse(url).map_err(Error::Address)?;
     let target = web::target::parse(address.path())
         .map_err(|source| Error::Path { url: address.redacted().to_string(), source })?;
     let server = format!("{}:{}", address.host(), address.port());
     let dav = Arc::new(Dav::new(means(reach, credentials.token()), &address, RelPath::root()));
-    let place = Place::Dav(Dav::clone(&dav));
+    let place = SourceStore::Dav(Dav::clone(&dav));
     Ok(RemoteStore { store: Arc::clone(&dav) as Arc<dyn Store>, path: target.path, server, dav: Some(dav), place })
 }
 
 /// `s3://BUCKET/KEY`.
-fn open_bucket(url: &str, reach: Reach, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
+fn open_bucket(url: &str, reach: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let (name, key) = rest.split_once('/').unwrap_or((rest, ""));
     if name.is_empty() {
@@ -156,7 +156,7 @@ fn open_bucket(url: &str, reach: Reach, credentials: &dyn Credentials) -> Result
     let server = format!("{}/{name}", bucket.endpoint.as_deref().unwrap_or("s3"));
     // S3 takes a signature of each request, and no token.
     let s3 = S3::new(means(reach, Arc::new(|| Ok(None))), &bucket, RelPath::root())?;
-    Ok(RemoteStore { store: Arc::new(s3.clone()), path, server, dav: None, place: Place::S3(s3) })
+    Ok(RemoteStore { store: Arc::new(s3.clone()), path, server, dav: None, place: SourceStore::S3(s3) })
 }
 
 impl RemoteStore {

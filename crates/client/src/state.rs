@@ -34,7 +34,7 @@ pub enum StateError {
         /// Why.
         source: io::Error,
     },
-    /// A file that does not read.
+    /// A file that cannot be read.
     #[error("{path} is damaged: {why}")]
     Damaged {
         /// Where.

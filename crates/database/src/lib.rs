@@ -12,7 +12,7 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::Migrator;
 use sqlx::{AnyPool, ConnectOptions, Executor};
 
-/// Which database.
+/// The kind of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A file, for a service on one machine.
@@ -21,12 +21,12 @@ pub enum Kind {
     Postgres,
 }
 
-/// What brings tables to this version.
+/// The migrations that bring tables to this version.
 #[derive(Debug)]
 pub struct Migrations {
-    /// Of SQLite.
+    /// Those of SQLite.
     pub sqlite: Migrator,
-    /// Of PostgreSQL.
+    /// Those of PostgreSQL.
     pub postgres: Migrator,
 }
 
@@ -34,7 +34,7 @@ pub struct Migrations {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// It is none that is known.
+    /// The URL is of no known kind of database.
     #[error("{0:?} is no database: sqlite:FILE or postgres://USER@HOST/NAME")]
     Unknown(String),
     /// It cannot be opened.
@@ -42,7 +42,7 @@ pub enum OpenError {
     Open {
         /// Without its password.
         name: String,
-        /// Why.
+        /// The error of the driver.
         source: sqlx::Error,
     },
     /// Its tables cannot be brought to this version.

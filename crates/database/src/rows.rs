@@ -5,7 +5,7 @@ use std::fmt::Write;
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe};
 
-/// What statements give.
+/// The result of a statement.
 pub type Result<T> = std::result::Result<T, sqlx::Error>;
 
 /// A statement that waits for its values.
@@ -28,7 +28,7 @@ pub async fn insert<T>(
     insert_or(connection, into, columns, rows, bind, "").await
 }
 
-/// The same; rows whose key is there already stay as they are.
+/// Inserts rows as [`insert`] does; rows whose key exists already stay as they are.
 ///
 /// # Errors
 /// A statement failed.
@@ -101,10 +101,7 @@ pub fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
         text.push_str(if row == 0 { "(" } else { ", (" });
         for column in 0..columns {
             text.push_str(if column == 0 { "" } else { ", " });
-            let _ = match is_sqlite {
-                true => text.write_char('?'),
-                false => write!(text, "${}", row * columns + column + 1),
-            };
+            let _ = if is_sqlite { text.write_char('?') } else { write!(text, "${}", row * columns + column + 1) };
         }
         text.push(')');
     }

@@ -1,4 +1,4 @@
-//! Who asks a node a question.
+//! The client that asks a node a question.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
@@ -7,16 +7,16 @@ use auth::Access;
 
 use crate::stream::Joined;
 
-/// Who asks a question, and from where.
+/// The client that asks a question, and its connection.
 pub struct Asker<'a> {
-    /// Its rights.
+    /// The client's rights.
     pub access: &'a Access,
-    /// Its address.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// The address that it came to.
+    /// The node's address that the client connected to.
     pub local: Option<SocketAddr>,
-    /// Streams that join its session while it asks.
+    /// Streams that join the session while the question is answered.
     pub joined: &'a mut Receiver<Joined>,
-    /// Whether it has gone: an answer that takes its time need not be finished.
+    /// Whether the client has gone: a long answer need not be finished.
     pub is_gone: &'a (dyn Fn() -> bool + Sync),
 }

@@ -1,62 +1,62 @@
-//! Bytes of memory that are kept for others: so many in all, and so many for each of them.
+//! A budget for the memory that a process keeps for its clients: a bound in bytes for each holder, and one for all.
 //!
-//! A bound on how many things somebody may leave is none on how large they are; this counts bytes, whatever they are of.
+//! A bound on the number of items does not bound their size. This budget counts bytes, whatever they hold.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// A budget. Clones share it.
+/// A budget in bytes. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Inner>);
+pub struct Budget(Arc<SharedBudget>);
 
 #[derive(Debug)]
-struct Inner {
+struct SharedBudget {
     all_bytes: usize,
     each_bytes: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<Usage>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct Usage {
     all: usize,
     each: HashMap<String, usize>,
 }
 
-/// There is no room for more.
+/// Why a part of the budget cannot grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
-    /// All holders together have as much as there is.
+    /// All holders together have the whole budget.
     #[error("this node keeps as much for others as it may already; try again later")]
     All,
-    /// This holder has as much as one may have.
+    /// This holder has as much as one holder may have.
     #[error("this node keeps as much for one holder as it may already; try again when something of it has ended")]
     Holder,
 }
 
 impl Budget {
-    /// So many bytes in all, and for each holder.
+    /// A budget of `all_bytes` for all holders together, and of `each_bytes` for one of them.
     pub fn new(all_bytes: usize, each_bytes: usize) -> Budget {
-        Budget(Arc::new(Inner { all_bytes, each_bytes, taken: Mutex::default() }))
+        Budget(Arc::new(SharedBudget { all_bytes, each_bytes, taken: Mutex::default() }))
     }
 
-    /// A part of it for a holder, empty yet.
+    /// A part of the budget for a holder, empty at first.
     pub fn part(&self, holder: &str) -> Part {
         Part { budget: self.clone(), holder: holder.to_owned(), bytes: 0 }
     }
 
-    /// Bytes that are taken, in all.
+    /// Bytes that all holders have taken.
     pub fn taken(&self) -> usize {
-        self.inner().all
+        self.usage().all
     }
 
-    fn inner(&self) -> MutexGuard<'_, Taken> {
+    fn usage(&self) -> MutexGuard<'_, Usage> {
         self.0.taken.lock()
     }
 }
 
-/// What is kept for a holder: given back when dropped.
+/// The bytes that a holder has taken. Dropping it gives them back.
 #[derive(Debug)]
 pub struct Part {
     budget: Budget,
@@ -65,13 +65,14 @@ pub struct Part {
 }
 
 impl Part {
-    /// More of it.
+    /// Takes more bytes.
     ///
     /// # Errors
-    /// [`Full`]; then it is what it was.
+    /// [`Full`]: the budget is used up. The part keeps its size.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Full> {
-        let (all_bytes, each_bytes) = (self.budget.0.all_bytes, self.budget.0.each_bytes);
-        let mut taken = self.budget.inner();
+        let all_bytes = self.budget.0.all_bytes;
+        let each_bytes = self.budget.0.each_bytes;
+        let mut taken = self.budget.usage();
         let own = taken.each.get(&self.holder).copied().unwrap_or(0);
         if own.saturating_add(bytes) > each_bytes {
             return Err(Full::Holder);
@@ -89,7 +90,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let mut taken = self.budget.inner();
+        let mut taken = self.budget.usage();
         taken.all -= self.bytes;
         if let Some(own) = taken.each.get_mut(&self.holder) {
             *own -= self.bytes;
@@ -115,7 +116,7 @@ mod tests {
         drop(mine);
         assert_eq!(budget.taken(), 60);
         drop((also_mine, yours));
-        assert_eq!((budget.taken(), budget.inner().each.len()), (0, 0), "nothing is remembered of who has nothing");
+        assert_eq!((budget.taken(), budget.usage().each.len()), (0, 0), "a holder of nothing is forgotten");
         assert_eq!(budget.part("me").grow(usize::MAX), Err(Full::Holder));
     }
 }

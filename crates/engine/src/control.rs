@@ -1,7 +1,7 @@
-//! The reins of a running job: what may be changed while it runs, and what it is doing, for whoever asks.
+//! The control of a running job: changes its settings while it runs, and shows its status.
 //!
-//! Both ends of a job have one. A change at either end is told to the other ([`wire::Frame::Steer`]), so that both show
-//! the same; the sending end keeps the limit, the client opens and closes streams.
+//! Each end of a job has one. A change at one end is sent to the other ([`wire::Frame::Steer`]), so that both show the same
+//! settings. The sending end enforces the limit; the client opens and closes streams.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -18,10 +18,10 @@ use sys::waker::Waker;
 
 use pilot::eta::{Estimator, Eta};
 
-/// Over how long the rate "now" is taken.
+/// The time over which the present rate is averaged.
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// What a job is, for those who ask about it.
+/// The names of a job in its status.
 #[derive(Clone, Debug, Default)]
 pub struct Label {
     /// The transfer's id.
@@ -34,31 +34,31 @@ pub struct Label {
     pub target: String,
 }
 
-/// What a job has moved over the network so far, attempts that failed included; what lay there already is none of it.
+/// What a job has moved over the network so far, failed attempts included. Bytes that the target had already do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes of files.
     pub bytes: u64,
     /// Files settled.
     pub files: u64,
-    /// Segments that this host's TCP sent again, of streams that have ended.
+    /// Segments that this host's TCP retransmitted, on streams that have ended.
     pub resent_segments: u64,
-    /// Their bytes.
+    /// Bytes of these segments.
     pub resent_segment_bytes: u64,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ControlState {
     label: Label,
     /// The address of the other end.
     peer: Option<IpAddr>,
     moved: Moved,
-    /// Bytes and files of this attempt that `moved` has.
+    /// Bytes and files of this attempt that `moved` includes.
     counted: (u64, u64),
     steer: Steer,
-    /// Until when the limit holds; for ever where none is said.
+    /// Until when the limit holds; without an end where none is set.
     limit_until: Option<Instant>,
-    /// Counts changes made here, which the other end must hear of.
+    /// Counts the changes made at this end, which must be sent to the other.
     version: u64,
     /// The limit in force was set at the other end.
     limit_is_theirs: bool,
@@ -70,22 +70,22 @@ struct Inner {
     receipt: Option<Box<v1::Receipt>>,
     started: Instant,
     ended: bool,
-    /// By `longhaul job cancel`, or by the API.
+    /// The job was cancelled, by `longhaul job cancel` or by the API.
     is_ended_by_order: bool,
     waker: Option<Waker>,
-    /// Whoever watches wants to hear of every file.
+    /// Every settled file is reported to the watcher of the job.
     tells_files: bool,
 }
 
-/// The reins of one job. Clones hold the same.
+/// The control of one job. Clones share its state.
 #[derive(Clone, Debug)]
 pub struct Control {
-    inner: Arc<Mutex<Inner>>,
+    state: Arc<Mutex<ControlState>>,
     cancel: Arc<AtomicBool>,
 }
 
-impl Inner {
-    /// Adds what came since the last look. A file that is given up takes nothing back: its bytes have moved.
+impl ControlState {
+    /// Adds what has arrived since the last call. A file that is given up subtracts nothing: its bytes have moved.
     fn count(&mut self, progress: &Progress) {
         let bytes = progress.bytes_sent();
         let files = progress.files_settled.saturating_sub(progress.files_in_place);
@@ -95,8 +95,8 @@ impl Inner {
     }
 }
 
-impl Inner {
-    /// What the transfer is doing, or how it ended.
+impl ControlState {
+    /// The stage of the transfer: what it does, or how it ended.
     fn stage(&self) -> v1::Stage {
         match self.receipt.as_ref().map(|receipt| receipt.state) {
             _ if !self.ended && self.steer.paused => v1::Stage::Paused,
@@ -112,9 +112,9 @@ impl Inner {
 }
 
 impl Control {
-    /// For a job that begins with these settings; `cancel` ends it from elsewhere.
+    /// The control of a job that begins with these settings. Setting `cancel` ends the job.
     pub fn new(label: Label, steer: Steer, cancel: Arc<AtomicBool>) -> Control {
-        let inner = Inner {
+        let state = ControlState {
             label,
             peer: None,
             moved: Moved::default(),
@@ -135,32 +135,32 @@ impl Control {
             waker: None,
             tells_files: false,
         };
-        Control { inner: Arc::new(Mutex::new(inner)), cancel }
+        Control { state: Arc::new(Mutex::new(state)), cancel }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
+    fn state(&self) -> MutexGuard<'_, ControlState> {
+        self.state.lock()
     }
 
-    /// Whoever watches the job wants to hear of every file.
+    /// From now on every settled file is reported to the watcher of the job.
     pub fn tell_files(&self) {
-        self.inner().tells_files = true;
+        self.state().tells_files = true;
     }
 
-    /// Whether every file is to be told of.
+    /// Whether every settled file is reported.
     pub fn tells_files(&self) -> bool {
-        self.inner().tells_files
+        self.state().tells_files
     }
 
     /// Ends the job.
     pub fn cancel(&self) {
         self.cancel.store(true, Ordering::Release);
-        if let Some(waker) = &self.inner().waker {
+        if let Some(waker) = &self.state().waker {
             waker.wake();
         }
     }
 
-    /// Whether somebody ended the job.
+    /// Whether the job was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Acquire)
     }
@@ -170,171 +170,175 @@ impl Control {
         &self.cancel
     }
 
-    /// What the job is to keep, and how often that was changed here.
+    /// The job's settings, and how often they were changed at this end.
     pub fn steer(&self) -> (Steer, u64) {
-        let mut inner = self.inner();
-        if inner.limit_until.is_some_and(|until| until <= Instant::now()) {
-            // Whoever set it has not said it again in time.
-            (inner.steer.limit_bit_s, inner.limit_until) = (0, None);
-            inner.version += 1;
+        let mut state = self.state();
+        if state.limit_until.is_some_and(|until| until <= Instant::now()) {
+            // The limit was not renewed in time.
+            state.steer.limit_bit_s = 0;
+            state.limit_until = None;
+            state.version += 1;
         }
-        (inner.steer, inner.version)
+        (state.steer, state.version)
     }
 
-    /// Changes the job. What is left out stays as it is.
+    /// Changes the job's settings. A setting that the change leaves out stays as it is.
     pub fn change(&self, change: &v1::Change) {
-        let mut inner = self.inner();
-        let steer = inner.steer;
-        inner.steer = Steer {
+        let mut state = self.state();
+        let steer = state.steer;
+        state.steer = Steer {
             limit_bit_s: change.limit_bit_s.unwrap_or(steer.limit_bit_s),
             streams: change.streams.unwrap_or(steer.streams).min(wire::limits::STREAMS_MAX / 4),
             paused: change.paused.unwrap_or(steer.paused),
         };
-        inner.version += u64::from(inner.steer != steer);
+        state.version += u64::from(state.steer != steer);
         if change.limit_bit_s.is_some() {
-            inner.limit_until =
+            state.limit_until =
                 change.limit_for_s.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
-            inner.limit_is_theirs = false;
+            state.limit_is_theirs = false;
         }
-        inner.is_ended_by_order |= change.cancel;
-        if let Some(waker) = &inner.waker {
+        state.is_ended_by_order |= change.cancel;
+        if let Some(waker) = &state.waker {
             waker.wake();
         }
-        drop(inner);
+        drop(state);
         if change.cancel {
             self.cancel();
         }
     }
 
-    /// Takes over what the other end says.
+    /// Takes over the settings that the other end has sent.
     pub fn adopt(&self, steer: Steer) {
-        let mut inner = self.inner();
-        if steer.limit_bit_s != inner.steer.limit_bit_s {
-            (inner.limit_is_theirs, inner.limit_until) = (true, None);
+        let mut state = self.state();
+        if steer.limit_bit_s != state.steer.limit_bit_s {
+            state.limit_is_theirs = true;
+            state.limit_until = None;
         }
-        inner.steer = steer;
+        state.steer = steer;
     }
 
     /// Whether the limit in force was set at the other end.
     pub fn limit_is_theirs(&self) -> bool {
-        self.inner().limit_is_theirs
+        self.state().limit_is_theirs
     }
 
-    /// The thread that must hear of changes.
+    /// Sets the waker of the thread that carries out changes.
     pub fn attach(&self, waker: Waker) {
-        self.inner().waker = Some(waker);
+        self.state().waker = Some(waker);
     }
 
-    /// An attempt begins, with this other end: its numbers start anew.
+    /// Begins an attempt with this peer: its numbers start at zero.
     pub fn meets(&self, peer: Option<IpAddr>) {
-        let mut inner = self.inner();
-        inner.peer = peer.map(|peer| peer.to_canonical()).or(inner.peer);
-        inner.counted = (0, 0);
+        let mut state = self.state();
+        state.peer = peer.map(|peer| peer.to_canonical()).or(state.peer);
+        state.counted = (0, 0);
     }
 
-    /// The address of the other end, once there was one.
+    /// The address of the other end, once an attempt has begun.
     pub fn peer(&self) -> Option<IpAddr> {
-        self.inner().peer
+        self.state().peer
     }
 
-    /// What has moved so far, and how many streams are open.
+    /// What the job has moved so far, and how many streams are open.
     pub fn moved(&self) -> (Moved, u32) {
-        let inner = self.inner();
-        (inner.moved, if inner.ended { 0 } else { inner.streams })
+        let state = self.state();
+        (state.moved, if state.ended { 0 } else { state.streams })
     }
 
-    /// An attempt's streams have ended, and this is what the kernel says of them.
+    /// Adds the kernel's facts about the streams of an attempt, once they have ended.
     pub fn saw_end(&self, streams: &[v1::Stream]) {
-        let mut inner = self.inner();
-        inner.streams = 0;
-        inner.moved.resent_segments += streams.iter().map(|stream| stream.retransmits).sum::<u64>();
-        inner.moved.resent_segment_bytes += streams.iter().map(|stream| stream.resent_bytes).sum::<u64>();
+        let mut state = self.state();
+        state.streams = 0;
+        state.moved.resent_segments += streams.iter().map(|stream| stream.retransmits).sum::<u64>();
+        state.moved.resent_segment_bytes += streams.iter().map(|stream| stream.resent_bytes).sum::<u64>();
     }
 
-    /// How it ended and what was to be told of it, where it has ended and told.
+    /// The receipt, once the job has ended with one.
     pub fn receipt(&self) -> Option<v1::Receipt> {
-        self.inner().receipt.as_deref().cloned()
+        self.state().receipt.as_deref().cloned()
     }
 
-    /// The job's numbers now.
+    /// Takes over the job's present numbers.
     pub fn saw(&self, progress: &Progress, streams: u32) {
-        let mut inner = self.inner();
+        let mut state = self.state();
         let now = Instant::now();
-        (inner.progress, inner.streams) = (*progress, streams);
-        inner.count(progress);
-        inner.samples.push_back((now, progress.bytes_sent()));
-        let (since, waits) = (now - inner.started, !inner.waiting_for.is_empty());
-        let steer = inner.steer;
-        inner.estimator.observe(since, progress, &steer, waits);
-        while inner.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && inner.samples.len() > 2 {
-            inner.samples.pop_front();
+        state.progress = *progress;
+        state.streams = streams;
+        state.count(progress);
+        state.samples.push_back((now, progress.bytes_sent()));
+        let since = now - state.started;
+        let waits = !state.waiting_for.is_empty();
+        let steer = state.steer;
+        state.estimator.observe(since, progress, &steer, waits);
+        while state.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && state.samples.len() > 2 {
+            state.samples.pop_front();
         }
     }
 
-    /// When it will be done, where that can be told.
+    /// When the job will be done; none where that cannot be estimated.
     pub fn eta(&self) -> Option<Eta> {
-        let inner = self.inner();
-        inner.estimator.eta(inner.started.elapsed()).filter(|_| !inner.ended)
+        let state = self.state();
+        state.estimator.eta(state.started.elapsed()).filter(|_| !state.ended)
     }
 
-    /// Why nothing moves; empty when it does.
+    /// Sets the reason why nothing moves; empty when bytes move.
     pub fn wait_for(&self, what: &str) {
-        let mut inner = self.inner();
-        if inner.waiting_for != what {
-            what.clone_into(&mut inner.waiting_for);
+        let mut state = self.state();
+        if state.waiting_for != what {
+            what.clone_into(&mut state.waiting_for);
         }
     }
 
-    /// Why nothing moves; empty when it does.
+    /// The reason why nothing moves; empty when bytes move.
     pub fn waiting_for(&self) -> String {
-        self.inner().waiting_for.clone()
+        self.state().waiting_for.clone()
     }
 
-    /// The job has ended.
+    /// Marks the job as ended.
     pub fn end(&self, receipt: Option<v1::Receipt>) {
-        let mut inner = self.inner();
-        inner.ended = true;
-        inner.receipt = receipt.map(Box::new);
-        inner.waiting_for.clear();
-        inner.waker = None;
+        let mut state = self.state();
+        state.ended = true;
+        state.receipt = receipt.map(Box::new);
+        state.waiting_for.clear();
+        state.waker = None;
     }
 
     /// Whether the job has ended.
     pub fn has_ended(&self) -> bool {
-        self.inner().ended
+        self.state().ended
     }
 
-    /// What the transfer is doing, for those who ask.
+    /// The status of the transfer, for the API and the command line.
     pub fn show(&self) -> v1::Transfer {
         let eta = self.eta();
-        let inner = self.inner();
-        let receipt = inner.receipt.as_deref();
+        let state = self.state();
+        let receipt = state.receipt.as_deref();
         v1::Transfer {
-            id: inner.label.id,
-            state: inner.stage(),
-            role: inner.label.role.into(),
-            source: inner.label.source.clone(),
-            target: inner.label.target.clone(),
-            bytes: inner.progress.bytes_arrived,
-            sent_bytes: inner.moved.bytes,
-            bytes_total: match inner.progress.is_endless() {
-                true => inner.progress.bytes_arrived,
-                false => inner.progress.bytes_offered,
+            id: state.label.id,
+            state: state.stage(),
+            role: state.label.role.into(),
+            source: state.label.source.clone(),
+            target: state.label.target.clone(),
+            bytes: state.progress.bytes_arrived,
+            sent_bytes: state.moved.bytes,
+            bytes_total: match state.progress.is_endless() {
+                true => state.progress.bytes_arrived,
+                false => state.progress.bytes_offered,
             },
-            files: inner.progress.files_settled,
-            files_total: inner.progress.files_offered,
-            scanned: inner.progress.scanned && !inner.progress.is_endless(),
-            rate_bit_s: if inner.ended { 0 } else { rate_bit_s(&inner.samples) },
-            limit_bit_s: inner.steer.limit_bit_s,
-            streams: inner.streams,
-            seconds: inner.started.elapsed().as_secs_f64(),
+            files: state.progress.files_settled,
+            files_total: state.progress.files_offered,
+            scanned: state.progress.scanned && !state.progress.is_endless(),
+            rate_bit_s: if state.ended { 0 } else { rate_bit_s(&state.samples) },
+            limit_bit_s: state.steer.limit_bit_s,
+            streams: state.streams,
+            seconds: state.started.elapsed().as_secs_f64(),
             eta_s: eta.map(|eta| eta.left.as_secs_f64()),
             eta_error_s: eta.map(|eta| eta.error.as_secs_f64()),
-            waiting_for: inner.waiting_for.clone(),
+            waiting_for: state.waiting_for.clone(),
             failed: receipt.map(|receipt| receipt.failed),
             exit: receipt.map(|receipt| receipt.exit),
             error: receipt.and_then(|receipt| receipt.error.clone()),
-            receipt: inner.receipt.clone(),
+            receipt: state.receipt.clone(),
             ..v1::Transfer::default()
         }
     }

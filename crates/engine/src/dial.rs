@@ -1,4 +1,4 @@
-//! From a host's name to a connection.
+//! Connects to a host by its name or its addresses.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -14,9 +14,12 @@ use wire::join::SessionId;
 use crate::error::{Error, Result};
 use crate::timeouts::Timeouts;
 
-/// Where a session's further connections come from.
+/// Makes the further connections of a session.
 pub trait Dial: Send + Sync {
-    /// One more connection to the node.
+    /// Makes one more connection to the node.
+    ///
+    /// # Errors
+    /// The node does not answer in time, or the connection is refused.
     fn dial(&self, timeouts: &Timeouts) -> std::io::Result<TcpStream>;
 }
 
@@ -26,25 +29,25 @@ impl Dial for SocketAddr {
     }
 }
 
-/// Where streams of a session may go besides the way of its control connection.
+/// A further address for streams of a session, beside that of its control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct StreamAddress {
     /// The address.
     pub at: SocketAddr,
-    /// A session of its own that they join there; none where it is the one they are of.
+    /// The delegated session that streams join at this address; none where they join the client's own.
     pub lent: Option<SessionId>,
 }
 
-/// Looks at an address before it is dialled for somebody else: a sentence says why not.
+/// Checks an address before it is dialled on behalf of a client. The error is a sentence that says why it must not be dialled.
 pub type Guard = dyn Fn(IpAddr) -> std::result::Result<(), String> + Send + Sync;
 
-/// Where nodes said that they can be reached as well, for who connects to them again: the path of before may be down. Clones
-/// are the same.
+/// Further addresses that nodes have advertised. A client that connects again tries them too: the former path may be down. Clones
+/// share the addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Elsewhere(Arc<Mutex<HashMap<String, Vec<SocketAddr>>>>);
 
 impl Elsewhere {
-    /// A node said so. One that said nothing may have had no time to.
+    /// Remembers the addresses that a node has advertised. An empty list changes nothing: the node may not have had time to advertise.
     pub fn note(&self, node: &str, at: &[SocketAddr]) {
         let mut known = self.0.lock();
         if !at.is_empty() && (known.len() < NODES_MAX || known.contains_key(node)) {
@@ -52,7 +55,7 @@ impl Elsewhere {
         }
     }
 
-    /// Somebody else is there.
+    /// Forgets the addresses of a node: another host answers there.
     pub fn forget(&self, node: &str) {
         self.0.lock().remove(node);
     }
@@ -65,8 +68,8 @@ impl Elsewhere {
 /// Nodes whose addresses are remembered.
 const NODES_MAX: usize = 1024;
 
-/// Whether an address that a node names is of a kind with the one where it was reached: nobody is sent to this host itself, or to
-/// what only the next wire knows, from farther away.
+/// Whether an address that a node advertises may be dialled, given the address at which the node was reached. A loopback or
+/// link-local address is accepted only from a node that was reached at such an address itself.
 pub(crate) fn is_as_near(own: IpAddr, named: IpAddr) -> bool {
     let link_local = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
@@ -76,13 +79,16 @@ pub(crate) fn is_as_near(own: IpAddr, named: IpAddr) -> bool {
     (!named.is_loopback() || own.is_loopback()) && (!link_local(named) || link_local(own))
 }
 
-/// How long an address is given before the next one is tried beside it (RFC 8305 says 250 ms; a handshake over the longest
-/// path takes 300).
+/// How long an address is tried before the next one is tried in parallel (RFC 8305 says 250 ms; a handshake over the longest
+/// path takes 300 ms).
 const BESIDE: Duration = Duration::from_millis(400);
 
-/// Connects to the first address of a host that answers, in the order of the resolver (RFC 6724), and to those where it
-/// said that it is as well, one beside the other. On behalf of somebody else all of them have to be where the guard lets us
-/// go, and those it saw are the ones that are dialled.
+/// Connects to a host by the first of its addresses that answers, in the order of the resolver (RFC 6724). Where the host has
+/// advertised further addresses, all are tried in parallel. With a guard, every resolved address must pass it, and only addresses
+/// that passed are dialled.
+///
+/// # Errors
+/// The name does not resolve, the guard refuses an address, or no address answers.
 pub fn dial(to: &HostPort, timeouts: &Timeouts, guard: Option<&Guard>, elsewhere: &Elsewhere) -> Result<TcpStream> {
     let addresses: Vec<SocketAddr> = (to.host.as_str(), to.port)
         .to_socket_addrs()
@@ -113,7 +119,7 @@ pub fn dial(to: &HostPort, timeouts: &Timeouts, guard: Option<&Guard>, elsewhere
     Err(Error::Connect { to: to.to_string(), source: last })
 }
 
-/// The first of them that answers: each is begun a little later than the one before. What answers too late is dropped.
+/// Connects to the first address that answers. Each attempt begins [`BESIDE`] after the one before; later answers are dropped.
 fn race(addresses: Vec<SocketAddr>, timeouts: &Timeouts) -> std::io::Result<TcpStream> {
     let (sender, answers) = channel();
     let over = Arc::new(AtomicBool::new(false));
@@ -125,7 +131,7 @@ fn race(addresses: Vec<SocketAddr>, timeouts: &Timeouts) -> std::io::Result<TcpS
                 let _ = sender.send(dial_address(address, &timeouts));
             }
         };
-        // Without a thread for it this one is not tried.
+        // Without a thread this address is not tried.
         let _ = std::thread::Builder::new().name("dial".into()).spawn(run);
     }
     drop(sender);
@@ -142,7 +148,10 @@ fn race(addresses: Vec<SocketAddr>, timeouts: &Timeouts) -> std::io::Result<TcpS
     Err(last)
 }
 
-/// Connects to one address, with the options that every connection of ours has.
+/// Connects to one address, with the socket options of all our connections.
+///
+/// # Errors
+/// The address does not answer in time, or the socket options cannot be set.
 pub fn dial_address(address: SocketAddr, timeouts: &Timeouts) -> std::io::Result<TcpStream> {
     let socket = TcpStream::connect_timeout(&address, timeouts.connect)?;
     sys::tcp::set_common(&socket, timeouts.pace.gone_after)?;
@@ -154,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_sent_to_himself() {
+    fn loopback_and_link_local_addresses_are_accepted_only_from_near() {
         let near = |own: &str, named: &str| is_as_near(own.parse().unwrap(), named.parse().unwrap());
         assert!(near("198.51.100.1", "192.0.2.7") && near("127.0.0.1", "127.0.0.2") && near("10.0.0.1", "2001:db8::7"));
         assert!(near("127.0.0.1", "192.0.2.7") && near("fe80::1", "fe80::2"));
@@ -164,17 +173,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_nodes_has_an_end() {
+    fn the_number_of_remembered_nodes_is_bounded() {
         let (elsewhere, at) = (Elsewhere::default(), ["192.0.2.7:9".parse().unwrap()]);
         (0..2 * NODES_MAX).for_each(|node| elsewhere.note(&node.to_string(), &at));
         assert_eq!((elsewhere.of("7"), elsewhere.of("2000")), (at.to_vec(), Vec::new()));
         elsewhere.note("7", &[]);
-        assert_eq!(elsewhere.of("7"), at, "it may have had no time to say so");
+        assert_eq!(elsewhere.of("7"), at, "an empty list changes nothing");
         elsewhere.forget("7");
         assert_eq!(elsewhere.of("7"), Vec::new());
     }
 
-    /// Where nobody answers at one address, the other one counts.
+    /// The first address does not answer, the advertised one does.
     #[test]
     fn the_first_that_answers_counts() {
         let node = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use pilot::Past;
+use pilot::PathHistory;
 
 /// The directory below the state directory.
 const DIRECTORY: &str = "paths";
@@ -51,14 +51,14 @@ impl History {
     }
 
     /// What is known of the path to a peer whose round-trip time is this; nothing where it is another path by now.
-    pub fn recall(&self, peer: IpAddr, rtt: Duration) -> Option<Past> {
+    pub fn recall(&self, peer: IpAddr, rtt: Duration) -> Option<PathHistory> {
         let file = self.file(peer);
         let age = SystemTime::now().duration_since(file.metadata().ok()?.modified().ok()?).unwrap_or_default();
         let stored: Stored = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
         let numbers = stored.min_rtt_s.is_finite() && (0.0..1.0).contains(&stored.loss);
         let rtt = rtt.as_secs_f64();
         let near = (rtt - stored.min_rtt_s).abs() < 0.001 + SAME_RTT * stored.min_rtt_s;
-        (stored.v == 1 && age < KEPT && numbers && near).then_some(Past {
+        (stored.v == 1 && age < KEPT && numbers && near).then_some(PathHistory {
             capacity_bytes_s: stored.capacity_bit_s / 8,
             streams: stored.streams,
             min_rtt_s: stored.min_rtt_s,
@@ -67,7 +67,7 @@ impl History {
     }
 
     /// Keeps what a job found out. A hint that cannot be kept is no reason to fail anything.
-    pub fn keep(&self, peer: IpAddr, past: &Past) {
+    pub fn keep(&self, peer: IpAddr, past: &PathHistory) {
         let stored = Stored {
             v: 1,
             capacity_bit_s: past.capacity_bytes_s.saturating_mul(8),
@@ -118,7 +118,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let history = History::new(dir.path());
         let (peer, other): (IpAddr, IpAddr) = ("2001:db8::1".parse().unwrap(), "192.0.2.1".parse().unwrap());
-        let past = Past { capacity_bytes_s: 125_000_000, streams: 8, min_rtt_s: 0.303, loss: 4.6e-5 };
+        let past = PathHistory { capacity_bytes_s: 125_000_000, streams: 8, min_rtt_s: 0.303, loss: 4.6e-5 };
         history.keep(peer, &past);
         assert_eq!(history.recall(peer, Duration::from_millis(304)), Some(past));
         assert_eq!(history.recall(peer, Duration::from_millis(20)), None, "it goes another way now");

@@ -18,10 +18,10 @@ use model::account::{Account, Spent, Waited};
 use model::name::RelPath;
 use model::spec::Steer;
 use model::{Progress, v1};
-use pilot::{Evidence, Known, Past, Permitted};
+use pilot::{Evidence, Known, PathHistory, Permitted};
 use wire::frame::{Counts, Open, Plan, Removal, Suite};
 use wire::join::SessionId;
-use wire::{FileTold, Frame};
+use wire::{Frame, SettledFile};
 
 pub use sampler::permitted;
 
@@ -44,15 +44,15 @@ use crate::series::Series;
 use crate::side::{Side, StreamEnd};
 use crate::stream::{DataStream, Joined};
 
-/// Who else carries streams of a job.
+/// Which other processes carry streams of a job.
 #[derive(Clone, Debug, Default)]
-pub enum Help {
-    /// Nobody.
+pub enum StreamHelpers {
+    /// None.
     #[default]
     None,
-    /// Movers of this node, who are given the job's order.
+    /// Movers of this node, which are given the job's order.
     Movers(Arc<Peers>, Arc<Open>),
-    /// The session is another node's, and streams of it are carried here for that: see [`crate::lent`].
+    /// This process is the mover: the session is another node's, and some of its streams are carried here. See [`crate::lent`].
     Lent,
 }
 
@@ -64,7 +64,7 @@ pub struct StreamTerms {
     /// Its secret.
     pub secret: Secret,
     /// Who we are in it.
-    pub role: seal::From,
+    pub role: seal::SealingEnd,
     /// How records are sealed, none for plain: once that is agreed.
     pub suite: Arc<OnceLock<Option<Suite>>>,
     /// Payload in clear was asked for.
@@ -72,10 +72,10 @@ pub struct StreamTerms {
     /// Congestion controls that this host permits, and the one asked for.
     pub permitted: Permitted,
     /// What an earlier job found on the path of the control connection.
-    pub past: Option<Past>,
+    pub past: Option<PathHistory>,
     /// What earlier jobs found on others.
     pub history: Option<History>,
-    /// Where the job's course is written down.
+    /// Where the job's numbers over time are written.
     pub series: Option<Series>,
     /// The other jobs of this node, and the address of this one's other end.
     pub path_shares: Option<(PathShares, IpAddr)>,
@@ -85,12 +85,12 @@ pub struct StreamTerms {
     pub patience: Duration,
     /// Streams stay, where the other end agrees, when the job ends in peace.
     pub keep: bool,
-    /// Who else carries streams of the job.
-    pub help: Help,
+    /// Which other processes carry streams of the job.
+    pub help: StreamHelpers,
 }
 
 impl StreamTerms {
-    /// What is known before the first byte.
+    /// What the pilot knows before the first byte.
     pub(crate) fn known(&self) -> Known {
         Known {
             permitted: self.permitted.clone(),
@@ -112,12 +112,12 @@ impl StreamTerms {
         pilot::wanted(&path, &sys::tcp::congestion(socket)).and_then(|kind| pilot::choose(kind, &self.permitted))
     }
 
-    /// Those of streams that join a session that was lent by this one.
+    /// The terms of streams that join a session delegated by this one.
     fn lent(&self, session: SessionId) -> StreamTerms {
         StreamTerms { session, secret: self.secret.lent(&session), ..self.clone() }
     }
 
-    /// Whether streams are sealed. Before the other end has said what holds, they are: else it was waited for.
+    /// Whether streams are sealed. Until the other end has answered they are; a client that asked for payload in clear waits for the answer.
     fn is_sealed(&self) -> bool {
         self.suite.get().is_none_or(Option::is_some)
     }
@@ -125,7 +125,7 @@ impl StreamTerms {
     /// A stream over a joined socket. Waits until it is agreed how streams are sealed.
     pub fn stream(&self, socket: TcpStream, id: u32, peer: &str) -> DataStream {
         if let Some(name) = self.congestion(&socket) {
-            // A name that this host does not have or allow is named in the receipt by the one in force.
+            // Where this host lacks or forbids the congestion control, the receipt names the one in force.
             let _ = sys::tcp::set_congestion(&socket, &name);
         }
         let sealers = self.suite.wait().map(|suite| {
@@ -136,12 +136,12 @@ impl StreamTerms {
     }
 }
 
-/// Whether streams may go to further addresses of the node.
+/// Whether streams may go to further addresses of the node than the control connection's.
 #[derive(Clone)]
-pub enum Beside {
-    /// They all take the way of the control connection.
+pub enum ExtraPaths {
+    /// All streams take the path of the control connection.
     None,
-    /// To those that the guard lets us go to, where there is one.
+    /// Streams may go to the addresses that the guard permits, or to all without a guard.
     Allowed(Option<Arc<Guard>>),
 }
 
@@ -151,8 +151,8 @@ pub enum Streams<'a> {
     Dial {
         /// The node.
         to: Arc<dyn Dial>,
-        /// And where it says that it is as well.
-        beside: Beside,
+        /// Whether streams may go to the node's further addresses.
+        extra_paths: ExtraPaths,
         /// How many to begin with on each path, where the job's settings do not say.
         count: u32,
         /// How many at most, whoever wants more; 0 for no bound.
@@ -164,11 +164,11 @@ pub enum Streams<'a> {
     },
     /// They come to us.
     Accept {
-        /// From here.
+        /// Where joined streams arrive.
         joined: &'a Receiver<Joined>,
         /// What stayed of the last job.
         kept: Vec<DataStream>,
-        /// Numbers up to here are those of earlier jobs: what comes under one comes too late.
+        /// Numbers up to here are those of earlier jobs: a stream with such a number comes too late.
         floor: u32,
     },
 }
@@ -186,10 +186,10 @@ pub struct Driven {
     pub peer_counts: Counts,
     /// How long the end that receives had to wait at its target.
     pub waited: Waited,
-    /// How long the other end was not heard of, beyond the time after which it is asked whether it is there.
+    /// How long the other end was silent, beyond the time after which it is pinged.
     pub silent: Duration,
     /// What the next job should know of the paths to these.
-    pub past: Vec<(IpAddr, Past)>,
+    pub past: Vec<(IpAddr, PathHistory)>,
     /// Streams that stay for the session's next job.
     pub kept: Vec<DataStream>,
     /// Messages that came after the job's own.
@@ -205,14 +205,14 @@ pub enum News<'a> {
     /// Its numbers, about ten times a second, and the file under way.
     Progress(&'a Progress, Option<RelPath>),
     /// A file is settled, where that was asked for ([`Control::tell_files`]).
-    File(FileTold),
+    File(SettledFile),
     /// A step of a dry run.
     Plan(&'a Plan),
     /// What the source lacks is about to be removed at the target.
     Removing(Removal),
 }
 
-/// Hears of it.
+/// Receives the [`News`] of a running job.
 pub type Watch<'a> = &'a mut dyn FnMut(News<'_>);
 
 const TICK: Duration = Duration::from_millis(100);
@@ -244,7 +244,8 @@ pub fn drive(
         driven.waited = side.waited();
     }
     control.saw(&side.progress(), pool.running as u32);
-    let stays = result.is_ok() && pool.terms.keep && (pool.terms.role == seal::From::Node || link.kept_for().is_some());
+    let stays =
+        result.is_ok() && pool.terms.keep && (pool.terms.role == seal::SealingEnd::Node || link.kept_for().is_some());
     if stays {
         pool.keep();
     }
@@ -329,7 +330,7 @@ fn run(
             side.take_files().into_iter().for_each(|file| watch(News::File(file)));
             return Ok(());
         }
-        supervisor.tend(link, pool, streams, (steering.applied.streams, sampler), driven)?;
+        supervisor.tend(link, pool, streams, steering.applied.streams, sampler, driven)?;
         movers.tend(link, pool, &steering.applied)?;
         if sampler.control_is_cut(link) {
             return Err(Error::Silent { peer: link.peer().to_owned(), seconds: link.silence().as_secs() });

@@ -18,11 +18,11 @@ use store::posix::{Links, Posix};
 #[derive(Debug)]
 pub struct Leftovers {
     path: PathBuf,
-    inner: Mutex<Listed>,
+    inner: Mutex<DirectoryList>,
 }
 
 #[derive(Debug)]
-struct Listed {
+struct DirectoryList {
     file: File,
     dirs: HashSet<RelPath>,
     bytes: usize,
@@ -45,7 +45,7 @@ impl Leftovers {
         file.lock()?;
         writeln!(file, "{}", hex::encode(root.as_os_str().as_bytes()))?;
         fs::rename(&unnamed, &path)?;
-        let listed = Listed { file, dirs: HashSet::new(), bytes: 0, bytes_max: LIST_BYTES_MAX };
+        let listed = DirectoryList { file, dirs: HashSet::new(), bytes: 0, bytes_max: LIST_BYTES_MAX };
         Ok(Leftovers { path, inner: Mutex::new(listed) })
     }
 

@@ -1,17 +1,20 @@
 //! Moves a transfer: sessions, streams, readers and writers around the machines of `wire` and the stores of `store`.
 //!
-//! The way of a block, in the order of the code: [`scan`] finds it, the sender's machine deals it out, [`send`] reads,
-//! digests, seals and sends it, [`receive`] takes it in, checks, writes and commits it. One thread per stream and side
-//! does all of its side's steps while the block is hot in one core's cache; no block changes threads. One more thread
-//! per session, the one that calls, owns the control connection and the machine's messages.
+//! The life of a block, in the order of the code: [`scan`] finds it, the sender's machine deals it out, [`send`] reads,
+//! digests, seals and sends it, [`receive`] receives, checks, writes and commits it. One thread per stream and side
+//! does all steps of its side while the block is in one core's cache; no block changes threads. One more thread
+//! per session, the caller's, owns the control connection and the machine's messages.
 //!
 //! What this crate does not know: command lines, grant files, listening, logging. It dials, and it runs both ends of a
-//! session that somebody else accepted.
+//! session whose connection its caller accepted.
+//!
+//! `examples/copy.rs` copies a tree to a node with this crate and [`client`](../client/index.html), in thirty lines.
 
 mod asker;
 pub mod budget;
 pub mod connect;
 pub mod control;
+mod delegated;
 pub mod dial;
 pub mod error;
 pub mod filelist;
@@ -22,7 +25,6 @@ pub mod job;
 pub mod journal;
 pub mod lastcopy;
 pub mod leftovers;
-mod lent;
 mod lineage;
 pub mod link;
 pub mod meter;
@@ -37,11 +39,11 @@ pub mod seal;
 pub mod send;
 pub mod series;
 pub mod session;
+mod session_pool;
 pub mod side;
 pub mod stream;
 pub mod timeouts;
 pub mod transfer;
-mod warm;
 
 pub use error::{Error, Result};
 pub use identity::{NodeIdentity, PeerCheck, Trust};

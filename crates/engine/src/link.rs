@@ -1,6 +1,6 @@
 //! The control connection: TLS over one non-blocking socket, owned by one thread, woken by any.
 //!
-//! It turns bytes into frames and back, answers pings, and notices silence. What the frames mean it does not know.
+//! It turns bytes into frames and back, answers pings, and notices silence. It does not know what the frames mean.
 
 use model::Refusal;
 use std::io::{self, Read, Write};
@@ -13,9 +13,9 @@ use sys::waker::Waker;
 use wire::Frame;
 use wire::frame::{self, FrameBuffer, Suite};
 use wire::liveness::{Due, Liveness};
-use wire::mover::Loan;
+use wire::mover::DelegatedAddress;
 
-use crate::dial::Way;
+use crate::dial::StreamAddress;
 use crate::error::{Error, Result};
 use crate::seal::{EXPORT_LABEL, Secret};
 use crate::timeouts::Timeouts;
@@ -42,10 +42,10 @@ pub struct Link {
     /// How often it let us in: at first, and for every new key.
     welcomes: u32,
     kept_for: Option<Duration>,
-    /// Where the node takes streams too.
+    /// Further addresses at which the node takes streams.
     addresses: Vec<SocketAddr>,
-    /// Where its movers do.
-    movers: Vec<Loan>,
+    /// The addresses at which its movers take streams.
+    movers: Vec<DelegatedAddress>,
     /// We told the peer why this ends.
     aborted: bool,
 }
@@ -169,18 +169,18 @@ impl Link {
         self.kept_for
     }
 
-    /// Where the node takes streams too, once it has said so.
+    /// Further addresses at which the node takes streams, once it has said so.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Where streams of this session may go besides: to the node's other addresses, and to its movers.
-    pub fn ways(&self) -> impl Iterator<Item = Way> {
-        let own = self.addresses.iter().map(|at| Way { at: *at, lent: None });
-        own.chain(self.movers.iter().map(|loan| Way { at: loan.at, lent: Some(loan.session) }))
+    /// The further addresses for streams of this session: the node's others, and its movers'.
+    pub fn stream_addresses(&self) -> impl Iterator<Item = StreamAddress> {
+        let own = self.addresses.iter().map(|at| StreamAddress { at: *at, lent: None });
+        own.chain(self.movers.iter().map(|loan| StreamAddress { at: loan.at, lent: Some(loan.session) }))
     }
 
-    /// Another job begins: where movers took streams of the last one they need not take any of this.
+    /// Forgets the movers of the last job: they need not take streams of the next one.
     pub fn forget_movers(&mut self) {
         self.movers.clear();
     }

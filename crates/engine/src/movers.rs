@@ -1,14 +1,14 @@
-//! The movers of a node: further node processes, on this host or on others, that take streams of its jobs beside it.
+//! The coordinator's side of movers: further node processes, on this host or on others, that take streams of its jobs.
 //!
-//! The node that the client came to is the head. It alone runs the job's machine, makes unfinished files and puts them in
-//! place; a mover reads or writes the same files (a shared file system) and asks the head for every step ([`wire::mover`]). What a
-//! mover holds when it dies goes out again over other streams, as after any stream that is lost.
+//! The node that the client connected to is the coordinator. It alone runs the job's machine, makes unfinished files and commits
+//! them; a mover reads or writes the same files (a shared file system) and asks the coordinator for every step ([`wire::mover`]). Ranges
+//! that a dead mover had not finished are sent again over other streams, as after any lost stream.
 //!
-//! **A file is put in place only when no mover can write to it any more.** A mover writes under a lease: it asks for it
-//! every second, and it counts from when it asked. The head has a file closed at those that have it open, and waits; of one that
-//! is gone, it waits until its lease is over.
+//! **A file is committed only when no mover can write to it any more.** A mover writes under a lease: it asks for the lease twice
+//! a second, and the lease counts from the request. The coordinator tells the movers that have the file open to close it, and waits for
+//! their answers; for a mover that is gone, it waits until its lease is over.
 //!
-//! What this room does not know: how a stream's questions are answered ([`MoverSide::answer`]), and what a mover does
+//! What this module does not know: how a stream's queries are answered ([`MoverSide::answer`]), and what a mover does
 //! ([`crate::lent`]). The arithmetic: docs/design/movers.md.
 
 mod mover_client;
@@ -32,7 +32,7 @@ use wire::Frame;
 use wire::frame::{Open, Suite};
 use wire::join::SessionId;
 use wire::limits::ADDRESSES_MAX;
-use wire::mover::{Answer, Ask, Lend, Loan, Word};
+use wire::mover::{Answer, DelegatedAddress, DelegatedSession, MoverMessage, StreamQuery};
 
 pub use mover_stream::MoverStream;
 
@@ -40,42 +40,42 @@ use crate::link::Link;
 use crate::seal::Secret;
 use crate::timeouts::Timeouts;
 
-/// How long a mover may write after it asked whether it may.
+/// How long a mover may write after it asked for the lease.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
-/// How often it asks.
+/// How often a mover asks for the lease.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
-/// A mover of which nothing was heard for so long is gone.
+/// A mover that is silent for so long is gone.
 const QUIET: Duration = Duration::from_secs(5);
-/// What clocks and threads may be late by.
+/// The tolerance for late clocks and threads.
 const MARGIN: Duration = Duration::from_secs(1);
-/// A mover that has not closed a file after so long is done without.
+/// A mover that has not closed a file after so long is expelled from the job.
 const CLOSING: Duration = Duration::from_secs(30);
-/// When one that could not be reached, or was lost, is tried again within a job.
+/// The pause before a mover that could not be reached, or was lost, is tried again within a job.
 const AGAIN: Duration = Duration::from_secs(15);
-/// Jobs of fewer bytes are not worth the handshakes.
+/// Jobs of fewer bytes use no movers: the handshakes would cost more than they save.
 const WORTH: u64 = 64 << 20;
-/// How long the facts of movers are waited for when nothing has to be closed there.
+/// How long to wait for the movers' facts where they have no files to close.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// Something that an operator wants to hear of a mover.
+/// An event of a mover, for the operator.
 #[derive(Clone, Copy, Debug)]
-pub enum Tiding<'a> {
-    /// It takes streams of a job.
+pub enum MoverEvent<'a> {
+    /// The mover takes streams of a job.
     Joined,
-    /// It has left a job that goes on, or could not be reached: why, and whether it is asked again.
+    /// The mover has left a running job, or could not be reached: the reason, and whether it is tried again.
     Left(&'a str, bool),
 }
 
-/// Hears of movers, by their names.
-pub type Hear = dyn Fn(&HostPort, Tiding<'_>) + Send + Sync;
+/// Receives the events of movers, with the mover's address.
+pub type MoverObserver = dyn Fn(&HostPort, MoverEvent<'_>) + Send + Sync;
 
-/// The movers that a node has, and how it comes by them.
+/// The movers that a node is configured with, and how to connect to them.
 pub struct Peers {
     at: Vec<HostPort>,
     keys: Arc<[AccessKey]>,
     timeouts: Timeouts,
-    hear: Box<Hear>,
-    /// Whose turn it is to be first: of many, each job takes some.
+    hear: Box<MoverObserver>,
+    /// The index of the first mover for the next job: jobs take movers in turn.
     turn: AtomicUsize,
 }
 
@@ -86,97 +86,97 @@ impl std::fmt::Debug for Peers {
 }
 
 impl Peers {
-    /// Movers there; `keys` are such as they gave out for the exports that they share with this node.
-    pub fn new(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts, hear: Box<Hear>) -> Peers {
+    /// Movers at these addresses. `keys` are keys that the movers issued for the exports that they share with this node.
+    pub fn new(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts, hear: Box<MoverObserver>) -> Peers {
         Peers { at, keys, timeouts, hear, turn: AtomicUsize::new(0) }
     }
 
-    /// Those of one job.
+    /// Chooses the movers of one job.
     fn chosen(&self) -> Vec<HostPort> {
         let count = self.at.len().min(ADDRESSES_MAX);
-        // A job takes no more than a client goes to.
+        // A client dials no more addresses than this.
         let first = self.turn.fetch_add(count, Ordering::Relaxed);
         (0..count).map(|next| self.at[(first + next) % self.at.len()].clone()).collect()
     }
 }
 
-/// Of what movers are lent a part each.
-pub(crate) struct Loans {
-    /// The client's session's.
+/// What the delegated sessions of a job are derived from.
+pub(crate) struct DelegationTerms {
+    /// The secret of the client's session.
     pub secret: Secret,
-    /// How its records are sealed.
+    /// How the session's records are sealed; none where they go in clear.
     pub suite: Option<Suite>,
     /// The job.
     pub order: Open,
 }
 
-impl Loans {
-    /// A session of this name.
-    fn lend(&self, session: SessionId) -> Lend {
+impl DelegationTerms {
+    /// Derives the delegated session of this id.
+    fn lend(&self, session: SessionId) -> DelegatedSession {
         let secret = *self.secret.lent(&session).expose();
-        Lend { session, secret, suite: self.suite, order: self.order.clone() }
+        DelegatedSession { session, secret, suite: self.suite, order: self.order.clone() }
     }
 }
 
-/// How a mover stands to the job.
+/// The phase of a mover in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// It is being asked.
+enum MoverPhase {
+    /// The coordinator is connecting to it.
     Coming,
     /// It takes streams.
     Here,
-    /// It is gone. What it had open it may write to until then.
+    /// It is gone. It may write to files that it had open until its lease is over, at this time.
     Gone(Instant),
 }
 
-/// What a mover has of a file.
+/// The state of a file that a mover has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+enum MoverFileState {
     Open,
-    /// It was told to close it.
+    /// The mover was told to close the file.
     Closing,
 }
 
-/// One of them.
+/// A mover of one job.
 struct Mover {
-    phase: Phase,
-    /// Where it takes streams, and of which session.
-    loans: Vec<Loan>,
-    /// What is to be said to it.
+    phase: MoverPhase,
+    /// The addresses at which it takes streams, each with its delegated session.
+    loans: Vec<DelegatedAddress>,
+    /// Messages that wait to be sent to it.
     out: VecDeque<Frame>,
-    /// Wakes who says it.
+    /// Wakes the thread that sends them.
     waker: Option<Waker>,
-    /// Until when it may write, by what it was answered.
+    /// Until when it may write, by the coordinator's last answer.
     lease: Instant,
-    files: HashMap<u64, Hold>,
+    files: HashMap<u64, MoverFileState>,
     streams: HashMap<u32, Stream>,
     spread: Vec<(u32, u32)>,
     account: Option<Account>,
     facts: Vec<v1::Stream>,
-    /// It is done without, for this reason.
+    /// Why it was expelled from the job, if it was.
     expelled: Option<String>,
 }
 
-/// A stream of a mover, as its attendant knows it.
+/// A stream of a mover, as its mover client knows it.
 struct Stream {
-    asks: Sender<Ask>,
+    asks: Sender<StreamQuery>,
     flags: Arc<mover_stream::Flags>,
 }
 
 struct State {
     movers: Vec<Mover>,
-    /// Of these the client was told last.
-    told: Vec<Loan>,
+    /// The addresses that the client was last told.
+    told: Vec<DelegatedAddress>,
     over: bool,
-    /// Files that a mover had open when it was lost: what it said it had written may have been lost with its host.
+    /// Files that a mover had open when it was lost: blocks that it reported as written may have been lost with its host.
     doubtful: HashSet<u64>,
 }
 
 struct Shared {
     peers: Arc<Peers>,
-    loans: Loans,
+    loans: DelegationTerms,
     side: Arc<dyn MoverSide>,
-    /// The session's.
+    /// Wakes the session's thread.
     waker: Waker,
     state: Mutex<State>,
     changed: Condvar,
@@ -185,13 +185,13 @@ struct Shared {
 
 /// A side of a transfer whose streams movers may carry.
 pub trait MoverSide: Send + Sync {
-    /// Movers are asked to carry streams of this side.
+    /// Called when movers are asked to carry streams of this side.
     fn meet(&self, _movers: &Movers) {}
-    /// Answers a stream that a mover carries, until it is over.
+    /// Answers the queries of a mover's stream until the stream is over.
     fn answer(&self, stream: &MoverStream);
 }
 
-/// The movers of one job. Clones are the same.
+/// The movers of one job. Clones share their state.
 #[derive(Clone)]
 pub struct Movers(Arc<Shared>);
 
@@ -209,7 +209,7 @@ impl Shared {
 impl Mover {
     fn new() -> Mover {
         Mover {
-            phase: Phase::Coming,
+            phase: MoverPhase::Coming,
             loans: Vec::new(),
             out: VecDeque::new(),
             waker: None,
@@ -240,20 +240,20 @@ impl Mover {
     /// Whether it may still write to a file.
     fn may_write(&self, file: u64, now: Instant) -> bool {
         match self.phase {
-            Phase::Gone(until) => self.files.contains_key(&file) && now < until,
-            Phase::Here | Phase::Coming => self.files.contains_key(&file),
+            MoverPhase::Gone(until) => self.files.contains_key(&file) && now < until,
+            MoverPhase::Here | MoverPhase::Coming => self.files.contains_key(&file),
         }
     }
 }
 
 impl Movers {
-    /// Whether a transfer is worth asking movers for.
+    /// Whether a transfer is large enough for movers.
     pub(crate) fn are_worth(progress: &Progress) -> bool {
         progress.bytes_offered >= WORTH
     }
 
     /// Asks the movers to take streams of a job.
-    pub(crate) fn begin(peers: &Arc<Peers>, loans: Loans, side: Arc<dyn MoverSide>, waker: Waker) -> Movers {
+    pub(crate) fn begin(peers: &Arc<Peers>, loans: DelegationTerms, side: Arc<dyn MoverSide>, waker: Waker) -> Movers {
         let chosen = peers.chosen();
         let state = State {
             movers: chosen.iter().map(|_| Mover::new()).collect(),
@@ -273,7 +273,7 @@ impl Movers {
         for at in 0..shared.chosen.len() {
             let attended = Arc::clone(&shared);
             let name = format!("mover-{at}");
-            // Without a thread for it this one does not help.
+            // Without a thread this mover does not help.
             let _ = std::thread::Builder::new().name(name).spawn(move || mover_client::attend(&attended, at));
         }
         let movers = Movers(shared);
@@ -281,11 +281,14 @@ impl Movers {
         movers
     }
 
-    /// Tells the client where streams may go besides, when that is news.
+    /// Tells the client the movers' addresses, when they have changed.
+    ///
+    /// # Errors
+    /// The connection to the client is broken.
     pub(crate) fn tell(&self, link: &mut Link) -> crate::Result<()> {
         let mut state = self.0.state();
-        let here = state.movers.iter().filter(|mover| mover.phase == Phase::Here);
-        let mut loans: Vec<Loan> = here.flat_map(|mover| mover.loans.clone()).collect();
+        let here = state.movers.iter().filter(|mover| mover.phase == MoverPhase::Here);
+        let mut loans: Vec<DelegatedAddress> = here.flat_map(|mover| mover.loans.clone()).collect();
         loans.truncate(ADDRESSES_MAX);
         if loans == state.told {
             return Ok(());
@@ -297,43 +300,48 @@ impl Movers {
 
     fn to_all(&self, frame: &Frame) {
         let mut state = self.0.state();
-        state.movers.iter_mut().filter(|mover| mover.phase == Phase::Here).for_each(|mover| mover.say(frame.clone()));
+        state
+            .movers
+            .iter_mut()
+            .filter(|mover| mover.phase == MoverPhase::Here)
+            .for_each(|mover| mover.say(frame.clone()));
     }
 
-    /// What holds for the job from now on.
+    /// Sends the job's new settings to all movers.
     pub(crate) fn steer(&self, to: &Steer) {
         self.to_all(&Frame::Steer(*to));
     }
 
-    /// What the client says of itself.
+    /// Passes the client's account to all movers.
     pub(crate) fn hear_of_client(&self, account: &Account) {
         self.to_all(&Frame::Account(Box::new(account.clone())));
     }
 
-    /// How many streams the paths to movers should have.
+    /// How many streams each path to a mover should have.
     pub(crate) fn spread(&self) -> Vec<(u32, u32)> {
         self.0.state().movers.iter().flat_map(|mover| mover.spread.clone()).collect()
     }
 
-    /// Their streams, and what these say of themselves.
+    /// The number of the movers' streams, and the movers' accounts.
     pub(crate) fn accounts(&self) -> (usize, Vec<Account>) {
         let state = self.0.state();
         let streams = state.movers.iter().map(|mover| mover.streams.len()).sum();
         (streams, state.movers.iter().filter_map(|mover| mover.account.clone()).collect())
     }
 
-    /// Makes sure that no mover writes to a file any more. Waits for that: with those that have it open at most for as long as
-    /// they may write unasked. Says whether all have closed it: else what they wrote is to be looked at.
+    /// Makes sure that no mover writes to a file any more: tells the movers that have the file open to close it, and waits until each has
+    /// closed it or its lease is over. Returns whether all have closed it; else the blocks that they wrote must be verified.
     pub(crate) fn fence(&self, file: u64) -> bool {
         let mut state = self.0.state();
         let since = Instant::now();
         loop {
             let now = Instant::now();
             for mover in &mut state.movers {
-                let tell = mover.phase == Phase::Here && mover.files.get(&file) == Some(&Hold::Open);
-                if tell {
-                    mover.files.insert(file, Hold::Closing);
-                    mover.say(Frame::Word(Word::Close(file)));
+                let must_close =
+                    mover.phase == MoverPhase::Here && mover.files.get(&file) == Some(&MoverFileState::Open);
+                if must_close {
+                    mover.files.insert(file, MoverFileState::Closing);
+                    mover.say(Frame::Word(MoverMessage::Close(file)));
                 }
             }
             let holding = state.movers.iter_mut().filter(|mover| mover.may_write(file, now));
@@ -354,16 +362,16 @@ impl Movers {
         }
     }
 
-    /// The job is over: lets the movers go, and takes in what they say of their streams.
+    /// Ends the movers' part of the job. Returns the facts of their streams.
     pub(crate) fn end(&self, writes: bool) -> Vec<v1::Stream> {
         let mut state = self.0.state();
         state.over = true;
         for mover in &mut state.movers {
-            mover.say(Frame::Word(Word::Over));
+            mover.say(Frame::Word(MoverMessage::Over));
         }
         self.0.changed.notify_all();
         let deadline = Instant::now() + if writes { LEASE + MARGIN } else { PARTING };
-        while state.movers.iter().any(|mover| mover.phase == Phase::Here) {
+        while state.movers.iter().any(|mover| mover.phase == MoverPhase::Here) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -376,5 +384,5 @@ impl Movers {
 
 /// An answer to a stream of a mover.
 fn answer(stream: u32, answer: Answer) -> Frame {
-    Frame::Word(Word::Answer(stream, answer))
+    Frame::Word(MoverMessage::Answer(stream, answer))
 }

@@ -1,9 +1,9 @@
-//! The node's side of a session that somebody accepted: login, questions, jobs.
+//! The node's side of an accepted session: login, questions, jobs.
 //!
-//! Who may come, what they may do and where exports lie is the [`Host`]'s; this room keeps the order of a session.
+//! The [`Host`] decides who may log in, what they may do, and where exports lie; this module keeps the order of a session.
 
+mod delegated;
 mod host;
-mod lent;
 
 use model::Refusal;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use auth::Access;
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::NodePlace;
 use pilot::Permitted;
 use wire::frame::{Direction, KeyProof, Open, Request, Suite, Totals};
 use wire::{Frame, WireError};
@@ -26,7 +26,7 @@ use crate::control::{Control, Label};
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::filter::Filters;
-use crate::job::{self, Help, StreamTerms, Streams};
+use crate::job::{self, StreamHelpers, StreamTerms, Streams};
 use crate::link::Link;
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal;
@@ -34,12 +34,12 @@ use crate::send::Sending;
 use crate::side::Side;
 use crate::stream::{DataStream, Joined};
 
-pub use host::{Event, Gate, Host, Said};
+pub use host::{AnswerPart, Event, Host, OpenRendezvous};
 
-/// The longest that a guest may have a node wait for space.
+/// The longest time for which a client may have a node wait for space.
 const WAIT_SPACE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-struct Guest<'a> {
+struct ClientSession<'a> {
     host: &'a dyn Host,
     link: Link,
     peer: SocketAddr,
@@ -50,45 +50,66 @@ struct Guest<'a> {
     keeps: bool,
     /// There was a job since the last key was shown.
     worked: bool,
-    /// Streams that stayed of the last job: none begins the next one unless the guest names it.
+    /// Streams that stayed of the last job: the next one begins with those that the client names.
     rested: Vec<DataStream>,
-    /// What the next job begins with.
+    /// The streams that the next job begins with.
     resumed: Vec<DataStream>,
     /// Numbers of streams up to here are those of earlier jobs.
     floor: u32,
-    _gate: Box<dyn Send>,
+    _rendezvous: Box<dyn Send>,
+}
+
+/// What a client has once its login is accepted.
+struct Admission {
+    access: Access,
+    terms: StreamTerms,
+    /// Streams that join the session.
+    joined: Receiver<Joined>,
+    /// Lets streams find the session until it is dropped.
+    rendezvous: Box<dyn Send>,
 }
 
 /// Runs a session to its end. The link's handshake is done.
+///
+/// # Errors
+/// The login was refused, the client broke the protocol or went silent, the connection broke, or the node refused or failed a job.
 pub fn run(mut link: Link, peer: SocketAddr, host: &dyn Host) -> Result<()> {
-    let guest = match Guest::login(&mut link, peer, host)? {
-        Ok(parts) => parts,
+    let admission = match ClientSession::login(&mut link, peer, host)? {
+        Ok(admission) => admission,
         Err(refusal) => {
             let name = link.peer().to_owned();
             link.abort(refusal.clone());
             return Err(Error::Refused { peer: name, refusal });
         }
     };
-    let (access, terms, joined, gate) = guest;
-    let (keeps, worked, rested, resumed, floor) = (false, false, Vec::new(), Vec::new(), 0);
-    let mut guest =
-        Guest { host, link, peer, access, terms, joined, keeps, worked, rested, resumed, floor, _gate: gate };
-    let result = guest.serve();
+    let mut session = ClientSession {
+        host,
+        link,
+        peer,
+        access: admission.access,
+        terms: admission.terms,
+        joined: admission.joined,
+        keeps: false,
+        worked: false,
+        rested: Vec::new(),
+        resumed: Vec::new(),
+        floor: 0,
+        _rendezvous: admission.rendezvous,
+    };
+    let result = session.serve();
     match &result {
-        Ok(()) => guest.link.close(),
-        Err(error) => guest.link.abort_for(error),
+        Ok(()) => session.link.close(),
+        Err(error) => session.link.abort_for(error),
     }
     result
 }
-
-type LoggedIn = (Access, StreamTerms, Receiver<Joined>, Box<dyn Send>);
 
 fn unexpected(link: &Link, what: &'static str) -> Error {
     Error::Protocol { peer: link.peer().to_owned(), source: WireError::Unexpected(what) }
 }
 
-impl<'a> Guest<'a> {
-    fn login(link: &mut Link, peer: SocketAddr, host: &'a dyn Host) -> Result<std::result::Result<LoggedIn, Refusal>> {
+impl<'a> ClientSession<'a> {
+    fn login(link: &mut Link, peer: SocketAddr, host: &'a dyn Host) -> Result<std::result::Result<Admission, Refusal>> {
         let deadline = Instant::now() + link.timeouts().handshake;
         let first = loop {
             if let Some(frame) = link.next_frame()? {
@@ -114,9 +135,9 @@ impl<'a> Guest<'a> {
         let plain = plain && host.allows_plain();
         let (sender, joined) = channel();
         let secret = link.secret()?;
-        let gate = Gate { secret: secret.clone(), sealed: !plain, joined: sender, waker: link.waker() };
-        let gate = match host.open_gate(session, gate) {
-            Ok(gate) => gate,
+        let gate = OpenRendezvous { secret: secret.clone(), sealed: !plain, joined: sender, waker: link.waker() };
+        let rendezvous = match host.open_gate(session, gate) {
+            Ok(guard) => guard,
             Err(refusal) => return Ok(Err(refusal)),
         };
         link.send(&Frame::Welcome { software: SOFTWARE.into(), suite, plain })?;
@@ -128,7 +149,7 @@ impl<'a> Guest<'a> {
         let terms = StreamTerms {
             session,
             secret,
-            role: seal::From::Node,
+            role: seal::SealingEnd::Node,
             suite: Arc::new(OnceLock::from((!plain).then_some(suite))),
             plain,
             permitted: Permitted::default(),
@@ -139,12 +160,12 @@ impl<'a> Guest<'a> {
             ordered: model::spec::Steer::default(),
             patience: Duration::ZERO,
             keep: false,
-            help: Help::None,
+            help: StreamHelpers::None,
         };
-        Ok(Ok((access, terms, joined, gate)))
+        Ok(Ok(Admission { access, terms, joined, rendezvous }))
     }
 
-    /// Questions and jobs, one after another, until the guest leaves or says nothing for too long.
+    /// Serves questions and jobs, one after another, until the client leaves or is silent for too long.
     fn serve(&mut self) -> Result<()> {
         let mut idle_since = Instant::now();
         loop {
@@ -162,11 +183,11 @@ impl<'a> Guest<'a> {
                 Ok(Some(Frame::Renew { key, opened, kept })) if self.keeps && self.worked => {
                     self.renew(key.as_ref(), opened, &kept)?;
                 }
-                // What the sender of the last job had on its way when we were done with it.
+                // Messages that the sender of the last job had sent before it was over.
                 Ok(Some(frame)) if frame.is_late() => {}
                 Ok(Some(_)) => return Err(unexpected(&self.link, "neither a question nor a job")),
                 Ok(None) => {
-                    // A guest that was told how long may come at the last moment.
+                    // A client that was told how long its session is kept may begin a job at the last moment.
                     let timeouts = self.link.timeouts();
                     let idle = timeouts.idle + if self.keeps { timeouts.handshake } else { Duration::ZERO };
                     let left = idle.saturating_sub(idle_since.elapsed());
@@ -176,7 +197,7 @@ impl<'a> Guest<'a> {
                     self.link.exchange(left)?;
                     continue;
                 }
-                // A guest that hangs up between jobs is done.
+                // A client that hangs up between jobs is done.
                 Err(Error::Broken { .. }) => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -184,7 +205,7 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Another key, over the same connections: from here on it alone counts.
+    /// Takes another key over the same connections: from here on its rights alone count.
     fn renew(&mut self, key: Option<&KeyProof>, opened: u32, kept: &[u32]) -> Result<()> {
         match self.host.login(key, self.peer) {
             Ok(access) => self.access = access,
@@ -200,7 +221,7 @@ impl<'a> Guest<'a> {
         let suite = self.terms.suite.get().copied().flatten();
         let welcome = Frame::Welcome {
             software: SOFTWARE.into(),
-            // Without a meaning where payload goes in clear.
+            // Has no meaning where payload goes in clear.
             suite: suite.unwrap_or(Suite::Aes128Gcm),
             plain: suite.is_none(),
         };
@@ -212,13 +233,13 @@ impl<'a> Guest<'a> {
     /// Answers on a thread of its own, so that pings are answered while a large tree is removed or digested.
     fn answer(&mut self, id: u32, request: &Request) -> Result<()> {
         let (host, waker, local) = (self.host, self.link.waker(), self.link.socket().local_addr().ok());
-        let gone = Gone::default();
+        let gone = GoneFlag::default();
         let is_gone = || gone.0.load(Ordering::Acquire);
         let asker = Asker { access: &self.access, peer: self.peer, local, joined: &mut self.joined, is_gone: &is_gone };
-        let (lines, batches) = sync_channel::<Said>(4);
+        let (lines, batches) = sync_channel::<AnswerPart>(4);
         let link = &mut self.link;
         let refusal = std::thread::scope(|scope| -> Result<Option<Refusal>> {
-            // However this ends: the worker is told before it is waited for.
+            // However this ends, the worker is told before it is joined.
             let _ends = gone.when_dropped();
             let worker = scope.spawn(move || {
                 let mut emit = |batch| {
@@ -237,8 +258,8 @@ impl<'a> Guest<'a> {
                 match batch {
                     Ok(said) => {
                         link.send(&match said {
-                            Said::Lines(lines) => Frame::Answer(id, lines, true),
-                            Said::Text(text) => Frame::Told(id, text, true),
+                            AnswerPart::Lines(lines) => Frame::Answer(id, lines, true),
+                            AnswerPart::Text(text) => Frame::Told(id, text, true),
                         })?;
                         while !link.has_room() {
                             wait(link)?;
@@ -269,7 +290,7 @@ impl<'a> Guest<'a> {
     fn job(&mut self, order: Open) -> Result<()> {
         let started = Instant::now();
         self.worked = true;
-        // What the guest has not named is not used again.
+        // Streams that the client has not named are not used again.
         self.rested.clear();
         let result = match self.host.still_stands(&self.access) {
             Ok(()) if order.direction == Direction::Push => self.push(&order),
@@ -285,7 +306,7 @@ impl<'a> Guest<'a> {
         self.host.note(self.peer, &self.access, &event);
         match error {
             None => Ok(()),
-            // The refusal of a job that never began is the node's own: the guest hears it.
+            // The refusal of a job that never began is the node's own: the client is told.
             Some(Error::Refused { refusal, peer }) if peer == OURS => {
                 self.link.abort(refusal.clone());
                 Err(Error::Refused { peer, refusal })
@@ -301,19 +322,19 @@ impl<'a> Guest<'a> {
         let sends = order.direction == Direction::Pull;
         let history = self.host.history().filter(|_| sends);
         let past = history.as_ref().and_then(|history| history.recall(ip, rtt));
-        let help = self.host.movers().map(|movers| Help::Movers(movers, Arc::new(order.clone())));
+        let help = self.host.movers().map(|movers| StreamHelpers::Movers(movers, Arc::new(order.clone())));
         let (keep, help) = (self.keeps && !sends, help.unwrap_or_default());
         StreamTerms { permitted, past, history, ordered: order.steer, patience, keep, help, ..self.terms.clone() }
     }
 
-    /// The reins of a job, known to those who may hold them for as long as the guard lives.
-    fn reins(&self, order: &Open, role: &'static str) -> std::result::Result<(Control, Box<dyn Send>), Error> {
+    /// The control of a job; the node shows it to those who may steer the job until the guard is dropped.
+    fn job_control(&self, order: &Open, role: &'static str) -> std::result::Result<(Control, Box<dyn Send>), Error> {
         Filters::new(&order.options.filters).map_err(ours)?;
-        let places = order.places.iter().map(Place::to_string).collect::<Vec<_>>();
-        let guest = || format!("client {}", self.peer);
+        let places = order.places.iter().map(NodePlace::to_string).collect::<Vec<_>>();
+        let client = || format!("client {}", self.peer);
         let (source, target) = match order.direction {
-            Direction::Push => (vec![guest()], places.join(" ")),
-            Direction::Pull => (places, guest()),
+            Direction::Push => (vec![client()], places.join(" ")),
+            Direction::Pull => (places, client()),
         };
         let label = Label { id: model::id::Uuid::from_bytes(order.job), role, source, target };
         let control = Control::new(label, order.steer, Arc::default());
@@ -326,7 +347,7 @@ impl<'a> Guest<'a> {
         let none = Totals::default();
         let bug = |_| (none, ours(Refusal::new(Fault::Local, "the node's system gives no random numbers")));
         let tag = crate::identity::random_tag().map_err(bug)?;
-        let (control, _held) = self.reins(order, "receive").map_err(|e| (none, e))?;
+        let (control, _held) = self.job_control(order, "receive").map_err(|e| (none, e))?;
         let place = self.host.target(&self.access, order, &tag).map_err(|r| (none, ours(r)))?;
         let mut options = order.options.clone();
         options.wait_space = options.wait_space.min(WAIT_SPACE_MAX);
@@ -348,12 +369,12 @@ impl<'a> Guest<'a> {
     #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
     fn pull(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
-        // Before a list is taken in: who may not read need not be listened to.
+        // Checked before a list is received: a client without the right to read need not send one.
         let allowed = order.places.iter().try_for_each(|place| self.host.source(&self.access, place).map(drop));
         allowed.map_err(|r| (none, ours(r)))?;
         let mut memory = self.host.memory(&self.access);
         let files = if order.listed { Some(self.hear_list(&mut memory).map_err(|e| (none, e))?) } else { None };
-        let (control, _held) = self.reins(order, "send").map_err(|e| (none, e))?;
+        let (control, _held) = self.job_control(order, "send").map_err(|e| (none, e))?;
         let sources = order.places.iter().map(|place| self.host.source(&self.access, place));
         let sources: std::result::Result<Vec<SourceRoot>, Refusal> = sources.collect();
         let sources = sources.map_err(|r| (none, ours(r)))?;
@@ -382,7 +403,7 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// The files that the guest names one by one.
+    /// Receives the list of files that the client names one by one.
     fn hear_list(&mut self, memory: &mut Part) -> Result<FileList> {
         let mut list = FileList::default();
         let deadline = Instant::now() + self.link.timeouts().idle;
@@ -407,14 +428,14 @@ impl<'a> Guest<'a> {
     }
 }
 
-/// Whether the one who asked has gone.
+/// Whether the client that asked has gone.
 #[derive(Default)]
-struct Gone(AtomicBool);
+struct GoneFlag(AtomicBool);
 
-impl Gone {
-    /// It is so as soon as the guard is dropped.
+impl GoneFlag {
+    /// Sets the flag when the returned guard is dropped.
     fn when_dropped(&self) -> impl Drop + '_ {
-        struct Guard<'a>(&'a Gone);
+        struct Guard<'a>(&'a GoneFlag);
         impl Drop for Guard<'_> {
             fn drop(&mut self) {
                 self.0.0.store(true, Ordering::Release);
@@ -424,8 +445,7 @@ impl Gone {
     }
 }
 
-/// Waits while a question is being answered. Pings are answered; a second question is not expected before the answer
-/// to the first.
+/// Waits while a question is being answered, and answers pings meanwhile. A client asks its next question only after the answer.
 fn wait(link: &mut Link) -> Result<()> {
     link.exchange(Duration::from_secs(1))?;
     match link.next_frame()? {
@@ -434,7 +454,7 @@ fn wait(link: &mut Link) -> Result<()> {
     }
 }
 
-/// How a refusal of the node's own is told from the guest's.
+/// The peer's name in an error that marks a refusal as the node's own.
 const OURS: &str = "this node";
 
 fn ours(refusal: Refusal) -> Error {

@@ -33,7 +33,7 @@ use wire::limits::ENTRIES_IN_FLIGHT_MAX;
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
 use wire::sender::Miss;
-use wire::{FileTold, Frame, Receiver, WireError};
+use wire::{Frame, Receiver, SettledFile, WireError};
 
 use crate::error::{Error, Result};
 use crate::filter::Filters;
@@ -47,8 +47,8 @@ use crate::stream::{DataStream, RecordBuffer};
 use extras::Extras;
 use file::{Incoming, Payload};
 use reorder::HeldBlocks;
-use resume_verifier::Slow;
-use space::Room;
+use resume_verifier::SlowFile;
+use space::SpaceState;
 
 pub use target_place::TargetPlace;
 
@@ -62,9 +62,9 @@ pub struct Policy {
     /// Part of the names of unfinished files: random, chosen by this end for this attempt, so that no other job and no
     /// earlier attempt of this one can have it.
     pub tag: String,
-    /// Where it is written down what arrived of large files; none where nothing is kept for a later attempt.
+    /// The journals of large files; none where nothing is kept for a later attempt.
     pub journals: Option<Journals>,
-    /// Steps of a dry run are told to the other end rather than here.
+    /// Steps of a dry run are reported to the other end, not to this one's caller.
     pub tells_plans: bool,
 }
 
@@ -95,21 +95,21 @@ pub struct Receiving {
     kept_dirs: Mutex<HashSet<u64>>,
     opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
     filters: Filters,
-    slow: Mutex<VecDeque<Slow>>,
+    slow: Mutex<VecDeque<SlowFile>>,
     /// The resume verifier waits here.
     slow_work: Condvar,
-    room: Room,
+    room: SpaceState,
     /// Streams that wait for their turn where the target takes files in order.
     held_blocks: Arc<HeldBlocks>,
     busy: Mutex<String>,
     waited: Mutex<Waited>,
-    /// How many wait for another job that has their file, and since when anybody does.
+    /// How many files wait for another job that writes them, and since when.
     others_write: Mutex<(u32, Option<Instant>)>,
-    /// Files that are not what is there by their length and time alone.
+    /// Files whose length and time do not prove that the target has them.
     doubted: Mutex<HashSet<u64>>,
-    /// More of them were named than anybody remembers.
+    /// More files were doubted than are remembered: all files are.
     doubts_all: AtomicBool,
-    /// By which the sender says where its sources lie.
+    /// The job by which the sender computes the tokens of its sources.
     job: OnceLock<JobName>,
     /// Entries whose facts were brought up to date, and no more.
     refreshed: AtomicU64,
@@ -120,11 +120,11 @@ pub struct Receiving {
     /// The job is over; whoever sleeps is woken.
     over: AtomicBool,
     sleepers: (Mutex<()>, Condvar),
-    /// Those who may be writing to unfinished files as well.
+    /// Movers, which may be writing to unfinished files too.
     movers: Mutex<Option<Movers>>,
 }
 
-/// A part's checksum, if it is the one that it came with.
+/// The checksum of a part, if it is the one in the record.
 pub(crate) fn check(checksums: &[Algorithm], part: &Part, bytes: &[u8]) -> Option<BlockSum> {
     if checksums.is_empty() {
         return Some(BlockSum { crc32c: part.crc32c, adler32: None });
@@ -137,13 +137,13 @@ pub(crate) fn check(checksums: &[Algorithm], part: &Part, bytes: &[u8]) -> Optio
     (sum.crc32c == part.crc32c).then_some(sum)
 }
 
-/// Records of one stream after which the sender is told without waiting for the next tick.
+/// Records of one stream after which the sender is told without a wait for the next tick.
 const RECORDS_PER_WAKE: u64 = 16;
 /// Files that the sender may doubt before they are judged.
 const DOUBTED_MAX: usize = ENTRIES_IN_FLIGHT_MAX;
 
 impl Receiving {
-    /// For a job into `target` of `store`. `opening` hears of every directory before an unfinished file is made there.
+    /// The receiving side of a job into `target` of `store`. `opening` is called with each directory before an unfinished file is made there.
     pub fn new(
         store: Arc<dyn Store>,
         target: Target,
@@ -172,7 +172,7 @@ impl Receiving {
             filters,
             slow: Mutex::default(),
             slow_work: Condvar::new(),
-            room: Room::default(),
+            room: SpaceState::default(),
             held_blocks: Arc::default(),
             busy: Mutex::default(),
             waited: Mutex::default(),
@@ -189,12 +189,12 @@ impl Receiving {
         })
     }
 
-    /// What files must be, by their paths below the target.
+    /// Sets the expected sizes and digests of files, by their paths below the target.
     pub fn set_expected(&self, expected: HashMap<RelPath, Expected>) {
         self.state().machine.set_expected(expected);
     }
 
-    /// The job by which its sender says where its sources lie.
+    /// Sets the job by which the sender computes the tokens of its sources.
     pub fn expect_lineage(&self, job: JobName) {
         let _ = self.job.set(job);
     }
@@ -224,7 +224,7 @@ impl Receiving {
         self.is_over()
     }
 
-    /// Says why nothing moves until the result is dropped.
+    /// Reports why nothing moves, until the result is dropped.
     fn busy_with(&self, why: String) -> impl Drop + '_ {
         struct Busy<'a>(&'a Receiving);
         impl Drop for Busy<'_> {
@@ -236,7 +236,7 @@ impl Receiving {
         Busy(self)
     }
 
-    /// Why nothing moves; empty when it does.
+    /// Sets the reason why nothing moves; empty when bytes move.
     fn say_busy(&self, why: String) {
         *self.busy.lock() = why;
     }
@@ -249,10 +249,10 @@ impl Receiving {
         self.incoming.lock()
     }
 
-    /// The sender knows that these have been changed since they were last copied here.
+    /// Notes files that the sender knows to have changed since they were last copied to this target.
     fn doubt(&self, ids: Vec<u64>) {
         let mut doubted = self.doubted.lock();
-        // More than are ever on their way at once nobody has to remember.
+        // A sender has no more files than this in flight.
         if doubted.len() + ids.len() > DOUBTED_MAX {
             self.doubts_all.store(true, Ordering::Relaxed);
         } else {
@@ -399,7 +399,7 @@ impl Side for Receiving {
         self.state().machine.tell_files();
     }
 
-    fn take_files(&self) -> Vec<FileTold> {
+    fn take_files(&self) -> Vec<SettledFile> {
         self.state().machine.take_files()
     }
 

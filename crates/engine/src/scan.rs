@@ -11,7 +11,7 @@ use model::fault::{Blame, Fault};
 use model::name::{Name, PATH_BYTES_MAX, RelPath};
 use model::spec::Options;
 use model::{Expected, Kind, Refusal, Timestamp};
-use store::{Asked, Entries, Stat, Store};
+use store::{AttributeSelection, Entries, Stat, Store};
 use wire::frame::{Offered, UNKNOWN_SIZE};
 
 use crate::filelist::FileList;
@@ -29,8 +29,8 @@ pub struct SourceRoot {
 }
 
 impl SourceRoot {
-    /// From here on a symbolic link is what it leads to. Where that cannot be had, links are left as they are, which shows at the
-    /// target.
+    /// From now on a symbolic link stands for its target. A store that cannot follow links leaves them as they are, which shows at
+    /// the target.
     pub(crate) fn follow_links(&mut self) {
         if let Ok(Some(following)) = self.store.following_links() {
             self.store = following;
@@ -38,7 +38,10 @@ impl SourceRoot {
     }
 }
 
-/// Two sources of one name would end up in each other's place.
+/// Checks that the sources have distinct names: two of one name would overwrite each other.
+///
+/// # Errors
+/// Two sources have the same name.
 pub fn distinct_names(sources: &[SourceRoot]) -> Result<(), Refusal> {
     let mut seen = HashSet::new();
     match sources.iter().find(|s| !seen.insert(&s.name)) {
@@ -50,39 +53,39 @@ pub fn distinct_names(sources: &[SourceRoot]) -> Result<(), Refusal> {
     }
 }
 
-/// Several names of one file: its id in the job, the first path at the target, and how many names are still to come.
-struct Linked {
+/// A file that has several names: its id in the job, its first path at the target, and how many names have not been found yet.
+struct LinkedFile {
     id: u64,
     source: u32,
     placed: RelPath,
     names_left: u64,
 }
 
-/// An entry: where it is below the source root, and where it is to be below the target. The two differ only in a list
-/// of files that renames.
-struct At {
+/// The paths of an entry: below the source root, and below the target. The two differ only for a list of files that renames.
+struct EntryPaths {
     path: RelPath,
     placed: RelPath,
     name: Name,
 }
 
-impl At {
-    fn below(level: &Level, name: Name) -> At {
-        At { path: level.path.join(&name), placed: level.placed.join(&name), name }
+impl EntryPaths {
+    fn below(level: &OpenDirectory, name: Name) -> EntryPaths {
+        EntryPaths { path: level.path.join(&name), placed: level.placed.join(&name), name }
     }
 }
 
-struct Level {
+/// A directory whose entries are being read.
+struct OpenDirectory {
     path: RelPath,
     placed: RelPath,
-    /// Of the directory: a link may lead back to it.
+    /// Identifies the directory: a link may lead back to it.
     identity: (u64, u64),
     entries: Entries,
 }
 
-/// An entry that was found.
+/// An entry that a scan has found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ScannedEntry {
     /// Which of the sources it is in.
     pub source: u32,
     /// Its path there.
@@ -91,11 +94,11 @@ pub struct Found {
     pub name: Name,
     /// What it is.
     pub what: Offered,
-    /// What is to be kept of it besides.
+    /// Further attributes to preserve.
     pub attributes: Option<Box<Attributes>>,
-    /// When it was last changed in any way, where the store says so of a file.
+    /// The file's last change of any kind, where the store knows it.
     pub changed: Option<Timestamp>,
-    /// What it must be.
+    /// The size and digests that the file must have.
     pub expected: Expected,
 }
 
@@ -103,17 +106,17 @@ pub struct Found {
 pub trait ScanSink {
     /// The sources.
     fn roots(&self) -> &[SourceRoot];
-    /// An entry, taken when there is room; its number. `None` when the job is over.
-    fn offer(&self, found: Found) -> Option<u64>;
-    /// The innermost directory is done. `None` when the job is over.
+    /// Takes an entry, when there is room for it. Returns its id; `None` when the job is over.
+    fn offer(&self, found: ScannedEntry) -> Option<u64>;
+    /// Leaves the innermost directory. `None` when the job is over.
     fn leave(&self) -> Option<()>;
-    /// Everything has been found.
+    /// Ends the scan: every entry has been offered.
     fn scan_end(&self);
-    /// So many unfinished files of a directory were left out.
+    /// Counts unfinished files of a directory that were left out.
     fn left_out(&self, files: u64);
-    /// A directory that may have been reached through a link: the target must not lie in it, wherever it is.
+    /// Notes a directory that may have been reached through a link: the target must not lie in it.
     fn reached(&self, identity: (u64, u64));
-    /// A source that cannot be reached now would be so for every further file: the attempt ends, for another to go on.
+    /// Ends the attempt if the source cannot be reached: every further file would fail as well. The next attempt goes on.
     fn unreachable(&self, refusal: &Refusal);
 }
 
@@ -122,23 +125,23 @@ pub struct Scanner<'a> {
     sink: &'a dyn ScanSink,
     recursive: bool,
     copy_links: bool,
-    asked: Asked,
+    asked: AttributeSelection,
     filters: Filters,
-    linked: HashMap<(u64, u64), Linked>,
-    /// What files must be that were listed, by their paths below the target.
+    linked: HashMap<(u64, u64), LinkedFile>,
+    /// The expected sizes and digests of listed files, by their paths below the target.
     expected: HashMap<RelPath, Expected>,
 }
 
 impl<'a> Scanner<'a> {
-    /// A scanner that offers to `sink`. Patterns that do not read have been refused before; here nothing would fit them.
+    /// A scanner that offers to `sink`. Patterns that do not parse have been refused before; here they would match nothing.
     pub fn new(sink: &'a dyn ScanSink, options: &Options) -> Scanner<'a> {
         let filters = Filters::new(&options.filters).unwrap_or_else(|_| Filters::nothing());
-        let asked = Asked { owner: options.owner, xattrs: options.xattrs };
+        let asked = AttributeSelection { owner: options.owner, xattrs: options.xattrs };
         let Options { recursive, copy_links, .. } = *options;
         Scanner { sink, recursive, copy_links, asked, filters, linked: HashMap::new(), expected: HashMap::new() }
     }
 
-    /// Walks everything, or what is listed. Returns early when the job is over.
+    /// Walks all sources, or the listed files. Returns early when the job is over.
     pub fn run(mut self, list: Option<FileList>) {
         let roots = self.sink.roots().to_vec();
         let walked = match list {
@@ -156,9 +159,9 @@ impl<'a> Scanner<'a> {
     /// `None` when the job is over.
     fn walk(&mut self, source: u32, root: &SourceRoot) -> Option<()> {
         let stat = root.store.stat(&root.path);
-        let mut levels: Vec<Level> = Vec::new();
-        let at = At { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
-        // Nobody could tell whether it is one file, or a page that stands for many.
+        let mut levels: Vec<OpenDirectory> = Vec::new();
+        let at = EntryPaths { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
+        // A store that cannot list cannot tell a file from a page that lists files.
         let is_dir = stat.as_ref().is_ok_and(|stat| stat.meta.kind == Kind::Dir);
         if stat.is_ok() && (self.recursive || is_dir) && !root.store.capabilities().lists {
             let refusal = unlisted(&at.name.to_string());
@@ -168,7 +171,7 @@ impl<'a> Scanner<'a> {
         self.walk_levels(source, root, levels)
     }
 
-    fn walk_levels(&mut self, source: u32, root: &SourceRoot, mut levels: Vec<Level>) -> Option<()> {
+    fn walk_levels(&mut self, source: u32, root: &SourceRoot, mut levels: Vec<OpenDirectory>) -> Option<()> {
         while let Some(level) = levels.last_mut() {
             match level.entries.next() {
                 None => {
@@ -177,7 +180,7 @@ impl<'a> Scanner<'a> {
                     self.sink.leave()?;
                 }
                 Some(Ok((name, stat))) => {
-                    let at = At::below(level, name);
+                    let at = EntryPaths::below(level, name);
                     let is_dir = stat.as_ref().is_ok_and(|stat| stat.meta.kind == Kind::Dir);
                     if self.filters.takes(&at.path, is_dir) {
                         self.entry(source, root, at, stat, &mut levels)?;
@@ -186,7 +189,7 @@ impl<'a> Scanner<'a> {
                 Some(Err(error)) => {
                     // The rest of this directory cannot be read: its name stands for what is missing.
                     let name = level.path.name().unwrap_or_else(|| root.name.clone());
-                    let at = At { path: level.path.clone(), placed: level.placed.clone(), name };
+                    let at = EntryPaths { path: level.path.clone(), placed: level.placed.clone(), name };
                     self.fail(source, at, &error)?;
                     levels.pop();
                     self.sink.leave()?;
@@ -196,9 +199,9 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// Offers what is listed, below directories that are made where they are missing.
+    /// Offers the listed files, below directories that are made where they are missing.
     fn walk_list(&mut self, root: &SourceRoot, list: &FileList) -> Option<()> {
-        let top = At { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
+        let top = EntryPaths { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
         self.implied_dir(top)?;
         let mut open: Vec<Name> = Vec::new();
         for (from, to) in list.files() {
@@ -210,13 +213,13 @@ impl<'a> Scanner<'a> {
             open.truncate(same);
             for name in &dirs[same..] {
                 let placed = open.iter().fold(RelPath::root(), |path, name| path.join(name)).join(name);
-                self.implied_dir(At { path: placed.clone(), placed, name: name.clone() })?;
+                self.implied_dir(EntryPaths { path: placed.clone(), placed, name: name.clone() })?;
                 open.push(name.clone());
             }
             let stat = root.store.stat(&root.path.join_path(from));
             let name = to.name().unwrap_or_else(|| root.name.clone());
             let mut levels = Vec::new();
-            self.entry(0, root, At { path: from.clone(), placed: to.clone(), name }, stat, &mut levels)?;
+            self.entry(0, root, EntryPaths { path: from.clone(), placed: to.clone(), name }, stat, &mut levels)?;
             self.walk_levels(0, root, levels)?;
         }
         for _ in 0..=open.len() {
@@ -225,8 +228,8 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// A directory that is there for what is in it: one that exists stays as it is.
-    fn implied_dir(&mut self, at: At) -> Option<()> {
+    /// Offers a directory that a listed file needs: if it exists at the target, it stays as it is.
+    fn implied_dir(&mut self, at: EntryPaths) -> Option<()> {
         let offered = Offered::Dir { mode: 0o755, mtime: Timestamp::default() };
         let attributes = Attributes { implied: true, ..Attributes::default() };
         self.offer(0, at, offered, Some(Box::new(attributes)))
@@ -236,9 +239,9 @@ impl<'a> Scanner<'a> {
         &mut self,
         source: u32,
         root: &SourceRoot,
-        at: At,
+        at: EntryPaths,
         stat: store::Result<Stat>,
-        levels: &mut Vec<Level>,
+        levels: &mut Vec<OpenDirectory>,
     ) -> Option<()> {
         let stat = match stat {
             Ok(stat) => stat,
@@ -266,7 +269,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// What else there is to say about an entry; mostly nothing.
+    /// The further attributes of an entry; most entries have none.
     fn attributes(&self, root: &SourceRoot, path: &RelPath, stat: &Stat) -> store::Result<Option<Box<Attributes>>> {
         let mut attributes = Attributes::default();
         if self.asked.owner || self.asked.xattrs {
@@ -280,10 +283,10 @@ impl<'a> Scanner<'a> {
         &mut self,
         source: u32,
         root: &SourceRoot,
-        at: At,
+        at: EntryPaths,
         stat: &Stat,
         attributes: Option<Box<Attributes>>,
-        levels: &mut Vec<Level>,
+        levels: &mut Vec<OpenDirectory>,
     ) -> Option<()> {
         if !self.recursive {
             let reason = format!("{} is a directory; copy it with -r", at.name);
@@ -304,7 +307,8 @@ impl<'a> Scanner<'a> {
             Err(error) => return self.fail(source, at, &error),
         };
         let offered = Offered::Dir { mode: stat.meta.mode, mtime: stat.meta.mtime };
-        let level = Level { path: at.path.clone(), placed: at.placed.clone(), identity: stat.identity, entries };
+        let level =
+            OpenDirectory { path: at.path.clone(), placed: at.placed.clone(), identity: stat.identity, entries };
         self.offer(source, at, offered, attributes)?;
         levels.push(level);
         Some(())
@@ -314,7 +318,7 @@ impl<'a> Scanner<'a> {
         &mut self,
         source: u32,
         root: &SourceRoot,
-        at: At,
+        at: EntryPaths,
         stat: &Stat,
         attributes: Option<Box<Attributes>>,
     ) -> Option<()> {
@@ -325,11 +329,11 @@ impl<'a> Scanner<'a> {
         if !endless && let Some(Err(refusal)) = expected.map(|expected| expected.check_bytes(size)) {
             return self.refuse(source, at, refusal);
         }
-        // A file of which something is expected is compared by itself, and not another name of one that was sent.
+        // A file with an expectation is compared by itself: it is not offered as a hard link.
         if stat.names < 2 || expected.is_some() {
             let found = found(source, at, offered, attributes);
             let expected = expected.unwrap_or_default();
-            return self.sink.offer(Found { changed: stat.changed, expected, ..found }).map(drop);
+            return self.sink.offer(ScannedEntry { changed: stat.changed, expected, ..found }).map(drop);
         }
         if let Some(first) = self.linked.get_mut(&stat.identity).filter(|first| first.source == source) {
             let offered = Offered::HardLink { to: first.id, path: first.placed.clone() };
@@ -341,12 +345,12 @@ impl<'a> Scanner<'a> {
         }
         let placed = at.placed.clone();
         let found = found(source, at, offered, attributes);
-        let id = self.sink.offer(Found { changed: stat.changed, ..found })?;
-        self.linked.insert(stat.identity, Linked { id, source, placed, names_left: stat.names - 1 });
+        let id = self.sink.offer(ScannedEntry { changed: stat.changed, ..found })?;
+        self.linked.insert(stat.identity, LinkedFile { id, source, placed, names_left: stat.names - 1 });
         Some(())
     }
 
-    fn fail(&mut self, source: u32, at: At, error: &store::Error) -> Option<()> {
+    fn fail(&mut self, source: u32, at: EntryPaths, error: &store::Error) -> Option<()> {
         let mut refusal = Refusal::from_error(error);
         if error.is_not_found() {
             refusal.fault = Fault::Missing;
@@ -356,18 +360,26 @@ impl<'a> Scanner<'a> {
         self.refuse(source, at, refusal)
     }
 
-    fn offer(&self, source: u32, at: At, what: Offered, attributes: Option<Box<Attributes>>) -> Option<()> {
+    fn offer(&self, source: u32, at: EntryPaths, what: Offered, attributes: Option<Box<Attributes>>) -> Option<()> {
         self.sink.offer(found(source, at, what, attributes)).map(drop)
     }
 
-    fn refuse(&self, source: u32, at: At, refusal: Refusal) -> Option<()> {
+    fn refuse(&self, source: u32, at: EntryPaths, refusal: Refusal) -> Option<()> {
         self.offer(source, at, Offered::Failed(refusal), None)
     }
 }
 
 /// An entry of which no change is known.
-fn found(source: u32, at: At, what: Offered, attributes: Option<Box<Attributes>>) -> Found {
-    Found { source, path: at.path, name: at.name, what, attributes, changed: None, expected: Expected::default() }
+fn found(source: u32, at: EntryPaths, what: Offered, attributes: Option<Box<Attributes>>) -> ScannedEntry {
+    ScannedEntry {
+        source,
+        path: at.path,
+        name: at.name,
+        what,
+        attributes,
+        changed: None,
+        expected: Expected::default(),
+    }
 }
 
 /// Why nothing below it can be copied.

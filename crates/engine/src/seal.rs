@@ -40,19 +40,19 @@ impl std::fmt::Debug for Secret {
 
 /// Which end seals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum SealingEnd {
     /// The end that dialled.
     Client = 0,
     /// The end that listened.
     Node = 1,
 }
 
-impl From {
+impl SealingEnd {
     /// The other end.
-    pub fn other(self) -> From {
+    pub fn other(self) -> SealingEnd {
         match self {
-            From::Client => From::Node,
-            From::Node => From::Client,
+            SealingEnd::Client => SealingEnd::Node,
+            SealingEnd::Node => SealingEnd::Client,
         }
     }
 }
@@ -95,7 +95,7 @@ impl Secret {
         hmac::verify(&self.key, &message, &join.code).is_ok()
     }
 
-    fn key(&self, suite: Suite, stream: u32, from: From, epoch: u64) -> Option<LessSafeKey> {
+    fn key(&self, suite: Suite, stream: u32, from: SealingEnd, epoch: u64) -> Option<LessSafeKey> {
         let mut parts = [0; 14];
         parts[..4].copy_from_slice(&stream.to_be_bytes());
         parts[4] = from as u8;
@@ -137,7 +137,7 @@ pub struct Sealer {
     secret: Secret,
     suite: Suite,
     stream: u32,
-    from: From,
+    from: SealingEnd,
     number: u64,
     key: Option<LessSafeKey>,
 }
@@ -148,7 +148,7 @@ pub struct BadSeal;
 
 impl Sealer {
     /// For the records that `from` sends on a stream.
-    pub fn new(secret: Secret, suite: Suite, stream: u32, from: From) -> Sealer {
+    pub fn new(secret: Secret, suite: Suite, stream: u32, from: SealingEnd) -> Sealer {
         Sealer { secret, suite, stream, from, number: 0, key: None }
     }
 
@@ -184,7 +184,7 @@ mod tests {
 
     fn pair(suite: Suite) -> (Sealer, Sealer) {
         let secret = Secret::new(&[7; 32]);
-        let make = || Sealer::new(secret.clone(), suite, 3, From::Client);
+        let make = || Sealer::new(secret.clone(), suite, 3, SealingEnd::Client);
         (make(), make())
     }
 
@@ -213,12 +213,12 @@ mod tests {
     #[test]
     fn directions_and_streams_have_their_own_keys() {
         let secret = Secret::new(&[7; 32]);
-        let mut record = sealed(&mut Sealer::new(secret.clone(), Suite::Aes128Gcm, 1, From::Client), b"x");
-        for (stream, from) in [(1, From::Node), (2, From::Client)] {
+        let mut record = sealed(&mut Sealer::new(secret.clone(), Suite::Aes128Gcm, 1, SealingEnd::Client), b"x");
+        for (stream, from) in [(1, SealingEnd::Node), (2, SealingEnd::Client)] {
             let mut other = Sealer::new(secret.clone(), Suite::Aes128Gcm, stream, from);
             assert_eq!(other.open(b"head", &mut record.clone()), Err(BadSeal));
         }
-        assert!(Sealer::new(secret, Suite::Aes128Gcm, 1, From::Client).open(b"head", &mut record).is_ok());
+        assert!(Sealer::new(secret, Suite::Aes128Gcm, 1, SealingEnd::Client).open(b"head", &mut record).is_ok());
     }
 
     #[test]
@@ -245,7 +245,8 @@ mod tests {
         lent.sign_join(&mut join);
         assert!(lent.verify_join(&join) && secret.lent(&[5; 16]).verify_join(&join), "both ends derive it");
         assert!(!secret.verify_join(&join) && !secret.lent(&[6; 16]).verify_join(&join));
-        let seal = |secret: &Secret| sealed(&mut Sealer::new(secret.clone(), Suite::Aes128Gcm, 1, From::Node), b"x");
+        let seal =
+            |secret: &Secret| sealed(&mut Sealer::new(secret.clone(), Suite::Aes128Gcm, 1, SealingEnd::Node), b"x");
         let sealed = [seal(&secret), seal(&lent), seal(&secret.lent(&[6; 16]))];
         assert!(sealed[0] != sealed[1] && sealed[1] != sealed[2] && sealed[0] != sealed[2]);
     }

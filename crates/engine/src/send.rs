@@ -28,12 +28,12 @@ use crate::error::{Error, Result};
 
 use crate::lineage;
 use crate::meter::{Meter, Stage};
-use crate::scan::{Found, ScanSink, SourceRoot};
+use crate::scan::{ScanSink, ScannedEntry, SourceRoot};
 use crate::stream::{DataStream, RecordBuffer};
 
 use carrying::Carrying;
 use pace::Pace;
-use read::{Pending, Shelf};
+use read::{OpenFiles, Pending};
 
 struct State {
     machine: Sender,
@@ -53,7 +53,7 @@ pub struct Sending {
     /// The scanner waits here for room.
     room: Condvar,
     waker: Waker,
-    shelf: Shelf,
+    open_files: OpenFiles,
     specials: Mutex<Vec<RelPath>>,
     /// Unfinished files that were left out.
     unfinished: AtomicU64,
@@ -86,7 +86,7 @@ impl Sending {
             work: Condvar::new(),
             room: Condvar::new(),
             waker,
-            shelf: Shelf::new(roots, checksums),
+            open_files: OpenFiles::new(roots, checksums),
             specials: Mutex::default(),
             unfinished: AtomicU64::new(0),
             lineage: Mutex::default(),
@@ -131,17 +131,17 @@ impl Sending {
 
     /// The next order for a stream; waits for one. A stream that waits looks now and then whether its peer still has
     /// it: what it carried last may not have arrived.
-    fn next_order(&self, stream: &impl Carrying) -> Result<Next> {
+    fn next_order(&self, stream: &impl Carrying) -> Result<NextOrder> {
         let mut state = self.state();
         loop {
             if state.over {
-                return Ok(Next::Over);
+                return Ok(NextOrder::Over);
             }
             if state.retired.contains(&stream.id()) || stream.is_surplus() {
-                return Ok(Next::Retire);
+                return Ok(NextOrder::Retire);
             }
             if let Some(order) = state.machine.next_order(stream.id()) {
-                return Ok(Next::Order(order));
+                return Ok(NextOrder::Order(order));
             }
             if self.work.wait_for(&mut state, LOOK).timed_out() && !state.over && stream.is_lost() {
                 return Err(stream.lost());
@@ -149,7 +149,7 @@ impl Sending {
         }
     }
 
-    /// A stream too many gets no more work, and ends once all that it carried has arrived.
+    /// Waits until all that a surplus stream carried has arrived.
     fn drain(&self, stream: &impl Carrying) -> Result<()> {
         let mut state = self.state();
         while !state.over && state.machine.unacknowledged(stream.id()) > 0 {
@@ -162,18 +162,18 @@ impl Sending {
         Ok(())
     }
 
-    /// Says whether the stream could carry another job.
+    /// Sends until the job is over or the stream is surplus. Returns whether the stream could carry another job.
     fn send_loop(&self, stream: &mut DataStream) -> Result<bool> {
         let mut buffer = RecordBuffer::default();
         let meter = Arc::clone(stream.meter());
         loop {
             let ranges = match self.next_ranges(stream, &meter, &mut buffer)? {
-                Dealt::Over => return Ok(true),
-                Dealt::Retire => {
+                NextRanges::Over => return Ok(true),
+                NextRanges::Retire => {
                     stream.finish();
                     return Ok(false);
                 }
-                Dealt::Ranges(ranges) => ranges,
+                NextRanges::Ranges(ranges) => ranges,
             };
             let pending = self.build(&ranges, &mut buffer, &meter);
             if pending.parts.is_empty() {
@@ -193,34 +193,34 @@ impl Sending {
         }
     }
 
-    /// What a stream is to send next. What is only to be looked at is done on the way.
-    fn next_ranges(&self, stream: &impl Carrying, meter: &Meter, buffer: &mut RecordBuffer) -> Result<Dealt> {
+    /// Waits for the ranges that a stream is to send next. Compares files and checks claims meanwhile, where the machine orders it.
+    fn next_ranges(&self, stream: &impl Carrying, meter: &Meter, buffer: &mut RecordBuffer) -> Result<NextRanges> {
         loop {
             meter.enter(Stage::Idle);
             match self.next_order(stream)? {
-                Next::Over => return Ok(Dealt::Over),
-                Next::Retire => {
+                NextOrder::Over => return Ok(NextRanges::Over),
+                NextOrder::Retire => {
                     self.drain(stream)?;
-                    return Ok(Dealt::Retire);
+                    return Ok(NextRanges::Retire);
                 }
-                Next::Order(Order::Send(ranges)) => return Ok(Dealt::Ranges(ranges)),
-                Next::Order(Order::Compare { range, known }) => {
+                NextOrder::Order(Order::Send(ranges)) => return Ok(NextRanges::Ranges(ranges)),
+                NextOrder::Order(Order::Compare { range, known }) => {
                     let equal = meter.within(Stage::Storage, || self.compare(&range, &known));
                     equal.as_ref().err().into_iter().for_each(|refusal| self.unreachable(refusal));
                     self.state().machine.compared(range.file, equal);
                     self.work.notify_all();
                     self.waker.wake();
                 }
-                Next::Order(Order::Check { range, crc32c }) => {
+                NextOrder::Order(Order::Check { range, crc32c }) => {
                     meter.within(Stage::Storage, || self.check_claim(&range, crc32c, buffer));
                 }
             }
         }
     }
 
-    /// Holds what the receiver has from before against the source.
+    /// Checks a range that the receiver has from before against the source.
     fn check_claim(&self, range: &Range, crc32c: u32, buffer: &mut RecordBuffer) {
-        let same = self.shelf.check(self, (range, crc32c), buffer, &|| self.state().over);
+        let same = self.open_files.check(self, (range, crc32c), buffer, &|| self.state().over);
         let last = self.state().machine.checked(range.file, (range.offset, range.len), same);
         if last && let Err(refusal) = self.digest_serially(range) {
             self.drop_file(range.file, refusal);
@@ -235,7 +235,7 @@ impl Sending {
         self.waker.wake();
     }
 
-    /// What did not make it, by name, as far as this side knows.
+    /// Entries that failed, by name, as far as this side knows.
     pub fn misses(&self) -> Vec<Miss> {
         self.state().machine.misses().to_vec()
     }
@@ -243,7 +243,7 @@ impl Sending {
     fn note_special(&self, source: u32, path: &RelPath) {
         let mut specials = self.specials.lock();
         if specials.len() < MISSES_NAMED_MAX {
-            let root = RelPath::root().join(&self.shelf.roots[source as usize].name);
+            let root = RelPath::root().join(&self.open_files.roots[source as usize].name);
             specials.push(root.join_path(path));
         }
     }
@@ -253,7 +253,7 @@ impl Sending {
         self.specials.lock().clone()
     }
 
-    /// The receiver's totals once the job is finished; until then what this end has heard of.
+    /// The receiver's totals once the job is finished; until then this end's count.
     pub fn totals(&self) -> wire::frame::Totals {
         let state = self.state();
         *state.machine.finished().unwrap_or(state.machine.settled())
@@ -269,7 +269,7 @@ impl Sending {
         self.state().machine.resent_bytes()
     }
 
-    /// Says why nothing moves while a file is read in full for its digests.
+    /// Reports why nothing moves while a file is read in full for its digests.
     fn digesting<T>(&self, path: &RelPath, make: impl FnOnce() -> T) -> T {
         let say = |why: String| *self.busy.lock() = why;
         say(format!("making the digests of {path} at the source"));
@@ -289,7 +289,7 @@ impl Sending {
         let mut pending = Pending::new(meter);
         for (at, range) in ranges.iter().enumerate() {
             let mark = pending.mark();
-            if let Err(refusal) = self.shelf.read_range(self, range, ranges.len() - at, buffer, &mut pending) {
+            if let Err(refusal) = self.open_files.read_range(self, range, ranges.len() - at, buffer, &mut pending) {
                 pending.rewind(mark, buffer);
                 self.drop_file(range.file, refusal);
             }
@@ -298,20 +298,20 @@ impl Sending {
     }
 }
 
-/// What a stream is to send.
-enum Dealt {
-    /// These, as one record.
+/// The ranges that a stream is to send next.
+enum NextRanges {
+    /// These ranges, as one record.
     Ranges(Vec<Range>),
-    /// Nothing more: there are streams enough without it, and all that it carried has arrived.
+    /// None: the stream is surplus, and all that it carried has arrived.
     Retire,
-    /// Nothing more: the job is over.
+    /// None: the job is over.
     Over,
 }
 
-/// What a stream is to do.
-enum Next {
+/// The next order for a stream.
+enum NextOrder {
     Order(Order),
-    /// There are streams enough without it.
+    /// The stream is surplus.
     Retire,
     /// The job is over.
     Over,
@@ -319,10 +319,10 @@ enum Next {
 
 impl ScanSink for Sending {
     fn roots(&self) -> &[SourceRoot] {
-        &self.shelf.roots
+        &self.open_files.roots
     }
 
-    fn offer(&self, found: Found) -> Option<u64> {
+    fn offer(&self, found: ScannedEntry) -> Option<u64> {
         let mut state = self.state();
         while !state.over && !state.machine.has_room() {
             self.room.wait(&mut state);

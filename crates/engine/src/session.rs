@@ -27,7 +27,7 @@ use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::history::History;
-use crate::job::{self, Beside, Driven, Help, StreamTerms, Streams, Watch};
+use crate::job::{self, Driven, ExtraPaths, StreamHelpers, StreamTerms, Streams, Watch};
 use crate::lastcopy::LastCopy;
 use crate::link::Link;
 use crate::path_shares::PathShares;
@@ -39,20 +39,20 @@ use crate::series::Series;
 use crate::side::Side;
 use crate::stream::DataStream;
 
-/// What a job is moved with.
+/// The streams, history and series that a job uses.
 #[derive(Clone, Debug, Default)]
 pub struct Means {
     /// Streams to begin with; 0 leaves it to the evidence.
     pub streams: u32,
-    /// Streams at most, whatever the evidence and the job's settings say; 0 for no bound of ours.
+    /// Streams at most, whatever the evidence and the job's settings say; 0 for no bound.
     pub streams_max: u32,
-    /// Where the job's course is written down.
+    /// Where the job's numbers over time are written.
     pub series: Option<Series>,
-    /// What earlier jobs found out about paths.
+    /// What earlier jobs have measured of paths.
     pub history: Option<History>,
     /// The last copy of the same sources to the same target.
     pub last_copy: Option<LastCopy>,
-    /// Other jobs of the same node.
+    /// The shares of paths among jobs of the same node.
     pub path_shares: Option<PathShares>,
 }
 
@@ -62,8 +62,7 @@ pub struct Session {
     secret: Secret,
     id: SessionId,
     dial: Arc<dyn Dial>,
-    /// Where streams may go besides.
-    pub(crate) beside: Beside,
+    pub(crate) extra_paths: ExtraPaths,
     elsewhere: Option<dial::Elsewhere>,
     pub(crate) opened: u32,
     asked: u32,
@@ -72,7 +71,7 @@ pub struct Session {
     pub(crate) has_key: bool,
     plain: bool,
     pub(crate) connected_after: Duration,
-    /// It is to outlive its jobs.
+    /// The session outlives its jobs.
     pub(crate) keeps: bool,
     /// Streams that stayed of the last job.
     pub(crate) kept: Vec<DataStream>,
@@ -87,9 +86,9 @@ pub struct Session {
 pub struct Report {
     /// The receiver's count.
     pub totals: Totals,
-    /// What both ends counted besides.
+    /// Further counts of both ends.
     pub counts: Counts,
-    /// What did not make it.
+    /// Entries that failed.
     pub misses: Vec<Miss>,
     /// FIFOs, sockets, devices that were left out.
     pub specials: Vec<RelPath>,
@@ -105,7 +104,7 @@ pub struct Report {
     pub peer: Option<Account>,
     /// How long the end that receives had to wait at its target.
     pub waited: Waited,
-    /// How long the other end was not heard of.
+    /// How long the other end was silent.
     pub silent: Duration,
     /// When the tree was known in full, after the job's start.
     pub scanned_after: Option<Duration>,
@@ -116,7 +115,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What a verdict is made of.
+    /// The numbers from which a verdict is made.
     pub fn measured(&self) -> Measured {
         Measured {
             streams: self.streams.clone(),
@@ -140,9 +139,9 @@ impl Session {
     pub fn connect(to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
         let login = connect.dial(to)?;
         let address = login.address;
-        // What is found at another address than the one asked for may be somebody else: it is not gone to again.
+        // Another address of the same host may be another node: further connections go to this address.
         let mut session = Session::of(login, Arc::new(address), connect)?;
-        session.beside = Beside::Allowed(connect.guard.clone());
+        session.extra_paths = ExtraPaths::Allowed(connect.guard.clone());
         session.elsewhere = Some(connect.elsewhere.clone());
         Ok(session)
     }
@@ -161,7 +160,7 @@ impl Session {
             link: login.link,
             id: connect.session,
             dial,
-            beside: Beside::None,
+            extra_paths: ExtraPaths::None,
             elsewhere: None,
             opened: 0,
             asked: 0,
@@ -203,12 +202,18 @@ impl Session {
     }
 
     /// Asks a question that is answered in lines of a listing.
+    ///
+    /// # Errors
+    /// The node refuses the question, or the session breaks.
     pub fn ask(&mut self, request: Request, mut lines: impl FnMut(Vec<Listed>)) -> Result<()> {
         self.question(request, &mut lines, &mut |_| {})
     }
 
-    /// Makes a connection to the node's port one of this session's streams, for a question rather than a job; its number.
-    /// The node has answered something before: a stream that overtakes the login is a stranger's.
+    /// Makes a connection to the node's port one of this session's streams, for a question rather than a job. Returns its number. The
+    /// node must have answered a question before: it refuses a stream that arrives before the login.
+    ///
+    /// # Errors
+    /// The connection breaks.
     pub fn join(&mut self, socket: &TcpStream) -> Result<u32> {
         self.opened += 1;
         let mut join = Join { session: self.id, stream: self.opened, sealed: !self.plain, code: [0; 32] };
@@ -223,17 +228,26 @@ impl Session {
         self.link.socket().peer_addr().ok()
     }
 
-    /// A second hold of its control connection: whoever shuts that down ends the session, whatever it waits for.
+    /// A second handle of the control connection: shutting it down ends the session, whatever it waits for.
+    ///
+    /// # Errors
+    /// The socket cannot be duplicated.
     pub fn hold(&self) -> std::io::Result<TcpStream> {
         self.link.socket().try_clone()
     }
 
-    /// Asks a question whose answer comes line by line, in words or JSON, while it is found out.
+    /// Asks a question that is answered line by line, in text or JSON, while the answer is made.
+    ///
+    /// # Errors
+    /// The node refuses the question, or the session breaks.
     pub fn listen(&mut self, request: Request, hear: &mut dyn FnMut(String)) -> Result<()> {
         self.question(request, &mut |_| {}, hear)
     }
 
-    /// Asks a question that is answered in words or JSON.
+    /// Asks a question that is answered in text or JSON. Returns the lines of the answer.
+    ///
+    /// # Errors
+    /// The node refuses the question, or the session breaks.
     pub fn tell(&mut self, request: Request) -> Result<Vec<String>> {
         let mut told = Vec::new();
         self.question(request, &mut |_| {}, &mut |text| told.push(text))?;
@@ -287,7 +301,7 @@ impl Session {
         StreamTerms {
             session: self.id,
             secret: self.secret.clone(),
-            role: seal::From::Client,
+            role: seal::SealingEnd::Client,
             suite: Arc::new(self.link.welcome().map_or_else(OnceLock::new, |w| OnceLock::from(w.suite))),
             plain: self.plain,
             permitted: job::permitted(order.congestion.clone()),
@@ -298,7 +312,7 @@ impl Session {
             ordered: order.steer,
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
             keep: self.keeps && order.direction == Direction::Push,
-            help: Help::None,
+            help: StreamHelpers::None,
         }
     }
 
@@ -323,8 +337,8 @@ impl Session {
             scope.spawn(|| Scanner::new(&*sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
             let (to, most) = (Arc::clone(&self.dial), means.streams_max);
-            let beside = self.beside.clone();
-            let dial = Streams::Dial { to, beside, count: streams, most, opened: &mut self.opened, kept };
+            let extra_paths = self.extra_paths.clone();
+            let dial = Streams::Dial { to, extra_paths, count: streams, most, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         self.kept = std::mem::take(&mut driven.kept);
@@ -365,8 +379,8 @@ impl Session {
             scope.spawn(|| receiving.run_metadata_worker());
             let side: Arc<dyn Side> = receiving.clone();
             let (to, most) = (Arc::clone(&self.dial), means.streams_max);
-            let beside = self.beside.clone();
-            let dial = Streams::Dial { to, beside, count: streams, most, opened: &mut self.opened, kept };
+            let extra_paths = self.extra_paths.clone();
+            let dial = Streams::Dial { to, extra_paths, count: streams, most, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         let result = opened.and(result).and_then(|()| self.await_facts(&mut driven));

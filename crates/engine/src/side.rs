@@ -8,7 +8,7 @@ use model::name::RelPath;
 use model::spec::Steer;
 use model::{Progress, v1};
 use wire::frame::{Counts, Plan, Removal};
-use wire::{FileTold, Frame, WireError};
+use wire::{Frame, SettledFile, WireError};
 
 use crate::error::{Error, Result};
 use crate::movers::MoverSide;
@@ -88,7 +88,7 @@ pub trait Side: Send + Sync + 'static {
     /// From now on [`Side::take_files`] tells of every file that is settled.
     fn tell_files(&self) {}
     /// Files that were settled since the last call, where somebody asked.
-    fn take_files(&self) -> Vec<FileTold> {
+    fn take_files(&self) -> Vec<SettledFile> {
         Vec::new()
     }
     /// The file under way.

@@ -123,17 +123,17 @@ pub struct Joined {
     pub socket: TcpStream,
     /// Its number in the session.
     pub id: u32,
-    /// What the node counts the connection by: given back with it.
-    pub place: Place,
+    /// The connection's place in the node's count of connections; dropping it gives the place back.
+    pub place: StreamPermit,
 }
 
-/// What a node counts a connection by.
-pub type Place = Box<dyn Send + Sync>;
+/// A connection's place in a node's count of connections.
+pub type StreamPermit = Box<dyn Send + Sync>;
 
 /// A data stream, after its join.
 pub struct DataStream {
     socket: TcpStream,
-    place: Option<Place>,
+    place: Option<StreamPermit>,
     id: u32,
     peer: String,
     seal: Option<Sealer>,
@@ -170,7 +170,7 @@ impl DataStream {
     }
 
     /// It holds this place for as long as it lives.
-    pub fn holding(mut self, place: Place) -> DataStream {
+    pub fn holding(mut self, place: StreamPermit) -> DataStream {
         self.place = Some(place);
         self
     }

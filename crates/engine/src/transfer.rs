@@ -1,12 +1,12 @@
-//! A job from its first contact to its end: attempt after attempt where the path breaks, each going on where the last
-//! one stopped. The same for a client's job and for one that a node carries for a client.
+//! Runs a transfer from its first connection to its end, for a client or for a node that carries it for a client. Where the path
+//! breaks, the next attempt resumes where the last one stopped.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::fault::{Blame, Fault};
 use model::id::JobId;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::spec::{self, Options};
 use model::v1;
 use pilot::verdict;
@@ -27,25 +27,25 @@ use crate::session::{Means, Report, Session};
 /// Makes the receiving side of an attempt.
 pub type MakeReceiving<'a> = &'a dyn Fn(&Options, Waker) -> Result<Arc<Receiving>>;
 
-/// What moves where.
+/// The source and target of a transfer.
 pub enum Ends<'a> {
-    /// From here to a place on the node.
+    /// From this end to a place on the node.
     Push {
         /// The sources, opened anew for every attempt.
         sources: &'a dyn Fn() -> Result<Vec<SourceRoot>>,
-        /// Where to.
-        target: Place,
+        /// The place on the node.
+        target: NodePlace,
     },
-    /// From places on the node to here.
+    /// From places on the node to this end.
     Pull {
-        /// Where from.
-        sources: Vec<Place>,
+        /// The places on the node.
+        sources: Vec<NodePlace>,
         /// The receiving side.
         target: MakeReceiving<'a>,
     },
 }
 
-/// A job.
+/// A transfer.
 pub struct Transfer<'a> {
     /// Its id.
     pub id: JobId,
@@ -53,28 +53,28 @@ pub struct Transfer<'a> {
     pub options: Options,
     /// Congestion control asked for.
     pub congestion: Option<String>,
-    /// What it is moved with.
+    /// The streams, history and series of its attempts.
     pub means: Means,
-    /// What moves where.
+    /// Its source and target.
     pub ends: Ends<'a>,
-    /// Not all of the source but these files.
+    /// The files to move, where that is not all of the source.
     pub files: Option<FileList>,
     /// How long to keep trying without progress.
     pub retry_for: Duration,
     /// It cannot be tried a second time: a pipe is at one end.
     pub once: bool,
-    /// It goes on with what an earlier run of this process began: its peer has been reached before.
+    /// It resumes what an earlier run of this process began: its peer has been reached before.
     pub begun: bool,
-    /// Whether what failed would fare better in another attempt at once: of several sources one was found out and left out, or there
-    /// is another access key.
+    /// Whether a failed attempt may succeed if it is tried again at once: one of several sources was excluded, or there is another access
+    /// key.
     pub fares_better: Option<&'a dyn Fn(&Report) -> bool>,
-    /// Its reins.
+    /// Its control.
     pub control: &'a Control,
-    /// Who takes the session over after a job that ended in peace.
+    /// Takes over the session after a transfer without error.
     pub keep: Option<&'a dyn Fn(Session)>,
 }
 
-/// What all attempts together brought.
+/// The result of all attempts together.
 #[derive(Default)]
 pub struct Outcome {
     /// The report of the last attempt, with the others' numbers added.
@@ -83,15 +83,15 @@ pub struct Outcome {
     pub connected: Duration,
     /// Program versions.
     pub versions: v1::Versions,
-    /// From the start of the first attempt.
+    /// The time since the start of the first attempt.
     pub elapsed: Duration,
-    /// For how long there was no session, or nothing was heard on it.
+    /// How long there was no session, or the node was silent.
     pub away: Duration,
     /// The session had been kept from an earlier job and turned out dead.
     stale: bool,
 }
 
-/// What a transfer says besides the news of its attempts.
+/// What a transfer tells its caller while it runs.
 pub enum Note<'a> {
     /// News of the running attempt.
     News(News<'a>),

@@ -19,19 +19,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use dice::Dice;
+use dice::Rng;
 use engine::Error;
 use engine::receive::Policy;
 use engine::session::{Means, Report};
-use faulty::{Faulty, Plan};
+use faulty::{FaultyStore, Plan};
 use model::Algorithm;
 use model::spec::{Options, Steer, Sync};
-use scene::Scene;
+use scene::FaultScenario;
 use store::Store;
 use store::posix::Links;
-use support::job::{Job, control};
+use support::job::{TestTransfer, control};
 use support::relay::{Relay, Rules};
-use support::world::World;
+use support::world::NodeFixture;
 use wire::frame::{Direction, Open};
 use wire::liveness::Pace;
 
@@ -52,7 +52,7 @@ struct Attempt {
     limit_bit_s: u64,
 }
 
-fn rules(dice: &mut Dice) -> Rules {
+fn rules(dice: &mut Rng) -> Rules {
     let none = Rules { one_way: Duration::from_millis(dice.below(20)), ..Rules::default() };
     let at = dice.below(40 << 20);
     match dice.below(9) {
@@ -68,7 +68,7 @@ fn rules(dice: &mut Dice) -> Rules {
 }
 
 impl Attempt {
-    fn new(dice: &mut Dice, checksums: &[Algorithm]) -> Attempt {
+    fn new(dice: &mut Rng, checksums: &[Algorithm]) -> Attempt {
         let wait_space = if dice.chance(50) { Duration::from_secs(2) } else { Duration::ZERO };
         let options = Options {
             recursive: true,
@@ -89,35 +89,36 @@ impl Attempt {
     }
 
     /// What the attempt came to, and how many faults it met.
-    fn run(self, scene: &Scene) -> (engine::Result<Report>, u64) {
+    fn run(self, scene: &FaultScenario) -> (engine::Result<Report>, u64) {
         let relay = Relay::start(scene.world.node(), self.rules.clone());
         let report = if scene.pull { self.pull(scene, &relay) } else { self.push(scene, &relay) };
         // A flipped bit every so many bytes is one fault for a little while, not hundreds of them.
         (report, relay.faults().min(FLIPS_MAX) as u64 + self.plan.fired())
     }
 
-    fn faulty(&self, scene: &Scene, links: Links) -> Arc<dyn Store> {
-        Arc::new(Faulty { inner: scene.world.near(links), plan: Arc::clone(&self.plan) })
+    fn faulty(&self, scene: &FaultScenario, links: Links) -> Arc<dyn Store> {
+        Arc::new(FaultyStore { inner: scene.world.near(links), plan: Arc::clone(&self.plan) })
     }
 
     fn steer(&self) -> Steer {
         Steer { limit_bit_s: self.limit_bit_s, ..Steer::default() }
     }
 
-    fn job(&self, direction: Direction) -> Job {
-        let order = Open { steer: self.steer(), options: self.options.clone(), ..World::order(direction, "tree") };
+    fn job(&self, direction: Direction) -> TestTransfer {
+        let order =
+            Open { steer: self.steer(), options: self.options.clone(), ..NodeFixture::order(direction, "tree") };
         let means = Means { streams: 3, ..Means::default() };
-        Job { order, means, control: control(self.steer()) }
+        TestTransfer { order, means, control: control(self.steer()) }
     }
 
-    fn push(&self, scene: &Scene, relay: &Relay) -> engine::Result<Report> {
+    fn push(&self, scene: &FaultScenario, relay: &Relay) -> engine::Result<Report> {
         let mut session = scene.world.connect(relay.address(), self.plain)?;
         let report = self.job(Direction::Push).push(&mut session, self.faulty(scene, Links::Inside), "near/tree");
         session.close();
         Ok(report)
     }
 
-    fn pull(&self, scene: &Scene, relay: &Relay) -> engine::Result<Report> {
+    fn pull(&self, scene: &FaultScenario, relay: &Relay) -> engine::Result<Report> {
         let mut session = scene.world.connect(relay.address(), self.plain)?;
         let tag = format!("near{:x}", relay.address().port());
         let policy = Policy { tag, ..scene.world.policy(&self.options) };
@@ -129,7 +130,7 @@ impl Attempt {
 }
 
 /// The last attempt. A machine that halts for longer than a peer waits ends it as a fault would; then there is another.
-fn undisturbed(scene: &Scene, checksums: &[Algorithm]) -> Report {
+fn undisturbed(scene: &FaultScenario, checksums: &[Algorithm]) -> Report {
     let mut tries = 1;
     loop {
         let (report, _) = Attempt::last(checksums).run(scene);
@@ -144,9 +145,9 @@ fn undisturbed(scene: &Scene, checksums: &[Algorithm]) -> Report {
 /// One job, from its first attempt to the one that nothing disturbs. Returns how many faults it met, and how many bytes
 /// were gone on with.
 fn job(seed: u64) -> (u64, u64) {
-    let mut dice = Dice::new(seed);
+    let mut dice = Rng::new(seed);
     let pace = Pace { ping_after: Duration::from_millis(300), gone_after: Duration::from_millis(1500) };
-    let mut scene = Scene::new(World::with_pace(pace), dice.chance(50), &mut dice);
+    let mut scene = FaultScenario::new(NodeFixture::with_pace(pace), dice.chance(50), &mut dice);
     let checksums = match dice.below(4) {
         0 => vec![Algorithm::Md5],
         1 => vec![Algorithm::Adler32],
@@ -223,9 +224,9 @@ fn whatever_happens_bytes_are_right_in_the_end() {
 #[test]
 fn a_hole_over_what_an_earlier_attempt_left_is_zeros() {
     for pull in [false, true] {
-        let mut dice = Dice::new(7);
-        let world = World::new();
-        let mut scene = Scene::new(world, pull, &mut dice);
+        let mut dice = Rng::new(7);
+        let world = NodeFixture::new();
+        let mut scene = FaultScenario::new(world, pull, &mut dice);
         let path = scene.source().join("large/0");
         let len = 24 << 20;
         std::fs::write(&path, dice.bytes(len)).unwrap();

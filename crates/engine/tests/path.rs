@@ -12,7 +12,7 @@ use engine::Error;
 use engine::session::Report;
 use model::fault::{Blame, Fault};
 use support::relay::{Relay, Rules};
-use support::world::World;
+use support::world::NodeFixture;
 use wire::liveness::Pace;
 
 const RTT: Duration = Duration::from_millis(200);
@@ -20,11 +20,11 @@ const RTT: Duration = Duration::from_millis(200);
 /// A job of one KiB over a new connection takes three round trips (TCP, TLS, job). They are long, and one try of five is
 /// enough: a busy machine adds less than a fourth to one of them.
 #[track_caller]
-fn three_round_trips(from: &str, to: &str, job: impl Fn(&World, SocketAddr) -> Report) {
+fn three_round_trips(from: &str, to: &str, job: impl Fn(&NodeFixture, SocketAddr) -> Report) {
     const LONG: Duration = Duration::from_secs(1);
     let mut took = Vec::new();
     for _ in 0..5 {
-        let world = World::new();
+        let world = NodeFixture::new();
         world.write(from, 1024, 1);
         let relay = Relay::start(world.node(), Rules { one_way: LONG / 2, ..Rules::default() });
         let started = Instant::now();
@@ -56,7 +56,7 @@ fn a_cold_pull_of_one_kib_takes_three_round_trips() {
 
 #[test]
 fn small_files_cost_no_round_trip_each() {
-    let world = World::new();
+    let world = NodeFixture::new();
     for at in 0..2_000 {
         world.write(&format!("near/tree/{}/{at}", at % 20), 4096, at);
     }
@@ -74,7 +74,7 @@ fn small_files_cost_no_round_trip_each() {
 #[test]
 fn lost_streams_are_replaced_and_nothing_is_lost() {
     for pull in [false, true] {
-        let world = World::new();
+        let world = NodeFixture::new();
         let (from, to) = if pull { ("far/tree", "near/tree") } else { ("near/tree", "far/tree") };
         world.write(&format!("{from}/large"), 20 << 20, 1);
         (0..300).for_each(|at| world.write(&format!("{from}/small/{at}"), 20_000, at + 2));
@@ -95,7 +95,7 @@ fn lost_streams_are_replaced_and_nothing_is_lost() {
 #[test]
 fn flipped_bits_are_noticed_and_sent_again() {
     for plain in [true, false] {
-        let world = World::new();
+        let world = NodeFixture::new();
         world.write("near/large", 24 << 20, 3);
         let rules = Rules { flip_stream_bit_every: Some(7 << 20), ..Rules::default() };
         let relay = Relay::start(world.node(), rules);
@@ -111,7 +111,7 @@ fn flipped_bits_are_noticed_and_sent_again() {
 #[test]
 fn a_cut_session_is_gone_on_with() {
     for pull in [false, true] {
-        let world = World::new();
+        let world = NodeFixture::new();
         let (from, to) = if pull { ("far/large", "near/large") } else { ("near/large", "far/large") };
         world.write(from, 64 << 20, 4);
         let rules = Rules { cut_everything_after: Some(48 << 20), ..Rules::default() };
@@ -143,7 +143,7 @@ fn a_cut_session_is_gone_on_with() {
 #[test]
 fn silence_is_noticed_by_both_ends() {
     let pace = Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(4) };
-    let world = World::with_pace(pace);
+    let world = NodeFixture::with_pace(pace);
     world.write("near/large", 64 << 20, 5);
     let rules = Rules { mute_after: Some(8 << 20), ..Rules::default() };
     let relay = Relay::start(world.node(), rules);
@@ -163,7 +163,7 @@ fn silence_is_noticed_by_both_ends() {
 
 #[test]
 fn jobs_back_to_back_work_at_once() {
-    let world = World::new();
+    let world = NodeFixture::new();
     world.write("near/one", 1024, 1);
     world.write("near/more", 3 << 20, 1);
     for at in 0..60 {
@@ -176,7 +176,7 @@ fn jobs_back_to_back_work_at_once() {
 
 #[test]
 fn one_session_carries_job_after_job() {
-    let world = World::new();
+    let world = NodeFixture::new();
     world.write("near/more", 3 << 20, 1);
     let mut session = world.connect(world.node(), false).unwrap();
     for at in 0..20 {

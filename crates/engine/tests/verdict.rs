@@ -13,10 +13,10 @@ use engine::receive::Policy;
 use engine::session::{Means, Report};
 use model::v1::Limit;
 use pilot::verdict as judge;
-use slow::Slow;
+use slow::SlowStore;
 use store::posix::Links;
-use support::job::Job;
-use support::world::World;
+use support::job::TestTransfer;
+use support::world::NodeFixture;
 use wire::frame::Direction;
 
 /// A disk's rate at which the job takes two seconds, and for how much: so many blocks that no single write stands for the job.
@@ -42,11 +42,11 @@ fn is_judged(test: &str, limit: &Limit) -> bool {
 #[test]
 fn a_slow_disk_at_the_source() {
     for streams in [1, 4] {
-        let world = World::new();
+        let world = NodeFixture::new();
         world.write("near/one", BYTES, 1);
-        let store = Arc::new(Slow::new(world.near(Links::Inside), RATE));
+        let store = Arc::new(SlowStore::new(world.near(Links::Inside), RATE));
         let mut session = world.connect(world.node(), false).unwrap();
-        let job = Job::new(World::order(Direction::Push, "one"), Means { streams, ..Means::default() });
+        let job = TestTransfer::new(NodeFixture::order(Direction::Push, "one"), Means { streams, ..Means::default() });
         let report = job.push(&mut session, store, "near/one");
         session.close();
         let limit = verdict(&report, true);
@@ -61,13 +61,13 @@ fn a_slow_disk_at_the_source() {
 #[test]
 fn a_slow_disk_at_the_target() {
     for streams in [1, 4] {
-        let world = World::new();
+        let world = NodeFixture::new();
         world.write("far/one", BYTES, 1);
-        let order = World::order(Direction::Pull, "one");
+        let order = NodeFixture::order(Direction::Pull, "one");
         let policy = Policy { journals: None, ..world.policy(&order.options) };
-        let store = Arc::new(Slow::new(world.near(Links::Refuse), RATE));
+        let store = Arc::new(SlowStore::new(world.near(Links::Refuse), RATE));
         let mut session = world.connect(world.node(), false).unwrap();
-        let job = Job::new(order, Means { streams, ..Means::default() });
+        let job = TestTransfer::new(order, Means { streams, ..Means::default() });
         let report = job.pull(&mut session, store, world.target("near/one"), policy);
         session.close();
         let limit = verdict(&report, false);

@@ -1,4 +1,4 @@
-//! From an order to a job that can be stored: whatever is wrong with it is said before anything is kept.
+//! Turns an order into a job that can be stored: an order that cannot be carried out is refused before anything is stored.
 
 use model::checksum::Digest;
 use model::v1::hub::{FileOrder, JobOrder};
@@ -16,7 +16,7 @@ use crate::states::{FileState, JobKind};
 use crate::time;
 use crate::topology::Topology;
 
-/// Makes a job of an order, for whoever submits it.
+/// Makes a job of an order, in the name of the member who submits it.
 ///
 /// # Errors
 /// The order cannot be carried out: one sentence says what is wrong, and with which file.
@@ -83,7 +83,7 @@ fn digest(order: &JobOrder) -> String {
     model::hex::encode(&Sha256::digest(text))
 }
 
-/// Where it is told that a job has ended: an address of the web.
+/// The URL that is posted to when the job has ended.
 fn notify(order: &JobOrder) -> Result<String, Refusal> {
     let Some(url) = &order.notify else { return Ok(String::new()) };
     let is_web = ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme));
@@ -237,7 +237,7 @@ fn rows(
     Ok(())
 }
 
-/// A URL as it can be quoted: without secrets, and not without end.
+/// A URL as an error may quote it: without secrets, and shortened.
 fn shown(url: &str) -> String {
     const CHARS: usize = 200;
     let text = web::target::redacted(url);

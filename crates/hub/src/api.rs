@@ -1,4 +1,4 @@
-//! The hub's own API, `/api/v1`: who asks, what is asked, and how a no is said.
+//! The hub's own API, `/api/v1`: authenticates a request, finds its route, and writes refusals as problem documents.
 
 mod accesses;
 mod actions;
@@ -73,10 +73,10 @@ pub(crate) struct ApiRequest {
 pub(crate) type Answered = Result<Response, Refused>;
 type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-/// What answers a route, and the role that it takes.
+/// The function that answers a route, and the role that the route requires.
 #[derive(Clone, Copy)]
 pub(crate) struct Handler {
-    /// None for everybody, with or without a key.
+    /// None where no role is required: anonymous clients may ask.
     pub role: Option<Role>,
     pub answer: fn(ApiRequest) -> Answering,
 }
@@ -93,12 +93,12 @@ impl ApiRequest {
         self.parameter(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     }
 
-    /// Whose things are listed: one's own, and those of all for operators.
+    /// The owner whose rows are listed: the member, or every owner (an empty text) for an operator.
     pub fn own_or_all(&self) -> &str {
         if self.member.role >= Role::Operator { "" } else { &self.member.owner }
     }
 
-    /// How many are wanted on a page.
+    /// The number of rows that the client wants on a page.
     pub fn limit(&self, default: usize) -> Result<i64, Refused> {
         let limit = self.number("limit")?.unwrap_or(default as i64);
         if (1..=limits::PAGE_MAX as i64).contains(&limit) {
@@ -107,12 +107,12 @@ impl ApiRequest {
         Err(Refused::new(400, format!("limit is 1 to {}", limits::PAGE_MAX)))
     }
 
-    /// Its fields.
+    /// The header fields of the request.
     pub fn headers(&self) -> &HeaderMap {
         &self.head.headers
     }
 
-    /// What came as JSON.
+    /// The body, read as JSON.
     pub fn read<T: DeserializeOwned>(&self, what: &str) -> Result<T, Refused> {
         let kind = self.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
@@ -122,16 +122,16 @@ impl ApiRequest {
     }
 }
 
-/// A part of a hub that another crate answers: whatever is below a path. Its requests have a [`Caller`] among their extensions.
+/// A part of the API that another crate answers: all requests below a path. They carry a [`Caller`] among their extensions.
 #[derive(Clone)]
 pub struct Part {
-    /// `/api/v1/watch`.
+    /// The path below which the other crate answers: `/api/v1/watch`.
     pub prefix: &'static str,
     /// What answers.
     pub router: Router,
 }
 
-/// What answers below `/api/v1`, and the hub's other parts.
+/// The router of everything below `/api/v1`, the parts of other crates included.
 pub fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
     let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
     let hub = Arc::clone(hub);
@@ -152,7 +152,7 @@ pub fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
     Router::new().fallback(answer).layer(layer).layer(DefaultBodyLimit::max(limits::BODY_BYTES_MAX))
 }
 
-/// Has another part answer, and tells it who asks: a member, or a stranger who showed nothing.
+/// Hands a request to the part of another crate, with its caller: a member, or an anonymous client.
 async fn answer_part(hub: &HubState, mut part: Part, request: axum::extract::Request) -> Response {
     let principal = request.extensions().get::<Arc<Principal>>().cloned();
     let connection = request.extensions().get::<Connection>().cloned();
@@ -173,7 +173,7 @@ async fn answer_part(hub: &HubState, mut part: Part, request: axum::extract::Req
     }
 }
 
-/// Who asks: by a credential, else in a session of the portal, else by the connection's certificate.
+/// The member who sends a request: by a credential, else by a session of the portal, else by the connection's certificate.
 async fn member(hub: &HubState, principal: &Principal, browser: BrowserRequest<'_>) -> Result<Member, Refused> {
     let has_shown = !matches!(principal.credential, Credential::None | Credential::Certificate { .. });
     if !has_shown && let Some(member) = sessions::member(hub, browser).await? {
@@ -232,7 +232,7 @@ async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answ
     answered
 }
 
-/// Has a request answered by whoever may.
+/// Answers a request, if its member has the role that the route requires.
 async fn carry_out(handler: Handler, request: ApiRequest, body: Body) -> Answered {
     if let Some(role) = handler.role {
         request.member.require(role)?;
@@ -248,7 +248,7 @@ fn action(route: &Route<Handler>, head: &http::request::Parts, member: &Member) 
     if route.method == "GET" {
         return None;
     }
-    // Of what strangers may ask the path is a secret: the token of a link.
+    // The path of a route without a role holds a secret: the token of a share link.
     let path = if route.handler.role.is_some() { head.uri.path() } else { route.path };
     let address = head.extensions.get::<Connection>().map(|connection| connection.peer.to_string());
     Some(ActionRow {
@@ -261,7 +261,7 @@ fn action(route: &Route<Handler>, head: &http::request::Parts, member: &Member) 
     })
 }
 
-/// Whoever showed nothing is asked for a credential (401); whoever showed one that is not enough is not (403).
+/// An anonymous client is asked for a credential (401); a principal without the role is refused (403).
 fn unauthenticated(principal: &Principal, refusal: Refusal) -> Refused {
     if principal.is_anonymous && refusal.fault == Fault::Auth {
         let refused = Refused { fault: Some(Fault::Auth), ..Refused::new(401, refusal.reason) };
@@ -288,7 +288,7 @@ fn with_body(status: u16, media: &'static str, mut body: Vec<u8>) -> Response {
     response
 }
 
-/// A no (RFC 9457).
+/// A refusal as a problem document (RFC 9457).
 pub(crate) fn problem(refused: &Refused) -> Response {
     let problem = refused.problem();
     let mut response = with_body(problem.status, PROBLEM, serde_json::to_vec(&problem).unwrap_or_default());
@@ -300,7 +300,7 @@ pub(crate) fn problem(refused: &Refused) -> Response {
     response
 }
 
-/// A deadline that cannot be promised, with what could be.
+/// The answer to a deadline that cannot be promised, with the deadline or the bytes that can.
 pub(crate) fn not_promised(text: &str, offer: Offer) -> Response {
     let problem = NotPromised { problem: Refused::new(409, text).problem(), offer };
     with_body(409, PROBLEM, serde_json::to_vec(&problem).unwrap_or_default())

@@ -1,7 +1,7 @@
-//! What has transfers made: nodes are ordered to, by their API, and watched until the end.
+//! Runs the transfers of claims: orders each at a node by the node's API, or between two servers, and follows it to its end.
 
+mod locators;
 mod order;
-mod places;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,61 +18,66 @@ use tokio::sync::{mpsc, watch};
 use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
+use self::locators::ends;
 pub use self::order::go_together;
 use self::order::{LIMIT_HOLDS_S, bits, given, order};
-use self::places::ends;
 use crate::database::claims::Claim;
 use crate::database::delegations::Delegation;
 use crate::delegated;
-use crate::progress::{Finished, Steer, Told};
+use crate::progress::{Finished, TransferControl, TransferReport};
 use crate::servers::{CONNECT, SILENCE, origin};
 use crate::state::HubState;
-use crate::third_party::{self, End};
+use crate::third_party::{self, ThirdPartyEnd};
 
-/// How often a transfer is looked at, and how often one that is about to end.
+/// How often the state of a transfer is asked for, and how often when it is about to end.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_AT_THE_END: Duration = Duration::from_millis(100);
-/// How long a node that does not answer is asked again: it goes on by itself meanwhile.
+/// How long a node that does not answer is asked again. Its transfer goes on meanwhile.
 const SILENT_MAX: Duration = Duration::from_secs(600);
 /// A shorter transfer says little about what held it back.
 const LIMITED_AFTER_S: f64 = 5.0;
-/// Files that are told of in one answer.
+/// Files of one answer.
 const FILES_PAGE: usize = 1000;
-/// How often a limit is said again that has not changed: a node keeps it for [`LIMIT_HOLDS_S`].
+/// How often an unchanged limit is sent again: a node keeps it for [`LIMIT_HOLDS_S`].
 const LIMIT_AGAIN: Duration = Duration::from_secs(60);
 /// A limit that changes by less than this part is not worth a request.
 const LIMIT_CHANGE: f64 = 0.01;
 
-/// How often a node that did not answer is told to end a transfer that it may have, and for how many times.
+/// The pause between two requests to a silent node to end a transfer that it may have, and how many requests are sent.
 const ABANDON_EVERY: Duration = Duration::from_secs(2);
 const ABANDON_TRIES: u32 = 300;
 
 /// Stands for a carrier where two servers copy between themselves. No endpoint has this name.
 pub const THIRD_PARTY: &str = "(third-party copy)";
 
-/// Has transfers made.
+/// Runs transfers at nodes and between servers.
 pub struct Carriers {
     hub: Arc<HubState>,
 }
 
 impl Carriers {
-    /// Of a hub.
+    /// The carriers of a hub.
     pub fn new(hub: Arc<HubState>) -> Carriers {
         Carriers { hub }
     }
 
-    /// Has a transfer made, and tells of it until it has ended.
-    pub async fn carry(&self, claim: Claim, steer: watch::Receiver<Steer>, told: mpsc::Sender<Told>) {
+    /// Runs the transfer of a claim, and reports its progress until it has ended.
+    pub async fn carry(
+        &self,
+        claim: Claim,
+        steer: watch::Receiver<TransferControl>,
+        told: mpsc::Sender<TransferReport>,
+    ) {
         if claim.carrier == THIRD_PARTY {
             let finished = self.third_party(&claim, steer, &told).await;
-            let _ = told.send(Told::Ended { transfer: claim.number, finished }).await;
+            let _ = told.send(TransferReport::Ended { transfer: claim.number, finished }).await;
             return;
         }
         let finished = match self.api(&claim) {
             Err(reason) => Finished::Failed { fault: "config".into(), reason },
             Ok(api) => self.order_and_watch(&api, &claim, steer, &told).await,
         };
-        let _ = told.send(Told::Ended { transfer: claim.number, finished }).await;
+        let _ = told.send(TransferReport::Ended { transfer: claim.number, finished }).await;
     }
 
     /// Orders a transfer at the node that is to carry it.
@@ -80,12 +85,10 @@ impl Carriers {
         let order = order(&self.hub.topology.load(), claim, limit);
         let mut order = order.map_err(|reason| Finished::Failed { fault: "config".into(), reason })?;
         self.lend_proxy(claim, &mut order).await?;
-        // Of a transfer that is taken up again some files may have ended. It is not ordered anew: the places of the others would be wrong.
+        // Some files of a transfer that is taken up again may have ended. It is not ordered anew: the others would be at wrong positions.
         let (id, is_whole) = (claim.id, claim.is_whole());
-        let begun = ask(api, move |api| match is_whole {
-            true => create(api, &order),
-            false => api.transfer(id).map_err(forgotten),
-        });
+        let begun =
+            ask(api, move |api| if is_whole { create(api, &order) } else { api.transfer(id).map_err(forgotten) });
         begun.await.map_err(|error| {
             if matches!(error, Error::Line(_)) {
                 // The order may have arrived, and its answer not.
@@ -99,8 +102,8 @@ impl Carriers {
         &self,
         api: &Api,
         claim: &Claim,
-        mut steer: watch::Receiver<Steer>,
-        told: &mpsc::Sender<Told>,
+        mut steer: watch::Receiver<TransferControl>,
+        told: &mpsc::Sender<TransferReport>,
     ) -> Finished {
         let mut limited = steer.borrow_and_update().limit;
         let id = claim.id;
@@ -112,16 +115,18 @@ impl Carriers {
             Ok(_) => {}
             Err(ended) => return ended,
         }
-        let (mut silent, mut heard, mut limited_at) = (Duration::ZERO, 0, Instant::now());
+        let mut silent = Duration::ZERO;
+        let mut heard = 0;
+        let mut limited_at = Instant::now();
         let mut look_after = LOOK_EVERY;
         loop {
             tokio::select! {
                 () = tokio::time::sleep(look_after) => {}
                 changed = steer.changed() => if changed.is_err() { return Finished::Unreachable { reason: "the hub is stopping".into() } },
             }
-            let Steer { limit: wanted, is_cancelled } = *steer.borrow_and_update();
+            let TransferControl { limit: wanted, is_cancelled } = *steer.borrow_and_update();
             if is_cancelled {
-                // What comes of it is seen below, now or with the next look.
+                // The state that is read below, or the next time, shows the result.
                 let _ = ask(api, move |api| api.cancel(id)).await;
             }
             if differs(limited, wanted) || wanted.is_finite() && limited_at.elapsed() >= LIMIT_AGAIN {
@@ -142,7 +147,8 @@ impl Carriers {
                     silent = Duration::ZERO;
                     look_after = until_its_end(&transfer);
                     let rate = transfer.rate_bit_s as f64 / 8.0;
-                    let _ = told.send(Told::Moving { transfer: claim.number, rate, bytes: transfer.bytes }).await;
+                    let _ =
+                        told.send(TransferReport::Moving { transfer: claim.number, rate, bytes: transfer.bytes }).await;
                 }
                 Err(Error::Line(error)) => {
                     look_after = LOOK_EVERY;
@@ -161,11 +167,16 @@ impl Carriers {
         }
     }
 
-    /// Has two servers copy a file between them. No rate can be set there: only how many copies run at once.
-    async fn third_party(&self, claim: &Claim, steer: watch::Receiver<Steer>, told: &mpsc::Sender<Told>) -> Finished {
+    /// Copies a file between two servers that are no nodes. The rate of a copy cannot be set, only the number of copies at once.
+    async fn third_party(
+        &self,
+        claim: &Claim,
+        steer: watch::Receiver<TransferControl>,
+        told: &mpsc::Sender<TransferReport>,
+    ) -> Finished {
         let Some(file) = claim.files.first().cloned() else { return Finished::Cancelled };
         let (replace, expected, scitag) = (file.overwrites(), file.expected(), file.options().scitag);
-        let wanted = third_party::Wanted { replace, expected, scitag };
+        let wanted = third_party::ThirdPartyOptions { replace, expected, scitag };
         let from = self.end(&file.source, &file.tokens.source);
         let to = self.end(&file.target, &file.tokens.target);
         let has_keys = from.endpoint.key.is_some() && to.endpoint.key.is_some();
@@ -186,8 +197,8 @@ impl Carriers {
                 let seconds = before.0.elapsed().as_secs_f64().max(1e-3);
                 let rate = bytes.saturating_sub(before.1) as f64 / seconds;
                 *before = (Instant::now(), bytes);
-                let _ = told.try_send(Told::Moving { transfer, rate, bytes });
-                // Whoever steers is gone where the hub is stopping.
+                let _ = told.try_send(TransferReport::Moving { transfer, rate, bytes });
+                // The sender of the control is gone when the hub is stopping.
                 steer.has_changed().is_ok() && !steer.borrow().is_cancelled
             };
             third_party::copy(&from, &to, &wanted, &tls, &progress)
@@ -195,7 +206,7 @@ impl Carriers {
         copied.await.unwrap_or_else(|error| Finished::Unreachable { reason: format!("the copy broke off: {error}") })
     }
 
-    /// TLS in the name of the owner of a proxy.
+    /// TLS settings with a delegated proxy as the client certificate.
     fn tls_with(&self, proxy: &Delegation) -> Result<Arc<ClientConfig>, String> {
         let certificate = delegated::certificate(proxy)?;
         self.hub.servers.tls_with(certificate)
@@ -220,15 +231,15 @@ impl Carriers {
         Ok(())
     }
 
-    /// One end of a copy between servers, with the token that came for it.
-    fn end(&self, url: &str, token: &str) -> End {
+    /// One end of a copy between servers, with the token of the submission for it.
+    fn end(&self, url: &str, token: &str) -> ThirdPartyEnd {
         let topology = self.hub.topology.load();
         let name = topology.endpoint(url).unwrap_or_default();
         let endpoint = topology.described_endpoint(&name).cloned();
         let guard = self.guard(endpoint.is_some());
         let mut endpoint = endpoint.unwrap_or_default();
         endpoint.key = given(token).or(endpoint.key);
-        End { url: url.to_owned(), endpoint, guard }
+        ThirdPartyEnd { url: url.to_owned(), endpoint, guard }
     }
 
     /// Which addresses are dialled. An admin who describes an endpoint may send the hub anywhere; a user who only names one may not, and the
@@ -243,9 +254,9 @@ impl Carriers {
         })
     }
 
-    /// Tells of the files that have ended since it was asked last. What cannot be asked now is asked again later, or follows from how the
-    /// transfer ends.
-    async fn hear_files(&self, api: &Api, claim: &Claim, heard: &mut u64, told: &mpsc::Sender<Told>) {
+    /// Reports the files that have ended since the last call. Where the node does not answer, they are reported by a later call or with the
+    /// end of the transfer.
+    async fn hear_files(&self, api: &Api, claim: &Claim, heard: &mut u64, told: &mpsc::Sender<TransferReport>) {
         if claim.order.len() < 2 {
             return;
         }
@@ -255,7 +266,7 @@ impl Carriers {
             let Ok(page) = ask(api, move |api| api.files(id, after, FILES_PAGE)).await else { return };
             *heard = page.next;
             if page.next < after {
-                // A node that was started again tells from the beginning.
+                // A node that has been restarted lists its files from the beginning.
                 continue;
             }
             let is_last = page.files.len() < FILES_PAGE;
@@ -265,7 +276,7 @@ impl Carriers {
             };
             let files: Vec<(i64, Finished)> = page.files.iter().filter_map(file).collect();
             if !files.is_empty() {
-                let _ = told.send(Told::Files { transfer: claim.number, files }).await;
+                let _ = told.send(TransferReport::Files { transfer: claim.number, files }).await;
             }
             if is_last {
                 return;
@@ -273,7 +284,7 @@ impl Carriers {
         }
     }
 
-    /// The API of the node that carries a claim. One that the hub has no key of is asked with the token of the file.
+    /// The API of the node that carries a claim. Without a key of the node, the hub shows the token of the file.
     fn api(&self, claim: &Claim) -> Result<Api, String> {
         let name = claim.carrier.as_str();
         let topology = self.hub.topology.load();
@@ -297,7 +308,7 @@ impl Carriers {
     }
 }
 
-/// Asks on a thread that may wait.
+/// Asks a node on a thread that may block.
 async fn ask<T, F>(api: &Api, question: F) -> Result<T, Error>
 where
     T: Send + 'static,
@@ -310,7 +321,7 @@ where
     })
 }
 
-/// Has a transfer ended of which nobody knows whether its node has it: its files are tried again under another id.
+/// Ends a transfer that the node may or may not have accepted. Its files are tried again under another id.
 fn abandon(api: Api, id: uuid::Uuid) {
     tokio::spawn(async move {
         for _ in 0..ABANDON_TRIES {
@@ -322,7 +333,7 @@ fn abandon(api: Api, id: uuid::Uuid) {
     });
 }
 
-/// Orders a transfer. One that an earlier hub ordered with another limit is the same.
+/// Orders a transfer. A conflict (409) is the same transfer, which an earlier hub has ordered with another limit: it is taken over.
 fn create(api: &Api, order: &Order) -> Result<Transfer, Error> {
     match api.create(order) {
         Err(Error::Refused { problem, .. }) if problem.status == 409 => api.transfer(order.id).map_err(forgotten),
@@ -338,42 +349,43 @@ fn differs(now: f64, wanted: f64) -> bool {
     }
 }
 
-/// What a node tells of a file.
+/// The result of a file, from the node's report.
 fn of_file(outcome: &FileResult) -> Finished {
-    match outcome.done {
-        true => Finished::Done { bytes: outcome.bytes },
-        false => Finished::Failed {
+    if outcome.done {
+        Finished::Done { bytes: outcome.bytes }
+    } else {
+        Finished::Failed {
             fault: outcome.fault.clone().unwrap_or_else(|| "peer".to_owned()),
             reason: outcome.error.clone().unwrap_or_else(|| "the node does not say why".to_owned()),
-        },
+        }
     }
 }
 
-/// After how long a transfer is looked at again: at its end, where it tells when that will be.
+/// The pause before a transfer is asked for again: until its expected end, where the node gives one.
 fn until_its_end(transfer: &Transfer) -> Duration {
     let told = transfer.eta_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     told.unwrap_or(LOOK_EVERY).clamp(LOOK_AT_THE_END, LOOK_EVERY)
 }
 
-/// Tells what held a transfer back that took long enough to say so.
-async fn hear_limit(api: &Api, number: i64, transfer: &Transfer, told: &mpsc::Sender<Told>) {
+/// Reports what limited a transfer, if it took long enough to tell.
+async fn hear_limit(api: &Api, number: i64, transfer: &Transfer, told: &mpsc::Sender<TransferReport>) {
     let id = transfer.id;
     if transfer.seconds < LIMITED_AFTER_S {
         return;
     }
-    // What cannot be asked is not told: the transfer has ended all the same.
+    // Without a receipt nothing is reported; the transfer has ended all the same.
     if let Ok(receipt) = ask(api, move |api| api.receipt(id)).await {
         let mut by = receipt.limited_by;
         if by.part == "cap" {
-            // The limit that the node speaks of is the hub's own doing.
+            // The limit in the receipt is the one that the hub has set.
             "it is its share of what may be used: `longhaul queue show` says who has the rest"
                 .clone_into(&mut by.remedy);
         }
-        let _ = told.send(Told::Limited { transfer: number, by }).await;
+        let _ = told.send(TransferReport::Limited { transfer: number, by }).await;
     }
 }
 
-/// A node's answer as what became of the transfer. Its receipt says what failed, and whose fault it was.
+/// The result of a transfer that has ended at its node. The receipt says what failed, and whose fault it was.
 async fn finished(api: &Api, transfer: &Transfer) -> Finished {
     match transfer.state {
         Stage::Done => return Finished::Done { bytes: transfer.bytes },
@@ -400,7 +412,7 @@ fn fault_of(exit: Option<u8>) -> &'static str {
     }
 }
 
-/// A node that does not know a transfer (any more) says nothing of its files: they are tried again, and what arrived is found in place.
+/// The result where a node does not know a transfer any more: its files are tried again, and those that have arrived are found in place.
 fn forgotten(error: Error) -> Error {
     match error {
         Error::Refused { server, problem } if problem.status == 404 => {

@@ -1,12 +1,12 @@
 //! The catalogue of a collaboration: who may enter, change and remove what; and the work that follows from rules.
 //!
-//! Its tables are [`database::catalogue`](crate::database::catalogue)'s; what an endpoint is asked for goes through the queue, as jobs.
+//! The tables are in [`database::catalogue`](crate::database::catalogue). Replicas are made by jobs of the queue.
 
 pub mod audits;
 pub mod data;
-pub mod keeper;
 pub mod orders;
 pub mod remover;
+pub mod rule_worker;
 pub mod rules;
 pub mod shown;
 pub mod storage;
@@ -27,7 +27,7 @@ use crate::time;
 /// Names of one request.
 pub const NAMES_MAX: usize = 1_000;
 
-/// Why the database has not done what was asked: what contradicts what is there is a conflict (409).
+/// The refusal for an error of the database: a contradiction to what is stored is a conflict (409).
 pub(crate) fn refused(error: DatabaseError) -> Refused {
     match error {
         DatabaseError::Refused(reason) => Refused::new(409, reason),
@@ -43,28 +43,28 @@ fn bad_name(error: &NameError) -> Refused {
     bad(error.to_string())
 }
 
-/// A name, as it was written.
+/// Reads a name of data.
 ///
 /// # Errors
-/// It is none.
+/// The text is not a name.
 pub fn name_of(text: &str) -> Result<DataName, Refused> {
     text.parse().map_err(|error| bad_name(&error))
 }
 
-/// A name that is to be in the catalogue.
+/// Finds a name in the catalogue.
 ///
 /// # Errors
-/// It is none, or not there.
+/// The text is not a name, or the catalogue does not have it.
 pub async fn find(hub: &HubState, text: &str) -> Result<DataRow, Refused> {
     let name = name_of(text)?;
     let row = hub.database.data(&name).await.map_err(refused)?;
     row.ok_or_else(|| Refused::new(404, format!("there is no {name} here")))
 }
 
-/// Whether somebody may enter and change names in a scope; a user's own scope is made when it is needed first.
+/// Requires that a member may enter and change names in a scope. A user's own scope is made when it is first needed.
 ///
 /// # Errors
-/// It is another's.
+/// The scope belongs to another account.
 pub async fn require_scope(hub: &HubState, member: &Member, scope: &str) -> Result<(), Refused> {
     let account = match hub.database.scope_account(scope).await.map_err(refused)? {
         Some(account) => account,
@@ -86,14 +86,14 @@ pub async fn require_scope(hub: &HubState, member: &Member, scope: &str) -> Resu
     Err(Refusal::new(Fault::Auth, reason).into())
 }
 
-/// The scope of a user: `user.NAME`, with what a scope cannot have replaced.
+/// The scope of a user: `user.NAME`, with the characters replaced that a scope cannot have.
 pub fn own_scope(owner: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let name: String = owner.chars().map(plain).take(replicas::SCOPE_BYTES_MAX - "user.".len()).collect();
     format!("user.{name}")
 }
 
-/// A time that somebody has written: RFC 3339, or empty for never.
+/// Reads a time: RFC 3339, or empty for never.
 fn time_or_never(what: &str, text: &str) -> Result<Option<i64>, Refused> {
     if text.is_empty() {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! The state of a hub, in SQLite or PostgreSQL by the same SQL.
 //!
-//! One thread writes ([`writer`]): it commits what has come together as one transaction, so that the cost of reaching the disk is shared.
-//! Readers have connections of their own and wait for nobody.
+//! One thread writes ([`writer`]). It commits the writes that wait as one transaction, so that they share the cost of reaching the disk.
+//! Readers have connections of their own and never wait for it.
 
 pub mod actions;
 pub mod catalogue;
@@ -48,18 +48,18 @@ pub enum DatabaseError {
     /// A statement failed.
     #[error("the database: {0}")]
     Statement(#[from] sqlx::Error),
-    /// What is asked contradicts what is there.
+    /// The change contradicts what is stored.
     #[error("{0}")]
     Refused(String),
     /// The hub stops, and writes no more.
     #[error("the hub is stopping")]
     Stopping,
-    /// What others had written in the same transaction could not be committed.
+    /// The transaction could not be committed, with all writes that it held.
     #[error("the database could not commit: {0}")]
     Commit(String),
 }
 
-/// What database calls give.
+/// The result of a call to the database.
 pub type Result<T> = std::result::Result<T, DatabaseError>;
 
 /// An open database.
@@ -67,7 +67,7 @@ pub type Result<T> = std::result::Result<T, DatabaseError>;
 pub struct Database {
     /// Connections of readers.
     pub pool: AnyPool,
-    /// What writes.
+    /// Hands writes to the thread that makes them.
     pub writer: Writer,
     kind: Kind,
 }
@@ -86,7 +86,7 @@ impl Database {
         Ok((Database { pool, writer, kind }, end))
     }
 
-    /// Which database it is.
+    /// The kind of the database.
     pub fn kind(&self) -> Kind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! Proxies that users have delegated, as storages are shown them.
+//! Delegated proxies, in the forms in which storages and nodes are shown them.
 
 use auth::client_certificate::ClientCertificate;
 
@@ -6,10 +6,10 @@ use crate::database::delegations::Delegation;
 use crate::database::{Database, DatabaseError};
 use crate::time;
 
-/// The proxy that was delegated for a job, where it was submitted with one. Ends that have keys of their own do without one that is over.
+/// The proxy that was delegated for a job, if there is one. Where both endpoints have keys of their own, an expired proxy is left out.
 ///
 /// # Errors
-/// It is over or was removed, and is what would open an end; or the database cannot be read.
+/// The proxy has expired or was removed, and an endpoint needs it; or the database cannot be read.
 pub async fn of_job(database: &Database, job: i64, has_keys: bool) -> Result<Option<Delegation>, String> {
     let unread = |error: DatabaseError| format!("the delegated proxy cannot be read: {error}");
     let Some((id, owner)) = database.delegation_of_job(job).await.map_err(unread)? else { return Ok(None) };
@@ -22,16 +22,16 @@ pub async fn of_job(database: &Database, job: i64, has_keys: bool) -> Result<Opt
     }
 }
 
-/// A proxy as whoever shows it reads it.
+/// A proxy as a client certificate for TLS.
 ///
 /// # Errors
-/// It is damaged.
+/// The stored proxy is damaged.
 pub fn certificate(delegation: &Delegation) -> Result<ClientCertificate, String> {
     ClientCertificate::from_pem(&pem(delegation))
         .map_err(|_| format!("the proxy that was delegated as {} is damaged", delegation.id))
 }
 
-/// A proxy with its key as one text: what a node is lent.
+/// A proxy with its key as one PEM text, as a node is given it.
 pub fn pem(delegation: &Delegation) -> String {
     let mut text = delegation.chain.clone();
     text.push_str("\n-----BEGIN PRIVATE KEY-----\n");

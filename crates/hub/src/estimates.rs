@@ -1,4 +1,4 @@
-//! How long an order would take, before it is submitted: by what its pairs of endpoints have given lately, and by what they may use.
+//! Estimates how long an order would take, before it is submitted, from the recent rates of its pairs of endpoints and from their limits.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::snapshot::Snapshot;
 use crate::states::FileState;
 use crate::topology::Topology;
 
-/// What a pair of endpoints gives.
+/// The expected rate of a pair of endpoints.
 struct PairRate {
     /// Bytes per second; none where nothing is known.
     rate: Option<f64>,
-    /// Why not more.
+    /// What bounds the rate.
     bound_by: String,
 }
 
 /// How long an order would take if it had its pairs of endpoints to itself.
 ///
 /// # Errors
-/// It could not be submitted.
+/// The order could not be submitted.
 pub fn estimate(
     order: &JobOrder,
     member: &Member,
@@ -54,7 +54,7 @@ pub fn estimate(
     Ok(estimate)
 }
 
-/// Slows an estimate down to the limit of the job, where that is less than what its pairs of endpoints give.
+/// Slows an estimate down to the rate limit of the job, where that is below the rate of its pairs of endpoints.
 fn limit(estimate: &mut Estimate, seconds: &mut Option<f64>, limit_bit_s: u64) {
     if limit_bit_s == 0 {
         return;

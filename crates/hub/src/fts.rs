@@ -1,4 +1,4 @@
-//! FTS3's REST API: what its clients and Rucio ask, answered by the hub's own queue. Under `/fts3` on the hub's port.
+//! FTS3's REST API for its clients and for Rucio, answered from the hub's own queue. Under `/fts3` on the hub's port.
 //!
 //! Facts: FTS3 REST 3.13 and its client 3.14 (cern-fts). Clients put `//` before a path; errors are `{"status", "message"}`.
 
@@ -8,8 +8,8 @@ mod config;
 mod delegation;
 pub(crate) mod forms;
 mod jobs;
-mod known;
 mod optimizer;
+mod settings;
 mod storages;
 mod submission;
 mod users;
@@ -38,14 +38,14 @@ use crate::roles::Member;
 use crate::server::ShownChain;
 use crate::state::HubState;
 
-/// The path under which it is on the hub's port.
+/// The path of the API on the hub's port.
 pub const PREFIX: &str = "/fts3";
 
-/// A question, authenticated.
+/// An authenticated request.
 pub(crate) struct FtsRequest {
     pub hub: Arc<HubState>,
     pub member: Member,
-    /// How whoever asks is known: `certificate`, `oauth2` or `unauthenticated`.
+    /// How the client has authenticated: `certificate`, `oauth2` or `unauthenticated`.
     pub method: &'static str,
     /// The certificates of the connection, if any.
     pub shown: Option<ShownChain>,
@@ -71,7 +71,7 @@ const REASON_BYTES_MAX: usize = 64 << 10;
 
 type Answered = Result<Response, Refused>;
 
-/// What answers below [`PREFIX`].
+/// The router of everything below [`PREFIX`].
 pub fn router(hub: &Arc<HubState>) -> Router {
     let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
     let hub = Arc::clone(hub);
@@ -80,7 +80,7 @@ pub fn router(hub: &Arc<HubState>) -> Router {
     Router::new().fallback(answer).layer(layer).layer(bounded).layer(axum::middleware::from_fn(around))
 }
 
-/// What authentication refuses is said in FTS's form.
+/// Turns the refusals of authentication into FTS's form.
 async fn around(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes() == PROBLEM.as_bytes());
@@ -108,7 +108,7 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let (parts, body) = request.into_parts();
     let principal = parts.extensions.get::<Arc<Principal>>().cloned();
     let principal = principal.ok_or_else(|| Refused::new(500, "the request was not authenticated"))?;
-    // Whoever is not known may not, in FTS's words: clients ask for no credential after the first answer.
+    // FTS answers 403 where a credential is missing: its clients do not try again with one.
     let member = hub.credentials.member(&principal).await.map_err(|refusal| Refused::new(403, refusal.reason))?;
     let method = match principal.credential {
         authn::Credential::Certificate { .. } => "certificate",
@@ -206,14 +206,14 @@ fn json_answer(status: u16, value: &impl Serialize) -> Answered {
     Ok(response)
 }
 
-/// What is done says nothing more.
+/// The empty answer to a request that was carried out.
 fn nothing() -> Answered {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }
 
-/// A no, as FTS says it.
+/// A refusal in FTS's form.
 fn error(refused: &Refused) -> Response {
     let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let text = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or("Error"));

@@ -1,4 +1,4 @@
-//! The grants of a hub for commands that make, list and revoke keys with no hub running.
+//! The grants in a hub's database, for commands that make, list and revoke keys while no hub runs.
 
 use tokio::runtime::Runtime;
 

@@ -1,7 +1,7 @@
-//! The hub: joins nodes into a collaboration. Jobs wait in a queue that shares links in bytes, and whoever asks is told why something waits.
+//! The hub: joins nodes into a collaboration. Jobs wait in a queue that shares links by bytes, and the hub explains why each file waits.
 //!
-//! It moves no byte: it orders transfers at nodes and third-party copies at servers, over HTTP, and watches them. Its state is a database
-//! ([`database`]); everything that is decided is decided by pure functions (`sched`, [`topology`], [`admission`]) from what was read there.
+//! It moves no payload: it orders transfers at nodes and third-party copies at servers, over HTTP, and follows them. Its state is a database
+//! ([`database`]). Pure functions (`sched`, [`topology`], [`admission`]) make all decisions from what was read there.
 //!
 //! Does not know: the data plane, exports, flags, the environment.
 

@@ -1,23 +1,23 @@
-//! Which of several hubs a queue belongs to: rendezvous hashing, so that a hub that comes or goes moves only its own part of the queues.
+//! Divides the queues among several hubs by rendezvous hashing: a hub that comes or goes moves only its own part of them.
 
 use sha2::{Digest, Sha256};
 
-/// The hubs that share a database, as this one sees them.
+/// The hubs that share a database, as this hub sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Members {
-    /// This hub.
+    /// The name of this hub.
     pub own: String,
-    /// Those that live, this one among them.
+    /// The hubs that are alive, this one included.
     living: Vec<String>,
 }
 
 impl Members {
-    /// A hub that knows of no other.
+    /// A hub without others.
     pub fn alone(own: String) -> Members {
         Members { living: vec![own.clone()], own }
     }
 
-    /// Takes note of who lives now; whether that is news.
+    /// Sets the hubs that are alive; whether they have changed.
     pub fn set_living(&mut self, mut living: Vec<String>) -> bool {
         if !living.contains(&self.own) {
             living.push(self.own.clone());
@@ -33,17 +33,17 @@ impl Members {
         self.living.len() == 1
     }
 
-    /// How many live.
+    /// The number of hubs that are alive.
     pub fn count(&self) -> usize {
         self.living.len()
     }
 
-    /// Whether a hub lives.
+    /// Whether a hub is alive.
     pub fn is_living(&self, hub: &str) -> bool {
         self.living.iter().any(|living| living == hub)
     }
 
-    /// Whether a queue is this hub's: of all that live, it has the highest number for it.
+    /// Whether a queue belongs to this hub: of all living hubs it has the highest hash for it.
     pub fn owns(&self, queue: i64) -> bool {
         let number = |hub: &String| Sha256::digest(format!("{queue} {hub}").as_bytes());
         self.living.iter().max_by_key(|hub| number(hub)).is_some_and(|owner| *owner == self.own)

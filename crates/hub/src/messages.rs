@@ -1,8 +1,8 @@
-//! Messages to a broker: what FTS's consumers (Rucio's receiver, monitoring) hear of each file, over STOMP 1.2.
+//! Messages to a broker over STOMP 1.2: the changes of each file, for consumers of FTS's messages (Rucio's receiver, monitoring).
 //!
-//! Changes are written down by the database in the transaction that makes them ([`crate::database::messages`]), told of in their order, and
-//! forgotten when the broker has said that it has them: a broker that is away misses nothing, up to a bound, and one that was lost
-//! sight of may be told twice.
+//! The database records each change in the transaction that makes it ([`crate::database::messages`]). Changes are sent in their order, and
+//! removed when the broker has confirmed them: a broker that is down misses nothing, up to a bound, and after a lost connection it may
+//! get messages twice.
 
 mod forms;
 mod stomp;
@@ -22,29 +22,29 @@ use crate::database::{Database, DatabaseError};
 use crate::limits;
 use crate::state::HubState;
 
-/// How often changes are looked for.
+/// How often the hub looks for changes.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The pause before a broker is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// How often the bound on what waits is looked after while no broker answers.
+/// How often the changes that wait are cut to their bound while no broker answers.
 const BOUND_EVERY: Duration = Duration::from_secs(60);
 
 /// Where messages go, and how they are named.
 #[derive(Clone)]
 pub struct Messages {
-    /// The brokers: one after the other is tried.
+    /// The brokers, tried one after the other.
     pub brokers: Vec<Broker>,
-    /// The name that the hub logs in with; none for a broker that asks nobody.
+    /// The name that the hub logs in with; none for a broker without a login.
     pub user: Option<String>,
     /// Its password.
     pub password: String,
     /// The broker's virtual host.
     pub virtual_host: String,
-    /// What `complete` and `state` are put behind.
+    /// The prefix of the destinations `complete` and `state`.
     pub destination: String,
-    /// What the hub calls itself (`endpnt`).
+    /// The name of the hub in messages (`endpnt`).
     pub endpoint: String,
-    /// Whether each change of a file is told, beside the end of each attempt.
+    /// Whether every change of a file is sent, beside the ends of attempts.
     pub states: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Broker {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// It is spoken to over TLS.
+    /// The connection uses TLS.
     pub is_secure: bool,
 }
 
@@ -84,16 +84,16 @@ impl FromStr for Broker {
     }
 }
 
-/// Why messages do not go out.
+/// Why messages cannot be sent.
 #[derive(Debug, thiserror::Error)]
-enum NotTold {
+enum PublishError {
     #[error("the broker: {0}")]
     Broker(#[from] io::Error),
     #[error(transparent)]
     Database(#[from] DatabaseError),
 }
 
-/// Tells a broker of changes until told to stop. Of several hubs on one database one tells.
+/// Sends changes to a broker until it is stopped. Of several hubs on one database only one sends.
 pub async fn run(hub: Arc<HubState>, to: Messages, roots: Arc<RootCertStore>, mut stop: watch::Receiver<bool>) {
     let database = &hub.database;
     let mut pause = PAUSES.0;
@@ -114,7 +114,7 @@ pub async fn run(hub: Arc<HubState>, to: Messages, roots: Arc<RootCertStore>, mu
     }
 }
 
-/// Waits, and holds what waits to its bound.
+/// Pauses, and cuts the changes that wait to their bound.
 async fn wait(database: &Database, pause: Duration) {
     match database.bound_changes(limits::CHANGES_WAITING_MAX).await {
         Ok(0) => {}
@@ -124,22 +124,23 @@ async fn wait(database: &Database, pause: Duration) {
     tokio::time::sleep(pause.min(BOUND_EVERY)).await;
 }
 
-/// Tells one broker, until that does not go on.
+/// Sends changes to one broker until an error occurs.
 async fn tell(
     hub: &HubState,
     to: &Messages,
     broker: &Broker,
     roots: &Arc<RootCertStore>,
     pause: &mut Duration,
-) -> Result<std::convert::Infallible, NotTold> {
+) -> Result<std::convert::Infallible, PublishError> {
     let login = Login { user: to.user.as_deref(), password: &to.password, virtual_host: &to.virtual_host };
     let mut connection = Connection::open(broker, &login, roots).await?;
     tracing::info!(broker = %broker.host, port = broker.port, "the broker answers: messages go to it");
     let database = &hub.database;
     loop {
-        let changes = match database.is_teller(&hub.name).await? {
-            true => database.changes(limits::CHANGES_AT_ONCE).await?,
-            false => Changes::default(),
+        let changes = if database.is_teller(&hub.name).await? {
+            database.changes(limits::CHANGES_AT_ONCE).await?
+        } else {
+            Changes::default()
         };
         let Some(last) = changes.last else {
             connection.wait(LOOK_EVERY).await?;
@@ -157,7 +158,7 @@ fn messages(to: &Messages, change: &FileChange) -> Vec<Message> {
     let message = |kind: &str, body: serde_json::Value| Message {
         destination: format!("{}{kind}", to.destination),
         vo: change.job.job.community.clone(),
-        // Consumers look for this byte behind the JSON.
+        // Consumers expect this byte after the JSON.
         body: format!("{body}\u{4}"),
     };
     let ended = change.ends_attempt.then(|| message("complete", complete(&to.endpoint, change)));

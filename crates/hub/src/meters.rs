@@ -1,4 +1,4 @@
-//! What a hub counts since its start, for monitoring.
+//! Counters of a hub since its start, for monitoring.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use std::time::Duration;
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// So many more.
+    /// Adds to the number.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What it is now.
+    /// The present number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -34,19 +34,19 @@ pub struct Meters {
     pub failed_files: Count,
     /// Attempts that failed, and are made again.
     pub failed_attempts: Count,
-    /// Looks of the scheduler that failed.
+    /// Rounds of the scheduler that failed.
     pub failed_looks: Count,
-    /// How long the last look took, microseconds.
+    /// The duration of the scheduler's last round, microseconds.
     look_us: AtomicU64,
 }
 
 impl Meters {
-    /// A look of the scheduler took so long.
+    /// Records the duration of a round of the scheduler.
     pub fn looked(&self, took: Duration) {
         self.look_us.store(took.as_micros().min(u128::from(u64::MAX)) as u64, Ordering::Relaxed);
     }
 
-    /// How long the last look took.
+    /// The duration of the scheduler's last round.
     pub fn last_look(&self) -> Duration {
         Duration::from_micros(self.look_us.load(Ordering::Relaxed))
     }

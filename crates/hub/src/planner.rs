@@ -1,5 +1,5 @@
-//! One look of the scheduler, as a pure function: from the queues, the transfers that run and the collaboration to rates, to what is to begin,
-//! and to the reason why each of the others waits.
+//! One round of the scheduler, as a pure function: from the queues, the running transfers and the collaboration to their rates, to the transfers
+//! that are to begin, and to the reason why each other queue waits.
 
 mod begin;
 mod explain;
@@ -13,17 +13,17 @@ use sched::priority::Priority;
 use sched::shares::{Aggregate, Class, Group, share};
 
 use crate::database::queues::Queue;
-use crate::promises::Standing;
+use crate::promises::PromiseStatus;
 use crate::snapshot::{Pair, Snapshot};
 use crate::states::PAUSED;
 use crate::topology::Topology;
 
-/// A transfer that runs.
+/// A running transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Running {
     /// Its number.
     pub number: i64,
-    /// The queue that it is of.
+    /// Its queue.
     pub queue: i64,
     /// The endpoint that is read.
     pub source: String,
@@ -35,78 +35,76 @@ pub struct Running {
     pub bytes: i64,
 }
 
-/// What a look sees.
+/// The input of a round.
 #[derive(Debug)]
-pub struct Look<'a> {
+pub struct PlanInput<'a> {
     /// Milliseconds since 1970.
     pub at: i64,
     /// The collaboration.
     pub topology: &'a Topology,
     /// What each resource may be used for, bytes per second.
     pub usable: &'a [f64],
-    /// The queues in which something waits or moves.
+    /// The queues with files that wait or run.
     pub queues: &'a [Queue],
     /// How long the oldest file of each has waited.
     pub waited: &'a HashMap<i64, Duration>,
-    /// The transfers that run.
+    /// The running transfers.
     pub running: &'a [Running],
-    /// The most that each queue is known to use, bytes per second; those that are not named may use any rate.
+    /// The most that each queue is known to use, bytes per second; queues that are not named may use any rate.
     pub caps: &'a HashMap<i64, f64>,
-    /// How the promises of queues with a deadline stand.
-    pub promised: &'a HashMap<i64, Standing>,
-    /// Endpoints that are left in peace, and until when, for people.
+    /// The state of the promises, for queues with a deadline.
+    pub promised: &'a HashMap<i64, PromiseStatus>,
+    /// Endpoints that get no new transfers after failures, each with the time until when, as a text.
     pub broken: &'a HashMap<String, String>,
-    /// How many copies at once the servers of a pair are asked for, where nothing but their number can be set.
+    /// The number of copies at once between the servers of a pair, where only their number can be set.
     pub copies: &'a HashMap<Pair, u32>,
 }
 
-/// What is to be done.
+/// The decisions of a round.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The limit of each transfer that runs, bytes per second; infinity for none.
+    /// The limit of each running transfer, bytes per second; infinity for none.
     pub limits: HashMap<i64, f64>,
     /// Transfers that are to begin, in this order.
     pub begin: Vec<Begin>,
-    /// What was decided, and why.
+    /// The decisions with their reasons.
     pub snapshot: Snapshot,
 }
 
 /// A transfer that is to begin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Begin {
-    /// Of this queue.
+    /// The queue that it takes files from.
     pub queue: i64,
-    /// With this limit, bytes per second; infinity for none.
+    /// Its limit, bytes per second; infinity for none.
     pub limit: f64,
 }
 
-/// The queues of a look, each with what was found for it.
-struct Shared<'a> {
-    look: &'a Look<'a>,
-    /// Why nothing of it may begin, whatever rate there is.
+/// The shares of the queues. The vectors are in the order of the input's queues.
+struct Allocation<'a> {
+    look: &'a PlanInput<'a>,
+    /// Why nothing of a queue may begin, whatever its rate.
     blocked: Vec<Option<Constraint>>,
     /// What each resource may be used for, bytes per second: those of the collaboration, and behind them one for each job with a limit.
     usable: Vec<f64>,
-    /// The resources that it crosses.
+    /// The resources that a queue crosses.
     paths: Vec<Vec<u32>>,
-    /// What its transfers use together, bytes per second.
+    /// The rate that a queue's transfers use together, bytes per second.
     used: Vec<f64>,
-    /// Its share; none for one that takes no part.
+    /// The share of a queue; none for one that takes no part.
     rates: Vec<Option<Rate>>,
 }
 
-/// Decides.
-pub fn plan(look: &Look<'_>) -> Plan {
+/// Decides a round.
+pub fn plan(look: &PlanInput<'_>) -> Plan {
     let is_paused = |queue: &Queue| look.topology.is_paused(&queue.key.source, &queue.key.target, &queue.key.community);
     let paused: HashSet<i64> = look.queues.iter().filter(|queue| is_paused(queue)).map(|queue| queue.id).collect();
     let shared = shared(look, &paused);
     let mut snapshot = explain::snapshot(&shared);
     let begin = begin::begin(&shared, &mut snapshot);
     let parts = parts(&shared, &begin);
-    let part = |queue: i64| match paused.contains(&queue) {
-        true => 0.0,
-        false => parts.get(&queue).copied().unwrap_or(f64::INFINITY),
-    };
+    let part =
+        |queue: i64| if paused.contains(&queue) { 0.0 } else { parts.get(&queue).copied().unwrap_or(f64::INFINITY) };
     Plan {
         limits: look.running.iter().map(|transfer| (transfer.number, part(transfer.queue))).collect(),
         begin: begin.into_iter().map(|queue| Begin { queue, limit: part(queue) }).collect(),
@@ -114,8 +112,8 @@ pub fn plan(look: &Look<'_>) -> Plan {
     }
 }
 
-/// Shares what may be used among the queues.
-fn shared<'a>(look: &'a Look<'a>, paused: &HashSet<i64>) -> Shared<'a> {
+/// Divides the resources among the queues.
+fn shared<'a>(look: &'a PlanInput<'a>, paused: &HashSet<i64>) -> Allocation<'a> {
     let blocked: Vec<Option<Constraint>> = look.queues.iter().map(|queue| blocked(look, queue)).collect();
     let path = |queue: &Queue| look.topology.path(&queue.key.source, &queue.key.target, &queue.key.community);
     let mut paths: Vec<Vec<u32>> = look.queues.iter().map(path).collect();
@@ -125,7 +123,7 @@ fn shared<'a>(look: &'a Look<'a>, paused: &HashSet<i64>) -> Shared<'a> {
         *used_by.entry(transfer.queue).or_default() += transfer.rate;
     }
     let used = look.queues.iter().map(|queue| used_by.get(&queue.id).copied().unwrap_or_default()).collect();
-    // What waits for other reasons than rates takes no part: its share is for the others. What runs keeps what it has, unless it is to pause.
+    // A queue that waits for another reason than its rate takes no part: the others get its share. Running transfers keep theirs, unless they are to pause.
     let takes_part = |at: &usize| {
         let queue = &look.queues[*at];
         blocked[*at].is_none() || queue.running > 0 && !paused.contains(&queue.id)
@@ -137,11 +135,11 @@ fn shared<'a>(look: &'a Look<'a>, paused: &HashSet<i64>) -> Shared<'a> {
     for (at, rate) in taking.iter().zip(share(&usable, &aggregates)) {
         rates[*at] = Some(rate);
     }
-    Shared { look, blocked, usable, paths, used, rates }
+    Allocation { look, blocked, usable, paths, used, rates }
 }
 
 /// What each resource may be used for; the limit of a job is one more, which all queues of the job cross.
-fn with_limits(look: &Look<'_>, paths: &mut [Vec<u32>]) -> Vec<f64> {
+fn with_limits(look: &PlanInput<'_>, paths: &mut [Vec<u32>]) -> Vec<f64> {
     let mut usable = look.usable.to_vec();
     let mut of_job: HashMap<i64, u32> = HashMap::new();
     for (queue, path) in look.queues.iter().zip(paths) {
@@ -155,7 +153,7 @@ fn with_limits(look: &Look<'_>, paths: &mut [Vec<u32>]) -> Vec<f64> {
 }
 
 /// Why nothing of a queue may begin, whatever rate there is.
-fn blocked(look: &Look<'_>, queue: &Queue) -> Option<Constraint> {
+fn blocked(look: &PlanInput<'_>, queue: &Queue) -> Option<Constraint> {
     let key = &queue.key;
     if key.priority == PAUSED {
         let text = "the job is paused: `longhaul queue resume ID` goes on with it".to_owned();
@@ -177,11 +175,11 @@ fn blocked(look: &Look<'_>, queue: &Queue) -> Option<Constraint> {
     })
 }
 
-fn aggregate(look: &Look<'_>, queue: &Queue, path: Vec<u32>) -> Aggregate {
+fn aggregate(look: &PlanInput<'_>, queue: &Queue, path: Vec<u32>) -> Aggregate {
     let key = &queue.key;
     let (community, activity) = look.topology.shares(&key.community, &key.activity);
     let waited = look.waited.get(&queue.id).copied().unwrap_or_default();
-    // Numbers of groups only have to differ: they are made of the names.
+    // The numbers of groups only have to differ: they are hashes of the names.
     let number = |parts: &[&str]| {
         let text = parts.join("\0");
         text.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
@@ -196,15 +194,15 @@ fn aggregate(look: &Look<'_>, queue: &Queue, path: Vec<u32>) -> Aggregate {
     let demand = Demand {
         weight: Priority::nearest(key.priority).weight(waited),
         floor,
-        // What is promised is kept free for it, whatever it has used so far.
+        // A promised rate is kept free for its queue, whatever it has used so far.
         cap: cap.max(floor),
         path,
     };
     Aggregate { class: Class::Standard, groups, demand }
 }
 
-/// What each transfer of a queue may use, with those that are about to begin.
-fn parts(shared: &Shared<'_>, begin: &[i64]) -> HashMap<i64, f64> {
+/// The rate that each transfer of a queue may use, counting those that are about to begin.
+fn parts(shared: &Allocation<'_>, begin: &[i64]) -> HashMap<i64, f64> {
     let look = shared.look;
     let mut counts: HashMap<i64, u32> = HashMap::new();
     for queue in look.running.iter().map(|transfer| transfer.queue).chain(begin.iter().copied()) {

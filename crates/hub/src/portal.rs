@@ -1,4 +1,4 @@
-//! The portal: pages for people. It is files, and the hub's own API: whatever a page does, a script can do.
+//! The portal: pages for people. It consists of files and uses the hub's own API: whatever a page does, a script can do.
 
 pub mod assets;
 pub mod cookies;
@@ -14,12 +14,12 @@ use axum::response::Response;
 use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
 
-/// Whether a script in a page sends a request, and not somebody who follows a link.
+/// Whether a script in a page sent a request, and not a browser that followed a link.
 pub fn is_from_script(head: &Parts) -> bool {
     head.headers.get("sec-fetch-mode").is_some_and(|mode| mode != "navigate")
 }
 
-/// Takes out of an answer what would have a browser open its own window for a password: the page asks by itself.
+/// Removes from an answer the field that would make a browser open its own password window: the page asks by itself.
 pub fn without_prompt(mut response: Response) -> Response {
     let all: Vec<_> = response.headers().get_all(WWW_AUTHENTICATE).iter().cloned().collect();
     response.headers_mut().remove(WWW_AUTHENTICATE);

@@ -1,19 +1,19 @@
-//! What is told of a transfer that is carried, and what is wanted of it meanwhile.
+//! The reports of a running transfer to the scheduler, and the control that it gets from there.
 
 use model::v1::Limit;
 
-/// What is wanted of a transfer that runs.
+/// What the scheduler wants of a running transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Steer {
-    /// What it may use, bytes per second; infinity for no limit.
+pub struct TransferControl {
+    /// Its limit, bytes per second; infinity for none.
     pub limit: f64,
-    /// It is to end.
+    /// It is to be cancelled.
     pub is_cancelled: bool,
 }
 
-/// What is told of a transfer.
+/// A report on a transfer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum TransferReport {
     /// It moves.
     Moving {
         /// Its number.
@@ -23,33 +23,33 @@ pub enum Told {
         /// Bytes that have arrived so far.
         bytes: u64,
     },
-    /// It has ended, and its node says what held it back.
+    /// It has ended, and its receipt says what limited it.
     Limited {
         /// Its number.
         transfer: i64,
-        /// What did.
+        /// What limited it.
         by: Limit,
     },
     /// Some of its files have ended.
     Files {
         /// Its number.
         transfer: i64,
-        /// By the numbers of their rows.
+        /// The files, by the numbers of their rows.
         files: Vec<(i64, Finished)>,
     },
-    /// It has ended, and so have those of its files that were not told of.
+    /// It has ended, and with it the files that were not reported before.
     Ended {
         /// Its number.
         transfer: i64,
-        /// How.
+        /// The result of these files.
         finished: Finished,
     },
 }
 
-/// How a transfer ended.
+/// The result of a transfer, or of one of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// Everything is there, verified. Of a transfer of several files the bytes are those of all.
+    /// Everything has arrived and is verified. The bytes are those of all files of the transfer.
     Done {
         /// Bytes that are there.
         bytes: u64,
@@ -61,16 +61,16 @@ pub enum Finished {
         /// One sentence.
         reason: String,
     },
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled,
-    /// Nobody could be asked to carry it.
+    /// The carrier could not be reached.
     Unreachable {
         /// One sentence.
         reason: String,
     },
 }
 
-/// Whether a sentence says that the target is there already, and may not be replaced: another attempt would meet it again.
+/// Whether a reason says that the target exists and may not be replaced: another attempt would fail in the same way.
 pub fn is_taken(reason: &str) -> bool {
     ["exists already", "already exists", "is there already"].iter().any(|said| reason.contains(said))
 }

@@ -1,7 +1,7 @@
-//! Promises: jobs with a deadline. Files of one deadline have a queue of their own; its bytes are placed in a calendar over the resources of
-//! its path, as late as they fit, and what the calendar has for now is the rate that the queue does not go below.
+//! Promises: jobs with a deadline. Files with one deadline have a queue of their own. Its bytes are placed in a calendar over the resources of
+//! its path, as late as they fit; the bytes in the present slot give the rate that the queue does not go below.
 //!
-//! The calendar is made anew from what the queues still have to move: what has moved earlier than it had to frees what is promised later.
+//! The calendar is built anew from the bytes that the queues still have to move: bytes that have moved early free slots that come later.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use crate::database::submissions::QueueKey;
 use crate::time;
 use crate::topology::Topology;
 
-/// The part of a resource below its mark that may be promised: others are never without anything, and a start costs time.
+/// The part of a resource below its mark that may be promised: the rest is for other queues, and for the time that a start takes.
 const PROMISED_PART: f64 = 0.9;
-/// The part of the time before a deadline in which nothing is promised: files have ends and beginnings.
+/// The part of the time before a deadline in which nothing is promised: files take time to begin and end.
 const SPARE_PART: f64 = 0.05;
-/// And the least of it, milliseconds: a transfer has its rate after some seconds.
+/// The least such time, milliseconds: a transfer reaches its rate after some seconds.
 const SPARE_LEAST_MS: f64 = 5000.0;
 /// The shortest slot, seconds.
 const SLOT_LEAST_S: f64 = 5.0;
@@ -26,9 +26,9 @@ const SLOTS: f64 = 2000.0;
 /// How much later than asked for a counter-offer may be, in slots.
 const HORIZON: Slot = 200_000;
 
-/// What is to be moved by when.
+/// Bytes that are to be moved by a deadline.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct PromiseRequest {
     /// The endpoint that is read.
     pub source: String,
     /// The endpoint that is written.
@@ -41,44 +41,44 @@ pub struct Wanted {
     pub bytes: i64,
 }
 
-/// How a promise stands.
+/// The state of a promise.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Standing {
-    /// The rate that it does not go below now, bytes per second.
+pub struct PromiseStatus {
+    /// The rate that its queue does not go below now, bytes per second.
     pub floor: f64,
-    /// Bytes that do not fit before the deadline any more; 0 where it will be kept.
+    /// Bytes that do not fit before the deadline any more; 0 where the promise will be kept.
     pub late_bytes: f64,
 }
 
-/// Why something is not promised, and what would be instead.
+/// Why a deadline is not promised, and what would be instead.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
     /// No resource on its path has a known capacity: source and target.
     Unbounded(String, String),
     /// It does not fit.
     Full {
-        /// All of it by this time, milliseconds since 1970; none where it does not fit at all.
+        /// The earliest deadline for all bytes, milliseconds since 1970; none where they do not fit at all.
         deadline: Option<i64>,
-        /// So many bytes by the deadline that was asked for.
+        /// The bytes that fit before the wanted deadline.
         bytes: i64,
     },
 }
 
-/// The promises of a moment.
+/// The promises at one moment.
 #[derive(Debug)]
 pub struct Promises<'a> {
     topology: &'a Topology,
     calendar: Calendar,
     now: i64,
     slot_ms: f64,
-    /// The slot of now. Slots are of the clock, and not of the look: what is placed in one stays there until it has passed.
+    /// The present slot. Slots are aligned to the clock, and not to the round: bytes that are placed in one stay there until it has passed.
     slot: Slot,
-    standings: HashMap<i64, Standing>,
+    standings: HashMap<i64, PromiseStatus>,
 }
 
 impl<'a> Promises<'a> {
-    /// Of the queues that have a deadline. `usable` is what each resource may be used for, bytes per second; `moved` are the bytes of each queue
-    /// that its transfers have moved of files that have not ended; deadlines up to `latest` will be asked for.
+    /// The promises of all queues with a deadline. `usable` is the rate that each resource may be used for, bytes per second; `moved` are the bytes
+    /// that the transfers of each queue have moved of files that have not ended; `latest` is the latest deadline that will be asked for.
     pub fn new(
         topology: &'a Topology,
         usable: &[f64],
@@ -105,7 +105,7 @@ impl<'a> Promises<'a> {
         all
     }
 
-    /// What of the slot of now has passed is no room any more.
+    /// Takes the part of the present slot that has passed out of the calendar.
     fn take_passed(&mut self, capacities: &[f64]) {
         let passed_s = (self.slot_ms / 1000.0 - self.left_of_slot_s()).max(0.0);
         for (resource, capacity) in capacities.iter().enumerate().filter(|(_, capacity)| capacity.is_finite()) {
@@ -116,22 +116,22 @@ impl<'a> Promises<'a> {
         }
     }
 
-    /// Seconds until the slot of now has passed; a rate is given for one at the least.
+    /// Seconds until the present slot ends, at least 1: a rate holds for a second or longer.
     fn left_of_slot_s(&self) -> f64 {
         let end = (self.slot + 1) as f64 * self.slot_ms;
         ((end - self.now as f64) / 1000.0).max(1.0)
     }
 
-    /// How the promise of a queue stands; none where it has no deadline.
-    pub fn standing(&self, queue: i64) -> Option<Standing> {
+    /// The state of a queue's promise; none where it has no deadline.
+    pub fn standing(&self, queue: i64) -> Option<PromiseStatus> {
         self.standings.get(&queue).copied()
     }
 
-    /// Promises more, all of it or nothing.
+    /// Adds promises: all of them, or none.
     ///
     /// # Errors
-    /// It does not fit beside what is promised already.
-    pub fn accept(&mut self, all: &[Wanted]) -> Result<(), Refusal> {
+    /// They do not fit beside the promises that exist.
+    pub fn accept(&mut self, all: &[PromiseRequest]) -> Result<(), Refusal> {
         for wanted in all {
             let key = [&wanted.source, &wanted.target, &wanted.community];
             let request = self.request(key, wanted.bytes as f64, wanted.deadline);
@@ -150,24 +150,26 @@ impl<'a> Promises<'a> {
         path.iter().any(|resource| self.topology.resources[*resource as usize].capacity.is_finite())
     }
 
-    /// Whose bytes no longer fit keeps a place for those that do, and asks for the rate that would still be in time.
+    /// Places the bytes of a queue. Where they no longer all fit, the queue keeps the slots for those that do, and gets the rate that would still be in time.
     fn place(&mut self, queue: &Queue, left: f64) {
         let QueueKey { source, target, community, deadline, .. } = &queue.key;
         let request = self.request([source, target, community], left, *deadline);
         // A second before the deadline: a rate is given for one.
         let seconds = ((deadline - self.now) as f64 / 1000.0 - 1.0).max(1.0);
         let standing = match self.calendar.accept(&request) {
-            Ok(id) => Standing { floor: self.placed_now(id) / self.left_of_slot_s().min(seconds), late_bytes: 0.0 },
+            Ok(id) => {
+                PromiseStatus { floor: self.placed_now(id) / self.left_of_slot_s().min(seconds), late_bytes: 0.0 }
+            }
             Err(offer) => {
                 let fits = Request { bytes: offer.bytes.max(0.0) * (1.0 - 1e-9), ..request };
                 let _ = self.calendar.accept(&fits);
-                Standing { floor: left / seconds, late_bytes: left - offer.bytes }
+                PromiseStatus { floor: left / seconds, late_bytes: left - offer.bytes }
             }
         };
         self.standings.insert(queue.id, standing);
     }
 
-    /// Bytes of a promise that are placed in the slot of now.
+    /// Bytes of a promise in the present slot.
     fn placed_now(&self, id: PromiseId) -> f64 {
         self.calendar.rate(id, self.slot) * self.slot_ms / 1000.0
     }
@@ -180,13 +182,13 @@ impl<'a> Promises<'a> {
             path: self.topology.path(source, target, community),
             bytes,
             release: self.slot,
-            // Whatever is left at the very end is for now.
+            // At the very end, the rest belongs into the present slot.
             deadline: end.max(self.slot + 1),
             rate_most: f64::INFINITY,
         }
     }
 
-    /// The deadline that is to be asked for so that something ends by a slot.
+    /// The deadline to ask for so that the bytes end by a slot.
     fn asked_for(&self, slot: Slot) -> i64 {
         let placed = slot as f64 * self.slot_ms - self.now as f64;
         let span = (placed / (1.0 - SPARE_PART)).max(placed + SPARE_LEAST_MS).ceil();
@@ -196,7 +198,7 @@ impl<'a> Promises<'a> {
 }
 
 impl Refusal {
-    /// What would be promised, for programs; none where nothing can be.
+    /// The counter-offer, for programs; none where nothing can be promised.
     pub fn offer(&self) -> Option<Offer> {
         match self {
             Refusal::Unbounded(..) => None,
@@ -206,7 +208,7 @@ impl Refusal {
         }
     }
 
-    /// One sentence, with what would be promised.
+    /// The refusal in one sentence, with the counter-offer.
     pub fn text(&self, asked: i64) -> String {
         let asked = time::show(asked);
         match self {
@@ -271,9 +273,9 @@ mod tests {
         Queue { id, key, queued: 1, staging: 0, queued_bytes: bytes, running: 0, running_bytes: 0, limit: None }
     }
 
-    fn wanted(target: &str, deadline_s: i64, bytes: i64) -> Wanted {
+    fn wanted(target: &str, deadline_s: i64, bytes: i64) -> PromiseRequest {
         let (source, target, community) = ("a".to_owned(), target.to_owned(), "astro".to_owned());
-        Wanted { source, target, community, deadline: deadline_s * 1000, bytes }
+        PromiseRequest { source, target, community, deadline: deadline_s * 1000, bytes }
     }
 
     fn promises<'a>(topology: &'a Topology, queues: &[Queue]) -> Promises<'a> {
@@ -286,7 +288,7 @@ mod tests {
         // 10,000 bytes per second, of which 9,000 are promised; 95 of 100 s are 19 slots of 5 s.
         let topology = topology();
         let late = promises(&topology, &[queue(1, 100, 90_000)]);
-        assert_eq!(late.standing(1), Some(Standing { floor: 0.0, late_bytes: 0.0 }));
+        assert_eq!(late.standing(1), Some(PromiseStatus { floor: 0.0, late_bytes: 0.0 }));
         let due = promises(&topology, &[queue(1, 100, 850_000)]);
         let standing = due.standing(1).unwrap();
         assert!((standing.floor - 8_000.0).abs() < 1.0 && standing.late_bytes == 0.0, "{standing:?}");

@@ -1,4 +1,4 @@
-//! Who may do what at a hub: keys with roles, instead of a node's keys with exports.
+//! Members of a hub and their roles: keys give roles, where a node's keys give exports.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use crate::database::Database;
 use crate::database::roles::RoleGrant;
 use crate::time;
 
-/// A principal, as the hub knows it.
+/// A principal with its role at the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The name under which jobs are submitted.
     pub owner: String,
-    /// What it may do.
+    /// Its role.
     pub role: Role,
     /// The community that it submits for; empty for any.
     pub community: String,
-    /// The holder of a certificate, for whoever is known by one.
+    /// The identity of its certificate, if it has authenticated with one.
     pub certificate: Option<Arc<Identity>>,
 }
 
 /// The community of a certificate that no community of the collaboration claims, where any community names virtual organisations.
 const UNCLAIMED: &str = "default";
 
-/// Which community the members of a virtual organisation belong to.
+/// The communities of virtual organisations.
 type Vos = BTreeMap<String, String>;
 
 impl Member {
@@ -42,7 +42,7 @@ impl Member {
         Member { owner: owner.to_owned(), role: Role::User, community: community.to_owned(), certificate: None }
     }
 
-    /// The name that FTS gives it: that of a certificate as the grid writes it, or one that is made of the owner's.
+    /// The distinguished name for FTS: that of the certificate as the grid writes it, or one made from the owner's name.
     pub fn distinguished_name(&self) -> String {
         if let Some(identity) = &self.certificate {
             return identity.grid_name.clone();
@@ -60,10 +60,10 @@ impl Member {
         self.owner == owner || self.role >= Role::Operator && (self.community.is_empty() || self.community == community)
     }
 
-    /// Refuses whoever has less than a role.
+    /// Refuses a member with less than a role.
     ///
     /// # Errors
-    /// It has less.
+    /// The member's role is lower.
     pub fn require(&self, role: Role) -> Result<(), Refusal> {
         if self.role >= role {
             return Ok(());
@@ -73,11 +73,11 @@ impl Member {
     }
 }
 
-/// The grants of a hub, and who without one may do something.
+/// The credentials that a hub accepts: its grants, certificates, tokens, and the role of anonymous clients.
 pub struct HubCredentials {
     database: Database,
     runtime: Handle,
-    /// Why those are refused who may do nothing, by their distinguished names.
+    /// The reasons of banned users, by their distinguished names.
     banned: ArcSwap<HashMap<String, String>>,
     policy: Arc<Policy>,
     anonymous: Option<Role>,
@@ -86,7 +86,7 @@ pub struct HubCredentials {
 }
 
 impl HubCredentials {
-    /// With the grants of a database; whoever shows no key has the role `anonymous`, if there is one.
+    /// Reads grants from a database; clients without a key have the role `anonymous`, if there is one.
     pub fn new(database: Database, policy: Arc<Policy>, anonymous: Option<Role>) -> HubCredentials {
         HubCredentials {
             database,
@@ -99,18 +99,18 @@ impl HubCredentials {
         }
     }
 
-    /// With the authorities whose certificates count.
+    /// Sets the authorities whose client certificates are accepted.
     #[must_use]
     pub fn with_authorities(self, authorities: Option<Authorities>) -> HubCredentials {
         HubCredentials { authorities, ..self }
     }
 
-    /// Whose certificates count, where any do.
+    /// The authorities whose client certificates are accepted, if any.
     pub fn authorities(&self) -> Option<&Authorities> {
         self.authorities.as_ref()
     }
 
-    /// Takes on which virtual organisations belong to which communities.
+    /// Takes the communities of virtual organisations from a description.
     pub fn describe(&self, collaboration: &Collaboration) {
         let of = |(name, community): (&String, &Community)| {
             community.vos.iter().map(|vo| (vo.clone(), name.clone())).collect::<Vec<_>>()
@@ -121,15 +121,15 @@ impl HubCredentials {
     /// The member that a principal is.
     ///
     /// # Errors
-    /// It is nobody whom the hub knows, or somebody who is banned.
+    /// The principal is unknown to the hub, or banned.
     pub async fn member(&self, principal: &Principal) -> Result<Member, Refusal> {
         self.require_welcome(self.known(principal).await?)
     }
 
-    /// Refuses whoever is banned.
+    /// Refuses a banned member.
     ///
     /// # Errors
-    /// It is.
+    /// The member is banned.
     pub fn require_welcome(&self, member: Member) -> Result<Member, Refusal> {
         match self.banned.load().get(&member.distinguished_name()) {
             Some(reason) => Err(Refusal::new(Fault::Auth, format!("{} is banned: {reason}", member.owner))),
@@ -137,10 +137,10 @@ impl HubCredentials {
         }
     }
 
-    /// Reads again who may do nothing.
+    /// Reads the banned users again.
     ///
     /// # Errors
-    /// The database cannot be read: those before count on.
+    /// The database cannot be read: the former list stays in force.
     pub async fn read_banned(&self) -> Result<(), Refusal> {
         let banned = self.database.banned_users().await.map_err(unreadable)?;
         self.banned.store(Arc::new(banned.into_iter().map(|user| (user.dn, user.reason)).collect()));
@@ -172,7 +172,7 @@ impl HubCredentials {
     }
 }
 
-/// Somebody without attributes that have ended since the connection began.
+/// An identity without the attributes that have expired since the connection began.
 fn lasting(identity: &Arc<Identity>, now: i64) -> Arc<Identity> {
     if identity.attributes.iter().all(|one| one.expires >= now) {
         return Arc::clone(identity);
@@ -185,7 +185,7 @@ fn lasting(identity: &Arc<Identity>, now: i64) -> Arc<Identity> {
     Arc::new(identity)
 }
 
-/// The community of a certificate: the first that claims one of its virtual organisations.
+/// The community of a certificate: the first one that claims one of its virtual organisations.
 fn community(vos: &Vos, identity: Option<&Identity>) -> String {
     let attributes = identity.map(|known| known.attributes.as_slice()).unwrap_or_default();
     match attributes.iter().find_map(|one| vos.get(&one.vo)) {
@@ -211,7 +211,7 @@ impl Credentials for HubCredentials {
     fn grant_of_key(&self, key: &AccessKey) -> Result<Grant, Refusal> {
         let id = model::hex::encode(&key.id);
         let none = || Refusal::new(Fault::Auth, "there is no such key at this hub, or it has expired");
-        // Authentication runs on a thread that may wait.
+        // Authentication runs on a thread that may block.
         let found = self.runtime.block_on(self.database.role_grant(&id)).map_err(unreadable)?.ok_or_else(none)?;
         let RoleGrant { secret_sha256, role, .. } = &found;
         let shown = model::hex::encode(&Sha256::digest(key.expose_secret()));

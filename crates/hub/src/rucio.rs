@@ -1,4 +1,4 @@
-//! Rucio's REST API: what the clients of Rucio 41 ask, answered by the hub's own catalogue. Under `/rucio` on the hub's port.
+//! Rucio's REST API for the clients of Rucio 41, answered from the hub's own catalogue. Under `/rucio` on the hub's port.
 //!
 //! Facts: docs/design/rucio.md. Clients compare media types and success codes exactly, send no media type with what they send, and put `/` of names as `%2F`
 //! into paths. An access key of the hub is the password of `userpass`, and the token: nothing else is kept.
@@ -39,16 +39,16 @@ use crate::limits;
 use crate::roles::Member;
 use crate::state::HubState;
 
-/// The path under which it is on the hub's port.
+/// The path of the API on the hub's port.
 pub const PREFIX: &str = "/rucio";
 
-/// A value of JSON on each line.
+/// The media type of answers with one JSON value on each line.
 const STREAM: &str = "application/x-json-stream";
 const TOKEN: HeaderName = HeaderName::from_static("x-rucio-auth-token");
 /// Bytes of a sentence that authentication refuses with.
 const REASON_BYTES_MAX: usize = 64 << 10;
 
-/// A question, authenticated.
+/// An authenticated request.
 pub(crate) struct RucioRequest {
     pub hub: Arc<HubState>,
     pub member: Member,
@@ -70,14 +70,14 @@ impl RucioRequest {
         web::target::pairs(&self.query).filter(|(key, _)| key == name).map(|(_, value)| value).collect()
     }
 
-    /// What came as JSON, of whatever media type; an empty body is an empty object.
+    /// The body, read as JSON whatever its media type; an empty body is an empty object.
     fn read<T: DeserializeOwned>(&self) -> Result<T, RucioError> {
         let text: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
         web::json::read(text, "the body").map_err(|refused| RucioError::new(400, "InvalidObject", refused.reason))
     }
 }
 
-/// What answers below [`PREFIX`].
+/// The router of everything below [`PREFIX`].
 pub fn router(hub: &Arc<HubState>) -> Router {
     let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
     let hub = Arc::clone(hub);
@@ -90,8 +90,8 @@ pub fn router(hub: &Arc<HubState>) -> Router {
 #[derive(Clone)]
 struct RucioPath(String);
 
-/// What is done before authentication and after it: Rucio's token is the credential, its paths are none of files, and what is refused is said in
-/// its form.
+/// Wraps authentication: takes Rucio's token as the credential, hides Rucio's paths from it, since they name no files, and turns refusals into
+/// Rucio's form.
 async fn around(mut request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
     let path = uri.path().strip_prefix(PREFIX).unwrap_or(uri.path()).to_owned();
@@ -129,7 +129,7 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let segments = segments(&path)?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let method = parts.method.as_str();
-    // Traces come with no credential, and say nothing that a decision would rest on.
+    // Traces come without a credential, and no decision depends on them.
     match (method, segments.as_slice()) {
         ("GET", ["ping"]) => return json_answer(200, &json!({"version": "41.5.1"})),
         ("POST", ["traces"]) => return created(),
@@ -150,13 +150,13 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let too_long =
         |_| RucioError::new(413, "InvalidObject", format!("the body is longer than {} bytes", limits::BODY_BYTES_MAX));
     let body = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await.map_err(too_long)?;
-    // Python writes a space as `+`.
+    // Python's clients write a space as `+`.
     let query = parts.uri.query().unwrap_or_default().replace('+', "%20");
     let request = RucioRequest { hub, member, query, headers: parts.headers, body };
     route(request, method, &segments).await
 }
 
-/// The parts of a path, each without its escapes: of two names in a path neither tells where the other ends.
+/// The parts of a path, split first and unescaped then: a name may hold an escaped slash.
 fn segments(path: &str) -> Result<Vec<String>, RucioError> {
     let hidden = |_| RucioError::new(400, "InvalidPath", "the path has escapes that are no text");
     let parts = path.split('/').filter(|part| !part.is_empty());
@@ -180,7 +180,7 @@ async fn route(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
     }
 }
 
-/// Nothing here has this path, or this method.
+/// The error for an unknown path or method.
 fn unknown(method: &str, path: &[&str]) -> RucioError {
     let text = format!("the hub has no {method} /{} of Rucio's; docs/rucio.md says what it has", path.join("/"));
     RucioError::new(404, "UnsupportedOperation", text)
@@ -211,12 +211,12 @@ fn stream<T: Serialize>(values: impl IntoIterator<Item = T>) -> Answered {
     Ok(with_body(200, STREAM, text))
 }
 
-/// "Created", as Rucio says it.
+/// Rucio's answer `Created` (201).
 fn created() -> Answered {
     Ok(with_body(201, "text/html; charset=utf-8", "Created"))
 }
 
-/// Nothing more to say.
+/// The empty answer to a request that was carried out.
 fn done() -> Answered {
     Ok(with_body(200, "text/html; charset=utf-8", ""))
 }

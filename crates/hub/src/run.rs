@@ -30,39 +30,39 @@ use crate::state::HubState;
 use crate::tls::{Certificate, settings};
 use crate::{api, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager, trail};
 
-/// What a hub is started with.
+/// The configuration that a hub is started with.
 pub struct HubConfig {
-    /// What this host is called: by it and the port other hubs on the same database know this one.
+    /// The name of this host: with the port it names this hub to others on the same database.
     pub host_name: String,
-    /// Where it listens.
+    /// The address that it listens on.
     pub listen: SocketAddr,
-    /// Where FTS's words are spoken at the root of a port of their own, beside the port above.
+    /// A further address, on which the FTS API is at the root.
     pub fts_listen: Option<SocketAddr>,
     /// `sqlite:FILE` or `postgres://…`.
     pub database: String,
     /// Its own identity.
     pub identity: Certificate,
-    /// What clients are shown who do not know it by its key.
+    /// The certificate for clients that do not know the hub by its key.
     pub certificate: Option<Certificate>,
-    /// Whose client certificates count, and whose VOMS attributes.
+    /// The authorities whose client certificates and VOMS attributes are accepted.
     pub client_authorities: Option<Authorities>,
-    /// Whose certificates count of servers that it speaks to, but for nodes that it knows by their keys.
+    /// The authorities for the certificates of servers, except nodes that the hub knows by their keys.
     pub authorities: Arc<RootCertStore>,
     /// Clear text is permitted.
     pub plain: bool,
-    /// What those may who show no key.
+    /// The role of anonymous clients, if they have one.
     pub anonymous: Option<Role>,
-    /// Whose tokens count, which addresses are served, and where the hub may go.
+    /// The token issuers that are trusted, the client addresses that are served, and the addresses that the hub may dial.
     pub policy: Policy,
     /// Fetches the keys of token issuers.
     pub issuers: Issuers,
-    /// Where members sign in, beside showing keys.
+    /// The providers where members sign in.
     pub sign_ins: Vec<SignIn>,
-    /// The brokers that hear of each file.
+    /// The brokers that get messages on every file.
     pub messages: Option<Messages>,
-    /// Replaces what is described, if there is a file for it.
+    /// A description that replaces the stored one.
     pub collaboration: Option<Collaboration>,
-    /// Other parts that it is to answer for.
+    /// Parts of the API that other crates answer.
     pub parts: Vec<Part>,
 }
 
@@ -73,24 +73,24 @@ pub enum HubError {
     /// The database.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// It cannot listen there.
+    /// It cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Something of this host.
+    /// A failure of this host.
     #[error("this host: {0}")]
     Host(#[from] io::Error),
-    /// The certificates.
+    /// The certificates cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// A task of it ended by itself.
+    /// One of its tasks ended by itself.
     #[error("{0} broke off: what the log says before this is why; the hub ends, so that it can be started again")]
     BrokeOff(&'static str),
-    /// What is described is not consistent.
+    /// The description is not consistent.
     #[error("{0}")]
     Described(String),
 }
@@ -102,48 +102,48 @@ impl From<Refusal> for HubError {
 }
 
 impl Stopped {
-    /// Whether it is to stop, for what runs beside it.
+    /// A receiver of the signal to stop, for services that run beside the hub.
     pub fn receiver(&self) -> watch::Receiver<bool> {
         self.0.clone()
     }
 }
 
-/// Stops a hub.
+/// The sending end of the signal to stop.
 #[derive(Clone, Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// What a hub waits for.
+/// The receiving end of the signal to stop.
 #[derive(Clone, Debug)]
 pub struct Stopped(watch::Receiver<bool>);
 
-/// A way to stop a hub.
+/// Makes the two ends of the signal that stops a hub.
 pub fn stopper() -> (Stopper, Stopped) {
     let (sender, receiver) = watch::channel(false);
     (Stopper(sender), Stopped(receiver))
 }
 
 impl Stopper {
-    /// Stops it: requests that run are answered, what runs at nodes goes on.
+    /// Stops the hub: requests that run are answered, transfers at nodes go on.
     pub fn stop(&self) {
         let _ = self.0.send(true);
     }
 }
 
-/// A hub that runs.
+/// A running hub.
 pub struct Running {
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
-    /// Where FTS's words have a port of their own.
+    /// The further address of the FTS API, if it has one.
     pub fts_address: Option<SocketAddr>,
     hub: Arc<HubState>,
     runtime: tokio::runtime::Handle,
 }
 
 impl Running {
-    /// Replaces everything that is described.
+    /// Replaces the whole description.
     ///
     /// # Errors
-    /// It is not consistent: nothing has changed.
+    /// The description is not consistent: nothing has changed.
     pub fn describe(&self, collaboration: Collaboration) -> Result<(), Refusal> {
         self.runtime.block_on(self.hub.describe(|all| {
             *all = collaboration;
@@ -159,7 +159,7 @@ impl Running {
 pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(Running)) -> Result<(), HubError> {
     let runtime = runtime()?;
     run_on(&runtime, config, stopped, ready)?;
-    // Questions to nodes that do not answer are not waited for.
+    // Requests to silent nodes are not waited for any longer.
     runtime.shutdown_timeout(limits::SHUTDOWN_MAX);
     Ok(())
 }
@@ -195,7 +195,7 @@ async fn run_async(
     let (database, mut writer_end) = Database::open(&config.database).await?;
     let listener = listen(config.listen).await?;
     let address = listener.local_addr()?;
-    // Hubs that stand for one another may have the same identity: what tells them apart is where they are.
+    // Hubs that replace one another may have the same identity: only their addresses differ.
     let name = format!("{}:{}", config.host_name, address.port());
     let credentials = HubCredentials::new(database.clone(), Arc::new(config.policy), config.anonymous);
     let credentials = Arc::new(credentials.with_authorities(clients.clone()));
@@ -216,7 +216,7 @@ async fn run_async(
         None => None,
     };
     let fts_address = fts_listener.as_ref().map(TcpListener::local_addr).transpose()?;
-    // Before the first job comes, so that its files are told of.
+    // Before the first job comes, so that messages on its files are sent.
     hub.database.write_changes_down(config.messages.is_some()).await?;
     let messages = config.messages.map(|to| (to, config.authorities));
     let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub)));
@@ -231,7 +231,7 @@ async fn run_async(
         beside.spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone()));
     }
     ready(Running { address, fts_address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
-    // A hub that accepts jobs and does nothing with them is worse than one that ends, and is started again.
+    // A hub that accepts jobs and does not run them is worse than one that ends and is restarted.
     let serving = serve(listener, transport, router(&hub, config.parts), stopped.clone());
     tokio::pin!(serving);
     tokio::select! {
@@ -253,10 +253,10 @@ async fn run_async(
     Ok(())
 }
 
-/// What the catalogue and the queue do by themselves, each until it is told to stop.
+/// The background tasks of the catalogue and the queue, each until the hub stops.
 fn work_beside(hub: &Arc<HubState>, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
     let mut beside = JoinSet::new();
-    beside.spawn(catalogue::keeper::run(Arc::clone(hub), stopped.clone()));
+    beside.spawn(catalogue::rule_worker::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(catalogue::remover::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(catalogue::audits::run(Arc::clone(hub), stopped.clone()));
     beside.spawn(catalogue::webhooks::run(Arc::clone(hub), stopped.clone()));
@@ -271,7 +271,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {
     TcpListener::bind(address).await.map_err(|source| HubError::Listen { address, source })
 }
 
-/// The hub's own API, its other parts, FTS's and Rucio's words, and the portal.
+/// The router of the hub's own API, the parts of other crates, the FTS and Rucio APIs, and the portal.
 fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
     let state = Arc::clone(hub);
     let others = [(fts::PREFIX, fts::router(hub)), (rucio::PREFIX, rucio::router(hub))];

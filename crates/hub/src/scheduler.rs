@@ -1,4 +1,4 @@
-//! The scheduler: looks once a second, or when something is new; what is decided is [`planner::plan`]'s, what is done is the carriers'.
+//! The scheduler: runs a round once a second, or when something is new. [`planner::plan`] decides, the carriers run the transfers.
 
 mod carried;
 mod carrier;
@@ -18,16 +18,16 @@ use sched::retry::Breaker;
 use tokio::sync::{mpsc, watch};
 
 use crate::carriers::{Carriers, THIRD_PARTY, go_together};
-use crate::database::claims::{Claim, EndpointLimits, Wanted};
+use crate::database::claims::{Claim, ClaimRequest, EndpointLimits};
 use crate::database::members::Underway;
-use crate::database::outcomes::{Ended, Outcome};
+use crate::database::outcomes::{Outcome, TransferOutcome};
 use crate::database::queues::Queue;
 use crate::database::{DatabaseError, Kind, Result};
 use crate::limits::{HUB_BEATS, TRANSFER_FILES_MAX};
 use crate::members::Members;
-use crate::planner::{self, Begin, Look, Plan, Running};
-use crate::progress::{Finished, Steer, Told};
-use crate::promises::{Promises, Standing};
+use crate::planner::{self, Begin, Plan, PlanInput, Running};
+use crate::progress::{Finished, TransferControl, TransferReport};
+use crate::promises::{PromiseStatus, Promises};
 use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
@@ -39,9 +39,9 @@ use pairs::Pairs;
 use stragglers::Budgets;
 use waits::Waits;
 
-/// How often it looks.
+/// The time between two rounds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The shortest time between two looks: submissions that come by the thousand wake it once.
+/// The shortest time between two rounds: thousands of submissions wake it once.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// How often files that have waited too long are ended.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
@@ -60,12 +60,12 @@ struct Scheduler {
     expired: Option<Instant>,
     metadata_rates: MetadataRates,
     members: Members,
-    /// When this hub said last that it lives.
+    /// When this hub last recorded that it is alive.
     beaten: Option<Instant>,
-    told: mpsc::Sender<Told>,
+    told: mpsc::Sender<TransferReport>,
 }
 
-/// Runs until told to stop. Transfers that run at nodes go on meanwhile, and are found again by the next hub.
+/// Runs until the hub stops. Transfers at nodes go on after that, and the next hub takes them up.
 pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
     let (told, mut heard) = mpsc::channel(1024);
     let mut scheduler = Scheduler {
@@ -112,12 +112,12 @@ impl Scheduler {
         self.started.elapsed()
     }
 
-    /// Says that this hub lives, and learns from the database what other hubs have changed.
+    /// Records that this hub is alive, and reads from the database what other hubs have changed.
     async fn meet(&mut self) -> Result<()> {
         if self.beaten.is_some_and(|at| at.elapsed() < HUB_BEATS) {
             return Ok(());
         }
-        // A file has one hub.
+        // A database in a file has one hub.
         if self.hub.database.kind() == Kind::Postgres {
             let living = self.hub.database.beat(&self.members.own).await?;
             if self.members.set_living(living) {
@@ -131,8 +131,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Takes up transfers: those that this hub had begun before it was started again, and those of hubs that live no more. Each is ordered
-    /// again, which a node takes as once. What another hub has taken over from this one is let go. The transfers of the others remain.
+    /// Takes up transfers: those that this hub had begun before a restart, and those of hubs that are gone. Each is ordered again with the same
+    /// id, which a node takes for the same transfer. Transfers that another hub has taken over are dropped here.
     async fn take_up(&mut self, queues: &HashMap<i64, &Queue>) -> Result<Vec<Underway>> {
         let underway = self.hub.database.underway().await?;
         let own: HashSet<i64> =
@@ -141,7 +141,7 @@ impl Scheduler {
         let mut others = Vec::new();
         for transfer in underway {
             if let Some(carried) = self.carried.get_mut(&transfer.number) {
-                // Somebody may have limited its job, which has moved it to another queue.
+                // A limit that was set on its job has moved it to another queue.
                 carried.claim.queue = transfer.queue;
                 continue;
             }
@@ -153,12 +153,12 @@ impl Scheduler {
             if !is_own {
                 others.push(transfer);
             } else if let Some(claim) = self.hub.database.unended(transfer.number).await? {
-                // The limit comes with this look, at once; a transfer that no node knows of yet has next to nothing until then.
+                // The limit follows within this round; a transfer that no node has yet starts with next to nothing.
                 match queues.get(&claim.queue) {
                     Some(queue) if !claim.files.is_empty() => self.carry(claim, queue, 0.0),
                     _ => {
                         let (transfer, now) = (claim.number, time::now());
-                        self.end(Ended { transfer, now, files: Vec::new(), is_over: true }).await;
+                        self.end(TransferOutcome { transfer, now, files: Vec::new(), is_over: true }).await;
                     }
                 }
             }
@@ -172,7 +172,7 @@ impl Scheduler {
         if self.expired.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
             self.hub.database.expire(time::now()).await?;
             self.hub.database.forget_tokens().await?;
-            // Another hub on this database may have banned somebody.
+            // Another hub on this database may have banned a user.
             self.hub.read_banned().await;
             self.expired = Some(Instant::now());
         }
@@ -189,7 +189,7 @@ impl Scheduler {
         self.pairs.look(now, &topology, &queues, &self.hub.snapshot.load());
         let copies = self.pairs.copies();
         let promised = self.promised(&topology, &usable, &queues);
-        let look = Look {
+        let look = PlanInput {
             at: time::now(),
             topology: &topology,
             usable: &usable,
@@ -220,8 +220,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Stops the transfers of which all files are of jobs that were ended. Files of others in one transfer go on, and those of the ended
-    /// job with them: what has arrived stays.
+    /// Stops the transfers whose files all belong to cancelled jobs. A transfer that also carries files of other jobs goes on, the files of the
+    /// cancelled job included: what has arrived stays.
     async fn stop_cancelled(&self) -> Result<()> {
         for number in self.hub.database.cancelled(&self.members.own).await? {
             if let Some(carried) = self.carried.get(&number) {
@@ -231,7 +231,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What each resource may be used for now.
+    /// The rate that each resource may be used for now, bytes per second.
     fn usable(&mut self, topology: &Topology) -> Vec<f64> {
         let now = self.now();
         let marks = &mut self.marks;
@@ -243,7 +243,7 @@ impl Scheduler {
         topology.resources.iter().map(usable).collect()
     }
 
-    /// All transfers that run, those of other hubs too.
+    /// All running transfers, those of other hubs included.
     fn running(&self, others: &[Underway], queues: &HashMap<i64, &Queue>) -> Vec<Running> {
         let own = self.carried.iter().map(|(number, carried)| Running {
             number: *number,
@@ -267,7 +267,7 @@ impl Scheduler {
         own.chain(others).collect()
     }
 
-    /// Tells other hubs, where there are any, how fast this one's transfers are.
+    /// Publishes the rates of this hub's transfers, if there are other hubs.
     async fn tell_rates(&self) -> Result<()> {
         if self.members.is_alone() || self.carried.is_empty() {
             return Ok(());
@@ -276,8 +276,8 @@ impl Scheduler {
         self.hub.database.tell_rates(rates).await
     }
 
-    /// How the promises of queues with a deadline stand.
-    fn promised(&self, topology: &Topology, usable: &[f64], queues: &[Queue]) -> HashMap<i64, Standing> {
+    /// The state of the promises of queues with a deadline.
+    fn promised(&self, topology: &Topology, usable: &[f64], queues: &[Queue]) -> HashMap<i64, PromiseStatus> {
         let mut moved: HashMap<i64, f64> = HashMap::new();
         for carried in self.carried.values() {
             *moved.entry(carried.claim.queue).or_default() +=
@@ -287,7 +287,7 @@ impl Scheduler {
         queues.iter().filter_map(|queue| Some((queue.id, promises.standing(queue.id)?))).collect()
     }
 
-    /// Endpoints that are left in peace, and until when.
+    /// Endpoints that get no new transfers after failures, and until when.
     fn broken(&self) -> HashMap<String, String> {
         let now = self.now();
         let open = self.breakers.iter().filter(|(_, breaker)| breaker.is_open(now));
@@ -302,12 +302,12 @@ impl Scheduler {
         self.breakers.get(name).is_some_and(|breaker| breaker.is_open(self.now()))
     }
 
-    /// Claims what is next of a queue, and has it carried.
+    /// Claims the next files of a queue, and starts their transfer.
     async fn begin(&mut self, topology: &Topology, queue: &Queue, limit: f64) -> Result<()> {
         let Some(carrier) = carrier::carrier(topology, queue) else {
             return self.give_up(queue).await;
         };
-        // One that begins in this look may be the one that tries an endpoint.
+        // A transfer that has begun in this round may be the one that probes an endpoint.
         if self.is_broken(&queue.key.source) || self.is_broken(&queue.key.target) {
             return Ok(());
         }
@@ -315,7 +315,7 @@ impl Scheduler {
         if files == 0 {
             return Ok(());
         }
-        let wanted = Wanted {
+        let wanted = ClaimRequest {
             queue: queue.id,
             hub: self.members.own.clone(),
             limits: EndpointLimits {
@@ -323,7 +323,7 @@ impl Scheduler {
                 in_transfers: topology.transfers_max(&queue.key.target).1,
                 space_bytes: topology.space_bytes(&queue.key.target).unwrap_or(i64::MAX),
             },
-            // A server is asked for one file at a time.
+            // A third-party copy is of one file.
             files: files.min(if carrier == THIRD_PARTY { 1 } else { TRANSFER_FILES_MAX }),
             carrier,
             bytes: carrier::batch_bytes(limit),
@@ -339,7 +339,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Files that may be opened now at both ends of a queue. Several hubs have equal parts.
+    /// The number of files that may be opened now at both endpoints of a queue. Several hubs have equal parts.
     fn files_left(&mut self, topology: &Topology, queue: &Queue) -> usize {
         let (now, hubs) = (self.now(), self.members.count() as f64);
         let mut left = usize::MAX;
@@ -352,7 +352,7 @@ impl Scheduler {
     }
 
     fn carry(&mut self, claim: Claim, queue: &Queue, limit: f64) {
-        let (steer, steered) = watch::channel(Steer { limit, is_cancelled: false });
+        let (steer, steered) = watch::channel(TransferControl { limit, is_cancelled: false });
         let carriers = Arc::clone(&self.carriers);
         let (number, told, carried) = (claim.number, self.told.clone(), claim.clone());
         tokio::spawn(async move { carriers.carry(carried, steered, told).await });
@@ -363,9 +363,9 @@ impl Scheduler {
         self.carried.insert(number, Carried::new(claim, pair, steer, self.now()));
     }
 
-    /// Nobody can carry what is first in this queue: neither end is a node, and there is no gateway.
+    /// Fails the first files of a queue without a carrier: neither endpoint is a node, and there is no gateway.
     async fn give_up(&mut self, queue: &Queue) -> Result<()> {
-        let wanted = Wanted {
+        let wanted = ClaimRequest {
             queue: queue.id,
             carrier: String::new(),
             hub: self.members.own.clone(),
@@ -382,33 +382,33 @@ impl Scheduler {
         );
         let failed = Outcome::Failed { fault: "config".into(), reason };
         let files = claim.files.iter().map(|file| (file.id, failed.clone())).collect();
-        self.end(Ended { transfer: claim.number, now: time::now(), files, is_over: true }).await;
+        self.end(TransferOutcome { transfer: claim.number, now: time::now(), files, is_over: true }).await;
         Ok(())
     }
 
-    async fn hear(&mut self, told: Told) {
+    async fn hear(&mut self, told: TransferReport) {
         match told {
-            Told::Moving { transfer, rate, bytes } => {
+            TransferReport::Moving { transfer, rate, bytes } => {
                 if let Some(carried) = self.carried.get_mut(&transfer) {
                     self.pairs.moved(&carried.pair, bytes.saturating_sub(carried.arrived_bytes));
                     (carried.rate, carried.arrived_bytes) = (rate, bytes);
                 }
             }
-            Told::Limited { transfer, by } => {
+            TransferReport::Limited { transfer, by } => {
                 let Some(carried) = self.carried.get(&transfer) else { return };
                 let by = serde_json::to_string(&by).unwrap_or_default();
                 if let Err(error) = self.hub.database.set_limited_by(carried.claim.order.clone(), by).await {
                     tracing::warn!(%error, transfer, "what held a transfer back is not kept");
                 }
             }
-            Told::Files { transfer, files } => {
+            TransferReport::Files { transfer, files } => {
                 let Some(carried) = self.carried.get_mut(&transfer) else { return };
                 let files = carried.ended(&files.into_iter().collect());
                 if !files.is_empty() {
-                    self.end(Ended { transfer, now: time::now(), files, is_over: false }).await;
+                    self.end(TransferOutcome { transfer, now: time::now(), files, is_over: false }).await;
                 }
             }
-            Told::Ended { transfer, finished } => {
+            TransferReport::Ended { transfer, finished } => {
                 let Some(carried) = self.carried.remove(&transfer) else { return };
                 let now = self.now();
                 if let Finished::Done { bytes } = finished {
@@ -418,21 +418,21 @@ impl Scheduler {
                 for name in [&carried.pair.0, &carried.pair.1] {
                     let breaker = self.breakers.entry(name.clone()).or_default();
                     match finished {
-                        // The other end may be well: only who was asked is known to be unreachable.
+                        // The other endpoint may be reachable: only the carrier is known not to be.
                         Finished::Unreachable { .. } if *name != carried.claim.carrier => {}
                         Finished::Unreachable { .. } => breaker.failed(now),
                         _ => breaker.succeeded(),
                     }
                 }
                 let files = carried.all_ended(&finished);
-                self.end(Ended { transfer, now: time::now(), files, is_over: true }).await;
+                self.end(TransferOutcome { transfer, now: time::now(), files, is_over: true }).await;
                 self.hub.wake.notify_one();
             }
         }
     }
 
-    /// Stores what became of a transfer, however long the database does not answer: it would be lost otherwise.
-    async fn end(&self, ended: Ended) {
+    /// Stores the outcome of a transfer, and tries until the database answers: it would be lost otherwise.
+    async fn end(&self, ended: TransferOutcome) {
         for (_, outcome) in &ended.files {
             match outcome {
                 Outcome::Done { bytes } => {

@@ -1,4 +1,4 @@
-//! Listens, and hands requests on: TLS, and clear text where it is permitted, on one port.
+//! The listener of the hub: TLS, and clear text where it is permitted, on one port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,17 +29,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The first byte of a TLS record that holds a handshake (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// How the hub speaks.
+/// The transport settings of the hub.
 pub struct Transport {
-    /// Settings of TLS; a reload replaces them.
+    /// TLS settings; a reload replaces them.
     pub tls: Arc<ArcSwap<ServerConfig>>,
-    /// Who judges the certificates of clients, where any are asked for.
+    /// The authorities that client certificates are verified with, where any are asked for.
     pub clients: Option<Authorities>,
     /// Clear text is permitted.
     pub plain: bool,
 }
 
-/// Accepts connections until told to stop, and waits for the requests that run.
+/// Accepts connections until the hub stops, and then waits for the running requests.
 pub async fn serve(listener: TcpListener, transport: Arc<Transport>, router: Router, mut stop: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(limits::CONNECTIONS_OPEN_MAX));
     let mut connections = tokio::task::JoinSet::new();
@@ -52,7 +52,7 @@ pub async fn serve(listener: TcpListener, transport: Arc<Transport>, router: Rou
         let (socket, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // No descriptors, most likely: others will be closed.
+                // Most likely there are no descriptors: some will be closed.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -105,7 +105,7 @@ async fn connection(
     requests(secured, WithConnection { router, about, shown }, stop).await
 }
 
-/// What a client's certificates come to. One that does not count is told so in the answer to its requests.
+/// Verifies a client's certificates. A refusal is reported in the answers to its requests.
 fn judge(shown: &ShownChain, authorities: &Authorities, peer: SocketAddr) -> ClientCertificate {
     match auth::x509::verify(&shown.0, authorities, time::now() / 1000) {
         Ok(identity) => {
@@ -125,7 +125,7 @@ fn judge(shown: &ShownChain, authorities: &Authorities, peer: SocketAddr) -> Cli
 #[derive(Clone, Debug)]
 pub struct ShownChain(pub Arc<[CertificateDer<'static>]>);
 
-/// People who type `http://` are told what to type.
+/// Answers a clear-text request with the `https://` address.
 async fn refuse_clear_text(mut socket: TcpStream) -> io::Result<()> {
     use tokio::io::AsyncWriteExt;
     let text = "this hub speaks TLS: write https://, or start it with --plain\n";

@@ -1,4 +1,4 @@
-//! Servers of described endpoints, reached over HTTP with the hub's own keys: for files that the catalogue looks after, folders that people look into, and tape.
+//! Servers of described endpoints, reached over HTTP with the hub's own keys: for files of the catalogue, for folders in the portal, and for tape.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,39 +18,39 @@ use web::{Dialer, HttpUrl};
 use crate::tape::TapeServer;
 use crate::topology::Topology;
 
-/// How long a connection may take, and an answer.
+/// How long a connection may take.
 pub const CONNECT: Duration = Duration::from_secs(10);
-/// How long a server may say nothing.
+/// How long a server may be silent.
 pub const SILENCE: Duration = Duration::from_secs(30);
-/// How long one question is tried again.
+/// How long a request is tried again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whom the hub believes, and how it speaks to servers.
+/// The TLS settings for servers and nodes.
 pub struct Servers {
     authorities: Arc<RootCertStore>,
-    /// For servers that are no nodes.
+    /// The settings for servers that are no nodes.
     tls: Arc<ClientConfig>,
 }
 
 impl Servers {
-    /// Nodes whose keys the hub does not know are believed by these authorities, and all other servers.
+    /// Verifies servers by these authorities, and so nodes whose keys the hub does not know.
     ///
     /// # Errors
-    /// TLS cannot be spoken with them.
+    /// The authorities cannot be used for TLS.
     pub fn new(authorities: Arc<RootCertStore>) -> Result<Servers, rustls::Error> {
         let tls = http_client_config(Arc::clone(&authorities), None)?;
         Ok(Servers { authorities, tls })
     }
 
-    /// How TLS is spoken to servers that are no nodes.
+    /// The TLS settings for servers that are no nodes.
     pub fn tls(&self) -> &Arc<ClientConfig> {
         &self.tls
     }
 
-    /// The same in the name of whoever has a certificate.
+    /// The same settings with a client certificate.
     ///
     /// # Errors
-    /// It cannot be used.
+    /// The certificate cannot be used.
     pub fn tls_with(
         &self,
         certificate: auth::client_certificate::ClientCertificate,
@@ -58,12 +58,12 @@ impl Servers {
         http_client_config(Arc::clone(&self.authorities), Some(certificate)).map_err(|error| error.to_string())
     }
 
-    /// Dials servers that an operator named.
+    /// A dialer for servers that an operator has named.
     pub fn dialer(&self) -> Dialer {
         dialer(Arc::clone(&self.tls))
     }
 
-    /// How TLS is spoken to a node: by its key, where that is described.
+    /// The TLS settings for a node: it is verified by its key, where that is described.
     ///
     /// # Errors
     /// Its key cannot be read.
@@ -82,7 +82,7 @@ impl Servers {
     /// The server of a file of a described endpoint, and the path there.
     ///
     /// # Errors
-    /// It cannot be spoken to: the description says not enough, or it is none that the hub speaks to.
+    /// The description lacks something, or the hub does not support this kind of server.
     pub fn file(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<(Dav, RelPath), String> {
         let Reached { address, dialer, key } = self.reach(topology, endpoint, url)?;
         let target = web::target::parse(address.path()).map_err(|error| error.to_string())?;
@@ -95,10 +95,10 @@ impl Servers {
         Ok((Dav::new(means, &address, RelPath::root()), target.path))
     }
 
-    /// A link to a file of a described endpoint, which its server signs: a macaroon for one activity with it, and nothing else, for so long.
+    /// A signed link to a file of a described endpoint: a macaroon of its server for one activity with this file, valid for a time.
     ///
     /// # Errors
-    /// It cannot be spoken to, or signs no links.
+    /// The server cannot be reached, or signs no links.
     pub fn signed_link(
         &self,
         topology: &Topology,
@@ -131,7 +131,7 @@ impl Servers {
     /// The API of a node that is described as an endpoint.
     ///
     /// # Errors
-    /// It is no node, or the description does not say where its API is.
+    /// The endpoint is no node, or its description does not say where its API is.
     pub fn node(&self, topology: &Topology, endpoint: &str) -> Result<nodeapi::Api, String> {
         let described = topology.described_endpoint(endpoint).ok_or_else(|| format!("{endpoint} is not described"))?;
         if described.kind != EndpointKind::Node {
@@ -145,10 +145,10 @@ impl Servers {
         Ok(nodeapi::Api::new(dialer(self.trust(described)?), at, bearer.as_deref()))
     }
 
-    /// The tape API's side of a described endpoint.
+    /// The tape API of a described endpoint.
     ///
     /// # Errors
-    /// It cannot be spoken to: the description says not enough, or it is none that the hub speaks to.
+    /// The description lacks something, or the hub does not support this kind of server.
     pub fn tape_server(&self, topology: &Topology, endpoint: &str) -> Result<TapeServer, String> {
         let described = topology.described_endpoint(endpoint);
         let url = described.and_then(|it| it.urls.first()).ok_or_else(|| format!("{endpoint} is not described"))?;
@@ -156,7 +156,7 @@ impl Servers {
         Ok(TapeServer::new(dialer, address, key.as_deref()))
     }
 
-    /// How a URL of a described endpoint is reached over HTTP.
+    /// The HTTP URL, the TLS settings and the key for a URL of a described endpoint.
     fn reach(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<Reached, String> {
         let described = topology.described_endpoint(endpoint).ok_or_else(|| format!("{endpoint} is not described"))?;
         let (address, tls) = match described.kind {
@@ -173,11 +173,11 @@ impl Servers {
     }
 }
 
-/// How a URL is reached over HTTP.
+/// The HTTP side of a URL.
 struct Reached {
     address: HttpUrl,
     dialer: Dialer,
-    /// What is shown there.
+    /// The key that is shown to the server.
     key: Option<String>,
 }
 
@@ -187,7 +187,7 @@ fn dialer(tls: Arc<ClientConfig>) -> Dialer {
     Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE }
 }
 
-/// Which node an endpoint is: what is said, or what its key says.
+/// The fingerprint of a node: as described, or from its key.
 pub fn fingerprint(endpoint: &Endpoint) -> Result<Option<Fingerprint>, String> {
     if let Some(said) = &endpoint.node {
         return said.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());
@@ -215,7 +215,7 @@ pub fn origins(topology: &Topology) -> BTreeSet<String> {
         Some(format!("{scheme}://{authority}"))
     };
     let origin_of = |url: &String| origin(url).or_else(|| origin_of(url));
-    // It goes into a header: what is no host and port stays out.
+    // The origins go into a header: anything but a host and a port is left out.
     let is_plain = |origin: &String| origin.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.:/[]".contains(&b));
     urls.filter_map(origin_of).filter(is_plain).collect()
 }

@@ -1,4 +1,4 @@
-//! The order in which the sources of a file are tried: the one by which it is expected to be there first comes first.
+//! Orders the sources of a file by the time at which the file is expected to arrive from each.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::snapshot::{Pair, Snapshot};
 use crate::states::FileState;
 use crate::topology::Topology;
 
-/// How much later a file is expected from what is stopped: nobody says for how long.
+/// The time that is added for a stopped source: how long it will be stopped is unknown.
 const STOPPED: Duration = Duration::from_secs(24 * 3600);
 
-/// Puts the rows of each file of a job in the order in which its sources are to be tried. What goes to one pair counts as queued there for the
-/// files behind it, so that a job is divided among its sources.
+/// Puts the rows of each file of a job in the order in which its sources are to be tried. A file that goes to one pair counts as queued there for
+/// the files after it, so that a job is divided among its sources.
 pub fn order(job: &mut NewJob, topology: &Topology, snapshot: &Snapshot) {
     let mut assigned: HashMap<Pair, f64> = HashMap::new();
     for rows in job.files.chunk_by_mut(|a, b| a.at == b.at).filter(|rows| rows.len() > 1) {
@@ -30,7 +30,7 @@ pub fn order(job: &mut NewJob, topology: &Topology, snapshot: &Snapshot) {
             };
             source.expected(row.bytes as f64)
         };
-        // Equal ones stay in the order in which they were named.
+        // Equal sources stay in the order in which they were named.
         rows.sort_by_cached_key(expected);
         for (place, row) in rows.iter_mut().enumerate() {
             row.state = if place == 0 { FileState::Queued } else { FileState::Standby };
@@ -43,7 +43,7 @@ fn pair(queue: &QueueKey) -> Pair {
     (queue.source.clone(), queue.target.clone())
 }
 
-/// What the resources between two endpoints are said to give; none where nothing is said.
+/// The described rate of the resources between two endpoints; none where there is none.
 fn described(topology: &Topology, queue: &QueueKey) -> Option<f64> {
     let path = topology.path(&queue.source, &queue.target, &queue.community);
     let rates = path.iter().map(|resource| topology.resources[*resource as usize].below_mark());

@@ -1,4 +1,4 @@
-//! Has files brought from tape before they are moved, many in one request, and let go when they have been read.
+//! Stages files from tape before they are moved, many in one request, and releases them when they have been read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::state::HubState;
 use crate::tape::{TapeError, TapeServer, collapsed};
 use crate::time;
 
-/// How often it looks.
+/// How often it looks for work.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Requests that are made in one look.
+/// Requests of one round.
 const REQUESTS_MAX: usize = 50;
-/// For how long what has been taken is worked at: less than it is this hub's alone.
+/// How long a round works on what it has leased: less than the lease.
 const WORK_MAX: Duration = Duration::from_secs(80);
 /// Endpoints that are asked at once.
 const ENDPOINTS_MAX: usize = 8;
@@ -41,13 +41,13 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
 
 struct Stager {
     hub: Arc<HubState>,
-    /// Where the APIs of endpoints are.
+    /// The URLs of the endpoints' tape APIs, by endpoint.
     apis: Mutex<HashMap<String, String>>,
 }
 
-/// A server, and where its API is.
+/// A server with tape, and the URL of its API.
 #[derive(Clone)]
-struct Found {
+struct TapeApi {
     server: TapeServer,
     api: String,
 }
@@ -83,7 +83,7 @@ async fn look(stager: &Arc<Stager>, stop: &watch::Receiver<bool>) -> Result<()> 
         }
         match running.join_next().await {
             None => return outcome,
-            // What broke off is taken again once it is nobody's any more.
+            // A task that broke off is taken again after its lease.
             Some(Err(_)) => {}
             Some(Ok(done)) => outcome = outcome.and(done),
         }
@@ -91,8 +91,7 @@ async fn look(stager: &Arc<Stager>, stop: &watch::Receiver<bool>) -> Result<()> 
 }
 
 impl Stager {
-    /// Does what is to be done at one endpoint, one request after another, until its server does not answer. What is left is taken again when it is nobody's
-    /// any more.
+    /// Works on the tasks of one endpoint, one request after another, until its server does not answer. The rest is taken again after its lease.
     async fn work(self: Arc<Self>, tasks: Vec<Task>, until: Instant, stop: watch::Receiver<bool>) -> Result<()> {
         for task in tasks {
             if *stop.borrow() || Instant::now() >= until {
@@ -110,13 +109,13 @@ impl Stager {
         Ok(())
     }
 
-    /// The server of an endpoint, and where its API is.
-    async fn find(&self, endpoint: &str) -> std::result::Result<Found, TapeError> {
+    /// Finds the tape API of an endpoint.
+    async fn find(&self, endpoint: &str) -> std::result::Result<TapeApi, TapeError> {
         let topology = self.hub.topology.load_full();
         let server = self.hub.servers.tape_server(&topology, endpoint).map_err(TapeError::Failed)?;
         let known = self.apis.lock().get(endpoint).cloned();
         if let Some(api) = known {
-            return Ok(Found { server, api });
+            return Ok(TapeApi { server, api });
         }
         let asked = server.clone();
         let api = blocking(move || asked.api()).await.map_err(|error| match error {
@@ -124,7 +123,7 @@ impl Stager {
             other => other,
         })?;
         self.apis.lock().insert(endpoint.to_owned(), api.clone());
-        Ok(Found { server, api })
+        Ok(TapeApi { server, api })
     }
 
     /// Whether its server has answered.
@@ -132,7 +131,7 @@ impl Stager {
         let now = time::now();
         let paths = paths(&request.files);
         let asked = match self.find(&request.endpoint).await {
-            Ok(Found { server, api }) => blocking(move || server.stage(&api, &paths)).await,
+            Ok(TapeApi { server, api }) => blocking(move || server.stage(&api, &paths)).await,
             Err(error) => Err(error),
         };
         match asked {
@@ -144,7 +143,7 @@ impl Stager {
         }
     }
 
-    /// A server could not be asked: it is asked again, and where its API is is found anew.
+    /// Handles a server that does not answer: the request is tried again later, and its API is discovered anew.
     async fn failed(&self, request: StageRequest, error: &TapeError) -> Result<()> {
         self.apis.lock().remove(&request.endpoint);
         tracing::warn!(endpoint = request.endpoint, %error, "files cannot be brought from tape now; it is tried again");
@@ -156,12 +155,12 @@ impl Stager {
     async fn follow(&self, request: StageRequest) -> Result<bool> {
         let id = request.id.clone();
         let told = match self.find(&request.endpoint).await {
-            Ok(Found { server, api }) => blocking(move || server.poll(&api, &id)).await,
+            Ok(TapeApi { server, api }) => blocking(move || server.poll(&api, &id)).await,
             Err(error) => Err(error),
         };
         let told = match told {
             Ok(told) => told,
-            // A server that has forgotten a request is asked anew.
+            // A request that the server has forgotten is made anew.
             Err(TapeError::Forgotten) => request
                 .files
                 .iter()
@@ -181,15 +180,15 @@ impl Stager {
         Ok(true)
     }
 
-    /// Whatever comes of it, the files are forgotten: a server lets them go by itself in the end. Whether it has answered.
+    /// Releases files, and forgets them in any case: the server releases them itself in the end. Returns whether it has answered.
     async fn let_go(&self, request: StageRequest) -> Result<bool> {
         let mut has_answered = true;
         if !request.id.is_empty()
-            && let Ok(Found { server, api }) = self.find(&request.endpoint).await
+            && let Ok(TapeApi { server, api }) = self.find(&request.endpoint).await
         {
             let (id, paths) = (request.id.clone(), paths(&request.files));
             let done = blocking(move || {
-                // What has not come yet need not come any more; a server that has brought everything says no to that.
+                // Files that are still being staged are not needed any more. A server that has staged all of them refuses this.
                 let _ = server.cancel(&api, &id, &paths);
                 server.release(&api, &id, &paths)
             });

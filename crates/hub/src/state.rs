@@ -18,7 +18,7 @@ use crate::database::{Database, DatabaseError, Kind};
 use crate::limits;
 use crate::meters::Meters;
 use crate::portal::providers::SignIn;
-use crate::promises::{Promises, Wanted};
+use crate::promises::{PromiseRequest, Promises};
 use crate::roles::{HubCredentials, Member};
 use crate::servers::Servers;
 use crate::snapshot::Snapshot;
@@ -26,11 +26,11 @@ use crate::sources;
 use crate::states::{FileState, JobKind};
 use crate::time;
 use crate::topology::{Resource, Topology};
-use crate::trail::Trail;
+use crate::trail::AuditTrail;
 
 /// A running hub.
 pub struct HubState {
-    /// By what other hubs on the same database know it: `HOST:PORT`.
+    /// Its name for other hubs on the same database: `HOST:PORT`.
     pub name: String,
     /// Its database.
     pub database: Database,
@@ -38,11 +38,11 @@ pub struct HubState {
     pub topology: ArcSwap<Topology>,
     /// Authenticates requests.
     pub authenticator: Arc<Authenticator>,
-    /// Where members sign in.
+    /// The providers where members sign in.
     pub sign_ins: Vec<SignIn>,
     /// Reaches servers of endpoints over HTTP.
     pub servers: Arc<Servers>,
-    /// The grants.
+    /// The credentials that it accepts.
     pub credentials: Arc<HubCredentials>,
     /// What the scheduler decided last.
     pub snapshot: ArcSwap<Snapshot>,
@@ -52,23 +52,23 @@ pub struct HubState {
     pub wake: Notify,
     /// Wakes the catalogue: rules have something to do.
     pub catalogue_wake: Notify,
-    /// Notes who changes what.
-    pub trail: Trail,
-    /// Places for streams of events.
+    /// The audit trail.
+    pub trail: AuditTrail,
+    /// Bounds the streams of events.
     pub event_streams: Semaphore,
-    /// One description is changed at a time.
+    /// Serialises changes of the description.
     describing: Mutex<()>,
-    /// One deadline is promised at a time.
+    /// Serialises promises of deadlines.
     promising: Mutex<()>,
-    /// Which version of the description this is.
+    /// The version of the description in force.
     description: AtomicI64,
 }
 
 impl HubState {
-    /// Of a database, with what is described there.
+    /// The state of a hub on a database, with the description that is stored there.
     ///
     /// # Errors
-    /// The database cannot be read, or what it describes is not consistent.
+    /// The database cannot be read, or its description is not consistent.
     pub async fn new(
         name: String,
         database: Database,
@@ -76,7 +76,7 @@ impl HubState {
         credentials: Arc<HubCredentials>,
         servers: Servers,
         sign_ins: Vec<SignIn>,
-        trail: Trail,
+        trail: AuditTrail,
     ) -> Result<HubState, Refusal> {
         let version = database.description_version().await.map_err(unavailable)?;
         let described = database.collaboration().await.map_err(unavailable)?;
@@ -130,7 +130,7 @@ impl HubState {
         complete: impl FnOnce(&mut NewJob),
     ) -> Result<(Job, Submitted), NotSubmitted> {
         if self.database.kind() == Kind::Postgres {
-            // What was described a moment ago, at whichever hub, counts.
+            // A description that was changed a moment ago, at whichever hub, must be in force.
             self.refresh_description().await.map_err(unavailable)?;
         }
         let mut job = admit(order, member, &self.topology.load(), time::now())?;
@@ -149,7 +149,7 @@ impl HubState {
         Ok((told, submitted.into_iter().next().unwrap_or(Submitted::Conflict)))
     }
 
-    /// Makes sure that a job fits before its deadline beside what is promised already. What is returned is to be held until it is stored.
+    /// Makes sure that a job fits before its deadline beside the existing promises. The returned guard is to be held until the job is stored.
     async fn promise(&self, job: &NewJob, deadline: i64) -> Result<MutexGuard<'_, ()>, NotSubmitted> {
         let promising = self.promising.lock().await;
         if self.database.job(&job.id).await.map_err(unavailable)?.is_some() {
@@ -163,9 +163,9 @@ impl HubState {
         for file in job.files.iter().filter(|file| file.state == FileState::Queued) {
             *wanted.entry((&file.queue.source, &file.queue.target)).or_default() += file.bytes;
         }
-        let wanted: Vec<Wanted> = wanted
+        let wanted: Vec<PromiseRequest> = wanted
             .into_iter()
-            .map(|((source, target), bytes)| Wanted {
+            .map(|((source, target), bytes)| PromiseRequest {
                 source: source.to_owned(),
                 target: target.to_owned(),
                 community: job.community.clone(),
@@ -199,23 +199,23 @@ impl HubState {
         Ok(states)
     }
 
-    /// Reads again who may do nothing; where that cannot be read, what was known counts on.
+    /// Reads the banned users again. On an error the former list stays in force.
     pub async fn read_banned(&self) {
         if let Err(refusal) = self.credentials.read_banned().await {
             tracing::warn!(reason = refusal.reason, "who is banned cannot be read");
         }
     }
 
-    /// Changes what is described: checked whole, stored, and in force with the next look of the scheduler.
+    /// Changes the description: checks it as a whole, stores it, and puts it in force for the next round of the scheduler.
     ///
     /// # Errors
-    /// The change is refused, or leads to what is not consistent: nothing has changed.
+    /// The change is refused, or its result is not consistent: nothing has changed.
     pub async fn describe(
         &self,
         change: impl FnOnce(&mut Collaboration) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let _one = self.describing.lock().await;
-        // Another hub may have changed it meanwhile.
+        // Another hub may have changed the description meanwhile.
         self.read_description().await.map_err(unavailable)?;
         let mut described = self.topology.load().described.clone();
         change(&mut described)?;
@@ -226,7 +226,7 @@ impl HubState {
         Ok(())
     }
 
-    /// Jobs, shares and members are judged by this description from here on.
+    /// Puts a description in force for jobs, shares and members.
     fn put_in_force(&self, topology: Topology) {
         self.credentials.describe(&topology.described);
         self.topology.store(Arc::new(topology));
@@ -242,7 +242,7 @@ impl HubState {
         self.read_description().await
     }
 
-    /// Takes the description anew where a downtime has begun or ended.
+    /// Rebuilds the topology where a downtime has begun or ended.
     pub(crate) fn follow_downtimes(&self) {
         let topology = self.topology.load();
         let now = time::now();
@@ -261,7 +261,7 @@ impl HubState {
             return Ok(());
         }
         let described = self.database.collaboration().await?;
-        // One that could not be read is read again.
+        // The version is stored last: a description that could not be read is read again.
         self.description.store(version, Ordering::Relaxed);
         match Topology::new(described) {
             Ok(topology) => self.put_in_force(topology),
@@ -273,16 +273,16 @@ impl HubState {
     }
 }
 
-/// Why an order is not a job.
+/// Why an order was not submitted.
 #[derive(Debug)]
 pub enum NotSubmitted {
-    /// It cannot be carried out.
+    /// The order cannot be carried out.
     Refused(Refusal),
     /// Its deadline cannot be promised.
     NotPromised {
         /// One sentence.
         text: String,
-        /// What could be, if anything.
+        /// The counter-offer, if anything can be promised.
         offer: Option<Offer>,
     },
 }
@@ -302,7 +302,7 @@ impl From<NotSubmitted> for Refused {
     }
 }
 
-/// The database does not answer: nobody's fault who asks.
+/// The refusal for an error of the database: the client is not at fault.
 pub fn unavailable(error: DatabaseError) -> Refusal {
     Refusal::new(Fault::Local, error.to_string())
 }

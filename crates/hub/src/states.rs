@@ -1,9 +1,9 @@
-//! The states of files and jobs, and their numbers in the database. A number is never given to another state.
+//! The states of files and jobs, and their numbers in the database. A number is never reused for another state.
 
-/// The priority of queues whose jobs somebody has paused: nothing of them begins.
+/// The priority of queues of paused jobs: nothing of them begins.
 pub const PAUSED: i64 = 0;
 
-/// What a file does, or what became of it.
+/// The state of a file in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileState {
     /// It waits for its turn.
@@ -14,9 +14,9 @@ pub enum FileState {
     Standby,
     /// It is at its target, verified.
     Done,
-    /// It is not, and will not be tried again.
+    /// It has failed, and will not be tried again.
     Failed,
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled,
 }
 

@@ -1,4 +1,4 @@
-//! A client of the WLCG Tape REST API, version 1: has files brought from tape to disk, many at once, and lets them go again.
+//! A client of the WLCG Tape REST API, version 1: stages files from tape to disk, many at once, and releases them again.
 
 use std::collections::HashMap;
 
@@ -8,9 +8,9 @@ use web::{Dialer, Headers, HttpUrl, Method};
 
 use crate::database::stages::StageOutcome;
 
-/// Where a server says where its API is.
+/// The path of the discovery document, which says where a server's API is.
 const DISCOVERY: &str = "/.well-known/wlcg-tape-rest-api";
-/// How long a file is kept on disk once it is there (ISO 8601): until its transfer has had its turn.
+/// How long a staged file is kept on disk (ISO 8601): until its transfer has had its turn.
 const DISK_LIFETIME: &str = "P2D";
 /// Bytes of an answer: 1,000 files with long names.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -25,13 +25,13 @@ pub struct TapeServer {
     authorization: Option<String>,
 }
 
-/// Why a server could not be asked.
+/// Why a request to a server failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TapeError {
-    /// It does not know of the request.
+    /// The server does not know the stage request.
     #[error("the server knows of no such request")]
     Forgotten,
-    /// Anything else: nobody answers, it says no, or does not speak the API.
+    /// Any other failure: the server does not answer, refuses, or does not speak the API.
     #[error("{0}")]
     Failed(String),
 }
@@ -77,11 +77,11 @@ struct FileLocality {
 }
 
 impl FileProgress {
-    /// As clients read it: whether it is on disk comes first, then the state.
+    /// The outcome, as clients read it: `onDisk` first, then the state.
     fn outcome(&self) -> StageOutcome {
         match (self.on_disk, self.state.as_deref()) {
             (Some(true), _) | (_, Some("COMPLETED")) => StageOutcome::OnDisk,
-            // One word, two spellings.
+            // Servers use both spellings.
             (_, Some("FAILED" | "CANCELLED" | "CANCELED")) => {
                 StageOutcome::Failed(self.error.clone().unwrap_or_else(|| "the server does not say why".to_owned()))
             }
@@ -103,12 +103,12 @@ pub fn collapsed(path: &str) -> String {
     out
 }
 
-/// Where a file is.
+/// The locality of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Locality {
-    /// There is a copy of it on tape, on disk, or on both.
+    /// The file is on tape, on disk, or on both.
     There,
-    /// There is none any more.
+    /// The file is lost; the answer of the server.
     Lost(String),
     /// The server cannot tell now.
     Unknown,
@@ -120,10 +120,10 @@ impl TapeServer {
         TapeServer { dialer, origin, authorization: key.map(|key| format!("Bearer {key}")) }
     }
 
-    /// Where its API is: of several versions the newest one.
+    /// Discovers the URL of the API; of several versions the newest one.
     ///
     /// # Errors
-    /// It has none, or says that it is at another host: what is shown to this one is not for that.
+    /// The server has none, or names another host, which must not be shown the credential for this one.
     pub fn api(&self) -> Result<String> {
         let url = format!("{}{DISCOVERY}", self.origin_text());
         let found: Discovery = self.get(&url)?;
@@ -143,54 +143,54 @@ impl TapeServer {
         format!("{scheme}://{}", self.origin.authority())
     }
 
-    /// Has files brought to disk; the server's id of the request.
+    /// Requests that files are staged to disk; returns the server's id of the request.
     ///
     /// # Errors
-    /// The server does not take it.
+    /// The server does not accept the request.
     pub fn stage(&self, api: &str, paths: &[String]) -> Result<String> {
         let files: Vec<_> = paths.iter().map(|path| json!({"path": path, "diskLifetime": DISK_LIFETIME})).collect();
         let answer = self.post(&format!("{api}/stage"), &json!({"files": files}))?;
         Ok(read::<Accepted>(&answer)?.request_id)
     }
 
-    /// How far a request is, by path.
+    /// The state of each file of a request, by path.
     ///
     /// # Errors
-    /// The server does not say.
+    /// The server gives no valid answer.
     pub fn poll(&self, api: &str, id: &str) -> Result<HashMap<String, StageOutcome>> {
         let progress: Progress = self.get(&format!("{api}/stage/{}", web::target::encode(id.as_bytes())))?;
         Ok(progress.files.iter().map(|file| (collapsed(&file.path), file.outcome())).collect())
     }
 
-    /// Lets files go that a request has brought.
+    /// Releases files of a request.
     ///
     /// # Errors
-    /// The server does not take it.
+    /// The server does not accept the request.
     pub fn release(&self, api: &str, id: &str, paths: &[String]) -> Result<()> {
         let url = format!("{api}/release/{}", web::target::encode(id.as_bytes()));
         self.post(&url, &json!({"paths": paths})).map(drop)
     }
 
-    /// Has files of a request not brought any more.
+    /// Cancels the staging of files of a request.
     ///
     /// # Errors
-    /// The server does not take it.
+    /// The server does not accept the request.
     pub fn cancel(&self, api: &str, id: &str, paths: &[String]) -> Result<()> {
         let url = format!("{api}/stage/{}/cancel", web::target::encode(id.as_bytes()));
         self.post(&url, &json!({"paths": paths})).map(drop)
     }
 
-    /// Where files are, by path.
+    /// The localities of files, by path.
     ///
     /// # Errors
-    /// The server does not say.
+    /// The server gives no valid answer.
     pub fn localities(&self, api: &str, paths: &[String]) -> Result<HashMap<String, Locality>> {
         let answer = self.post(&format!("{api}/archiveinfo"), &json!({"paths": paths}))?;
         let all: Vec<FileLocality> = read(&answer)?;
         let locality = |file: &FileLocality| match (file.locality.as_deref(), &file.error) {
             (Some("DISK" | "TAPE" | "DISK_AND_TAPE"), _) => Locality::There,
             (Some("LOST"), _) => Locality::Lost("the server has lost it".to_owned()),
-            // An error may be a right that the hub has not: no reason to call a copy lost.
+            // The error may be a missing right of the hub: that does not make the copy lost.
             _ => Locality::Unknown,
         };
         Ok(all.iter().map(|file| (collapsed(&file.path), locality(file))).collect())

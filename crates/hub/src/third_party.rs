@@ -1,5 +1,5 @@
-//! Copies between two servers that are no nodes: one is asked to fetch from the other, or to bring to it (COPY, as the WLCG has it). The bytes
-//! do not come here; what is there afterwards is compared with the source.
+//! Third-party copies between two servers that are no nodes: one is asked to pull from the other, or to push to it (COPY, as the WLCG uses it).
+//! The payload does not pass the hub; the result is compared with the source.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::Expected;
 use model::fault::Blame;
 use model::v1::hub::Endpoint;
-use remote::dav::third::{Between, NotCopied};
+use remote::dav::third::{Between, CopyError};
 use remote::{Dav, Means, Redirects};
 use rustls::ClientConfig;
 use web::client::Guard;
@@ -17,22 +17,22 @@ use crate::progress::Finished;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(20);
-/// How long a server may be silent in a copy: some tell of progress every half a minute.
+/// How long a server may be silent in a copy: some report progress only every half a minute.
 const SILENCE: Duration = Duration::from_secs(300);
-/// How long one question is tried again.
+/// How long a request is tried again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One end of a copy.
-pub struct End {
-    /// The file.
+pub struct ThirdPartyEnd {
+    /// The URL of the file.
     pub url: String,
-    /// How its endpoint is described; by default where it is not.
+    /// The description of its endpoint; the default where it is not described.
     pub endpoint: Endpoint,
-    /// Which addresses may be dialled for it.
+    /// The addresses that may be dialled for it.
     pub guard: Arc<Guard>,
 }
 
-impl End {
+impl ThirdPartyEnd {
     /// The server of this end, and the path there.
     fn open(&self, tls: &Arc<ClientConfig>) -> Result<(Dav, model::RelPath), String> {
         let address = HttpUrl::parse(&self.url).map_err(|error| error.to_string())?;
@@ -55,22 +55,22 @@ impl End {
     }
 }
 
-/// What is wanted of a copy.
+/// Options of a copy.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// What is there may be replaced.
+pub struct ThirdPartyOptions {
+    /// An existing target may be replaced.
     pub replace: bool,
-    /// What the file must be.
+    /// The size and checksum that the file must have.
     pub expected: Expected,
-    /// What its packets are to tell of.
+    /// The SciTags number that its flows are marked with.
     pub scitag: Option<u16>,
 }
 
-/// Has a file copied. `progress` hears of bytes that have arrived; its `false` ends the copy. Blocks until the end.
+/// Copies a file. `progress` is called with the bytes that have arrived; it ends the copy by returning `false`. Blocks until the end.
 pub fn copy(
-    from: &End,
-    to: &End,
-    wanted: &Wanted,
+    from: &ThirdPartyEnd,
+    to: &ThirdPartyEnd,
+    wanted: &ThirdPartyOptions,
     tls: &Arc<ClientConfig>,
     progress: &dyn Fn(u64) -> bool,
 ) -> Finished {
@@ -79,16 +79,16 @@ pub fn copy(
         (Ok(from), Ok(to)) => (from, to),
         (Err(reason), _) | (_, Err(reason)) => return config(reason),
     };
-    let Wanted { replace, expected, scitag } = wanted.clone();
+    let ThirdPartyOptions { replace, expected, scitag } = wanted.clone();
     let (from, to) = ((&source, &source_path), (&target, &target_path));
     let between = Between { from, to, replace, expected, scitag, progress };
     match between.run() {
         Ok(bytes) => Finished::Done { bytes },
-        Err(NotCopied::Cancelled) => Finished::Cancelled,
-        Err(NotCopied::Cannot(why)) => config(format!(
+        Err(CopyError::Cancelled) => Finished::Cancelled,
+        Err(CopyError::Cannot(why)) => config(format!(
             "neither server copies from or to the other ({why}); a gateway would: longhaul hub endpoint set NAME --gateway NODE"
         )),
-        Err(NotCopied::Failed(error)) => {
+        Err(CopyError::Failed(error)) => {
             let fault = if error.is_not_found() { model::Fault::Missing } else { error.fault() };
             Finished::Failed { fault: fault.word().into(), reason: model::fault::with_causes(&error) }
         }

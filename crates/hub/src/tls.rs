@@ -18,7 +18,7 @@ pub struct Certificate {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Which certificate a client is shown.
+/// Chooses the certificate that a client is shown.
 #[derive(Debug)]
 struct ByAlpn {
     own: Arc<CertifiedKey>,
@@ -32,8 +32,8 @@ impl ResolvesServerCert for ByAlpn {
     }
 }
 
-/// Settings with the hub's own identity, a site's certificate if there is one, and the authorities whose client certificates count: they
-/// are asked for, and judged after the handshake.
+/// Settings with the hub's own identity, a site's certificate if there is one, and the authorities whose client certificates are accepted: these
+/// are asked for, and verified after the handshake.
 ///
 /// # Errors
 /// A certificate and its key do not match.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The tokens of a file; empty where the storage is reached as its endpoint is described.
+/// The tokens of a file; empty where the description of the endpoint says how the storage is reached.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct FileTokens {
     /// For the storage that is read.
@@ -12,14 +12,14 @@ pub struct FileTokens {
 }
 
 impl FileTokens {
-    /// Whether there is none.
+    /// Whether both are empty.
     pub fn is_empty(&self) -> bool {
         self.source.is_empty() && self.target.is_empty()
     }
 }
 
 impl fmt::Debug for FileTokens {
-    /// Whether they are there, and nothing of them: logs and failed tests print claims.
+    /// Writes only whether the tokens are set: logs and failed tests print claims.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let said = |token: &str| if token.is_empty() { "none" } else { "given" };
         f.debug_struct("FileTokens").field("source", &said(&self.source)).field("target", &said(&self.target)).finish()

@@ -1,4 +1,4 @@
-//! The described collaboration, as the scheduler sees it: which endpoint a URL is of, and which shared resources lie between two endpoints.
+//! The described collaboration, as the scheduler sees it: the endpoint of a URL, and the shared resources between two endpoints.
 
 mod downtimes;
 mod resources;
@@ -15,7 +15,7 @@ pub use self::resources::{Resource, ResourceOf};
 pub use self::storage::StoragePlace;
 use self::urls::{authority, is_below, normal, prefixes};
 
-/// Transfers that an endpoint has at once, in either direction, where nothing else is said.
+/// Transfers that an endpoint may have at once in each direction, by default.
 pub const TRANSFERS_DEFAULT: u32 = 20;
 
 /// Why a description cannot be used.
@@ -39,28 +39,28 @@ pub struct Topology {
     pub described: Collaboration,
     /// The resources.
     pub resources: Vec<Resource>,
-    /// Where the catalogue may store files, by endpoint.
+    /// The storage of endpoints, by endpoint.
     pub storage: BTreeMap<String, StoragePlace>,
-    /// What is stopped, and what is not yet or no longer, is judged at this time: milliseconds since 1970.
+    /// The time at which downtimes are evaluated, milliseconds since 1970.
     at: i64,
     by_name: HashMap<ResourceOf, u32>,
-    /// Prefixes of URLs, normalised, and whose they are; longer ones first.
+    /// Normalised prefixes of URLs with their endpoints, longer ones first.
     prefixes: Vec<(String, String)>,
 }
 
 impl Topology {
-    /// Checks a description, and takes it as it is now.
+    /// Checks a description, and evaluates its downtimes now.
     ///
     /// # Errors
-    /// It names what is not there, or says what cannot be.
+    /// The description refers to something that it does not define, or has an invalid value.
     pub fn new(described: Collaboration) -> Result<Topology, TopologyError> {
         Topology::at(described, crate::time::now())
     }
 
-    /// Checks a description, and takes it as it is at a time, in milliseconds since 1970: downtimes begin and end.
+    /// Checks a description, and evaluates its downtimes at a time, in milliseconds since 1970.
     ///
     /// # Errors
-    /// It names what is not there, or says what cannot be.
+    /// The description refers to something that it does not define, or has an invalid value.
     pub fn at(described: Collaboration, at: i64) -> Result<Topology, TopologyError> {
         check(&described)?;
         let mut topology = Topology { prefixes: prefixes(&described)?, described, at, ..Topology::default() };
@@ -81,7 +81,7 @@ impl Topology {
                 return Err(wrong(what(), "the url of its storage is none of its urls, and lies below none"));
             }
             let place = StoragePlace::new(name, endpoint, storage).map_err(|why| wrong(what(), why))?;
-            // What one endpoint does not know of would be another one's data.
+            // In a shared directory, unknown files of one endpoint would be data of the other.
             if let Some(other) = places.values().find(|other| urls::overlap(&other.url, &place.url)) {
                 let other = &other.endpoint;
                 return Err(wrong(
@@ -104,12 +104,12 @@ impl Topology {
         described.map(|(_, name)| name.clone()).or_else(|| Some(authority(&normal)?.to_owned()))
     }
 
-    /// How an endpoint is described; none where it is known by its URL alone.
+    /// The description of an endpoint; none where it is known by its URL alone.
     pub fn described_endpoint(&self, name: &str) -> Option<&Endpoint> {
         self.described.endpoints.get(name)
     }
 
-    /// What an endpoint is. One that is known by its URL alone is told by its scheme.
+    /// The kind of an endpoint. For one that is known by its URL alone, the scheme decides.
     pub fn kind(&self, name: &str) -> EndpointKind {
         match self.described_endpoint(name) {
             Some(endpoint) => endpoint.kind,
@@ -147,7 +147,7 @@ impl Topology {
         route.links.iter().map(of).collect()
     }
 
-    /// The route between two sites, and whether it is crossed the other way round. The one that says most of the two counts.
+    /// The route between two sites, and whether it is crossed in reverse. Of several matching routes the most specific one counts.
     fn route(&self, from: &str, to: &str) -> Option<(&Route, bool)> {
         if from == to {
             return None;
@@ -162,17 +162,17 @@ impl Topology {
         candidates.max_by_key(|(route, reverse)| (named(route), !reverse))
     }
 
-    /// Why nothing new may begin between two endpoints for a community, and the name of what is stopped.
+    /// Why no new transfer may begin between two endpoints for a community, and the name of the stopped part.
     pub fn stopped(&self, source: &str, target: &str, community: &str) -> Option<(String, &Stopped)> {
         self.stops(source, target, community).next()
     }
 
-    /// Whether what runs between two endpoints for a community is to pause: something is stopped, and not only closed to what is new.
+    /// Whether running transfers between two endpoints for a community are to pause: a part is stopped, and not only closed to new transfers.
     pub fn is_paused(&self, source: &str, target: &str, community: &str) -> bool {
         self.stops(source, target, community).any(|(_, stopped)| !stopped.drain && !stopped.refuse)
     }
 
-    /// Whether jobs from or to an endpoint are refused, whatever else they are of.
+    /// Whether all jobs from or to an endpoint are refused.
     pub fn refuses(&self, endpoint: &str) -> bool {
         self.stops(endpoint, endpoint, "").any(|(_, stopped)| stopped.refuse)
     }
@@ -182,13 +182,13 @@ impl Topology {
         self.stops(endpoint, endpoint, "").next().is_some()
     }
 
-    /// When a downtime begins or ends next, if one does: the description is to be taken anew then.
+    /// When the next downtime begins or ends, if there is one: the topology is to be rebuilt then.
     pub fn next_change(&self) -> Option<i64> {
         let times = downtimes(&self.described).flat_map(|(_, stopped)| [&stopped.from, &stopped.until]);
         times.filter_map(|text| crate::time::parse(text)).filter(|time| *time > self.at).min()
     }
 
-    /// All that is stopped between two endpoints for a community.
+    /// All stops between two endpoints for a community.
     pub fn stops(&self, source: &str, target: &str, community: &str) -> impl Iterator<Item = (String, &Stopped)> {
         let everything = self.described.stopped.as_ref().map(|stopped| ("everything".to_owned(), stopped));
         let endpoints = [source.to_owned(), target.to_owned()].into_iter().flat_map(|name| {

@@ -1,4 +1,4 @@
-//! The audit trail: requests that change something are noted beside them, and kept a moment later, many in one write.
+//! The audit trail: actions are queued while their requests run, and stored a moment later, many in one write.
 
 use std::time::Duration;
 
@@ -7,35 +7,35 @@ use tokio::sync::{mpsc, watch};
 use crate::database::Database;
 use crate::database::actions::ActionRow;
 
-/// How often what was noted is kept.
+/// How often queued actions are stored.
 const KEEP_EVERY: Duration = Duration::from_millis(500);
-/// Actions that wait to be kept; beyond, requests wait.
+/// Actions that wait to be stored; with more, requests wait.
 const WAITING_MAX: usize = 10_000;
 /// Actions of one write.
 const AT_ONCE: usize = 1_000;
 
-/// Notes actions.
+/// Queues actions for the audit trail.
 #[derive(Clone, Debug)]
-pub struct Trail(mpsc::Sender<ActionRow>);
+pub struct AuditTrail(mpsc::Sender<ActionRow>);
 
-/// Where they are read.
-pub type Noted = mpsc::Receiver<ActionRow>;
+/// The receiving end of the trail.
+pub type ActionReceiver = mpsc::Receiver<ActionRow>;
 
 /// A trail, and its other end.
-pub fn trail() -> (Trail, Noted) {
+pub fn trail() -> (AuditTrail, ActionReceiver) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
-    (Trail(sender), receiver)
+    (AuditTrail(sender), receiver)
 }
 
-impl Trail {
-    /// Notes an action. Waits where many are noted faster than they can be kept: none is lost while the hub runs.
+impl AuditTrail {
+    /// Queues an action. Waits where actions come faster than they can be stored: none is lost while the hub runs.
     pub async fn note(&self, action: ActionRow) {
         let _ = self.0.send(action).await;
     }
 }
 
-/// Keeps what is noted until told to stop, and then what is left.
-pub async fn run(database: Database, mut noted: Noted, mut stop: watch::Receiver<bool>) {
+/// Stores queued actions until the hub stops, and then the rest.
+pub async fn run(database: Database, mut noted: ActionReceiver, mut stop: watch::Receiver<bool>) {
     let mut is_stopping = false;
     while !is_stopping {
         tokio::select! {

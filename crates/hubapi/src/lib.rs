@@ -1,7 +1,7 @@
 //! A typed client of a hub's API (`/api/v1`), blocking, over the HTTP client of `web`.
 //!
-//! What this crate does not know: how a hub does what it is asked, who one is (it is given the field), whom to trust and how to dial (it is
-//! given a dialer).
+//! What this crate does not know: how a hub carries out a request, which credential the client has (it is given the header field), whom to trust and how
+//! to dial (it is given a dialer).
 
 mod data;
 mod people;
@@ -32,7 +32,7 @@ pub struct Api(ApiClient);
 
 /// A part of the collaboration that has a name.
 pub trait Described: Serialize + DeserializeOwned {
-    /// Where those of its kind are: `sites`.
+    /// The path of its kind: `sites`.
     const KIND: &'static str;
 }
 
@@ -114,7 +114,7 @@ impl Api {
         self.0.get("/api/v1/watch/nodes")
     }
 
-    /// Who one is to the hub.
+    /// The name and role of the client at the hub.
     pub fn whoami(&self) -> Result<WhoAmI> {
         self.0.get("/api/v1/whoami")
     }
@@ -132,32 +132,32 @@ impl Api {
         self.0.get(&format!("/api/v1/jobs?state={state}&limit={limit}{before}"))
     }
 
-    /// One of them.
+    /// A job by its id.
     pub fn job(&self, id: &str) -> Result<Job> {
         self.0.get(&format!("/api/v1/jobs/{id}"))
     }
 
-    /// A page of its files.
+    /// A page of the files of a job.
     pub fn files(&self, id: &str, after: i64, limit: usize) -> Result<Files> {
         self.0.get(&format!("/api/v1/jobs/{id}/files?after={after}&limit={limit}"))
     }
 
-    /// Why its files that wait do not move.
+    /// Why the waiting files of a job do not move.
     pub fn why(&self, id: &str, limit: usize) -> Result<Vec<Why>> {
         self.0.get(&format!("/api/v1/jobs/{id}/why?limit={limit}"))
     }
 
-    /// Changes it.
+    /// Changes a job.
     pub fn change(&self, id: &str, change: &JobChange) -> Result<Job> {
         Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/jobs/{id}"), Some(change))?.1)
     }
 
-    /// Ends it. What has arrived stays.
+    /// Cancels a job. Files that have arrived stay.
     pub fn cancel(&self, id: &str) -> Result<Job> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/jobs/{id}"), None::<&()>)?.1)
     }
 
-    /// The queues that have something.
+    /// The queues with files.
     pub fn queues(&self) -> Result<Queues> {
         self.0.get("/api/v1/queues")
     }
@@ -172,27 +172,27 @@ impl Api {
         self.0.get("/api/v1/shares")
     }
 
-    /// Everything that is described.
+    /// The whole description of the collaboration.
     pub fn collaboration(&self) -> Result<Collaboration> {
         self.0.get("/api/v1/collaboration")
     }
 
-    /// Replaces everything that is described.
+    /// Replaces the whole description.
     pub fn describe(&self, all: &Collaboration) -> Result<Collaboration> {
         Ok(self.0.ask(&Method::Put, "/api/v1/collaboration", Some(all))?.1)
     }
 
-    /// One thing that is described.
+    /// The description of one part.
     pub fn described<T: Described>(&self, name: &str) -> Result<T> {
         self.0.get(&format!("/api/v1/{}/{name}", T::KIND))
     }
 
-    /// Describes one thing.
+    /// Describes one part.
     pub fn put<T: Described>(&self, name: &str, value: &T) -> Result<T> {
         Ok(self.0.ask(&Method::Put, &format!("/api/v1/{}/{name}", T::KIND), Some(value))?.1)
     }
 
-    /// Removes one thing.
+    /// Removes one part.
     pub fn remove<T: Described>(&self, name: &str) -> Result<Collaboration> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/{}/{name}", T::KIND), None::<&()>)?.1)
     }
@@ -202,7 +202,7 @@ impl Api {
         Ok(self.0.ask(&Method::Put, &format!("/api/v1/stops/{what}"), Some(stopped))?.1)
     }
 
-    /// Goes on with it.
+    /// Ends such a stop.
     pub fn start(&self, what: &str) -> Result<Collaboration> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/stops/{what}"), None::<&()>)?.1)
     }

@@ -1,4 +1,4 @@
-//! What people ask of a hub beside jobs and data: estimates, repetitions, links for others, the audit trail.
+//! Requests of the portal's users beside jobs and data: estimates, repeats, share links, the audit trail.
 
 use model::v1::hub::{
     Estimate, HubActions, JobOrder, Link, LinkMark, Repeat, RepeatOrder, Repeats, ShareLink, ShareLinkOrder, ShareLinks,
@@ -14,7 +14,7 @@ impl Api {
         Ok(self.0.ask(&Method::Post, "/api/v1/estimates", Some(order))?.1)
     }
 
-    /// Has an order submitted every day or week.
+    /// Makes a repeat: an order that is submitted every day or week.
     pub fn repeat(&self, order: &RepeatOrder) -> Result<Repeat> {
         Ok(self.0.ask(&Method::Post, "/api/v1/repeats", Some(order))?.1)
     }
@@ -24,7 +24,7 @@ impl Api {
         self.0.get("/api/v1/repeats")
     }
 
-    /// Ends one of them.
+    /// Ends a repeat.
     pub fn end_repeat(&self, id: &str) -> Result<Repeat> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/repeats/{}", encode_value(id)), None::<&()>)?.1)
     }
@@ -39,7 +39,7 @@ impl Api {
         self.0.get("/api/v1/share-links")
     }
 
-    /// Ends one of them.
+    /// Ends a share link.
     pub fn end_share_link(&self, id: &str) -> Result<ShareLink> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/share-links/{}", encode_value(id)), None::<&()>)?.1)
     }

@@ -1,5 +1,5 @@
-//! Whether a lab does what its scenario says, measured from its sites: RTT, rate, loss to the unit; and what this machine
-//! can carry at such a delay.
+//! Checks that a lab does what its scenario says, by measurements from its sites: RTT, rate, and loss to the packet; and measures what this
+//! machine can carry at such a delay.
 //!
 //! Events do not take place during a check.
 
@@ -13,29 +13,29 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::reading::Reading;
-use crate::scenario::{End, Scenario, Way};
+use crate::scenario::{End, LinkSettings, Scenario};
 use crate::topology::Route;
 
 pub use ceiling::Ceiling;
-use trial::{Offer, Outcome, Trial};
+use trial::{OfferedLoad, Outcome, Trial};
 
 /// How far the RTT may be off: 1 %, or this.
 const RTT_TOLERANCE: Duration = Duration::from_micros(300);
-/// How far the rate may be off.
+/// How far the rate may be off, as a part of it.
 const RATE_TOLERANCE: f64 = 0.005;
-/// How often something is tried where this machine is the limit.
+/// How often a measurement is tried again where this machine is the limit.
 const ATTEMPTS: u32 = 5;
-/// Offered where there is no bottleneck to fill, if the path carries it.
+/// The rate that is offered where there is no bottleneck, if the path carries it.
 const GENTLE_BIT_S: f64 = 100e6;
 
-/// How one thing came out.
+/// The verdict on one measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Within its tolerance.
     Right,
-    /// Not.
+    /// Outside of its tolerance.
     Wrong,
-    /// The lab, or this machine, was the limit: it says nothing about the scenario.
+    /// The lab, or this machine, was the limit: the measurement says nothing about the scenario.
     Limited(String),
     /// It cannot be judged, for this reason.
     NotJudged(&'static str),
@@ -52,11 +52,11 @@ pub struct Finding {
     pub wanted: String,
     /// As measured, with its unit.
     pub measured: String,
-    /// How that compares.
+    /// How the two compare.
     pub verdict: Verdict,
 }
 
-/// All that a check found.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// In the order of the paths.
@@ -66,7 +66,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether everything that could be judged is right.
+    /// Whether every measurement that could be judged is right.
     pub fn is_right(&self) -> bool {
         let bad = |finding: &Finding| matches!(finding.verdict, Verdict::Wrong | Verdict::Limited(_));
         !self.findings.iter().any(bad)
@@ -74,7 +74,7 @@ impl Report {
 }
 
 /// One direction of a path, with all links on its way.
-struct Direction<'a> {
+struct MeasuredDirection<'a> {
     lab: &'a Lab,
     name: String,
     ends: [End; 2],
@@ -83,16 +83,19 @@ struct Direction<'a> {
     back: &'a Route,
 }
 
-/// Checks a scenario, path by path, telling of each finding as it comes. `dir` is the lab's.
+/// Checks a scenario, path by path, and passes each finding to `tell` as it comes. `dir` is the lab's directory.
+///
+/// # Errors
+/// The lab cannot be brought up, or a measurement cannot be made.
 pub fn run(scenario: &Scenario, dir: &Path, mut tell: impl FnMut(&Finding)) -> Result<Report, Error> {
     let still = Scenario { events: Vec::new(), ..scenario.clone() };
     let lab = Lab::up("check", &still, dir)?;
     let mut findings = Vec::new();
     for (number, path) in still.paths.iter().enumerate() {
         for direction in [0, 1] {
-            let Some(one) = Direction::of(&lab, number, direction) else { continue };
+            let Some(one) = MeasuredDirection::of(&lab, number, direction) else { continue };
             let mut found = Vec::new();
-            // Once per path; where a firewall lets connections out only, from behind it.
+            // The RTT is measured once per path; where a firewall lets connections out only, from behind it.
             let walled = path.ends.map(|end| still.sites[end.site].firewall.is_some());
             if direction == usize::from(walled == [false, true]) {
                 found.push(one.rtt()?);
@@ -111,8 +114,8 @@ fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-impl<'a> Direction<'a> {
-    fn of(lab: &'a Lab, path: usize, direction: usize) -> Option<Direction<'a>> {
+impl<'a> MeasuredDirection<'a> {
+    fn of(lab: &'a Lab, path: usize, direction: usize) -> Option<MeasuredDirection<'a>> {
         let its = &lab.scenario().paths[path];
         let mut ends = its.ends;
         if direction == 1 {
@@ -132,15 +135,15 @@ impl<'a> Direction<'a> {
         let back = &topology.routes[topology.route(to, addresses[0])?];
         let site = |end: End| lab.scenario().sites[end.site].name.as_str();
         let name = format!("{} {} -> {}", its.name, site(ends[0]), site(ends[1]));
-        Some(Direction { lab, name, ends, addresses, route, back })
+        Some(MeasuredDirection { lab, name, ends, addresses, route, back })
     }
 
-    fn ways(&self, route: &'a Route) -> impl Iterator<Item = &'a Way> + use<'a> {
+    fn ways(&self, route: &'a Route) -> impl Iterator<Item = &'a LinkSettings> + use<'a> {
         let lab = self.lab;
         route.legs.iter().flat_map(|leg| &leg.members).map(|link| &lab.topology().links[*link].way)
     }
 
-    /// Of both directions; of several members, the first.
+    /// The delay of a route; of several members, that of the first.
     fn delay(&self, route: &Route) -> Duration {
         route.legs.iter().map(|leg| self.lab.topology().links[leg.members[0]].way.delay).sum()
     }
@@ -190,8 +193,8 @@ impl<'a> Direction<'a> {
                 break;
             }
         }
-        // The quickest one saw the path alone: what others took longer is the queue of others' traffic, and this machine
-        // that let the probes wait. How late the lab itself was is judged apart. Jitter has no such one.
+        // The quickest round trip saw the path alone: the others waited in the queue of other traffic, or for this machine to run the probe. The
+        // lateness of the lab itself is judged separately. With jitter there is no such round trip.
         let measured = if jitter.is_zero() { trips[0] } else { trips[trips.len() / 2] };
         // The median of 101 uniform pairs is within a fifth of the largest deviation.
         let tolerance = (expected / 100).max(RTT_TOLERANCE) + jitter / 5;
@@ -203,13 +206,13 @@ impl<'a> Direction<'a> {
         Ok(self.finding("rtt", wanted, format!("{:.2} ms", ms(measured)), verdict))
     }
 
-    /// The slowest that a flow meets, if anything slows it.
+    /// The lowest rate on the path, if it has a bottleneck.
     fn bottleneck(&self) -> Option<f64> {
         let rates = self.ways(self.route).flat_map(|way| [way.rate, way.policer.map(|policer| policer.rate)]);
         rates.flatten().map(|rate| rate.0 as f64).min_by(f64::total_cmp)
     }
 
-    /// Rate and loss. Where this machine was the limit it gets another chance: others may have kept it busy.
+    /// Measures rate and loss. Where this machine was the limit, it measures again: other programs may have kept it busy.
     fn flow(&self) -> Result<Vec<Finding>, Error> {
         if self.ways(self.route).any(|way| way.down) {
             let down = Verdict::NotJudged("the path is down");
@@ -226,7 +229,7 @@ impl<'a> Direction<'a> {
         Ok(findings)
     }
 
-    /// One flow that offers a tenth more than the bottleneck carries.
+    /// Measures one flow that offers a tenth more than the bottleneck carries.
     fn one_flow(&self) -> Result<Vec<Finding>, Error> {
         let trial = self.trial();
         let bottleneck = self.bottleneck();
@@ -234,7 +237,7 @@ impl<'a> Direction<'a> {
         let packet_s = f64::from(trial.mtu) * 8.0 / rate_bit_s;
         let lasts = Duration::from_secs_f64((200.0 * packet_s).clamp(1.5, 20.0));
         let before = self.lab.reading()?;
-        let outcome = trial.offer(Offer { rate_bit_s, lasts })?;
+        let outcome = trial.offer(OfferedLoad { rate_bit_s, lasts })?;
         let reading = self.lab.reading()?.since(&before);
         let limited = self.lab.limited(&reading);
         let mut findings = Vec::new();
@@ -250,7 +253,7 @@ impl<'a> Direction<'a> {
     }
 
     fn rate(&self, rate: f64, outcome: &Outcome, reading: &Reading, limited: Option<String>) -> Finding {
-        // What was lost after the bottleneck had its time there.
+        // Packets that were lost after the bottleneck had used its time.
         let gone = self.counted(reading, |counts| counts.lost) + outcome.checksum_errors;
         let twice = self.counted(reading, |counts| counts.duplicated);
         let whole = (outcome.received + gone).saturating_sub(twice) as f64;
@@ -262,7 +265,7 @@ impl<'a> Direction<'a> {
         let idle = self.counted(reading, |counts| counts.idle_ns) as f64 / 1e9 / outcome.lasted.as_secs_f64().max(1e-3);
         let verdict = match limited {
             _ if crossed => Verdict::NotJudged("others use the path as well"),
-            // What the bucket lets through at once comes on top, and pieces meet it whole.
+            // The burst that the bucket lets through comes on top, and joined datagrams meet the bucket as a whole.
             _ if policed => Verdict::NotJudged("a policer's burst comes on top"),
             _ if several && off.abs() > RATE_TOLERANCE => Verdict::NotJudged("one flow takes one member"),
             Some(why) => Verdict::Limited(why),
@@ -279,7 +282,7 @@ impl<'a> Direction<'a> {
         self.finding("rate", mbit(rate), format!("{} ({:+.2} %)", mbit(measured), off * 100.0), verdict)
     }
 
-    /// What is missing at the receiver is what the lab says it took, to the unit.
+    /// The packets that are missing at the receiver are exactly those that the lab counted as dropped.
     fn loss(&self, outcome: &Outcome, reading: &Reading, limited: Option<String>) -> Finding {
         let taken = self.counted(reading, |c| c.lost + c.queue_dropped + c.policed + c.down + c.black_hole);
         let damaged = self.counted(reading, |c| c.corrupted);

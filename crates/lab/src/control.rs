@@ -1,5 +1,4 @@
-//! A lab in a process of its own, and the way to it: a directory with a lock, and a socket that takes a line of JSON and
-//! answers with one.
+//! A lab in a process of its own, and its control: a directory with a lock, and a socket that takes a line of JSON and answers with one.
 //!
 //! Does not know: how that process is started.
 
@@ -17,35 +16,35 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::guests;
 use crate::lab::Lab;
 use crate::scenario::{Change, Problem, Scenario};
 use crate::site::Group;
+use crate::site_processes;
 
 pub use remote::{Remote, list};
 
-/// How long a caller waits for the answer.
+/// How long a caller waits for the reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a caller may take for a line, and how long it may be: others wait meanwhile.
+/// How long a caller may take for a line, and its longest length: other callers wait meanwhile.
 const LINE_TIME: Duration = Duration::from_secs(1);
 const LINE_MAX: u64 = 64 << 10;
 
-/// How long a process that was killed may take to let go of its lab's name.
+/// How long a process that was killed may take to release its lab's name.
 const DYING: Duration = Duration::from_secs(5);
 
 /// The longest path that a socket can have.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// What a lab is asked for.
+/// A request to a lab, one line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ask {
+pub(crate) enum ControlRequest {
     Status,
     Set(Set),
     Down,
 }
 
-/// A change, as it was typed.
+/// A request to change the network, as it was typed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Set {
     /// A path, or a site whose uplink is meant.
@@ -56,25 +55,25 @@ pub struct Set {
     pub member: Option<usize>,
     /// Words and their values.
     pub words: Vec<(String, String)>,
-    /// After which it is taken back, in seconds.
+    /// The time after which the change is taken back, in seconds.
     pub lasts_s: Option<f64>,
 }
 
-/// The answer.
+/// The reply, one line of JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct ControlReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     status: Option<v1::Lab>,
-    /// Processes that were ended.
+    /// The number of processes that were ended.
     #[serde(default)]
     ended: usize,
 }
 
-/// A lab's directory, with its name to ourselves.
+/// A lab's directory, whose lock reserves its name.
 #[derive(Debug)]
-pub struct Home {
+pub struct LabDirectory {
     name: String,
     dir: PathBuf,
     /// How long a process may take to end when it is asked to.
@@ -84,36 +83,37 @@ pub struct Home {
     _lock: File,
 }
 
-/// Where the labs of a state directory are. Absolute: what a lab leaves is known by it, and relative paths of two labs
-/// may be the same.
+/// The directory of the labs of a state directory. Absolute: leftovers of a lab are found by it, and relative paths of two labs may be the
+/// same.
 pub fn labs(state: &Path) -> PathBuf {
     std::path::absolute(state).unwrap_or_else(|_| state.to_owned()).join("lab")
 }
 
-/// Whether a lab can be called so. Its name is that of a directory, which is removed in the end.
+/// Checks the name of a lab, which is also that of a directory that is removed in the end.
 ///
 /// # Errors
-/// It is empty, too long, or has what a name must not have.
+/// The name is empty, too long, or has characters that it must not have.
 pub fn check_name(name: &str) -> Result<(), Error> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    match (1..=40).contains(&name.len()) && !name.starts_with('.') && name.chars().all(fits) {
-        true => Ok(()),
-        false => Err(Error::Name { name: name.to_owned() }),
+    if (1..=40).contains(&name.len()) && !name.starts_with('.') && name.chars().all(fits) {
+        Ok(())
+    } else {
+        Err(Error::Name { name: name.to_owned() })
     }
 }
 
-/// The lock of a directory: never through a link, and never emptying what is there.
+/// Opens the lock of a directory, never through a symbolic link, and never emptying an existing file.
 fn open_lock(dir: &Path) -> io::Result<File> {
     let options = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(open(dir.join("lock"), options, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-impl Home {
-    /// Takes a name, and clears away what a lab that was killed has left under it.
+impl LabDirectory {
+    /// Reserves a name, and removes what a killed lab has left under it.
     ///
     /// # Errors
     /// A lab of this name is up.
-    pub fn claim(state: &Path, name: &str) -> Result<Home, Error> {
+    pub fn claim(state: &Path, name: &str) -> Result<LabDirectory, Error> {
         check_name(name)?;
         let dir = labs(state).join(name);
         let failed = |doing: &'static str| {
@@ -128,12 +128,12 @@ impl Home {
         let lock = loop {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed("make it"))?;
             let lock = match open_lock(&dir) {
-                // Another one that ends has just taken the directory away.
+                // Another lab that ends has just removed the directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && begun.elapsed() < DYING => continue,
                 lock => lock.map_err(failed("make a lock in it"))?,
             };
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-                // A lab that was killed a moment ago takes its time to die.
+                // A lab that was killed a moment ago needs time to die.
                 let answers = Remote::at(state, name).and_then(|lab| lab.status()).is_ok();
                 if !answers && begun.elapsed() < DYING {
                     std::thread::sleep(Duration::from_millis(20));
@@ -142,22 +142,22 @@ impl Home {
                 let pid = fs::read_to_string(dir.join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
                 return Err(Error::Up { name: name.to_owned(), pid: pid.unwrap_or(0) });
             }
-            // A lab that was just going down may have taken the file away in between.
+            // A lab that was just going down may have removed the file in between.
             let is_there = fs::metadata(dir.join("lock")).is_ok_and(|file| same(&file, &lock));
             if is_there {
                 break lock;
             }
         };
-        let (grace, line_time) = (guests::GRACE, LINE_TIME);
-        let home = Home { name: name.to_owned(), dir: dir.clone(), grace, line_time, _lock: lock };
+        let (grace, line_time) = (site_processes::GRACE, LINE_TIME);
+        let home = LabDirectory { name: name.to_owned(), dir: dir.clone(), grace, line_time, _lock: lock };
         home.clear();
         fs::write(dir.join("pid"), std::process::id().to_string()).map_err(failed("write into it"))?;
         Ok(home)
     }
 
-    /// The same, where processes at its sites may take so long to end, and callers to say a line.
+    /// Sets how long processes at its sites may take to end, and callers to send a line.
     #[must_use]
-    pub fn hurried(mut self, grace: Duration, line_time: Duration) -> Home {
+    pub fn hurried(mut self, grace: Duration, line_time: Duration) -> LabDirectory {
         (self.grace, self.line_time) = (grace, line_time);
         self
     }
@@ -168,12 +168,12 @@ impl Home {
     }
 
     fn clear(&self) {
-        guests::end_strays(&self.dir);
+        site_processes::end_strays(&self.dir);
         let _ = fs::remove_file(self.dir.join("control"));
         self.clear_sites();
     }
 
-    /// Removes their empty control groups and files.
+    /// Removes the empty control groups and the files of its sites.
     fn clear_sites(&self) {
         let left = fs::read_dir(self.dir.join("sites")).into_iter().flatten().flatten();
         let sites: Vec<String> = left.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -181,8 +181,11 @@ impl Home {
         let _ = fs::remove_dir_all(self.dir.join("sites"));
     }
 
-    /// Brings the scenario up here and answers until it is asked to go down, or `over` says so. `ready` is called once
-    /// it is up.
+    /// Brings the scenario up in this process and answers requests until one ends the lab, or `over` returns true. `ready` is called once the
+    /// lab is up.
+    ///
+    /// # Errors
+    /// The scenario cannot be brought up, or the control socket cannot be made.
     pub fn serve(self, scenario: &Scenario, ready: impl FnOnce(), over: impl Fn() -> bool) -> Result<(), Error> {
         let lab = Lab::up(&self.name, scenario, &self.dir)?;
         let socket = self.dir.join("control");
@@ -206,37 +209,40 @@ impl Home {
         Ok(())
     }
 
-    /// Ends what still runs at the sites; how many there were.
+    /// Ends the processes that still run at the sites; returns how many there were.
     fn end(&self, lab: &Lab) -> usize {
-        guests::end(&lab.networks(), self.grace)
+        site_processes::end(&lab.networks(), self.grace)
     }
 
-    /// Answers one caller. Whether the lab goes on.
+    /// Answers one caller. Returns whether the lab goes on.
     fn answer(&self, lab: &Lab, mut caller: UnixStream) -> io::Result<bool> {
         caller.set_read_timeout(Some(self.line_time))?;
         caller.set_write_timeout(Some(self.line_time))?;
         let mut line = String::new();
         BufReader::new((&caller).take(LINE_MAX)).read_line(&mut line)?;
-        let ask: Ask = serde_json::from_str(&line).map_err(io::Error::other)?;
-        let goes_on = !matches!(ask, Ask::Down);
+        let ask: ControlRequest = serde_json::from_str(&line).map_err(io::Error::other)?;
+        let goes_on = !matches!(ask, ControlRequest::Down);
         let answer = match ask {
-            Ask::Status => match lab.status() {
-                Ok(status) => Answer { status: Some(status), ..Answer::default() },
-                Err(error) => Answer { error: Some(error.to_string()), ..Answer::default() },
+            ControlRequest::Status => match lab.status() {
+                Ok(status) => ControlReply { status: Some(status), ..ControlReply::default() },
+                Err(error) => ControlReply { error: Some(error.to_string()), ..ControlReply::default() },
             },
-            Ask::Set(set) => {
-                Answer { error: change(lab, &set).err().map(|error| error.to_string()), ..Answer::default() }
+            ControlRequest::Set(set) => {
+                let error = change(lab, &set).err().map(|error| error.to_string());
+                ControlReply { error, ..ControlReply::default() }
             }
-            Ask::Down => Answer { status: lab.status().ok(), ended: self.end(lab), ..Answer::default() },
+            ControlRequest::Down => {
+                ControlReply { status: lab.status().ok(), ended: self.end(lab), ..ControlReply::default() }
+            }
         };
         let text = serde_json::to_string(&answer).map_err(io::Error::other)? + "\n";
-        // A lab that was asked to go down does, even if nobody waits for the answer any more.
+        // A lab that was asked to go down does so, even if the caller no longer waits for the reply.
         let _ = caller.write_all(text.as_bytes());
         Ok(goes_on)
     }
 }
 
-impl Drop for Home {
+impl Drop for LabDirectory {
     fn drop(&mut self) {
         for left in ["control", "pid"] {
             let _ = fs::remove_file(self.dir.join(left));

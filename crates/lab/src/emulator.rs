@@ -1,8 +1,8 @@
 //! The thread that carries the packets: reads them from the ports, gives them to the fabric, and writes what is due.
 //!
-//! One thread for everything. It sleeps at most [`QUANTUM`] while packets flow, so that it is woken some thousand times
-//! a second rather than for each packet, and waits in `poll` when they do not.
-//! Does not know: namespaces, or who asks.
+//! One thread does everything. While packets flow it sleeps at most [`QUANTUM`], so that it is woken some thousand times a second rather
+//! than for each packet; otherwise it waits in `poll`.
+//! Does not know: namespaces, or who sends requests.
 
 mod timeline;
 
@@ -23,8 +23,8 @@ use timeline::Timeline;
 
 /// The longest sleep while packets flow.
 const QUANTUM: Duration = Duration::from_micros(100);
-/// What is due this soon goes at once: half a quantum early and half a quantum late cancel out. So a packet arrives this early
-/// at most.
+/// Packets that are due this soon leave at once: half a quantum early and half a quantum late cancel out. So a packet arrives at most this
+/// early.
 pub const EARLY_MAX: Duration = Duration::from_micros(50);
 const SLACK_NS: u64 = EARLY_MAX.as_nanos() as u64;
 /// How long packets count as flowing after the last one.
@@ -32,66 +32,69 @@ const BUSY: Duration = Duration::from_millis(2);
 /// Packets read from each port before writing has its turn.
 const BATCH: usize = 32;
 
-/// What the thread is asked for.
-enum Ask {
+/// A request to the thread.
+enum EmulatorRequest {
     Read(Sender<Reading>),
     Change(Change, Option<Duration>),
     Stop,
 }
 
-/// The way to the thread.
+/// A handle to the thread.
 #[derive(Clone)]
-pub struct Line {
-    asks: Sender<Ask>,
+pub struct EmulatorHandle {
+    asks: Sender<EmulatorRequest>,
     waker: Waker,
 }
 
-impl Line {
-    fn ask(&self, ask: Ask) -> bool {
+impl EmulatorHandle {
+    fn ask(&self, ask: EmulatorRequest) -> bool {
         let sent = self.asks.send(ask).is_ok();
         self.waker.wake();
         sent
     }
 
-    /// What it has counted. None: it has ended.
+    /// The counts so far; none if the thread has ended.
     pub fn read(&self) -> Option<Reading> {
         let (answer, answers) = channel();
-        self.ask(Ask::Read(answer));
+        self.ask(EmulatorRequest::Read(answer));
         answers.recv().ok()
     }
 
-    /// Changes the network now; for a while only, if so said. `false`: it has ended.
+    /// Changes the network now, for a while only if `lasts` says so. `false` if the thread has ended.
     pub fn change(&self, change: Change, lasts: Option<Duration>) -> bool {
-        self.ask(Ask::Change(change, lasts))
+        self.ask(EmulatorRequest::Change(change, lasts))
     }
 
-    /// Ends it.
+    /// Ends the thread.
     pub fn stop(&self) {
-        self.ask(Ask::Stop);
+        self.ask(EmulatorRequest::Stop);
     }
 }
 
-/// The thread's own.
+/// The state of the thread.
 pub struct Emulator {
     fabric: Fabric,
     ports: Vec<File>,
     started: Instant,
     timeline: Timeline,
-    asks: Receiver<Ask>,
+    asks: Receiver<EmulatorRequest>,
     waker: Waker,
     lateness: Vec<Lateness>,
-    /// How late it was woken from sleeps while packets flowed.
+    /// How late the thread was woken from sleeps while packets flowed.
     woken: Lateness,
-    /// Frames that a port did not take.
+    /// Frames that a port did not accept.
     not_written: u64,
-    /// Whether it has real-time priority.
+    /// Whether the thread has real-time priority.
     preferred: bool,
     scratch: Vec<u8>,
 }
 
 impl Emulator {
-    /// Over these ports, in the order of the topology. Time begins now.
-    pub fn new(fabric: Fabric, ports: Vec<File>, events: &[Event]) -> io::Result<(Emulator, Line)> {
+    /// An emulator over these ports, in the order of the topology. Its time begins now.
+    ///
+    /// # Errors
+    /// The waker cannot be made.
+    pub fn new(fabric: Fabric, ports: Vec<File>, events: &[Event]) -> io::Result<(Emulator, EmulatorHandle)> {
         let (line, asks) = channel();
         let waker = Waker::new()?;
         let lateness = fabric.links().iter().map(|_| Lateness::default()).collect();
@@ -108,7 +111,7 @@ impl Emulator {
             preferred: false,
             scratch: Vec::with_capacity(FRAME_MAX),
         };
-        Ok((emulator, Line { asks: line, waker }))
+        Ok((emulator, EmulatorHandle { asks: line, waker }))
     }
 
     fn now(&self) -> u64 {
@@ -145,35 +148,35 @@ impl Emulator {
         }
     }
 
-    /// Sleeps while packets flow, and sees how late it is woken: so long is what comes in meanwhile not looked at.
+    /// Sleeps while packets flow, and notes how late it is woken: packets that come in meanwhile wait that long.
     fn nap(&mut self, span: Duration) {
         let begun = Instant::now();
         sys::schedule::nap(span);
         self.woken.record(begun.elapsed().saturating_sub(span).as_nanos() as u64);
     }
 
-    /// Whether to go on.
+    /// Handles requests. Returns whether to go on.
     fn hear(&mut self) -> bool {
         loop {
             match self.asks.try_recv() {
-                Ok(Ask::Read(answer)) => drop(answer.send(self.reading())),
-                Ok(Ask::Change(change, lasts)) => {
+                Ok(EmulatorRequest::Read(answer)) => drop(answer.send(self.reading())),
+                Ok(EmulatorRequest::Change(change, lasts)) => {
                     let now = self.now();
                     self.timeline.change(now, &change, lasts, &mut self.fabric);
                 }
-                Ok(Ask::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Ok(EmulatorRequest::Stop) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }
         }
     }
 
-    /// Waits for a packet, a question or the next thing that is due.
+    /// Waits for a packet, a request or the next packet that is due.
     fn doze(&self, wait: Option<Duration>) {
         let mut descriptors: Vec<PollFd<'_>> = self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
         descriptors.push(PollFd::new(&self.waker, PollFlags::IN));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         let _ = poll(&mut descriptors, wait.as_ref());
-        // A device that somebody has deleted is ready for ever, and has nothing.
+        // A device that was deleted is always ready, and never has data.
         if descriptors.iter().any(|descriptor| descriptor.revents().contains(PollFlags::ERR)) {
             sys::schedule::nap(QUANTUM);
         }
@@ -181,7 +184,7 @@ impl Emulator {
     }
 
     fn write_due(&mut self) -> usize {
-        // Twice what reading may add in its turn, so that what is due never piles up.
+        // Twice as much as reading may add in its turn, so that due packets never pile up.
         let most = 2 * BATCH * self.ports.len();
         let mut written = 0;
         while written < most {
@@ -203,7 +206,7 @@ impl Emulator {
         let port = &self.ports[delivery.port];
         let (frame, shape) = self.fabric.frame(delivery);
         if let Some((damage, bit)) = delivery.damage {
-            // The link has asked whether there is a bit that would do.
+            // The link has checked that the segment has a suitable bit.
             let _ = packet::damaged(frame, shape, delivery.segments.start, damage, bit, &mut self.scratch);
             rustix::io::write(port, &self.scratch)?;
         } else if delivery.segments == (0..shape.segments()) {
@@ -223,7 +226,7 @@ impl Emulator {
             for _ in 0..BATCH {
                 let now = self.now();
                 let Some(room) = self.fabric.room() else {
-                    // Read all the same: what waits in the kernel would only come later.
+                    // The packet is read all the same: in the kernel's queue it would only arrive later.
                     match rustix::io::read(&self.ports[port], &mut [0; 64]) {
                         Ok(_) => self.fabric.had_no_room(),
                         Err(_) => break,

@@ -1,4 +1,4 @@
-//! What can go wrong with a lab.
+//! The errors of a lab.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ pub enum Error {
     /// A site could not be made or entered.
     #[error("site {site}: cannot {doing}: {source}")]
     Site {
-        /// Its name.
+        /// The site's name.
         site: String,
-        /// What was tried.
+        /// The step that failed.
         doing: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A setting of a site's network was refused.
@@ -29,49 +29,49 @@ pub enum Error {
     Setting {
         /// The site's name.
         site: String,
-        /// Of the setting.
+        /// The name of the setting.
         name: String,
-        /// What it was to be.
+        /// The value that was refused.
         value: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A site's share of the processors.
+    /// A site's share of the processors cannot be set.
     #[error("site {site}: cpu_share needs a control group with the cpu controller: {source}")]
     Share {
         /// The site's name.
         site: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// No such site.
+    /// There is no such site.
     #[error("the lab has no site {name}, only {known}")]
     NoSite {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// Those that there are.
+        /// The names of the sites.
         known: String,
     },
-    /// A file of the lab's.
+    /// A file of the lab cannot be used.
     #[error("{path}: cannot {doing}: {source}")]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What was tried.
+        /// The step that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The lab's process has ended.
     #[error("lab {name} has ended; bring it up again with `longhaul lab up`")]
     Ended {
-        /// Its name.
+        /// The lab's name.
         name: String,
     },
-    /// What no lab can be called.
+    /// A lab cannot have this name.
     #[error("{name:?} cannot be a lab's name: write 1 to 40 letters, digits, -, _ and . (choose one with --lab)")]
     Name {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
     },
     /// A lab of this name is up.
@@ -79,23 +79,23 @@ pub enum Error {
         "lab {name} is up already (process {pid}); end it with `longhaul lab down --lab {name}`, or name this one --lab OTHER"
     )]
     Up {
-        /// Its name.
+        /// The lab's name.
         name: String,
-        /// Of its process.
+        /// The number of its process.
         pid: u32,
     },
-    /// No lab of this name.
+    /// No lab of this name is up.
     #[error("no lab {name} is up; `longhaul lab status` lists those that are")]
     NotUp {
-        /// Its name.
+        /// The name that was asked for.
         name: String,
     },
-    /// A lab said no.
+    /// A lab refused a request.
     #[error("lab {name}: {reason}")]
     Refused {
-        /// Its name.
+        /// The lab's name.
         name: String,
-        /// Why.
+        /// Its reason.
         reason: String,
     },
     /// This machine cannot have labs.

@@ -1,4 +1,4 @@
-//! The network between the ports: packets come in, travel over the links of their routes, and are due at other ports.
+//! The network between the ports: packets come in, travel over the links of their routes, and become due at other ports.
 //!
 //! Pure: time comes in as an argument, in nanoseconds since the lab came up. Does not know: TUN devices, clocks.
 
@@ -12,21 +12,21 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::arena::{Arena, Place};
 use crate::hash::fnv1a;
-use crate::link::{Link, Run};
+use crate::link::{Link, SegmentRun};
 use crate::packet::{self, Damage, Shape};
+use crate::packet_memory::{PacketMemory, PacketSlot};
 use crate::scenario::{Scenario, Word};
 use crate::topology::{Owner, Port, Router, Topology, door_addresses};
 
 use firewall::Firewall;
 
-/// What the network did with packets before any link saw them. Packets, not segments. Only grows.
+/// Packets (not segments) that the network did not pass on to any link, by cause. Only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// Nobody has their destination, or no path leads there; answered by ICMP.
+pub struct RefusedCounts {
+    /// No interface has their destination, or no path leads to it; answered by ICMP.
     pub unroutable: u64,
-    /// Multicast and the like, and what is no IP packet: the kernels' own chatter.
+    /// Multicast and the like, and packets other than IP: traffic of the kernels themselves.
     pub not_carried: u64,
     /// Their TTL ended at a router; answered by ICMP.
     pub expired: u64,
@@ -34,18 +34,18 @@ pub struct Refused {
     pub too_big: u64,
     /// Segments that a site's firewall did not let in.
     pub firewalled: u64,
-    /// There was no room for them: the lab's own fault.
+    /// There was no memory for them: the lab's own fault.
     pub no_memory: u64,
 }
 
-/// A packet on its way, in one or several parcels.
-struct Held {
-    place: Place,
+/// A packet in transit, in one or several parcels.
+struct HeldPacket {
+    place: PacketSlot,
     shape: Shape,
     parcels: u32,
 }
 
-/// A run of segments on its way.
+/// A run of segments in transit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Parcel {
     due: u64,
@@ -54,15 +54,15 @@ struct Parcel {
     packet: u32,
     segments: Range<u16>,
     damage: Option<(Damage, u64)>,
-    course: Course,
+    course: ParcelDestination,
 }
 
-/// Where a parcel goes.
+/// The destination of a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum ParcelDestination {
     /// Over a route; the next leg, and the link of the last path that it came over.
     Route { route: u32, leg: u32, link: u32 },
-    /// Straight to a port: an answer of the network's.
+    /// A port, directly: for an answer of the network itself.
     Answer(u32),
 }
 
@@ -78,16 +78,16 @@ impl PartialOrd for Parcel {
     }
 }
 
-/// What is due at a port.
+/// A run of segments that is due at a port.
 #[derive(Debug)]
 pub struct Delivery {
-    /// Where.
+    /// The port.
     pub port: Port,
-    /// When it should be there, in nanoseconds.
+    /// The time at which it is due, in nanoseconds.
     pub due: u64,
     /// Which segments of the packet.
     pub segments: Range<u16>,
-    /// What happened to them.
+    /// The damage to its only segment, if there is any.
     pub damage: Option<(Damage, u64)>,
     /// The link that it came over last; none for the network's own answers.
     pub link: Option<usize>,
@@ -96,23 +96,23 @@ pub struct Delivery {
 
 /// The network.
 pub struct Fabric {
-    /// As it is now, as far as routes depend on it.
+    /// The scenario as it is now, as far as routes depend on it.
     scenario: Scenario,
     topology: Topology,
     links: Vec<Link>,
     firewalls: Vec<Option<Firewall>>,
-    arena: Arena,
-    packets: Vec<Held>,
+    arena: PacketMemory,
+    packets: Vec<HeldPacket>,
     vacant: Vec<u32>,
     line: BinaryHeap<Reverse<Parcel>>,
     number: u64,
-    refused: Refused,
-    runs: Vec<Run>,
+    refused: RefusedCounts,
+    runs: Vec<SegmentRun>,
 }
 
 impl Fabric {
-    /// A scenario's, with room for packets on their way.
-    pub fn new(scenario: &Scenario, topology: Topology, arena: Arena) -> Fabric {
+    /// The network of a scenario, with memory for packets in transit.
+    pub fn new(scenario: &Scenario, topology: Topology, arena: PacketMemory) -> Fabric {
         let links = topology.links.iter();
         let links = links.map(|link| Link::new(link.way.clone(), link.rtt, seed(scenario, link.owner))).collect();
         let firewalls = scenario.sites.iter().map(|site| site.firewall.as_ref().map(|open| Firewall::new(open)));
@@ -126,12 +126,12 @@ impl Fabric {
             vacant: Vec::new(),
             line: BinaryHeap::new(),
             number: 0,
-            refused: Refused::default(),
+            refused: RefusedCounts::default(),
             runs: Vec::new(),
         }
     }
 
-    /// What is joined to what.
+    /// The ports, links and routes.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -141,17 +141,17 @@ impl Fabric {
         &self.links
     }
 
-    /// What did not get as far as a link.
-    pub fn refused(&self) -> Refused {
+    /// The counts of packets that reached no link.
+    pub fn refused(&self) -> RefusedCounts {
         self.refused
     }
 
-    /// Memory of packets on their way, in bytes: now, and at most.
+    /// Memory of packets in transit, in bytes: now, and at most so far.
     pub fn memory(&self) -> (u64, u64) {
         (self.arena.in_use(), self.arena.peak())
     }
 
-    /// Changes links; for each, the words that take the change back.
+    /// Changes links; returns the words that take the change back, for each link.
     pub fn set(&mut self, now: u64, links: &[usize], words: &[Word]) -> Vec<(usize, Vec<Word>)> {
         let back = links.iter().map(|link| (*link, self.links[*link].set(now, words))).collect();
         if words.iter().any(|word| matches!(word, Word::Withdrawn(_))) {
@@ -167,17 +167,17 @@ impl Fabric {
         }
     }
 
-    /// Where the next packet may be read into; none if there is no room.
+    /// The room that the next packet may be read into; none if memory is full.
     pub fn room(&mut self) -> Option<&mut [u8]> {
         self.arena.room()
     }
 
-    /// A packet was read, and dropped for want of room.
+    /// Counts a packet that was read, and dropped for want of room.
     pub fn had_no_room(&mut self) {
         self.refused.no_memory += 1;
     }
 
-    /// A packet of `length` bytes, in the room, enters at a port.
+    /// Takes a packet of `length` bytes, which is in the room, in at a port.
     pub fn arrive(&mut self, now: u64, port: Port, length: usize) {
         let Some(place) = self.arena.take(length) else { return self.had_no_room() };
         if !self.forward(now, port, place) {
@@ -185,8 +185,8 @@ impl Fabric {
         }
     }
 
-    /// Whether the packet is on its way.
-    fn forward(&mut self, now: u64, port: Port, place: Place) -> bool {
+    /// Sends a packet on its route. Returns whether it is in transit.
+    fn forward(&mut self, now: u64, port: Port, place: PacketSlot) -> bool {
         let frame = self.arena.bytes(place);
         let Some(shape) = Shape::of(frame) else {
             self.refused.not_carried += 1;
@@ -227,19 +227,20 @@ impl Fabric {
         }
         let packet = self.hold(place, shape);
         let segments = 0..shape.segments();
-        let course = Course::Route { route: number as u32, leg: 0, link: 0 };
+        let course = ParcelDestination::Route { route: number as u32, leg: 0, link: 0 };
         self.onwards(Parcel { due: now, number: 0, packet, segments, damage: None, course });
         true
     }
 
-    /// A router says that the packet's TTL ended there; the answer travels as long as the packet did.
-    fn expire(&mut self, now: u64, route: usize, router: Router, place: Place, shape: &Shape) -> bool {
+    /// Sends a router's answer that the packet's TTL ended there; the answer travels as long as the packet did.
+    fn expire(&mut self, now: u64, route: usize, router: Router, place: PacketSlot, shape: &Shape) -> bool {
         self.refused.expired += 1;
         let legs = &self.topology.routes[route].legs;
         let delay = |leg: usize| self.links[legs[leg].members[0]].way().delay;
         let travelled = (0..router.leg).map(delay).sum::<Duration>() + delay(router.leg).mul_f64(router.along);
         let down = |leg: usize| legs[leg].members.iter().all(|link| self.links[*link].way().down);
-        let (port, cut_off) = (self.topology.routes[route].from, (0..=router.leg).any(down));
+        let port = self.topology.routes[route].from;
+        let cut_off = (0..=router.leg).any(down);
         let frame = self.arena.bytes(place);
         let source = if packet::addresses(frame).is_some_and(|(source, _)| source.is_ipv4()) {
             IpAddr::from(router.v4)
@@ -251,7 +252,7 @@ impl Fabric {
         false
     }
 
-    /// An answer of the network's own, due at a port.
+    /// Queues an answer of the network itself, due at a port.
     fn answer(&mut self, due: u64, port: Port, frame: Option<Vec<u8>>) {
         let Some(frame) = frame else { return };
         let Some(shape) = Shape::of(&frame) else { return };
@@ -259,11 +260,12 @@ impl Fabric {
         room[..frame.len()].copy_from_slice(&frame);
         let Some(place) = self.arena.take(frame.len()) else { return };
         let packet = self.hold(place, shape);
-        self.push(Parcel { due, number: 0, packet, segments: 0..1, damage: None, course: Course::Answer(port as u32) });
+        let course = ParcelDestination::Answer(port as u32);
+        self.push(Parcel { due, number: 0, packet, segments: 0..1, damage: None, course });
     }
 
-    fn hold(&mut self, place: Place, shape: Shape) -> u32 {
-        let held = Held { place, shape, parcels: 0 };
+    fn hold(&mut self, place: PacketSlot, shape: Shape) -> u32 {
+        let held = HeldPacket { place, shape, parcels: 0 };
         match self.vacant.pop() {
             Some(number) => {
                 self.packets[number as usize] = held;
@@ -282,7 +284,7 @@ impl Fabric {
         self.line.push(Reverse(Parcel { number: self.number, ..parcel }));
     }
 
-    /// One parcel less of a packet, which goes with its last.
+    /// Removes one parcel of a packet. The packet goes with its last parcel.
     fn drop_one(&mut self, packet: u32) {
         let held = &mut self.packets[packet as usize];
         held.parcels = held.parcels.saturating_sub(1);
@@ -297,20 +299,20 @@ impl Fabric {
         }
     }
 
-    /// A parcel that is in nobody's line enters the next leg of its route.
+    /// Puts a parcel that waits nowhere onto the next leg of its route.
     fn onwards(&mut self, parcel: Parcel) {
-        let Course::Route { route, leg, link: before } = parcel.course else { return };
+        let ParcelDestination::Route { route, leg, link: before } = parcel.course else { return };
         let shape = self.packets[parcel.packet as usize].shape;
         let members = &self.topology.routes[route as usize].legs[leg as usize].members;
         let link = members[if members.len() == 1 { 0 } else { member_of(&shape, leg, members.len()) }];
-        // How late a packet is counts for its path, whose RTT says how late it may be, not for the uplink behind it.
+        // The lateness of a packet counts for its path, whose RTT says how late it may be, not for the uplink behind the path.
         let is_last_mile = matches!(self.topology.links[link].owner, Owner::Uplink { direction: 1, .. });
         let passed = if is_last_mile { before } else { link as u32 };
         let mut runs = std::mem::take(&mut self.runs);
         let arrived = parcel.segments.end;
         self.links[link].accept(parcel.due, &shape, parcel.segments, &mut runs);
         if leg == 0 {
-            // The first leg meets whole packets, and the newest: what its queue drops of them needs no room.
+            // The first leg takes whole packets, the newest of all: the segments that its queue drops need no memory.
             let kept = runs.iter().map(|run| run.segments.end).max();
             if let Some(kept) = kept.filter(|kept| *kept < arrived) {
                 let held = &mut self.packets[parcel.packet as usize];
@@ -318,8 +320,8 @@ impl Fabric {
             }
         }
         for run in runs.drain(..) {
-            let course = Course::Route { route, leg: leg + 1, link: passed };
-            // What is damaged already is not damaged again, and not counted again: the receiver sees it once.
+            let course = ParcelDestination::Route { route, leg: leg + 1, link: passed };
+            // A damaged segment is not damaged, or counted, again: the receiver sees it once.
             if let (Some(_), Some((damage, _))) = (parcel.damage, run.damage) {
                 self.links[link].forgo(damage);
             }
@@ -337,12 +339,12 @@ impl Fabric {
         self.drop_if_none(parcel.packet);
     }
 
-    /// When something is to be done next, in nanoseconds.
+    /// The time at which the next parcel is due, in nanoseconds.
     pub fn next_due(&self) -> Option<u64> {
         self.line.peek().map(|Reverse(parcel)| parcel.due)
     }
 
-    /// The next thing that is due at a port by now. Whoever takes it must give it back with [`Fabric::done`].
+    /// The next run of segments that is due at a port by now. The caller must give it back with [`Fabric::done`].
     pub fn due(&mut self, now: u64) -> Option<Delivery> {
         loop {
             if self.line.peek()?.0.due > now {
@@ -350,11 +352,11 @@ impl Fabric {
             }
             let Reverse(parcel) = self.line.pop()?;
             let (port, link) = match parcel.course {
-                Course::Answer(port) => (port as usize, None),
-                Course::Route { route, leg, link } => {
+                ParcelDestination::Answer(port) => (port as usize, None),
+                ParcelDestination::Route { route, leg, link } => {
                     let route = &self.topology.routes[route as usize];
                     if (leg as usize) < route.legs.len() {
-                        // Its parcels are counted anew on the other side of the leg.
+                        // The parcels are counted anew at the other end of the leg.
                         self.packets[parcel.packet as usize].parcels -= 1;
                         self.onwards(parcel);
                         continue;
@@ -386,18 +388,18 @@ impl Fabric {
         (self.arena.bytes(held.place), &held.shape)
     }
 
-    /// A delivery has been written, or dropped.
+    /// Frees the memory of a delivery that was written or dropped.
     pub fn done(&mut self, delivery: Delivery) {
         self.drop_one(delivery.packet);
     }
 }
 
-/// The same for all packets of a flow. Each leg turns the hash, so that what one has sorted out is not all one to the next.
+/// The member for a packet: the same for all packets of a flow. Each leg rotates the hash, so that its choice does not depend on earlier ones.
 fn member_of(shape: &Shape, leg: u32, members: usize) -> usize {
     (shape.flow().rotate_left(leg * 11) % members as u64) as usize
 }
 
-/// By name, so that a link draws the same whatever else a scenario has.
+/// The seed of a link, from its owner's name, so that a link draws the same numbers whatever else a scenario has.
 fn seed(scenario: &Scenario, owner: Owner) -> u64 {
     let name = match owner {
         Owner::Path { path, direction, member } => format!("{}/{direction}/{member}", scenario.paths[path].name),

@@ -1,7 +1,7 @@
-//! What comes in from outside, as plain functions: the property tests run them in every `make test`, `make fuzz` (`fuzz/` at
-//! the root of the workspace) for as long as one likes.
+//! Entry points for fuzzing, one for each parser of foreign input: property tests run them in every `make test`, and `make fuzz` (`fuzz/` at
+//! the root of the workspace) for as long as wanted.
 //!
-//! Each takes any bytes and must come back: no panic, and what is said of a packet adds up.
+//! Each takes any bytes and must return: no panic, and all statements about a packet agree.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -9,10 +9,10 @@ use std::ops::Range;
 use crate::Scenario;
 use crate::packet::{Damage, HEADERS_MAX, Shape, addresses, age, cut, damaged, time_exceeded, too_big, unreachable};
 
-/// Rows of more segments than this are not looked at one by one.
+/// In rows of more segments than this, segments are not tested one by one.
 const SEGMENTS_MAX: u16 = 2_000;
 
-/// A frame of a TUN device, behind ten bytes of chance: which segments are looked at (2), and which bit is damaged (8).
+/// Tests a frame of a TUN device, which follows ten random bytes: the range of segments (2), and the bit that is damaged (8).
 pub fn packet(bytes: &[u8]) {
     let Some((n, rest)) = bytes.split_first_chunk::<2>() else { return };
     let Some((bit, frame)) = rest.split_first_chunk::<8>() else { return };
@@ -41,7 +41,7 @@ pub fn packet(bytes: &[u8]) {
     answers(frame, &shape, n);
 }
 
-/// A run of segments as a frame of its own.
+/// Cuts a run of segments out of a frame.
 fn run(frame: &[u8], shape: &Shape, segments: Range<u16>) -> Vec<u8> {
     let mut headers = [0xee; HEADERS_MAX];
     let (length, payload) = cut(frame, shape, segments, &mut headers);
@@ -72,7 +72,7 @@ fn answers(frame: &[u8], shape: &Shape, mtu: u16) {
     }
 }
 
-/// A scenario's text: whatever is typed, there is an answer, and a problem has a line of the text.
+/// Tests the text of a scenario: any text gets an answer, and a problem names a line of the text.
 pub fn scenario(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match Scenario::read(&text) {

@@ -1,4 +1,4 @@
-//! A lab that this process holds: brought up, entered, changed, read, and gone with it.
+//! A lab that this process holds: brought up, entered, changed, read, and removed when it is dropped.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::arena::Arena;
-use crate::emulator::Line;
+use crate::emulator::EmulatorHandle;
 use crate::error::Error;
 use crate::fabric::Fabric;
 use crate::packet::FRAME_MAX;
+use crate::packet_memory::PacketMemory;
 use crate::reading::Reading;
 use crate::scenario::{Change, Problem, Scenario};
 use crate::site::{Group, Site};
-use crate::topology::{Owner, Planned, Topology};
+use crate::topology::{Owner, PlannedLink, Topology};
 use crate::wire::{TunWire, Wire};
 
 /// A lab of this process.
@@ -23,18 +23,18 @@ pub struct Lab {
     scenario: Scenario,
     topology: Topology,
     sites: Vec<Site>,
-    line: Line,
+    line: EmulatorHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A path without a bottleneck carries what the machine can; for its delay line, this.
+/// The assumed rate of a path without a bottleneck, which carries what the machine can: it sizes the delay line.
 const UNBOUNDED_BIT_S: f64 = 10e9;
-/// The most memory that is touched before the first packet.
+/// The most memory that is touched before the first packet, bytes.
 const READY_MAX: f64 = 1e9;
 
-/// What the delay lines of all links hold when they are full, in bytes.
+/// The size of the full delay lines of all links, in bytes.
 fn delay_line_bytes(topology: &Topology) -> f64 {
-    let one = |link: &Planned| {
+    let one = |link: &PlannedLink| {
         let rate = link.way.rate.map_or(UNBOUNDED_BIT_S, |rate| rate.0 as f64);
         let travels = link.way.delay + link.way.jitter;
         link.way.queue_bytes(link.rtt) as f64 + rate / 8.0 * travels.as_secs_f64()
@@ -50,10 +50,10 @@ fn available_memory() -> u64 {
 }
 
 impl Lab {
-    /// Brings a scenario up. `dir` takes the files that its sites see in place of the host's.
+    /// Brings a scenario up. The files that its sites see in place of the host's are put into `dir`.
     ///
     /// # Errors
-    /// No permission, no TUN devices, a setting that the kernel refuses. Then nothing is left.
+    /// No permission, no TUN devices, or a setting that the kernel refuses. Then nothing is left behind.
     pub fn up(name: &str, scenario: &Scenario, dir: &Path) -> Result<Lab, Error> {
         crate::site::able()?;
         let topology = Topology::of(scenario);
@@ -74,7 +74,7 @@ impl Lab {
                 }
             }
         }
-        let arena = Arena::new(FRAME_MAX, bytes_max, ready as u64);
+        let arena = PacketMemory::new(FRAME_MAX, bytes_max, ready as u64);
         let fabric = Fabric::new(scenario, topology.clone(), arena);
         let failed = |source| {
             sites.iter().filter_map(Site::group).for_each(Group::remove);
@@ -89,12 +89,12 @@ impl Lab {
         &self.name
     }
 
-    /// What it was made from.
+    /// The scenario that it was made from.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// What is joined to what.
+    /// Its ports, links and routes.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -105,6 +105,9 @@ impl Lab {
     }
 
     /// A site by its name.
+    ///
+    /// # Errors
+    /// There is no such site.
     pub fn site(&self, name: &str) -> Result<&Site, Error> {
         let known = || self.sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ");
         let found = self.sites.iter().find(|site| site.name == name);
@@ -112,6 +115,9 @@ impl Lab {
     }
 
     /// A command that will run at a site.
+    ///
+    /// # Errors
+    /// There is no such site, or the command cannot be prepared.
     pub fn command(&self, site: &str, program: impl AsRef<OsStr>) -> Result<Command, Error> {
         let mut command = self.site(site)?.command(program)?;
         command.env("LONGHAUL_LAB", &self.name);
@@ -119,51 +125,54 @@ impl Lab {
     }
 
     /// Changes words of a path (or of a site's uplink) now, as `longhaul lab set` does: `("loss", "1%")`.
+    ///
+    /// # Errors
+    /// The target or a word is unknown, a value makes no sense, or the words contradict the settings in force.
     pub fn set(&self, target: &str, words: &[(&str, &str)]) -> Result<(), Error> {
         let words: Vec<_> = words.iter().map(|(word, value)| ((*word).to_owned(), (*value).to_owned())).collect();
         self.change(Change::read(&self.scenario, target, None, None, &words)?, None)
     }
 
-    /// Changes it; for a while only, if so said.
+    /// Changes the network; for a while only, if `lasts` says so.
     ///
     /// # Errors
-    /// With what is in force now, the words contradict each other.
+    /// The words contradict the settings in force.
     pub fn change(&self, change: Change, lasts: Option<Duration>) -> Result<(), Error> {
         let now = self.line.read().ok_or_else(|| self.ended())?;
         for link in self.topology.changed(&change) {
             let mut way = now.links[link].way.clone();
             change.words.iter().for_each(|word| drop(way.set(word.clone())));
-            // What the change does not speak of may stay idle: a queue, where it takes the rate away.
+            // A setting that the change does not name may become idle: a queue, when the change removes the rate.
             let spoken = |word: &str| change.words.iter().any(|one| one.touches(word));
             if let Some((_, what, remedy)) = way.contradiction().filter(|(word, ..)| spoken(word)) {
                 return Err(Problem { line: 0, what, remedy: remedy.to_owned() }.into());
             }
         }
-        match self.line.change(change, lasts) {
-            true => Ok(()),
-            false => Err(self.ended()),
-        }
+        if self.line.change(change, lasts) { Ok(()) } else { Err(self.ended()) }
     }
 
     fn ended(&self) -> Error {
         Error::Ended { name: self.name.clone() }
     }
 
-    /// What it has counted so far: the truth about what it did to packets.
+    /// The counts so far: the truth about what the lab did to packets.
+    ///
+    /// # Errors
+    /// The emulator has ended.
     pub fn reading(&self) -> Result<Reading, Error> {
         let mut reading = self.line.read().ok_or_else(|| self.ended())?;
         reading.not_read = self.sites.iter().map(Site::dropped).sum();
         Ok(reading)
     }
 
-    /// Why the lab itself was the limit in the time of a reading, if it was.
+    /// Why the lab itself was the limit during a reading, if it was.
     pub fn limited(&self, reading: &Reading) -> Option<String> {
         let rtts: Vec<Duration> = self.topology.links.iter().map(|link| self.rtt(link, reading)).collect();
         reading.limited(&rtts)
     }
 
-    /// The RTT of a link's path as it was at a reading.
-    fn rtt(&self, link: &Planned, reading: &Reading) -> Duration {
+    /// The RTT of a link's path at a reading.
+    fn rtt(&self, link: &PlannedLink, reading: &Reading) -> Duration {
         let Owner::Path { path, .. } = link.owner else { return link.rtt };
         let its = &self.scenario.paths[path];
         let delay = |direction: usize| {
@@ -177,7 +186,7 @@ impl Lab {
         }
     }
 
-    /// The number of a path's link, in readings: direction 0 for `ab`; the first member.
+    /// The number of a path's link in readings, in this direction (0 for `ab`); of several members, the first.
     pub fn link(&self, path: &str, direction: usize) -> Option<usize> {
         let path = self.scenario.path(path)?;
         let owner = Owner::Path { path, direction, member: 0 };
@@ -192,7 +201,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        crate::guests::end(&self.networks(), crate::guests::GRACE);
+        crate::site_processes::end(&self.networks(), crate::site_processes::GRACE);
         self.sites.iter().for_each(Site::let_orphans_die);
         self.line.stop();
         if let Some(thread) = self.thread.take() {

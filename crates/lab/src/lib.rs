@@ -2,25 +2,34 @@
 //! queue, loss and disorder that a file describes.
 //!
 //! What this crate does not know: who uses it. It runs programs and carries their packets; it never links the engine.
-//! The straight line: scenario (what was written) -> fabric (links, routes, delay line: pure) -> emulator (the thread
-//! that reads and writes) -> lab (sites, and the handle that brings all of it up and down).
+//! Data flows so: scenario (the text) -> fabric (links, routes, delay line: pure) -> emulator (the thread that reads and writes) -> lab (sites,
+//! and the handle that brings all of it up and down).
+//!
+//! A scenario is checked before anything is made of it:
+//!
+//! ```
+//! let scenario = lab::scenario::Scenario::read("[site.a]\n[site.b]\n[path.a-b]\nrtt = \"303ms\"\n").unwrap();
+//! assert_eq!((scenario.sites.len(), scenario.paths.len()), (2, 1));
+//! ```
+//!
+//! `examples/tests/scenario.rs` brings one up in a test.
 
-mod arena;
 pub mod check;
 pub mod control;
 mod emulator;
 mod error;
 mod fabric;
 pub mod fuzzing;
-mod guests;
 mod hash;
 mod lab;
 mod link;
 pub mod packet;
+mod packet_memory;
 mod reading;
 pub mod rig;
 pub mod scenario;
 mod site;
+mod site_processes;
 mod status;
 mod topology;
 mod wire;
@@ -34,5 +43,5 @@ pub use scenario::Scenario;
 pub use site::{Site, able};
 pub use topology::{Owner, Topology};
 
-/// What carries the packets, as results name it.
+/// The name of the back end that carries the packets, for results.
 pub const BACK_END: &str = <wire::TunWire as wire::Wire>::NAME;

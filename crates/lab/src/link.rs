@@ -1,7 +1,7 @@
-//! A link: one direction of a path, or of a site's uplink. Decides on arrival what becomes of each segment, and when.
+//! A link: one direction of a path, or of a site's uplink. On arrival it decides the fate of each segment, and its time.
 //!
 //! Pure: time comes in as an argument, in nanoseconds since the lab came up, and randomness from a seed.
-//! Does not know: packets beyond their sizes, or where they go.
+//! Does not know: the content of packets beyond their sizes, or where they go.
 
 mod disorder;
 #[cfg(test)]
@@ -10,29 +10,29 @@ mod tests;
 use std::ops::Range;
 use std::time::Duration;
 
-use disorder::{Gap, Losing};
+use disorder::{Gap, LossProcess};
 
 use crate::packet::{Damage, Shape};
-use crate::scenario::{Way, Word};
+use crate::scenario::{LinkSettings, Word};
 
-/// What a super-packet that takes longer on the bottleneck leaves in: several runs, as they would come out of it.
+/// A super-packet that takes longer on the bottleneck leaves in several runs of this length, as it would leave a real one.
 const GRANULE_NS: u64 = 500_000;
 const PS: u64 = 1_000;
-/// What is shorter is a sender who could not keep up, what is longer one who had nothing to send.
+/// A shorter pause is that of a sender that could not keep up, a longer one that of a sender that had no data.
 pub const PAUSE_NS: u64 = 100_000_000;
 
-/// A run of segments that goes on, and when it is at the other end.
+/// A run of segments that is passed on, and its time at the other end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct SegmentRun {
     /// In nanoseconds.
     pub due: u64,
     /// Which segments of the packet.
     pub segments: Range<u16>,
-    /// What happened to them; then it is one segment.
+    /// The damage to it; a damaged run is one segment.
     pub damage: Option<(Damage, u64)>,
 }
 
-/// What a link did, by cause. Only grows. Segments unless said otherwise.
+/// What a link did to segments, by cause. Only grows. In segments unless the name says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named after what is counted")]
 pub struct Counts {
@@ -52,45 +52,45 @@ pub struct Counts {
     pub corrupted_silently: u64,
     pub cross_bytes: u64,
     pub cross_dropped_bytes: u64,
-    /// The longest that the queue was, in bytes.
+    /// The longest queue so far, in bytes.
     pub queue_peak: u64,
-    /// How long the bottleneck had nothing to send, in nanoseconds, in pauses of less than [`PAUSE_NS`].
+    /// Time in which the bottleneck had no data, in nanoseconds, in pauses of less than [`PAUSE_NS`].
     pub idle_ns: u64,
 }
 
-/// One direction of a path.
+/// One direction of a path, or of an uplink.
 #[derive(Debug)]
 pub struct Link {
-    way: Way,
+    way: LinkSettings,
     rtt: Duration,
     random: fastrand::Rng,
-    losing: Losing,
+    losing: LossProcess,
     duplicate: Gap,
     reorder: Gap,
     corrupt: Gap,
     silent: Gap,
-    /// When the bottleneck will have sent what it has, in picoseconds: nanoseconds would lose up to 0.02 % at 100 Gbit/s.
+    /// When the bottleneck will have sent its queue, in picoseconds: nanoseconds would lose up to 0.02 % at 100 Gbit/s.
     free_ps: u64,
-    /// When the last packet leaves that a bottleneck of another rate had, in picoseconds: none is overtaken.
+    /// When the last packet leaves that was queued at an earlier rate, in picoseconds: no packet overtakes it.
     before_ps: u64,
     /// When the policer's bucket will be full again, in picoseconds.
     full_ps: u64,
-    /// When the next packet of others comes, in picoseconds.
+    /// When the next packet of cross traffic comes, in picoseconds.
     cross_ps: u64,
     last_due: u64,
     counts: Counts,
 }
 
 impl Counts {
-    /// Segments that came past the bottleneck.
+    /// Segments that have passed the bottleneck.
     fn on_the_wire(&self) -> u64 {
         self.segments - self.queue_dropped - self.policed - self.down - self.black_hole
     }
 }
 
-/// Packets of others are as large as those of most of the Internet.
+/// Packets of cross traffic are as large as most on the Internet.
 const CROSS_BYTES: u64 = 1_500;
-/// Above this rate they come in rows, as senders that fast hand them over: more of them would keep the lab busy.
+/// Above this rate they come in rows, as fast senders send them: single packets would keep the lab busy.
 const CROSS_ALONE_BIT_S: u64 = 1_000_000_000;
 const CROSS_ROW_MAX: u64 = 43;
 
@@ -102,30 +102,30 @@ fn bytes_in(time_ps: u64, rate: u64) -> u64 {
     (u128::from(time_ps) * u128::from(rate) / 8_000_000_000_000) as u64
 }
 
-/// Bytes that a bottleneck still has to send. One that has begun to leave is one of them until it has left: were it not,
-/// the queue would take a byte more than it may hold.
+/// Bytes that a bottleneck still has to send. A byte counts until all of it has left; otherwise the queue would take a byte more than it may
+/// hold.
 fn waiting(time_ps: u64, rate: u64) -> u64 {
     (u128::from(time_ps) * u128::from(rate)).div_ceil(8_000_000_000_000) as u64
 }
 
-/// The segments at the front that make at most so many bytes.
+/// The first segments, up to `bytes` in all.
 fn fitting(shape: &Shape, segments: Range<u16>, bytes: u64) -> Range<u16> {
     if segments.is_empty() || u64::from(shape.bytes(segments.clone())) <= bytes {
         return segments;
     }
-    // All but the last are of one size, and not all fit.
+    // All segments but the last have one size, and not all fit.
     let each = u64::from(shape.bytes(segments.start..segments.start + 1)).max(1);
     let fit = (bytes / each).min(segments.len() as u64 - 1) as u16;
     segments.start..segments.start + fit
 }
 
 impl Link {
-    /// A link of a path with this RTT, which a queue in round trips depends on.
-    pub fn new(way: Way, rtt: Duration, seed: u64) -> Link {
+    /// A link with these settings. `rtt` is that of its path, by which a queue in round trips is sized.
+    pub fn new(way: LinkSettings, rtt: Duration, seed: u64) -> Link {
         let mut random = fastrand::Rng::with_seed(seed);
         Link {
             rtt,
-            losing: Losing::new(&way.loss, 0, &mut random),
+            losing: LossProcess::new(&way.loss, 0, &mut random),
             duplicate: Gap::new(way.duplicate, &mut random),
             reorder: Gap::new(way.reorder, &mut random),
             corrupt: Gap::new(way.corrupt, &mut random),
@@ -141,7 +141,7 @@ impl Link {
         }
     }
 
-    /// Changes it at `now`; the words that take the change back. What is on the wire stays as it is.
+    /// Changes the settings at `now`; returns the words that take the change back. Segments on the wire are not affected.
     pub fn set(&mut self, now: u64, words: &[Word]) -> Vec<Word> {
         let mut before: Vec<Word> = words.iter().map(|word| self.set_one(now, word)).collect();
         before.reverse();
@@ -152,47 +152,48 @@ impl Link {
         let backlog = self.backlog(now);
         let spent = self.way.policer.map_or(0, |old| bytes_in(self.full_ps.saturating_sub(now * PS), old.rate.0));
         let before = self.way.set(word.clone());
-        let (way, random) = (&self.way, &mut self.random);
+        let way = &self.way;
+        let random = &mut self.random;
         match word {
-            Word::Loss(loss) => self.losing = Losing::new(loss, self.counts.on_the_wire(), random),
+            Word::Loss(loss) => self.losing = LossProcess::new(loss, self.counts.on_the_wire(), random),
             Word::Duplicate(p) => self.duplicate = Gap::new(*p, random),
             Word::Reorder(p) => self.reorder = Gap::new(*p, random),
             Word::Corrupt(p) => self.corrupt = Gap::new(*p, random),
             Word::CorruptSilent(p) => self.silent = Gap::new(*p, random),
-            // What waits goes on waiting, for a bottleneck of another speed.
+            // The queue stays, for a bottleneck of another rate.
             Word::Rate(_) => {
                 self.before_ps = self.before_ps.max(self.free_ps);
                 self.free_ps = now * PS + way.rate.map_or(0, |rate| time_ps(backlog, rate.0));
             }
-            // What was let through stays so, and fills up again at the new rate.
+            // The tokens that were spent stay spent, and are refilled at the new rate.
             Word::Policer(Some(policer)) => {
                 let owed = spent.min(policer.burst.0);
                 self.full_ps = now * PS + time_ps(owed, policer.rate.0);
             }
-            // Nobody was there before.
+            // There was no cross traffic before.
             Word::CrossTraffic(_) => self.cross_ps = now * PS,
             _ => {}
         }
         before
     }
 
-    /// As it is now.
-    pub fn way(&self) -> &Way {
+    /// The settings in force.
+    pub fn way(&self) -> &LinkSettings {
         &self.way
     }
 
-    /// What it did so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Bytes that wait for the bottleneck.
+    /// The bytes in the bottleneck's queue.
     pub fn backlog(&self, now: u64) -> u64 {
         self.way.rate.map_or(0, |rate| waiting(self.free_ps.saturating_sub(now * PS), rate.0))
     }
 
-    /// Segments arrive at once, at `now`. What goes on is appended to `onwards`.
-    pub fn accept(&mut self, now: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
+    /// Takes segments that arrive together at `now`. Runs that are passed on are appended to `onwards`.
+    pub fn accept(&mut self, now: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<SegmentRun>) {
         let arrived = segments.len() as u64;
         self.counts.packets += 1;
         self.counts.segments += arrived;
@@ -209,13 +210,13 @@ impl Link {
         }
     }
 
-    /// What is too large for the black hole goes.
+    /// Drops the segments that are larger than the MTU black hole.
     fn swallow(&mut self, shape: &Shape, segments: Range<u16>) -> Range<u16> {
         let Some(mtu) = self.way.mtu_black_hole.map(u32::from) else { return segments };
         if segments.is_empty() || shape.bytes(segments.start..segments.start + 1) <= mtu {
             return segments;
         }
-        // All segments but the last are of one size.
+        // All segments but the last have one size.
         let keeps_last = shape.bytes(segments.end - 1..segments.end) <= mtu;
         let rest = segments.end - u16::from(keeps_last)..segments.end;
         self.counts.black_hole += (segments.len() - rest.len()) as u64;
@@ -226,7 +227,7 @@ impl Link {
         let Some(policer) = self.way.policer else { return segments };
         let now_ps = now * PS;
         let filled = self.full_ps.max(now_ps);
-        // Rounded up: a burst is never a byte less than it was said to be, which may be just one packet.
+        // Rounded up: a burst, which may be just one packet, is never a byte shorter than the scenario says.
         let burst_ps = time_ps(policer.burst.0, policer.rate.0) + 1;
         let tokens = bytes_in((now_ps + burst_ps).saturating_sub(filled), policer.rate.0);
         let passing = fitting(shape, segments.clone(), tokens);
@@ -235,12 +236,12 @@ impl Link {
         passing
     }
 
-    /// The traffic of others takes its places in the queue, up to now.
+    /// Queues the cross traffic up to now.
     fn cross(&mut self, now_ps: u64, rate: u64, queue: u64) {
         let Some(others) = self.way.cross_traffic else { return };
         let bytes = CROSS_BYTES * others.0.div_ceil(CROSS_ALONE_BIT_S).clamp(1, CROSS_ROW_MAX);
         let mean_ps = time_ps(bytes, others.0);
-        // What came before the bottleneck last had nothing to do has no effect any more.
+        // Cross traffic from before the bottleneck was last idle has no effect any more.
         let horizon = now_ps.saturating_sub(time_ps(queue, rate) + mean_ps * 64);
         if self.cross_ps < horizon {
             let skipped = horizon - self.cross_ps;
@@ -261,19 +262,20 @@ impl Link {
         }
     }
 
-    fn bottleneck(&mut self, now: u64, rate: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
-        let (now_ps, queue) = (now * PS, self.way.queue_bytes(self.rtt));
+    fn bottleneck(&mut self, now: u64, rate: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<SegmentRun>) {
+        let now_ps = now * PS;
+        let queue = self.way.queue_bytes(self.rtt);
         self.cross(now_ps, rate, queue);
         let backlog = waiting(self.free_ps.saturating_sub(now_ps), rate);
         let mut passing = fitting(shape, segments.clone(), queue.saturating_sub(backlog));
         if passing.is_empty() && backlog == 0 && !segments.is_empty() {
-            // What is being sent waits for nothing: an idle bottleneck takes one segment, however short its queue.
+            // A packet that is being sent does not wait: an idle bottleneck takes one segment, however short its queue.
             passing = segments.start..segments.start + 1;
         }
         self.counts.queue_dropped += (segments.len() - passing.len()) as u64;
         let bytes = u64::from(shape.bytes(passing.clone()));
         self.counts.queue_peak = self.counts.queue_peak.max(backlog + bytes);
-        // What waited when the rate changed leaves first, at the old one.
+        // Packets that were queued when the rate changed leave first, at the old rate.
         self.free_ps = self.free_ps.max(self.before_ps);
         let idle_ns = now_ps.saturating_sub(self.free_ps) / PS;
         self.counts.idle_ns += if idle_ns < PAUSE_NS { idle_ns } else { 0 };
@@ -281,7 +283,8 @@ impl Link {
         let whole_ps = time_ps(bytes, rate);
         let pieces = (whole_ps / PS).div_ceil(GRANULE_NS).clamp(1, passing.len().max(1) as u64) as usize;
         let each = passing.len().div_ceil(pieces).max(1) as u16;
-        let (start_ps, mut sent) = (self.free_ps, 0);
+        let start_ps = self.free_ps;
+        let mut sent = 0;
         while !passing.is_empty() {
             let run = passing.start..passing.end.min(passing.start.saturating_add(each));
             passing.start = run.end;
@@ -291,8 +294,8 @@ impl Link {
         }
     }
 
-    /// Onto the wire, which loses, repeats, holds back and damages.
-    fn wire(&mut self, sent_ps: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
+    /// Sends segments over the wire, which loses, repeats, holds back and damages some.
+    fn wire(&mut self, sent_ps: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<SegmentRun>) {
         let sent = sent_ps.max(self.before_ps) / PS;
         let mut start = segments.start;
         let mut at = segments.start;
@@ -327,9 +330,9 @@ impl Link {
         }
     }
 
-    fn meet(&mut self) -> Met {
+    fn meet(&mut self) -> WireEffects {
         let random = &mut self.random;
-        Met {
+        WireEffects {
             lost: self.losing.meets(random),
             duplicated: self.duplicate.meets(random),
             reordered: self.reorder.meets(random),
@@ -338,28 +341,27 @@ impl Link {
         }
     }
 
-    /// One segment that something happened to. What is lost cannot be anything else as well.
-    fn disturb(&mut self, sent: u64, shape: &Shape, segment: u16, met: &Met, onwards: &mut Vec<Run>) {
+    /// Sends one segment that meets a disturbance. A lost segment meets no other.
+    fn disturb(&mut self, sent: u64, shape: &Shape, segment: u16, met: &WireEffects, onwards: &mut Vec<SegmentRun>) {
         if met.lost {
             self.counts.lost += 1;
             return;
         }
-        let due = match met.reordered {
-            true => {
-                self.counts.reordered += 1;
-                sent + self.travel() + self.way.reorder_by.as_nanos() as u64
-            }
-            false => self.due(sent),
+        let due = if met.reordered {
+            self.counts.reordered += 1;
+            sent + self.travel() + self.way.reorder_by.as_nanos() as u64
+        } else {
+            self.due(sent)
         };
         let damage = self.damage(shape, segment, met);
-        self.push(Run { due, segments: segment..segment + 1, damage }, shape, onwards);
+        self.push(SegmentRun { due, segments: segment..segment + 1, damage }, shape, onwards);
         if met.duplicated {
             self.counts.duplicated += 1;
-            self.push(Run { due, segments: segment..segment + 1, damage: None }, shape, onwards);
+            self.push(SegmentRun { due, segments: segment..segment + 1, damage: None }, shape, onwards);
         }
     }
 
-    fn damage(&mut self, shape: &Shape, segment: u16, met: &Met) -> Option<(Damage, u64)> {
+    fn damage(&mut self, shape: &Shape, segment: u16, met: &WireEffects) -> Option<(Damage, u64)> {
         if met.corrupted && shape.can_be_damaged(segment, Damage::Seen) {
             self.counts.corrupted += 1;
             return Some((Damage::Seen, self.random.u64(..)));
@@ -371,7 +373,7 @@ impl Link {
         None
     }
 
-    /// What it has damaged last had been damaged before, and cannot be damaged again.
+    /// Takes back the count of the last damage: the segment was damaged before, and cannot be damaged again.
     pub fn forgo(&mut self, damage: Damage) {
         match damage {
             Damage::Seen => self.counts.corrupted -= 1,
@@ -379,20 +381,20 @@ impl Link {
         }
     }
 
-    fn send(&mut self, sent: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
+    fn send(&mut self, sent: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<SegmentRun>) {
         if !segments.is_empty() {
             let due = self.due(sent);
-            self.push(Run { due, segments, damage: None }, shape, onwards);
+            self.push(SegmentRun { due, segments, damage: None }, shape, onwards);
         }
     }
 
-    fn push(&mut self, run: Run, shape: &Shape, onwards: &mut Vec<Run>) {
+    fn push(&mut self, run: SegmentRun, shape: &Shape, onwards: &mut Vec<SegmentRun>) {
         self.counts.out_segments += run.segments.len() as u64;
         self.counts.out_bytes += u64::from(shape.bytes(run.segments.clone()));
         onwards.push(run);
     }
 
-    /// Delay and jitter, one draw.
+    /// The delay of a segment, with one draw of jitter.
     fn travel(&mut self) -> u64 {
         let (delay, jitter) = (self.way.delay.as_nanos() as u64, self.way.jitter.as_nanos() as u64);
         match jitter {
@@ -401,7 +403,7 @@ impl Link {
         }
     }
 
-    /// When what is sent now arrives; never before what was sent earlier.
+    /// When a segment that is sent now arrives; never before a segment that was sent earlier.
     fn due(&mut self, sent: u64) -> u64 {
         let due = sent + self.travel();
         self.last_due = self.last_due.max(due);
@@ -410,8 +412,8 @@ impl Link {
     }
 }
 
-/// What a segment meets on the wire.
-struct Met {
+/// The disturbances that a segment meets on the wire.
+struct WireEffects {
     lost: bool,
     duplicated: bool,
     reordered: bool,
@@ -419,7 +421,7 @@ struct Met {
     silently: bool,
 }
 
-impl Met {
+impl WireEffects {
     fn nothing(&self) -> bool {
         !(self.lost || self.duplicated || self.reordered || self.corrupted || self.silently)
     }

@@ -1,8 +1,8 @@
-//! IP packets as a TUN device with offloads hands them over: one look at a packet, cutting runs of segments out of a
-//! super-packet, damage to a single segment, and the answers of a router.
+//! IP packets as a TUN device with offloads passes them: reading a packet's shape, cutting runs of segments out of a super-packet, damaging a
+//! single segment, and the answers of a router.
 //!
-//! Does not know: devices, time, links, or why a packet is lost. Nothing here trusts a byte of a packet: what cannot
-//! be understood passes whole, as one segment.
+//! Does not know: devices, time, links, or why a packet is lost. No byte of a packet is trusted: a packet that cannot be understood passes
+//! whole, as one segment.
 //!
 //! A frame is an offload header (`virtio_net_hdr`, 10 bytes, host endian) and an IP packet. Offsets named `*_at` count
 //! from the start of the frame; lengths are in bytes.
@@ -52,8 +52,8 @@ pub fn addresses(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Takes `n` off the TTL or hop limit of the packet in a frame, down to 0 at most. The checksum of an IPv4 header stays
-/// as right as it was.
+/// Takes `n` off the TTL or hop limit of the packet in a frame, down to 0 at most. The checksum of an IPv4 header is updated, and stays as
+/// right as it was.
 pub fn age(frame: &mut [u8], n: u8) {
     let Some(packet) = frame.get_mut(OFFLOAD_HEADER..) else { return };
     match packet.first().map(|byte| byte >> 4) {

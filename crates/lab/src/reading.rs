@@ -1,19 +1,19 @@
-//! What a lab has counted, and whether it was itself the limit.
+//! The counts of a lab, and whether the lab itself was the limit.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::fabric::Refused;
+use crate::fabric::RefusedCounts;
 use crate::link::Counts;
-use crate::scenario::Way;
+use crate::scenario::LinkSettings;
 
 /// How late packets were written.
 #[derive(Clone, Debug)]
 pub struct Lateness(Histogram<u64>);
 
 impl Default for Lateness {
-    /// From 1 µs to 100 s, within 1 %.
+    /// An empty histogram from 1 µs to 100 s, exact within 1 %.
     #[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts")]
     fn default() -> Lateness {
         Lateness(Histogram::new_with_bounds(1, 100_000_000, 2).expect("bounds that make sense"))
@@ -21,32 +21,29 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// One delivery, in nanoseconds.
+    /// Adds one delivery that was this late, in nanoseconds.
     pub fn record(&mut self, nanos: u64) {
         self.0.saturating_record(nanos / 1_000);
     }
 
-    /// Below which so large a part of all deliveries lies.
+    /// The lateness that this part of all deliveries did not exceed.
     pub fn quantile(&self, part: f64) -> Duration {
-        match self.0.is_empty() {
-            true => Duration::ZERO,
-            false => Duration::from_micros(self.0.value_at_quantile(part)),
-        }
+        if self.0.is_empty() { Duration::ZERO } else { Duration::from_micros(self.0.value_at_quantile(part)) }
     }
 
-    /// The largest.
+    /// The largest lateness.
     pub fn max(&self) -> Duration {
         Duration::from_micros(if self.0.is_empty() { 0 } else { self.0.max() })
     }
 
-    /// Deliveries.
+    /// The number of deliveries.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
     fn since(&self, earlier: &Lateness) -> Lateness {
         let mut difference = self.clone();
-        // Only fails where the earlier one holds what the later one does not.
+        // Fails only if the earlier histogram holds what the later one does not.
         let _ = difference.0.subtract(&earlier.0);
         difference
     }
@@ -55,43 +52,43 @@ impl Lateness {
 /// One link's numbers.
 #[derive(Clone, Debug)]
 pub struct LinkReading {
-    /// By cause.
+    /// Segments by cause.
     pub counts: Counts,
-    /// What waits for the bottleneck, in bytes.
+    /// The bottleneck's queue, in bytes.
     pub backlog: u64,
-    /// Of what was delivered after this link.
+    /// The lateness of deliveries whose last link was this one.
     pub lateness: Lateness,
-    /// The words in force.
-    pub way: Way,
+    /// The settings in force.
+    pub way: LinkSettings,
 }
 
 /// A lab's numbers at one time. They only grow.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Since the lab came up.
+    /// The time since the lab came up.
     pub at: Duration,
     /// In the topology's order.
     pub links: Vec<LinkReading>,
-    /// Before any link.
-    pub refused: Refused,
-    /// How late the lab was woken while packets flowed: they waited as long to be looked at.
+    /// Packets that reached no link.
+    pub refused: RefusedCounts,
+    /// How late the lab was woken while packets flowed, which waited as long to be read.
     pub woken: Lateness,
-    /// Frames that a port did not take: the lab's own fault.
+    /// Frames that a port did not accept: the lab's own fault.
     pub not_written: u64,
     /// Packets that the kernel dropped before the lab could read them: the lab's own fault.
     pub not_read: u64,
-    /// Of packets on their way, in bytes.
+    /// The memory of packets in transit, in bytes.
     pub memory: u64,
-    /// The most of it, in bytes.
+    /// The most of that memory so far, in bytes.
     pub memory_peak: u64,
-    /// Of the emulator's thread, including the kernel's work for the receivers.
+    /// Processor time of the emulator's thread, including the kernel's work for the receivers.
     pub cpu: Duration,
     /// Whether the emulator's thread has real-time priority.
     pub preferred: bool,
 }
 
 impl Counts {
-    /// What was counted after an earlier reading. The queue's peak stays that of the whole life.
+    /// The counts since an earlier reading. The queue's peak stays that of the whole time.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
             packets: self.packets - earlier.packets,
@@ -117,7 +114,7 @@ impl Counts {
 }
 
 impl Reading {
-    /// What happened after an earlier reading.
+    /// The reading since an earlier one.
     pub fn since(&self, earlier: &Reading) -> Reading {
         let links = self.links.iter().zip(&earlier.links).map(|(now, then)| LinkReading {
             counts: now.counts.since(&then.counts),
@@ -128,7 +125,7 @@ impl Reading {
         Reading {
             at: self.at - earlier.at,
             links: links.collect(),
-            refused: Refused {
+            refused: RefusedCounts {
                 unroutable: now.unroutable - then.unroutable,
                 not_carried: now.not_carried - then.not_carried,
                 expired: now.expired - then.expired,
@@ -144,7 +141,7 @@ impl Reading {
         }
     }
 
-    /// Why the lab itself was the limit, if it was; `rtt` of each link's path.
+    /// Why the lab itself was the limit, if it was. `rtts` has the RTT of each link's path.
     pub fn limited(&self, rtts: &[Duration]) -> Option<String> {
         let dropped = self.refused.no_memory + self.not_written + self.not_read;
         if dropped > 0 {

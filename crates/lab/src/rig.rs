@@ -1,4 +1,4 @@
-//! Labs for tests: one at a time on a machine, and a loud word where there can be none.
+//! Labs for tests: one at a time on a machine, and a loud message where there can be none.
 //!
 //! ```no_run
 //! let Some(lab) = lab::rig::up("my_test", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"100ms\"") else { return };
@@ -23,30 +23,33 @@ use crate::scenario::Scenario;
 static SKIPPED: AtomicU32 = AtomicU32::new(0);
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A lab that a test has to itself; gone with this.
-pub struct Rig {
+/// A lab of one test, removed when this is dropped.
+pub struct Fixture {
     lab: Option<Lab>,
     dir: PathBuf,
-    _turn: Turn,
+    _turn: LabLock,
 }
 
-/// The right to have a lab, one at a time over all test programs: two would measure each other.
+/// The right to have a lab, given to one test program at a time: two labs would disturb each other's measurements.
 #[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "held for its lock")] File);
+pub struct LabLock(#[expect(dead_code, reason = "held for its lock")] File);
 
-impl Turn {
-    /// Waits for it.
-    pub fn take() -> std::io::Result<Turn> {
-        // Anybody may have made it, so it is neither followed nor emptied.
+impl LabLock {
+    /// Waits for the right.
+    ///
+    /// # Errors
+    /// The lock file cannot be opened or locked.
+    pub fn take() -> std::io::Result<LabLock> {
+        // Any user may have made the file, so it is neither followed nor emptied.
         let options = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let path = std::env::temp_dir().join("longhaul-lab-tests.lock");
         let file = File::from(open(path, options, Mode::RUSR | Mode::WUSR)?);
         flock(&file, FlockOperation::LockExclusive)?;
-        Ok(Turn(file))
+        Ok(LabLock(file))
     }
 }
 
-impl Deref for Rig {
+impl Deref for Fixture {
     type Target = Lab;
 
     #[expect(clippy::expect_used, reason = "only dropping takes the lab out")]
@@ -55,14 +58,14 @@ impl Deref for Rig {
     }
 }
 
-impl Drop for Rig {
+impl Drop for Fixture {
     fn drop(&mut self) {
         drop(self.lab.take());
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Whether labs can be had here. Where not, says so past the test harness, with the test's name and how many that makes.
+/// Whether this machine can have labs. If not, reports that past the test harness, with the test's name and the number of tests skipped.
 pub fn able(test: &str) -> bool {
     let Err(error) = crate::site::able() else { return true };
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
@@ -70,23 +73,23 @@ pub fn able(test: &str) -> bool {
     false
 }
 
-/// Brings a scenario up for a test. None where labs cannot be had: that is said loudly.
+/// Brings a scenario up for a test; none where this machine cannot have labs, which is reported loudly.
 ///
 /// # Panics
 /// The scenario makes no sense, or the lab does not come up.
 #[expect(clippy::panic, reason = "for tests")]
-pub fn up(test: &str, scenario: &str) -> Option<Rig> {
+pub fn up(test: &str, scenario: &str) -> Option<Fixture> {
     if !able(test) {
         return None;
     }
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let dir = std::env::temp_dir().join(format!("longhaul-rig-{}-{number}", std::process::id()));
-    let make = || -> Result<Rig, Error> {
+    let make = || -> Result<Fixture, Error> {
         let file = |source| Error::File { path: dir.clone(), doing: "make it", source };
-        let turn = Turn::take().map_err(file)?;
+        let turn = LabLock::take().map_err(file)?;
         fs::DirBuilder::new().mode(0o700).create(&dir).map_err(file)?;
         let lab = Lab::up("rig", &Scenario::read(scenario)?, &dir)?;
-        Ok(Rig { lab: Some(lab), dir: dir.clone(), _turn: turn })
+        Ok(Fixture { lab: Some(lab), dir: dir.clone(), _turn: turn })
     };
     match make() {
         Ok(rig) => Some(rig),

@@ -1,4 +1,4 @@
-//! What a scenario says, after it was read and checked: sites, paths, events, with every default filled in.
+//! A scenario after it was read and checked: sites, paths, events, with every default filled in.
 //!
 //! Does not know: namespaces, or how a packet is carried.
 
@@ -24,9 +24,9 @@ pub use words::{Change, Word};
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Draws all that is random, together with the names of the paths.
+    /// The seed of all random draws, together with the names of the paths.
     pub seed: u64,
-    /// The most that packets on their way may take; chosen by the emulator if none.
+    /// The most memory for packets in transit; none leaves it to the emulator.
     pub memory: Option<Bytes>,
     /// In the order of the file.
     pub sites: Vec<Site>,
@@ -36,7 +36,7 @@ pub struct Scenario {
     pub events: Vec<Event>,
 }
 
-/// A site: a host of its own.
+/// A site: an emulated host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// As in the file; also its host name.
@@ -45,23 +45,23 @@ pub struct Site {
     pub profile: Profile,
     /// At least one; the first is `eth0`.
     pub interfaces: Vec<Interface>,
-    /// What all its paths share, for each direction.
-    pub uplink: Option<Way>,
+    /// The capacity that all its paths share, for each direction.
+    pub uplink: Option<LinkSettings>,
     /// Settings of its network, by their dotted names.
     pub sysctl: Vec<(String, String)>,
     /// Processor time for the site, in processors (0.5: half of one).
     pub cpu_share: Option<f64>,
-    /// Lets in only answers to what went out, and connections to these ports.
+    /// If set, the firewall lets in only answers to packets that went out, and connections to these ports.
     pub firewall: Option<Vec<u16>>,
 }
 
 /// Socket limits of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// As on a tuned data transfer node.
+    /// Those of a tuned data transfer node.
     #[default]
     Dtn,
-    /// As the kernel has them where nobody tuned it.
+    /// Those of a host that was never tuned.
     Stock,
 }
 
@@ -94,48 +94,48 @@ pub struct Path {
     pub name: String,
     /// From, to.
     pub ends: [End; 2],
-    /// Routers on the way that answer for themselves.
+    /// The number of routers on the path, which answer with ICMP.
     pub hops: u8,
-    /// What the path's routers let through, and say so otherwise.
+    /// The largest packet that the path's routers let through, bytes; they report larger ones.
     pub mtu: Option<u16>,
     /// `ab` and `ba`.
-    pub ways: [Directed; 2],
+    pub ways: [PathDirection; 2],
 }
 
 /// One direction of a path.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Directed {
-    /// One, or as many as `ecmp` says.
-    pub members: Vec<Way>,
-    /// Sites that this direction goes over instead, by number.
+pub struct PathDirection {
+    /// Its links: one, or as many as `ecmp` says.
+    pub members: Vec<LinkSettings>,
+    /// The sites, by number, that this direction goes over instead of links of its own.
     pub via: Vec<usize>,
 }
 
-impl Directed {
-    /// No route leads over any of its members.
+impl PathDirection {
+    /// Whether no route may use any of its members.
     pub fn is_withdrawn(&self) -> bool {
         self.members.iter().all(|way| way.withdrawn)
     }
 }
 
-/// A direction of a path, as its words say. What can be changed while packets flow.
+/// The settings of a link: one direction of a path or of an uplink. They can be changed while packets flow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Way {
-    /// One way.
+pub struct LinkSettings {
+    /// One-way delay.
     pub delay: Duration,
-    /// The most that the delay differs, up and down, uniformly; the order stays.
+    /// The largest deviation of the delay, up and down, uniform; the order stays.
     pub jitter: Duration,
-    /// Of the bottleneck, counting IP bytes; none: no bottleneck.
+    /// The rate of the bottleneck, counting IP bytes; none for no bottleneck.
     pub rate: Option<BitRate>,
-    /// What waits for it at most.
+    /// The queue of the bottleneck.
     pub queue: Queue,
-    /// A rate without a queue: what exceeds it is dropped.
+    /// A rate without a queue: packets that exceed it are dropped.
     pub policer: Option<Policer>,
     /// Segments lost on the wire.
     pub loss: Loss,
     /// Probability per segment of being held back.
     pub reorder: f64,
-    /// By how much.
+    /// How long such a segment is held back.
     pub reorder_by: Duration,
     /// Probability per segment of arriving twice.
     pub duplicate: f64,
@@ -145,63 +145,63 @@ pub struct Way {
     pub corrupt_silent: f64,
     /// Traffic of others through the same bottleneck.
     pub cross_traffic: Option<BitRate>,
-    /// Larger packets vanish, and nobody says so.
+    /// Larger packets vanish without an ICMP message.
     pub mtu_black_hole: Option<u16>,
     /// Nothing passes.
     pub down: bool,
-    /// No route leads over it: packets go another way, as when a router withdraws a route.
+    /// No route uses the link: packets take another path, as when a router withdraws a route.
     pub withdrawn: bool,
 }
 
 /// A drop-tail queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// So many bytes.
+    /// The size in bytes.
     Bytes(Bytes),
-    /// As much as the bottleneck sends in this time.
+    /// The bytes that the bottleneck sends in this time.
     Time(Duration),
-    /// What the bottleneck sends in one round trip, or in 2 ms if that is more; 256 KiB at least.
+    /// The bytes that the bottleneck sends in one round trip, or in 2 ms if that is more; 256 KiB at least.
     Bdp,
 }
 
 /// A token bucket that drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
-    /// What it lets through in the long run.
+    /// The rate in the long run.
     pub rate: BitRate,
-    /// What it lets through at once.
+    /// The bytes that it lets through at once.
     pub burst: Bytes,
 }
 
 /// Which segments are lost on the wire.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Loss {
-    /// None.
+    /// No segments.
     #[default]
     None,
     /// Each with this probability.
     Random(f64),
-    /// Every so many-th.
+    /// Every n-th.
     Every(u64),
-    /// Gilbert's chain: from good to bad with the first probability per segment, back with the second; all that meets
-    /// the bad state is lost.
+    /// Gilbert's chain: from good to bad with the first probability per segment, and back with the second; every segment in the bad state is
+    /// lost.
     Burst(f64, f64),
-    /// These, counted from 1 in each direction, in rising order.
+    /// The segments with these numbers, counted from 1 in each direction, in rising order.
     List(Vec<u64>),
 }
 
 /// A change of a path while packets flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// After the lab came up.
+    /// The time since the lab came up.
     pub at: Duration,
-    /// What changes.
+    /// The change.
     pub change: Change,
-    /// After which it is taken back.
+    /// The time after which the change is taken back; none if it stays.
     pub lasts: Option<Duration>,
 }
 
-/// What a change is about.
+/// The target of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A path, or one direction or one member of it.
@@ -220,9 +220,9 @@ pub enum Target {
     },
 }
 
-impl Default for Way {
-    fn default() -> Way {
-        Way {
+impl Default for LinkSettings {
+    fn default() -> LinkSettings {
+        LinkSettings {
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             rate: None,
@@ -242,10 +242,10 @@ impl Default for Way {
     }
 }
 
-impl Way {
-    /// The queue in bytes, for a path of this RTT. 0 without a bottleneck.
+impl LinkSettings {
+    /// The length of the queue in bytes, on a path of this RTT; 0 without a bottleneck.
     pub fn queue_bytes(&self, rtt: Duration) -> u64 {
-        // Packets come in lumps of 64 KiB, and the lab looks for them every 100 µs or so.
+        // Packets come in lumps of 64 KiB, and the lab looks for them about every 100 µs.
         const LEAST: u64 = 256 << 10;
         const LEAST_TIME: Duration = Duration::from_millis(2);
         let sent_in = |time: Duration| match self.rate {
@@ -262,8 +262,8 @@ impl Way {
 }
 
 impl Path {
-    /// The delays of both directions, by their first members. What goes over other sites has none of its own and counts
-    /// as much as the other direction.
+    /// The sum of the delays of both directions, by their first members. A direction that goes over other sites has no delay of its own and
+    /// counts as much as the other direction.
     pub fn rtt(&self) -> Duration {
         let delay = |direction: usize| self.ways[direction].members[0].delay;
         match [0, 1].map(|direction: usize| self.ways[direction].via.is_empty()) {
@@ -278,7 +278,7 @@ impl Scenario {
     /// Reads a scenario.
     ///
     /// # Errors
-    /// Everything that makes no sense, with its line and the remedy.
+    /// The first thing in it that makes no sense, with its line and the remedy.
     pub fn read(text: &str) -> Result<Scenario, Problem> {
         let (scenario, lines) = read::scenario(text)?;
         check::scenario(&scenario, &lines)?;
@@ -293,7 +293,7 @@ impl Scenario {
     /// The interface at the end of a path.
     ///
     /// # Panics
-    /// If the end is another scenario's.
+    /// If the end belongs to another scenario.
     pub fn interface(&self, end: End) -> &Interface {
         &self.sites[end.site].interfaces[end.interface]
     }

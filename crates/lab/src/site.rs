@@ -1,6 +1,6 @@
-//! Bringing up a site: namespaces, names, devices, addresses, routes, settings, control group.
+//! Brings up a site: namespaces, names, devices, addresses, routes, settings, control group.
 //!
-//! Addresses and routes are given by ip(8), from iproute2, in one batch per site.
+//! ip(8) from iproute2 sets addresses and routes, in one batch per site.
 
 mod group;
 mod names;
@@ -20,12 +20,12 @@ use crate::scenario::{End, Interface, Profile, Scenario, Site as Words};
 
 pub use group::Group;
 
-/// Packets that may wait in a TUN device for the lab to read them. The kernel's own 500 are less than one window: TCP
-/// does not see this queue and fills it in one burst.
+/// The queue of a TUN device, in packets, which the lab reads. The kernel's default of 500 is less than one window: TCP does not see this
+/// queue and fills it in one burst.
 const DEVICE_QUEUE: u32 = 20_000;
 
-/// Of a tuned data transfer node: windows up to 1 GiB, the largest that TCP can scale to; no memory of earlier
-/// connections, which would make one run depend on another; no slow start after a pause.
+/// Settings of a tuned data transfer node: windows up to 1 GiB, the largest that TCP can scale to; no memory of earlier connections, by which
+/// one run would depend on another; no slow start after a pause.
 const DTN: [(&str, &str); 5] = [
     ("net.ipv4.tcp_rmem", "4096 131072 1073741824"),
     ("net.ipv4.tcp_wmem", "4096 65536 1073741824"),
@@ -34,11 +34,11 @@ const DTN: [(&str, &str); 5] = [
     ("net.ipv4.tcp_mtu_probing", "0"),
 ];
 
-/// As Linux has them where nobody tuned it (on machines with memory enough); without this a site would have the host's.
+/// Linux's defaults on a machine with enough memory; without these a site would have the host's settings.
 const STOCK: [(&str, &str); 2] =
     [("net.ipv4.tcp_rmem", "4096 131072 6291456"), ("net.ipv4.tcp_wmem", "4096 16384 4194304")];
 
-/// For all sites: no chatter that nobody carries.
+/// Settings of all sites, against traffic that the lab does not carry.
 const QUIET: [(&str, &str); 3] = [
     ("net.ipv6.conf.default.accept_ra", "0"),
     ("net.ipv6.conf.default.router_solicitations", "0"),
@@ -54,20 +54,23 @@ pub struct Site {
     group: Option<Group>,
 }
 
-/// What a thread needs to make a site.
-struct Plan<'a> {
+/// The input of the thread that makes a site.
+struct SitePlan<'a> {
     scenario: &'a Scenario,
     number: usize,
     dir: &'a Path,
 }
 
 impl Site {
-    /// Brings a site up. Its devices, in the order of its interfaces, are the lab's to read and write.
+    /// Brings a site up. Returns its devices in the order of its interfaces; the lab reads and writes them.
+    ///
+    /// # Errors
+    /// No permission, or a step that the kernel or ip(8) refuses.
     pub fn up(scenario: &Scenario, number: usize, dir: &Path) -> Result<(Site, Vec<File>), Error> {
         let words = &scenario.sites[number];
         let group = words.cpu_share.map(|share| Group::new(dir, &words.name, share)).transpose()?;
-        let plan = Plan { scenario, number, dir };
-        // A thread that has its own file system view cannot go back; it ends with its work.
+        let plan = SitePlan { scenario, number, dir };
+        // A thread in another mount namespace cannot go back; it ends with its work.
         let made = std::thread::scope(|scope| scope.spawn(|| plan.make()).join());
         let bug = |_| Error::site(&words.name, "make it", io::Error::other("the thread that made it failed"));
         let made = made.map_err(bug).flatten();
@@ -83,26 +86,35 @@ impl Site {
         &self.namespaces
     }
 
-    /// Its control group, where it has a share of the processors.
+    /// Its control group, if it has a share of the processors.
     pub fn group(&self) -> Option<&Group> {
         self.group.as_ref()
     }
 
-    /// A command that will run there.
+    /// A command that will run at the site.
+    ///
+    /// # Errors
+    /// The command cannot be prepared (see [`Site::hold`]).
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
         let mut command = Command::new(program);
         self.hold(&mut command)?;
         Ok(command)
     }
 
-    /// Lets a command run there.
+    /// Makes a command run at the site.
+    ///
+    /// # Errors
+    /// The caller's directory is gone, or the control group cannot be opened.
     pub fn hold(&self, command: &mut Command) -> Result<(), Error> {
         let failed = |source| Error::site(&self.name, "enter it", source);
         let group = self.group.as_ref().map(Group::door).transpose().map_err(failed)?;
         self.namespaces.hold(command, group).map_err(failed)
     }
 
-    /// Does something on a thread whose sockets are there, and stay there.
+    /// Runs `act` on a thread in the site's network: the sockets that it opens stay in that network.
+    ///
+    /// # Errors
+    /// The network cannot be entered.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let inside = || self.namespaces.enter_network().map(|()| act());
         let done = std::thread::scope(|scope| scope.spawn(inside).join());
@@ -112,16 +124,14 @@ impl Site {
         }
     }
 
-    /// Lets connections die that nobody holds any more. Without its network, what a killed program had in flight would
-    /// be tried again for many minutes, and its memory counts for the whole machine: half a gigabyte of it, from one
-    /// stream over 303 ms, throttles whoever comes next.
+    /// Lets connections that no process holds die. Without its network, data that a killed program had in flight would be retried for many
+    /// minutes, and its memory counts for the whole machine: half a gigabyte of it, from one stream over 303 ms, throttles the next test.
     pub fn let_orphans_die(&self) {
-        // Where it cannot be set, they die later.
+        // Where this cannot be set, they die later.
         let _ = self.within(|| set("net.ipv4.tcp_orphan_retries", "1"));
     }
 
-    /// Packets that its devices dropped in either direction: sent ones before the lab read them, and received ones
-    /// after the lab wrote them.
+    /// Packets that its devices dropped in either direction: outgoing ones before the lab read them, and incoming ones after the lab wrote them.
     pub fn dropped(&self) -> u64 {
         let table = self.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
         let Ok(Ok(table)) = table else { return 0 };
@@ -140,7 +150,7 @@ fn device_drops(line: &str) -> Option<u64> {
     Some(counters.get(3)? + counters.get(11)?)
 }
 
-impl Plan<'_> {
+impl SitePlan<'_> {
     fn words(&self) -> &Words {
         &self.scenario.sites[self.number]
     }
@@ -151,10 +161,10 @@ impl Plan<'_> {
         let namespaces = Namespaces::make().map_err(failed("make its namespaces (needs CAP_SYS_ADMIN)"))?;
         sys::namespace::set_host_name(name).map_err(failed("name its host"))?;
         self.names().map_err(failed("give it names"))?;
-        // Without it, /sys shows the host's devices: an inconvenience, where a container forbids the mount.
+        // Without the mount, /sys shows the host's devices: a minor fault, in a container that forbids the mount.
         let _ = sys::namespace::mount_sysfs();
         for (setting, value) in QUIET {
-            // A kernel without IPv6 has none of them.
+            // A kernel without IPv6 has none of these settings.
             let _ = set(setting, value);
         }
         let open = |interface: &Interface| {
@@ -172,19 +182,16 @@ impl Plan<'_> {
         let put = |name: &str, over: &str, text: String| -> io::Result<()> {
             let file: PathBuf = own.join(name);
             std::fs::write(&file, text)?;
-            // Whatever the umask: programs of all users look names up.
+            // Readable whatever the umask: programs of all users look names up.
             std::fs::set_permissions(&file, Permissions::from_mode(0o644))?;
-            match Path::new(over).exists() {
-                true => sys::namespace::cover(&file, Path::new(over)),
-                false => Ok(()),
-            }
+            if Path::new(over).exists() { sys::namespace::cover(&file, Path::new(over)) } else { Ok(()) }
         };
         put("hosts", "/etc/hosts", names::hosts(self.scenario))?;
-        // Only the file above: a resolver of the host would answer with the host's network.
+        // Only /etc/hosts: a resolver of the host would answer with the host's network.
         if let Ok(text) = std::fs::read_to_string("/etc/nsswitch.conf") {
             put("nsswitch.conf", "/etc/nsswitch.conf", names::switch(&text))?;
         }
-        // Nobody answers here, so a name that is not in the file above fails at once.
+        // No name server answers at a site, so a name that is not in /etc/hosts fails at once.
         put("resolv.conf", "/etc/resolv.conf", "# a lab's site has no name servers\n".to_owned())
     }
 
@@ -203,14 +210,11 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Devices up, with addresses and routes.
+    /// Brings the devices up, with addresses and routes.
     fn address(&self) -> Result<(), Error> {
         self.ip("-4", &self.batch(true))?;
-        // Where the kernel has no IPv6, sites do without.
-        match Path::new("/proc/sys/net/ipv6").exists() {
-            true => self.ip("-6", &self.batch(false)),
-            false => Ok(()),
-        }
+        // Where the kernel has no IPv6, sites have none.
+        if Path::new("/proc/sys/net/ipv6").exists() { self.ip("-6", &self.batch(false)) } else { Ok(()) }
     }
 
     fn ip(&self, family: &str, batch: &str) -> Result<(), Error> {
@@ -230,7 +234,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Commands for ip(8). Links come with IPv4.
+    /// The commands for ip(8), of one family. Those for links are among the IPv4 ones.
     fn batch(&self, is_v4: bool) -> String {
         let mut lines = Vec::new();
         if is_v4 {
@@ -244,14 +248,13 @@ impl Plan<'_> {
             let Some(address) = address(interface, is_v4) else { continue };
             let device = &interface.name;
             let length = if is_v4 { 32 } else { 128 };
-            // An IPv6 address may not be ready to be a route's source at once; with one per interface, it is chosen by
-            // itself.
+            // An IPv6 address may not be ready at once to be a route's source; with one address per interface the kernel chooses it by itself.
             let source = if is_v4 { format!(" src {address}") } else { String::new() };
             let at_once = if is_v4 { "" } else { " nodad" };
             lines.push(format!("addr add {address}/{length} dev {device}{at_once}"));
             match number {
                 0 => lines.push(format!("route add default dev {device}{source}")),
-                // What has this interface's address leaves by it.
+                // Packets from this interface's address leave by this interface.
                 _ => {
                     let table = 100 + number;
                     lines.push(format!("rule add from {address}/{length} table {table}"));
@@ -263,7 +266,7 @@ impl Plan<'_> {
         lines.join("\n") + "\n"
     }
 
-    /// What a further interface has a path to is reached by it, unless an earlier one has a path there as well.
+    /// Routes over a further interface to the interfaces that it has a path to, unless an earlier interface has a path there as well.
     fn direct_routes(&self, is_v4: bool) -> Vec<String> {
         let ends = self.scenario.paths.iter().flat_map(|path| [path.ends, [path.ends[1], path.ends[0]]]);
         let own: Vec<_> = ends.filter(|[near, _]| near.site == self.number).collect();
@@ -282,18 +285,19 @@ impl Plan<'_> {
     }
 }
 
-/// Of one family.
+/// The address of an interface, of one family.
 fn address(interface: &Interface, is_v4: bool) -> Option<IpAddr> {
-    match is_v4 {
-        true => interface.v4.map(|(address, _)| address.into()),
-        false => interface.v6.map(|(address, _)| address.into()),
+    if is_v4 {
+        interface.v4.map(|(address, _)| address.into())
+    } else {
+        interface.v6.map(|(address, _)| address.into())
     }
 }
 
-/// Whether labs can be had here; why not.
+/// Checks whether this machine can have labs.
 ///
 /// # Errors
-/// What is missing, and the remedy.
+/// The missing part, and the remedy.
 pub fn able() -> Result<(), Error> {
     let attempt = || -> Result<(), (&'static str, io::Error)> {
         Namespaces::make().map_err(|error| ("namespaces cannot be made (run it as root)", error))?;

@@ -8,16 +8,19 @@ use crate::error::Error;
 use crate::lab::Lab;
 use crate::reading::{LinkReading, Reading};
 use crate::scenario::Interface;
-use crate::topology::{Owner, Planned};
+use crate::topology::{Owner, PlannedLink};
 
 impl Lab {
-    /// Its numbers for people and scripts.
+    /// Its numbers as public JSON.
+    ///
+    /// # Errors
+    /// The emulator has ended.
     pub fn status(&self) -> Result<v1::Lab, Error> {
         Ok(of(self, &self.reading()?))
     }
 }
 
-/// Of a lab, at a reading.
+/// The numbers of a lab at a reading.
 fn of(lab: &Lab, reading: &Reading) -> v1::Lab {
     let links = lab.topology().links.iter().zip(&reading.links);
     v1::Lab {
@@ -66,7 +69,7 @@ fn emulator(reading: &Reading) -> v1::LabEmulator {
     }
 }
 
-fn link(lab: &Lab, planned: &Planned, reading: &LinkReading) -> v1::LabLink {
+fn link(lab: &Lab, planned: &PlannedLink, reading: &LinkReading) -> v1::LabLink {
     let scenario = lab.scenario();
     let (kind, name, from, to, member) = match planned.owner {
         Owner::Path { path, direction, member } => {

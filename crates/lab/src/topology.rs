@@ -1,4 +1,4 @@
-//! What is joined to what: ports, links, and the route from each port to each other one.
+//! The topology of a scenario: ports, links, and the route from each port to each other one.
 //!
 //! Pure. Does not know: packets.
 
@@ -10,14 +10,14 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use crate::scenario::{Change, End, Scenario, Target, Way};
+use crate::scenario::{Change, End, LinkSettings, Scenario, Target};
 
 pub use routes::{Route, Router};
 
-/// An interface of a site, counted over all sites.
+/// The number of an interface, counted over all sites.
 pub type Port = usize;
 
-/// What a link belongs to.
+/// The owner of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// One direction of one member of a path.
@@ -38,13 +38,13 @@ pub enum Owner {
     },
 }
 
-/// A link before it carries anything.
+/// A link before it carries packets.
 #[derive(Clone, Debug)]
-pub struct Planned {
-    /// Whose it is.
+pub struct PlannedLink {
+    /// Its owner.
     pub owner: Owner,
-    /// Its words.
-    pub way: Way,
+    /// Its settings.
+    pub way: LinkSettings,
     /// The RTT of its path, or of the longest path of its site.
     pub rtt: Duration,
 }
@@ -52,16 +52,16 @@ pub struct Planned {
 /// A scenario's network.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// Which site and interface each port is.
+    /// The site and interface of each port.
     pub ports: Vec<End>,
     /// All links.
-    pub links: Vec<Planned>,
+    pub links: Vec<PlannedLink>,
     /// All routes.
     pub routes: Vec<Route>,
     by_address: HashMap<IpAddr, Port>,
     by_owner: HashMap<Owner, usize>,
     between: HashMap<(Port, Port), usize>,
-    /// All that were ever found between two ports.
+    /// All routes that were ever found between two ports.
     found: HashMap<(Port, Port), Vec<usize>>,
 }
 
@@ -72,7 +72,7 @@ pub fn router_addresses(path: usize, hop: u8) -> (Ipv4Addr, Ipv6Addr) {
     (v4, v6)
 }
 
-/// The address of what answers for the network at a site's door.
+/// The address that answers for the network at a site's uplink.
 pub fn door_addresses(site: usize) -> (Ipv4Addr, Ipv6Addr) {
     let v4 = Ipv4Addr::new(10, 79, site as u8 + 1, 1);
     let v6 = Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6702, site as u16 + 1, 0, 0, 0, 1);
@@ -80,7 +80,7 @@ pub fn door_addresses(site: usize) -> (Ipv4Addr, Ipv6Addr) {
 }
 
 impl Topology {
-    /// Of a scenario.
+    /// The topology of a scenario.
     pub fn of(scenario: &Scenario) -> Topology {
         let mut ports = Vec::new();
         let mut by_address = HashMap::new();
@@ -107,7 +107,7 @@ impl Topology {
         topology
     }
 
-    /// Finds all routes anew, by the scenario as it is now. Those that were found before stay where they are, for what is on its way.
+    /// Finds all routes anew, by the present scenario. Earlier routes stay in the list, for packets in transit.
     pub fn find_routes(&mut self, scenario: &Scenario) {
         let mut finder = routes::Finder::new(scenario);
         for from in 0..self.ports.len() {
@@ -127,13 +127,13 @@ impl Topology {
         }
     }
 
-    /// The route of what enters at a port for an address.
+    /// The route from a port to an address.
     pub fn route(&self, from: Port, to: IpAddr) -> Option<usize> {
         let to = self.by_address.get(&to)?;
         self.between.get(&(from, *to)).copied()
     }
 
-    /// The links that a change is about.
+    /// The links that a target names.
     pub fn targets(&self, target: Target) -> impl Iterator<Item = usize> + '_ {
         let meant = move |owner: Owner| match (target, owner) {
             (
@@ -146,25 +146,25 @@ impl Topology {
         self.links.iter().enumerate().filter(move |(_, link)| meant(link.owner)).map(|(number, _)| number)
     }
 
-    /// The links of a change.
+    /// The links that a change applies to.
     pub fn changed(&self, change: &Change) -> Vec<usize> {
         self.targets(change.target).collect()
     }
 
-    /// The link of an owner.
+    /// The link of an owner, if there is one.
     pub fn link(&self, owner: Owner) -> Option<usize> {
         self.by_owner.get(&owner).copied()
     }
 }
 
-fn links(scenario: &Scenario) -> Vec<Planned> {
+fn links(scenario: &Scenario) -> Vec<PlannedLink> {
     let mut links = Vec::new();
     for (path, its) in scenario.paths.iter().enumerate() {
         for (direction, way) in its.ways.iter().enumerate() {
-            // What goes over other sites has no link of its own.
+            // A direction that goes over other sites has no link of its own.
             for (member, way) in way.members.iter().enumerate().filter(|_| way.via.is_empty()) {
                 let owner = Owner::Path { path, direction, member };
-                links.push(Planned { owner, way: way.clone(), rtt: its.rtt() });
+                links.push(PlannedLink { owner, way: way.clone(), rtt: its.rtt() });
             }
         }
     }
@@ -174,7 +174,7 @@ fn links(scenario: &Scenario) -> Vec<Planned> {
         let rtt = joined.map(|path| path.rtt()).max().unwrap_or_default();
         links.extend([0, 1].map(|direction| {
             let owner = Owner::Uplink { site, direction };
-            Planned { owner, way: way.clone(), rtt }
+            PlannedLink { owner, way: way.clone(), rtt }
         }));
     }
     links

@@ -1,4 +1,4 @@
-//! Scenarios that make no sense: each is refused with the line that is wrong, and what to do about it.
+//! Scenarios that make no sense: each is refused with the wrong line and the remedy.
 //!
 //! Does not know: how they are read. The last line of each is the wrong one, or the one that `<-` marks.
 
@@ -7,7 +7,7 @@ use lab::scenario::Scenario;
 /// Two sites and a path, to which the wrong words are added.
 const PAIR: &str = "[site.a]\n[site.b]\n[path.a-b]\nrtt = '20ms'\n";
 
-/// Asserts that each text is refused, with these parts of what is wrong and of the remedy.
+/// Asserts that each text is refused, with these parts of the fault and of the remedy.
 fn refused(cases: &[(&str, &str, &str)]) {
     for (text, what, remedy) in cases {
         let marked = text.lines().position(|line| line.contains("# <-"));
@@ -225,7 +225,7 @@ fn words_of_a_path() {
         ("policer = { rate = '1Mbit/s', brst = '1MB' }", "\"brst\"", "did you mean \"burst\"?"),
         ("policer = { rate = '1Mbit/s', burst = 5 }", "burst cannot be 5", "unit"),
         ("cross_traffic = '1Mbit/s'", "without a rate", "add a rate"),
-        // Others wait in the queue; a policer has none.
+        // Cross traffic waits in the queue; a policer has none.
         ("policer = '9Mbit/s'\ncross_traffic = '1Mbit/s'", "without a rate", "add a rate"),
         ("loss = '101%'", "a probability", "\"100%\""),
         ("loss = 1", "may mean 1 % or all", "\"100%\""),
@@ -283,7 +283,7 @@ fn ways_over_other_sites() {
     refused(
         &texts.iter().zip(cases).map(|(text, (_, what, remedy))| (text.as_str(), what, remedy)).collect::<Vec<_>>(),
     );
-    // Two ways that would each go over the other: no paths carry them in the end.
+    // Two directions that would each go over the other: no paths carry them in the end.
     let circle =
         "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nab = { via = ['c'] } # <-\n[path.a-c]\nab = { via = ['b'] }\n";
     refused(&[(circle, "no paths lead from a to c", "another site")]);

@@ -128,9 +128,9 @@ pub enum Command {
     /// List a directory, or a node's exports
     Ls(Ls),
     /// Show facts about one file, link or directory
-    Stat(At),
+    Stat(LocatorArg),
     /// Make a directory and its parents
-    Mkdir(At),
+    Mkdir(LocatorArg),
     /// Remove a file, link or directory
     Rm(Rm),
     /// Rename within one export, or here
@@ -153,6 +153,9 @@ pub enum Command {
 }
 
 /// Parses the command line.
+///
+/// # Errors
+/// The command line is wrong, or asks for the help or the version, which are printed like an error.
 pub fn parse() -> Result<Args, clap::Error> {
     let matches = <Args as clap::CommandFactory>::command().try_get_matches()?;
     let mut args = <Args as clap::FromArgMatches>::from_arg_matches(&matches)?;
@@ -258,7 +261,7 @@ pub struct NewGrant {
 }
 
 #[derive(Debug, ClapArgs)]
-pub struct At {
+pub struct LocatorArg {
     /// The file or directory
     pub locator: OsString,
 }

@@ -10,7 +10,7 @@
 //! plain = true
 //! ```
 //!
-//! What is typed wins over the environment, the environment over a node's settings, and these over the defaults.
+//! Precedence, highest first: the command line, the environment, a node's settings, the defaults.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::copy_defaults::{CopyDefaults, checksums, limit};
 use crate::failure::Failure;
 use crate::toml_file;
 
-/// Names that mean something else before a colon.
+/// Names that have another meaning before a colon.
 const RESERVED: [&str; 4] = ["null", "zero", "lh", "file"];
 
-/// The file, as it is written.
+/// The configuration file, as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -35,7 +35,7 @@ struct File {
     node: BTreeMap<String, Node>,
 }
 
-/// What copies do unless they are told otherwise.
+/// The defaults of copies, as they are written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Defaults {
@@ -73,7 +73,7 @@ pub struct ClientConfig {
     nodes: BTreeMap<String, NamedNode>,
 }
 
-/// Where the file lies; none where no home says so.
+/// The path of the configuration file; none without a home directory.
 pub fn path() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
@@ -84,7 +84,7 @@ impl ClientConfig {
     /// Reads the file, if there is one.
     ///
     /// # Errors
-    /// It cannot be read, or a line of it is wrong.
+    /// The file cannot be read, or a line of it is wrong.
     pub fn load() -> Result<ClientConfig, Failure> {
         match path() {
             Some(path) if path.exists() => ClientConfig::read(&path),
@@ -128,14 +128,14 @@ impl ClientConfig {
     /// The place that `NAME:PATH` means, where NAME is a node's name here.
     ///
     /// # Errors
-    /// PATH is none.
+    /// PATH is no valid path.
     pub fn locator(&self, text: &[u8]) -> Option<Result<Locator, Failure>> {
         let at = text.iter().position(|byte| *byte == b':')?;
         let node = self.nodes.get(std::str::from_utf8(&text[..at]).ok()?)?;
         Some(Locator::on_node(&node.at, &text[at + 1..]).map_err(Failure::from))
     }
 
-    /// What a copy from or to this node does by default; none for a copy without a node.
+    /// The defaults of a copy from or to this node, or of a copy without a node.
     pub fn copies(&self, with: Option<&HostPort>) -> &CopyDefaults {
         with.and_then(|at| self.node(at)).map_or(&self.copies, |node| &node.copies)
     }
@@ -164,7 +164,7 @@ impl Node {
     }
 }
 
-/// A file that is named in the configuration: below the home, or beside the configuration.
+/// The path of a file that the configuration names: `~` is the home directory; other paths are relative to the configuration.
 fn below(dir: &Path, file: &Path) -> PathBuf {
     match (file.strip_prefix("~"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),

@@ -1,8 +1,8 @@
 //! One file per command.
 
 pub mod ask;
-pub mod between;
 pub mod carry;
+pub mod check_status;
 pub mod cp;
 pub mod data;
 pub mod demo;
@@ -17,9 +17,9 @@ pub mod queue;
 pub mod report;
 pub mod serve;
 pub mod share;
-pub mod standing;
 pub mod submit;
 pub mod support;
 pub mod test;
+pub mod third_party;
 pub mod tune;
 pub mod watch;

@@ -1,21 +1,23 @@
-//! What a copy does where its command line is silent, and how a limit and checksums are read: the command line and the
-//! configuration say them in the same words.
+//! The defaults of a copy, and the parsers of a limit and of checksums, which the command line and the configuration share.
 
 use model::Algorithm;
 use model::units::BitRate;
 
-/// What a copy does unless its command line says otherwise.
+/// The defaults of a copy; its command line overrides them.
 #[derive(Clone, Debug, Default)]
 pub struct CopyDefaults {
-    /// The most to send.
+    /// The greatest rate of payload.
     pub limit: Option<BitRate>,
-    /// Payload in clear, where the node allows it.
+    /// Whether payload goes unencrypted, where the node allows it.
     pub plain: bool,
     /// Digests of whole files.
     pub checksum: Option<Checksums>,
 }
 
 /// A limit; 0 for none.
+///
+/// # Errors
+/// The text is no rate.
 pub fn limit(text: &str) -> Result<BitRate, String> {
     if text == "none" { Ok(BitRate(0)) } else { text.parse().map_err(|e: model::units::UnitError| e.to_string()) }
 }
@@ -24,13 +26,16 @@ pub fn limit(text: &str) -> Result<BitRate, String> {
 #[derive(Debug, Clone)]
 pub struct Checksums(pub Vec<Algorithm>);
 
-/// Reads what stands behind `--checksum`.
+/// Parses the value of `--checksum`.
+///
+/// # Errors
+/// The text names an unknown algorithm.
 pub fn checksums(text: &str) -> Result<Checksums, String> {
     if text == "none" {
         return Ok(Checksums(Vec::new()));
     }
     let mut list: Vec<Algorithm> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
-    // Blocks are always guarded by CRC32C, so its digest of the whole comes for nothing.
+    // Every block has a CRC32C, so that the CRC32C of the whole file costs nothing.
     if !list.contains(&Algorithm::Crc32c) {
         list.insert(0, Algorithm::Crc32c);
     }

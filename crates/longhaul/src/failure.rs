@@ -20,12 +20,13 @@ impl Failure {
         Failure { exit: Exit::Usage, fault: Fault::Config, message: message.into() }
     }
 
-    /// Something on this host.
+    /// Something on this host is at fault.
     pub fn local(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::Failed, fault: Fault::Local, message: message.into() }
     }
 
-    /// With the places that it is about, in full: what failed deep below names a path within a directory, an export or a bucket.
+    /// Adds the full locators of the command: an error from a lower layer names only a path within a directory, an export or a
+    /// bucket.
     pub fn about(mut self, places: &[String]) -> Failure {
         if self.exit != Exit::Usage {
             self.message = about(&self.message, places);
@@ -33,19 +34,19 @@ impl Failure {
         self
     }
 
-    /// An error with its chain of causes, each said once.
+    /// An error with its chain of causes, each named once.
     pub fn from_chain(fault: Fault, error: &dyn std::error::Error) -> Failure {
         Failure { exit: fault.into(), fault, message: model::fault::with_causes(error) }
     }
 }
 
-/// A message with those of these places behind it that it does not name.
+/// A message, followed by those of these locators that it does not contain.
 pub fn about(message: &str, places: &[String]) -> String {
     let missing: Vec<&str> = places.iter().map(String::as_str).filter(|place| !message.contains(place)).collect();
     if missing.is_empty() { message.to_owned() } else { format!("{message} [{}]", missing.join(" -> ")) }
 }
 
-/// A locator that means the same wherever it is read: a path from the root on.
+/// A locator that does not depend on the working directory: a path becomes absolute.
 pub fn in_full(locator: &Locator) -> String {
     match locator {
         Locator::Local(path) => {

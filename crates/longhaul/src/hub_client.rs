@@ -1,4 +1,4 @@
-//! The hub as a command speaks to it: where it is, which hub it is, who one is there.
+//! A command's client of a hub: the hub's address and identity, and the access key for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +17,24 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// How long a connection may take, and an answer.
+/// How long a connection may take to open, and how long the hub may be silent.
 const CONNECT: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Where the hub is that is meant: `https://HOST:PORT`.
+/// The address of the hub, from `--hub` or the environment: `https://HOST:PORT`.
 ///
 /// # Errors
-/// None is named.
+/// No hub is named.
 pub fn origin(at: &HubAt) -> Result<String, Failure> {
     let said = at.hub.clone().or_else(|| std::env::var("LONGHAUL_HUB").ok().filter(|url| !url.is_empty()));
     let said = said.ok_or_else(|| Failure::usage("say which hub: --hub https://HOST:PORT, or LONGHAUL_HUB"))?;
     Ok(said.trim_end_matches('/').to_owned())
 }
 
-/// The API of the hub that is meant.
+/// The API of the hub that `--hub` or the environment names.
 ///
 /// # Errors
-/// None is named, or what answers is not the hub that was met before.
+/// No hub is named, it cannot be reached, or it has another identity than the hub that was met before.
 pub fn api(at: &HubAt, settings: &Settings) -> Result<Api, Failure> {
     let said = origin(at)?;
     let origin = HttpUrl::parse(&said).map_err(|error| Failure::usage(format!("--hub: {error}")))?;
@@ -58,7 +58,7 @@ fn tls(trust: &Trust, alpn: &[u8]) -> Result<(Arc<ClientConfig>, auth::trust::Se
     client_config(trust, vec![alpn.to_vec()]).map_err(|error| Failure::local(format!("no TLS: {error}")))
 }
 
-/// Makes sure of a hub by its key, remembers it, and picks the access key for it.
+/// Authenticates a hub by its key, remembers it, and picks the access key for it.
 fn meet(
     origin: &HttpUrl,
     keys: &[AccessKey],
@@ -90,11 +90,11 @@ fn meet(
         };
         Printer::note(&format!("the hub {at} is {shown} ({why}; {remembered})"));
     }
-    // From here on it must be the one that was met.
+    // All later connections must show this identity.
     Ok((tls(&Trust::Fingerprints(vec![shown]), HTTP_BY_KEY_ALPN)?.0, key))
 }
 
-/// One request, for the sake of the handshake.
+/// Makes one request, for the sake of the handshake.
 fn greet(origin: &HttpUrl, config: &Arc<ClientConfig>) -> Result<(), Failure> {
     let fail = |error: web::ClientError| failure(hubapi::Error::Line(error));
     let mut client = Client::new(&dialer(Arc::clone(config)), origin).map_err(fail)?;
@@ -105,19 +105,18 @@ fn greet(origin: &HttpUrl, config: &Arc<ClientConfig>) -> Result<(), Failure> {
 fn another(at: &HostPort, shown: Fingerprint, accepted: &[Fingerprint], pinned: bool, settings: &Settings) -> Failure {
     let expected: Vec<String> = accepted.iter().map(ToString::to_string).collect();
     let file = settings.known_nodes().map(|known| known.path().display().to_string()).unwrap_or_default();
-    let remedy = match pinned {
-        true => format!(
+    let remedy = if pinned {
+        format!(
             "If its operator confirms the change, remove the line of {at} from {file} and try again; if not, somebody may be in between"
-        ),
-        false => {
-            "None of your access keys is for this hub: check the address, or ask its operator for a key".to_owned()
-        }
+        )
+    } else {
+        "None of your access keys is for this hub: check the address, or ask its operator for a key".to_owned()
     };
     let message = format!("{at} is {shown}, and not {}. {remedy}", expected.join(" or "));
     Failure { exit: Exit::Refused, fault: Fault::Auth, message }
 }
 
-/// What a hub's answer means for the command.
+/// The failure of a command for an error of the hub.
 pub fn failure(error: hubapi::Error) -> Failure {
     match error {
         hubapi::Error::Refused { problem, .. } => {

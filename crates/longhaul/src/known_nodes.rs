@@ -30,7 +30,10 @@ impl KnownNodes {
         Failure::local(format!("cannot {doing} {}: {error}", self.path.display()))
     }
 
-    /// What a node showed when it was first met.
+    /// The fingerprint that a node showed at first contact.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the node's line is damaged.
     pub fn find(&self, node: &HostPort) -> Result<Option<Fingerprint>, Failure> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
@@ -44,7 +47,10 @@ impl KnownNodes {
         fingerprint.trim().parse().map(Some).map_err(damaged)
     }
 
-    /// Remembers a node, in place of what was known of it.
+    /// Remembers the fingerprint of a node, in place of an earlier one.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn pin(&self, node: &HostPort, fingerprint: Fingerprint) -> Result<(), Failure> {
         self.write(node, fingerprint).map_err(|e| self.failure("write", &e))
     }
@@ -53,7 +59,7 @@ impl KnownNodes {
         if let Some(dir) = self.path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
-        // Locked apart from the list itself, which is replaced.
+        // The lock is a file of its own: the list itself is replaced.
         let lock = self.path.with_extension("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock)?;
         lock.lock()?;

@@ -56,7 +56,10 @@ fn split(path: &Path, follow: bool) -> Result<(PathBuf, RelPath), Failure> {
     }
 }
 
-/// A local source.
+/// Opens a local source.
+///
+/// # Errors
+/// The path does not exist or cannot be opened, or the locator cannot be read from.
 pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
     match locator {
         Locator::Local(path) => {
@@ -80,7 +83,10 @@ pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
     }
 }
 
-/// A local source that another end will open: its directory, and its name there.
+/// The directory of a local source, and the source's path in it, for a node that opens it.
+///
+/// # Errors
+/// The source does not exist, or cannot be looked at.
 pub fn split_source(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
     let (dir, below) = split(path, path.as_os_str().as_bytes().ends_with(b"/"))?;
     Posix::open(&dir, Links::Inside)?.hiding_unfinished().stat(&below)?;
@@ -91,7 +97,10 @@ fn descriptor(of: impl std::os::fd::AsFd) -> Result<OwnedFd, Failure> {
     of.as_fd().try_clone_to_owned().map_err(|e| Failure::local(format!("cannot use standard input or output: {e}")))
 }
 
-/// A local target.
+/// Opens a local target.
+///
+/// # Errors
+/// The directory that it lies in cannot be opened, or the locator cannot be written to.
 pub fn target(locator: &Locator) -> Result<LocalTarget, Failure> {
     match locator {
         Locator::Local(path) => {
@@ -108,7 +117,7 @@ pub fn target(locator: &Locator) -> Result<LocalTarget, Failure> {
     }
 }
 
-/// A target that is not there yet: the nearest directory above it that is, and the rest of the way.
+/// For a target that does not exist yet: the nearest directory above it that exists, and the path below that.
 fn missing(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
     let mut below: Vec<&OsStr> = Vec::new();
     let mut above = path;
@@ -137,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_rooted_where_something_is() {
+    fn targets_are_rooted_in_existing_directories() {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();
         fs::create_dir(base.join("d")).unwrap();

@@ -1,10 +1,10 @@
-//! The binary: arguments, settings, output, exit codes. It wires the rooms below together and decides nothing that
-//! they can decide.
+//! The binary: arguments, settings, output, exit codes. It connects the crates below and decides nothing that they can
+//! decide.
 //!
 //! A command line goes through two stages: what was typed ([`args`]), then what it means here and now ([`settings`]:
 //! environment, state directory, keys). Nothing below sees a flag or the environment.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one room that owns the terminal")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one crate that owns the terminal")]
 
 mod args;
 mod client_config;
@@ -12,13 +12,13 @@ mod commands;
 mod copy_defaults;
 mod failure;
 mod hub_client;
+mod job_control;
 mod known_nodes;
 mod local;
-mod own_node;
+mod loopback_node;
 mod printer;
 mod progress;
 mod random;
-mod reins;
 mod remote_stores;
 mod settings;
 mod ssh;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The exit code: one of ours, or that of a command that we ran.
+/// Runs the command. Returns its exit code: one of ours, or that of a program that it ran.
 fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
     let settings = settings::Settings::new(&args.common)?;
     let places = places(&args.command, &settings);
@@ -91,7 +91,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
     exit.map(|exit| exit as u8).map_err(|failure| failure.about(&places))
 }
 
-/// What a command asks about, in full.
+/// The locators that a command line names, in full, for its error message.
 fn places(command: &Command, settings: &settings::Settings) -> Vec<String> {
     let texts = match command {
         Command::Ls(ls) => vec![&ls.locator],

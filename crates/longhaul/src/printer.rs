@@ -1,4 +1,4 @@
-//! The one owner of the terminal: results on stdout, words for people on stderr.
+//! The only owner of the terminal: results on stdout, messages for people on stderr.
 
 use std::io::{IsTerminal, Write};
 
@@ -8,21 +8,22 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Where log lines go: what they quote of strangers begins no line of its own and steers no terminal.
+/// The writer of log lines. Text from clients that a line quotes cannot begin a new line or send control sequences to the
+/// terminal.
 pub struct LogLines {
-    /// JSON has an escape of its own for what stands in a text.
+    /// Lines of JSON are already escaped.
     is_json: bool,
 }
 
 impl LogLines {
-    /// Makes them: in JSON, or for people.
+    /// Makes a writer for each line: of JSON, or for people.
     pub fn writer(is_json: bool) -> impl Fn() -> LogLines {
         move || LogLines { is_json }
     }
 }
 
 impl Write for LogLines {
-    /// A line is written whole.
+    /// Writes a whole line at once.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         if self.is_json {
             return std::io::stderr().write(line);
@@ -37,14 +38,14 @@ impl Write for LogLines {
     }
 }
 
-/// Prints what a command has to say.
+/// Prints the output of a command.
 pub struct Printer {
     json: bool,
     quiet: bool,
 }
 
 impl Printer {
-    /// For JSON or people, quiet or not.
+    /// A printer of JSON or of text for people, quiet or not.
     pub fn new(json: bool, quiet: bool) -> Printer {
         Printer { json, quiet }
     }
@@ -59,17 +60,17 @@ impl Printer {
         !self.quiet && !self.json
     }
 
-    /// A result line. A reader that has gone away is not an error.
+    /// Prints a result line. A closed pipe is not an error.
     pub fn line(&self, text: &str) {
         let mut out = std::io::stdout().lock();
-        // A script gets what there is; a terminal must not be steered by what a stranger says.
-        let _ = match out.is_terminal() {
-            true => writeln!(out, "{}", show_text(text)),
-            false => writeln!(out, "{text}"),
-        };
+        // A script gets the bytes as they are. A terminal gets no control characters: the text may come from a peer.
+        let _ = if out.is_terminal() { writeln!(out, "{}", show_text(text)) } else { writeln!(out, "{text}") };
     }
 
-    /// A page, which is all of a command's output. A reader that has gone away is not an error; a full disk is.
+    /// Prints a page, the whole output of a command. A closed pipe is not an error.
+    ///
+    /// # Errors
+    /// Standard output cannot be written, as on a full disk.
     pub fn page(&self, text: &str) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -78,33 +79,35 @@ impl Printer {
         }
     }
 
-    /// A JSON object on a line of its own.
+    /// Prints a JSON object on a line of its own.
     pub fn object(&self, object: &impl Serialize) {
         if let Ok(text) = serde_json::to_string(object) {
             self.line(&text);
         }
     }
 
-    /// A word for people.
+    /// Prints a message for people, after the program's name.
     pub fn note(text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "longhaul: {}", show_text(text));
     }
 
-    /// A line for people in a form of its own.
+    /// Prints a line for people without the program's name.
     pub fn say(text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{}", show_text(text));
     }
 
-    /// A failed command.
+    /// Prints the failure of a command.
     pub fn failure(&self, failure: &Failure) {
         Self::note(&failure.message);
         self.failure_object(failure);
     }
 
-    /// A failed command, for scripts only.
+    /// Prints the failure of a command as JSON; for people, nothing.
     pub fn failure_object(&self, failure: &Failure) {
         if self.json {
-            let (exit, fault, message) = (failure.exit as u8, failure.fault.word().into(), failure.message.clone());
+            let exit = failure.exit as u8;
+            let fault = failure.fault.word().into();
+            let message = failure.message.clone();
             self.object(&v1::Failure { v: 1, event: "error", exit, fault, message });
         }
     }

@@ -17,15 +17,15 @@ use pilot::eta::Eta;
 use crate::printer::Printer;
 use intervals::Intervals;
 
-/// Over how long the rate "now" is taken: long enough to be calm, short enough to show a stall.
+/// The time over which the rate "now" is averaged: long enough to be steady, short enough to show a stall.
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// What a line of progress is wide at most.
+/// The greatest width of a progress line.
 const COLUMNS: usize = 79;
-/// Less of a name than this says nothing.
+/// The least part of a name that is worth showing, in columns.
 const NAME_LEAST: usize = 8;
 
-/// The end of a path, which tells more of it than its beginning, in so many columns.
+/// The end of a path in `room` columns; the end says more than the beginning.
 fn shortened(path: &str, room: usize) -> Option<String> {
     let length = path.chars().count();
     match length {
@@ -45,12 +45,13 @@ pub struct Display<'a> {
     said: Instant,
     every: Duration,
     intervals: Option<Intervals>,
-    /// The file under way.
+    /// The file that is being copied.
     file: Option<RelPath>,
 }
 
 impl<'a> Display<'a> {
-    /// A display that starts now. Where nobody watches, a line goes out now and then, slower as time goes on.
+    /// A display that starts now. Where stderr is no terminal, lines are printed at growing intervals, from 1 s
+    /// to 60 s; as JSON, every second.
     pub fn new(printer: &'a Printer, is_test: bool) -> Display<'a> {
         let now = Instant::now();
         let bar = (printer.is_watched() && !is_test).then(|| {
@@ -63,12 +64,12 @@ impl<'a> Display<'a> {
         Display { printer, started: now, samples: VecDeque::new(), bar, said: now, every, intervals, file: None }
     }
 
-    /// The file under way.
+    /// Sets the file that is being copied.
     pub fn at(&mut self, file: Option<RelPath>) {
         self.file = file;
     }
 
-    /// The job's numbers, about ten times a second.
+    /// Shows the job's numbers; called about ten times a second.
     pub fn update(&mut self, progress: &Progress, waiting_for: &str, eta: Option<Eta>) {
         let now = Instant::now();
         self.samples.push_back((now, progress.bytes_sent()));
@@ -103,7 +104,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// The job as another tells of it.
+    /// Shows a job that another process runs.
     pub fn show(&mut self, job: &v1::Transfer) {
         let progress = Progress {
             bytes_offered: job.bytes_total,
@@ -115,12 +116,13 @@ impl<'a> Display<'a> {
             ..Progress::default()
         };
         let duration = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
-        let (left, error) = (job.eta_s.and_then(duration), job.eta_error_s.and_then(duration));
+        let left = job.eta_s.and_then(duration);
+        let error = job.eta_error_s.and_then(duration);
         let eta = left.zip(error).map(|(left, error)| Eta { left, error });
         self.update(&progress, &job.waiting_for, eta);
     }
 
-    /// A line that must not tear the progress line.
+    /// Prints lines above the progress line.
     pub fn above(&self, print: impl FnOnce()) {
         match &self.bar {
             Some(bar) => bar.suspend(print),
@@ -128,7 +130,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// The line is taken away; the receipt follows. `bytes` is what had arrived in the end.
+    /// Removes the progress line, before the receipt is printed. `bytes` had arrived in the end.
     pub fn finish(mut self, bytes: u64) {
         if let Some(line) = self.intervals.as_mut().and_then(|intervals| intervals.last(Instant::now(), bytes)) {
             Printer::say(&line);
@@ -147,7 +149,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// What fits on a terminal of [`COLUMNS`]: the file's name takes what the numbers leave.
+    /// A line of at most [`COLUMNS`] columns: the file's name gets the room that the numbers leave.
     fn line(&self, progress: &Progress, eta: Option<Eta>) -> String {
         let Progress { bytes_arrived, bytes_offered, files_settled, files_offered, scanned, .. } = *progress;
         if progress.is_endless() {

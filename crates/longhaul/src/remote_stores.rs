@@ -1,5 +1,5 @@
-//! Ends of a copy that this process reaches by itself: paths here, and places on other people's servers, from what was typed
-//! and what the environment says about who one is there.
+//! Ends of a copy that this process opens itself: local paths, and stores on remote servers, from the locators of the command
+//! line and the credentials of the environment.
 
 mod environment;
 pub mod mirrors;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::client_certificate::http_client_config;
-use client::remote_store::{self, PATIENCE, Reach, RemoteStore};
+use client::remote_store::{self, PATIENCE, RemoteSettings, RemoteStore};
 use engine::scan::SourceRoot;
 use model::Locator;
 use model::name::RelPath;
@@ -23,15 +23,15 @@ use crate::failure::Failure;
 use crate::local::{self, LocalTarget};
 use crate::settings::Settings;
 
-/// Whoever types an address may go there, and wherever its server sends him.
-fn typed(roots: Arc<RootCertStore>, patience: Duration) -> Result<Reach, Failure> {
+/// Access to a server whose address the user typed: any address is permitted, and so is any redirect.
+fn typed(roots: Arc<RootCertStore>, patience: Duration) -> Result<RemoteSettings, Failure> {
     let tls = http_client_config(roots, None).map_err(|e| Failure::local(format!("no TLS: {e}")))?;
     let dialer = remote_store::dialer(tls, Arc::new(|_| Ok(())));
-    Ok(Reach { dialer, redirects: Redirects::Anywhere, patience })
+    Ok(RemoteSettings { dialer, redirects: Redirects::Anywhere, patience })
 }
 
-/// Opens what a locator of somebody else's server names. Nothing is asked of it yet.
-fn open(url: &str, reach: Reach) -> Result<RemoteStore, Failure> {
+/// Opens the remote store that a URL names. The server is not asked anything yet.
+fn open(url: &str, reach: RemoteSettings) -> Result<RemoteStore, Failure> {
     remote_store::open(url, reach, &Environment).map_err(|error| match error {
         remote_store::Error::Address(UrlError::Userinfo(_)) => Failure::usage(format!(
             "{error}; a token belongs into BEARER_TOKEN or the file that BEARER_TOKEN_FILE names, not into the address"
@@ -40,7 +40,10 @@ fn open(url: &str, reach: Reach) -> Result<RemoteStore, Failure> {
     })
 }
 
-/// The place that a locator names, if it is on somebody else's server.
+/// The remote store that a locator names; none for any other locator.
+///
+/// # Errors
+/// The address is wrong, or the environment's credentials cannot be read.
 pub fn place(locator: &Locator, settings: &Settings) -> Result<Option<RemoteStore>, Failure> {
     match locator {
         Locator::Foreign { url, .. } => open(url, typed(settings.authorities(), PATIENCE)?).map(Some),
@@ -48,7 +51,10 @@ pub fn place(locator: &Locator, settings: &Settings) -> Result<Option<RemoteStor
     }
 }
 
-/// A source here or on somebody else's server. One that is not there, or not reachable, is known at once.
+/// A local source, or one on a remote server.
+///
+/// # Errors
+/// The source does not exist, or its server cannot be reached.
 pub fn source(locator: &Locator, settings: &Settings) -> Result<SourceRoot, Failure> {
     match place(locator, settings)? {
         Some(there) => Ok(there.source()?),
@@ -56,7 +62,10 @@ pub fn source(locator: &Locator, settings: &Settings) -> Result<SourceRoot, Fail
     }
 }
 
-/// A target here or on somebody else's server.
+/// A local target, or one on a remote server.
+///
+/// # Errors
+/// The target cannot be opened, or its server refuses it.
 pub fn target(locator: &Locator, settings: &Settings) -> Result<LocalTarget, Failure> {
     match place(locator, settings)? {
         Some(there) => {
@@ -67,7 +76,10 @@ pub fn target(locator: &Locator, settings: &Settings) -> Result<LocalTarget, Fai
     }
 }
 
-/// What `serve --export NAME=URL` offers; none where it names a directory.
+/// The store of `serve --export NAME=URL`; none where the export is a directory.
+///
+/// # Errors
+/// The URL is wrong, or its server does not show what it names.
 pub fn export(place: &Path, roots: Option<&Arc<RootCertStore>>) -> Result<Option<Arc<dyn Store>>, Failure> {
     let Some(text) = place.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
     let locator = Locator::parse(std::ffi::OsStr::new(text))?;
@@ -75,7 +87,7 @@ pub fn export(place: &Path, roots: Option<&Arc<RootCertStore>>) -> Result<Option
     match locator {
         Locator::Foreign { url, .. } => {
             let roots = roots.map_or_else(|| Arc::new(RootCertStore::empty()), Arc::clone);
-            let reach = Reach { redirects: Redirects::OfItsKind, ..typed(roots, PATIENCE)? };
+            let reach = RemoteSettings { redirects: Redirects::OfItsKind, ..typed(roots, PATIENCE)? };
             let RemoteStore { store, path, .. } = open(&url, reach)?;
             Ok(Some(based(&store, &path, &shown)?))
         }
@@ -83,9 +95,9 @@ pub fn export(place: &Path, roots: Option<&Arc<RootCertStore>>) -> Result<Option
     }
 }
 
-/// The store from a directory of it on.
+/// The part of a store below a directory.
 fn based(store: &Arc<dyn Store>, path: &RelPath, shown: &str) -> Result<Arc<dyn Store>, Failure> {
-    // Asked first: that nobody answers, or that one may not look, is not that nothing is there.
+    // `stat` comes first: a server that does not answer or refuses is another error than a missing directory.
     store.stat(path).and_then(|_| store::below(store, path)).map_err(|error| {
         let failure = Failure::from(error);
         Failure { message: format!("cannot serve {}: {}", shown, failure.message), ..failure }

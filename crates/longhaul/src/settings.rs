@@ -1,4 +1,4 @@
-//! What was typed, together with the environment and the state directory: what a command really works with.
+//! The effective settings of a command: its options, the environment, the user's configuration and the state directory.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -28,28 +28,31 @@ use crate::known_nodes::KnownNodes;
 use crate::printer::Printer;
 use crate::ssh::FarEnd;
 
-/// Where systems keep the authorities that they trust: all in one file.
+/// Where Linux distributions keep the authorities that they trust: all in one file.
 const SYSTEM_AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
-/// Where grids keep theirs: a file each.
+/// Where grid sites keep theirs: one file for each authority.
 const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
 
 /// Everything a client command needs besides its own arguments.
 pub struct Settings {
-    /// None where there is no place for it, which many commands can do without.
+    /// The state directory; none where no place for it is known. Many commands do not need one.
     state: Option<PathBuf>,
-    /// That keys are for other nodes has been said.
-    said_others: AtomicBool,
-    /// Keys that a node has refused, where there are further ones for it.
+    /// Whether the user has been told that the access keys are for other nodes.
+    told_other_nodes: AtomicBool,
+    /// Ids of keys that a node has refused, where further keys for it are left.
     refused: Mutex<HashSet<[u8; 8]>>,
-    /// Of the environment and `--key-file`.
+    /// The access keys of the environment and of `--key-file`.
     keys: Vec<AccessKey>,
     config: ClientConfig,
     authorities: Option<Arc<RootCertStore>>,
-    /// Where nodes said that they are as well.
+    /// Further addresses that nodes have advertised.
     elsewhere: Elsewhere,
 }
 
-/// Where the state lies: option, environment, then the place that fits the user.
+/// The state directory: of the option, the environment, or the usual place for this user.
+///
+/// # Errors
+/// Neither an option nor the environment names a place.
 pub fn state_dir(option: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(dir) = option.cloned().or_else(|| set("LONGHAUL_STATE")) {
@@ -67,6 +70,9 @@ fn no_place() -> Failure {
 }
 
 /// The access keys of the environment, and of the file that --key-file names.
+///
+/// # Errors
+/// The file cannot be read, or a key is malformed.
 pub fn read_keys(common: &Common) -> Result<Vec<AccessKey>, Failure> {
     let mut texts: Vec<(String, String)> = Vec::new();
     if let Ok(keys) = std::env::var("LONGHAUL_KEY") {
@@ -81,7 +87,7 @@ pub fn read_keys(common: &Common) -> Result<Vec<AccessKey>, Failure> {
     Ok(keys)
 }
 
-/// The access keys of a file: one per line, `#` begins a remark. A file that others can read is remarked on.
+/// The access keys of a file: one per line, `#` begins a comment. A file that others can read draws a warning.
 fn read_key_file(file: &Path) -> Result<Vec<AccessKey>, Failure> {
     let name = file.display();
     let fail = |why: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name}: {why}"));
@@ -100,6 +106,9 @@ fn read_key_file(file: &Path) -> Result<Vec<AccessKey>, Failure> {
 }
 
 /// The authorities in a PEM file that an option names.
+///
+/// # Errors
+/// The file cannot be read, or has no certificate that can be used.
 pub fn read_authorities(file: &Path, option: &str) -> Result<Arc<RootCertStore>, Failure> {
     let fail = |why: String| Failure::usage(format!("cannot use {} as {option}: {why}", file.display()));
     let mut roots = RootCertStore::empty();
@@ -110,7 +119,7 @@ pub fn read_authorities(file: &Path, option: &str) -> Result<Arc<RootCertStore>,
     if roots.is_empty() { Err(fail("there is no certificate in it".into())) } else { Ok(Arc::new(roots)) }
 }
 
-/// The authorities that this system trusts. What does not read is passed over: there are always some.
+/// The authorities that this system trusts. Certificates that cannot be read are skipped: there are always some.
 pub fn system_authorities() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let bundle = SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists());
@@ -125,10 +134,13 @@ pub fn system_authorities() -> RootCertStore {
 
 impl Settings {
     /// Reads the environment and the files that the options name.
+    ///
+    /// # Errors
+    /// A file cannot be read, or something in it or in the environment is wrong.
     pub fn new(common: &Common) -> Result<Settings, Failure> {
         Ok(Settings {
             state: state_dir(common.state.as_ref()).ok(),
-            said_others: AtomicBool::new(false),
+            told_other_nodes: AtomicBool::new(false),
             refused: Mutex::default(),
             keys: read_keys(common)?,
             config: ClientConfig::load()?,
@@ -140,7 +152,7 @@ impl Settings {
     /// Reads a locator as it was typed: `NAME:PATH` is a place on a node that has a name in the user's configuration.
     ///
     /// # Errors
-    /// It names nothing.
+    /// The text is no locator.
     pub fn locator(&self, text: &OsStr) -> Result<Locator, Failure> {
         match self.config.locator(text.as_bytes()) {
             Some(named) => named,
@@ -163,7 +175,7 @@ impl Settings {
         self.config.copies(with)
     }
 
-    /// Access keys that may be for this node: those at hand, and those that the configuration names for it.
+    /// Access keys to try with this node: those of the key file that the configuration names for it, then all others.
     fn keys_for(&self, node: &HostPort) -> Result<Cow<'_, [AccessKey]>, Failure> {
         match self.config.node(node).and_then(|named| named.key_file.as_deref()) {
             Some(file) => {
@@ -175,40 +187,46 @@ impl Settings {
         }
     }
 
-    /// The access keys at hand.
+    /// The access keys of the environment and of `--key-file`.
     pub fn keys(&self) -> &[AccessKey] {
         &self.keys
     }
 
-    /// Whom `--cacert` names.
+    /// The authorities of `--cacert`.
     pub fn given_authorities(&self) -> Option<&Arc<RootCertStore>> {
         self.authorities.as_ref()
     }
 
-    /// Where the state lies, whether it is there or not.
+    /// The path of the state directory, whether it exists or not.
     ///
     /// # Errors
-    /// There is no place for it.
+    /// No place for it is known.
     pub fn state_path(&self) -> Result<&Path, Failure> {
         self.state.as_deref().ok_or_else(no_place)
     }
 
-    /// Who vouches for other people's servers: whom `--cacert` names, else whom this system trusts.
+    /// The authorities for remote servers: those of `--cacert`, else those that this system trusts.
     pub fn authorities(&self) -> Arc<RootCertStore> {
         self.authorities.clone().unwrap_or_else(|| Arc::new(system_authorities()))
     }
 
-    /// The lab that a command started by a lab is in.
+    /// The name of the lab that this process was started in.
     pub fn lab() -> Option<String> {
         std::env::var("LONGHAUL_LAB").ok().filter(|name| !name.is_empty())
     }
 
     /// The state directory, made if it is missing.
+    ///
+    /// # Errors
+    /// No place for it is known, or it cannot be made or read.
     pub fn state(&self) -> Result<StateDir, Failure> {
         Ok(StateDir::open(self.state_path()?)?)
     }
 
-    /// Connects to a node, makes sure of it and remembers it.
+    /// Connects to a node, authenticates it and remembers its identity.
+    ///
+    /// # Errors
+    /// The node cannot be reached, has another identity than expected, or refuses the login.
     pub fn connect(&self, to: &HostPort, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
         let known = self.known_nodes();
         let pinned = known.as_ref().map(|known| known.find(to)).transpose()?.flatten();
@@ -230,7 +248,7 @@ impl Settings {
         let connect = Connect { plain, timeouts, elsewhere, ..Connect::new(trust, &keys)? };
         let session = Session::connect(to, &connect).map_err(|e| explain(e, pinned, known.as_ref()))?;
         let shown = session.fingerprint();
-        if !session.has_key() && !keys.is_empty() && !self.said_others.swap(true, Ordering::Relaxed) {
+        if !session.has_key() && !keys.is_empty() && !self.told_other_nodes.swap(true, Ordering::Relaxed) {
             Printer::note(&format!("your access keys are for other nodes than {to}: going on without one"));
         }
         if self.authorities.is_none() && pinned != Some(shown) {
@@ -244,7 +262,7 @@ impl Settings {
         Ok(session)
     }
 
-    /// Nodes and hubs met before; none where there is no place for the state.
+    /// Nodes and hubs met before; none where there is no state directory.
     pub fn known_nodes(&self) -> Option<KnownNodes> {
         self.state.as_deref().map(KnownNodes::new)
     }
@@ -253,8 +271,8 @@ impl Settings {
         self.refused.lock()
     }
 
-    /// A node has refused what was asked with the access key that it was shown. Whether there is another one for it, which it is
-    /// shown from now on.
+    /// Marks the access key that a node was shown as refused. Returns whether another key for that node is left, which the
+    /// next connection shows.
     pub fn has_another_key(&self, node: &HostPort) -> bool {
         let (Some(known), Ok(keys)) = (self.known_nodes(), self.keys_for(node)) else { return false };
         let Ok(Some(identity)) = known.find(node) else { return false };
@@ -266,8 +284,11 @@ impl Settings {
         }
     }
 
-    /// The identity of a node, and the access key for it, for those who speak HTTP to it: as it proves them in a session. Of one
-    /// that is away for now, as far as they are known.
+    /// The identity of a node and the access key for it, for a client that speaks HTTP to it. The node proves its identity in a
+    /// session; if it cannot be reached, the remembered identity counts, or that of the only key.
+    ///
+    /// # Errors
+    /// The node refuses the session, or cannot be reached and its identity is not known.
     pub fn meet(&self, node: &HostPort) -> Result<(Fingerprint, Option<AccessKey>), Failure> {
         let keys = self.keys_for(node)?;
         let shown = match self.connect(node, false, Timeouts::default()) {
@@ -287,13 +308,19 @@ impl Settings {
         Ok((shown, keys.iter().find(|key| key.node == shown).cloned()))
     }
 
-    /// Connects to a node that this process itself runs: nothing to remember.
-    pub fn connect_own(&self, to: &HostPort, key: &AccessKey, timeouts: Timeouts) -> Result<Session, Failure> {
+    /// Connects to the loopback node of this process; its identity is not remembered.
+    ///
+    /// # Errors
+    /// The connection or the login fails.
+    pub fn connect_loopback(&self, to: &HostPort, key: &AccessKey, timeouts: Timeouts) -> Result<Session, Failure> {
         let connect = Connect { plain: true, timeouts, ..Connect::with_key(key)? };
         Ok(Session::connect(to, &connect)?)
     }
 
     /// Connects to the far end of a copy over ssh, in whichever direction a connection can be made.
+    ///
+    /// # Errors
+    /// No connection can be made in either direction, or the login fails.
     pub fn connect_far(&self, far: &FarEnd, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
         let connect = Connect { plain, timeouts, ..Connect::with_key(&far.key)? };
         let dial = far.dialer();

@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use engine::Timeouts;
 use engine::dial::{self, Dial};
 use model::fault::{Exit, Fault};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::{HostPort, RelPath};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::random::random;
 
-/// What the far end is for.
+/// Which end of the copy the far end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -42,13 +42,13 @@ pub enum Role {
 pub struct Hello {
     /// Always 1.
     pub v: u32,
-    /// What it is for.
+    /// Which end of the copy it is.
     pub role: Role,
     /// The paths, base64.
     pub paths: Vec<String>,
 }
 
-/// Its answer.
+/// The answer of the far end.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Ready {
     /// Always 1.
@@ -65,10 +65,10 @@ pub struct Ready {
     /// The address under which ssh was reached there.
     #[serde(default)]
     pub address: String,
-    /// Why there is none of this.
+    /// Why the far end did not start.
     #[serde(default)]
     pub error: Option<String>,
-    /// The exit code that goes with it.
+    /// The exit code of that error.
     #[serde(default)]
     pub exit: u8,
 }
@@ -76,52 +76,53 @@ pub struct Ready {
 /// Asks the far end to connect back.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ConnectBack {
-    /// To this port, at the address that ssh came from.
+    /// The port to connect to, at the address that ssh came from.
     pub port: u16,
-    /// What to show first, hexadecimal.
+    /// The token to send first, hexadecimal.
     pub token: String,
 }
 
-/// The name of its one export.
+/// The name of the far end's one export.
 pub const EXPORT: &str = "far";
 /// What a connection back starts with, before the token.
 pub const BACK_MAGIC: [u8; 4] = *b"LHB1";
-/// Length of the token.
+/// Length of the token, bytes.
 pub const TOKEN_BYTES: usize = 16;
 
 /// How long a connection back may take to show its token.
 const TOKEN_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long to try its port before it is asked to connect back: a firewall that drops does not say so.
+/// How long to try the far end's port before it is asked to connect back: a firewall that drops packets gives no answer.
 const FORWARD_PATIENCE: Duration = Duration::from_secs(3);
 
-/// A far end.
+/// The far end of a copy: a node that ssh started. It ends when this is dropped.
 pub struct FarEnd {
     /// Where it listens, as far as this host knows.
     pub at: HostPort,
-    /// The key to it.
+    /// The access key for it.
     pub key: AccessKey,
     /// The paths.
-    pub places: Vec<Place>,
+    pub places: Vec<NodePlace>,
     dial: Arc<FarDial>,
     child: Mutex<Child>,
 }
 
-/// How its connections are made.
+/// Makes connections to the far end.
 struct FarDial {
     candidates: Vec<HostPort>,
-    way: Mutex<Option<Way>>,
-    back: Mutex<Back>,
+    direction: Mutex<Option<DialDirection>>,
+    back: Mutex<BackChannel>,
 }
 
+/// Which end opens the connections.
 #[derive(Clone, Copy)]
-enum Way {
+enum DialDirection {
     Forward(SocketAddr),
     Back,
 }
 
-/// Connections from the far end to here.
-struct Back {
+/// Has the far end connect to this host, where its own port cannot be reached.
+struct BackChannel {
     orders: Option<ChildStdin>,
     listener: Option<TcpListener>,
 }
@@ -134,7 +135,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The host's name as ssh resolves it: an alias of its configuration means nothing to anybody else.
+/// The host's name as ssh resolves it: only ssh knows the aliases of its configuration.
 fn host_name(words: &[&str], login: &str) -> String {
     let plain = login.rsplit_once('@').map_or(login, |(_, host)| host).to_owned();
     let said = Command::new(words[0]).args(&words[1..]).args(["-G", login]).stderr(Stdio::null()).output();
@@ -142,7 +143,10 @@ fn host_name(words: &[&str], login: &str) -> String {
     said.lines().find_map(|line| line.strip_prefix("hostname ")).map_or(plain, str::to_owned)
 }
 
-/// Starts the far end. `command` is ssh, with options where it needs any.
+/// Starts the far end. `command` is ssh with its options.
+///
+/// # Errors
+/// The command cannot be run, ssh cannot log in, or the far end cannot offer the paths.
 pub fn start(command: &str, login: &str, role: Role, paths: &[&[u8]]) -> Result<FarEnd, Failure> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let Some(program) = words.first() else { return Err(Failure::usage("--ssh names no command")) };
@@ -178,14 +182,14 @@ pub fn start(command: &str, login: &str, role: Role, paths: &[&[u8]]) -> Result<
     let candidates: Vec<HostPort> = hosts.into_iter().map(|host| HostPort { host, port: ready.port }).collect();
     let at = candidates.first().cloned().ok_or_else(|| Failure::local(format!("{login} has no address")))?;
     Printer::note(&format!("the far end listens on {at} for this copy"));
-    let back = Mutex::new(Back { orders: Some(orders), listener: None });
-    let dial = Arc::new(FarDial { candidates, way: Mutex::new(None), back });
+    let back = Mutex::new(BackChannel { orders: Some(orders), listener: None });
+    let dial = Arc::new(FarDial { candidates, direction: Mutex::new(None), back });
     Ok(FarEnd { at, key, places, dial, child: Mutex::new(child) })
 }
 
-fn place(encoded: &str) -> Option<Place> {
+fn place(encoded: &str) -> Option<NodePlace> {
     let path = RelPath::parse(&STANDARD.decode(encoded).ok()?).ok()?;
-    Some(Place::Path { export: EXPORT.into(), path })
+    Some(NodePlace::Path { export: EXPORT.into(), path })
 }
 
 fn greet(orders: &mut ChildStdin, answers: ChildStdout, hello: &Hello) -> Result<Ready, String> {
@@ -193,7 +197,7 @@ fn greet(orders: &mut ChildStdin, answers: ChildStdout, hello: &Hello) -> Result
     orders.write_all(line.as_bytes()).map_err(|e| e.to_string())?;
     let mut answers = BufReader::new(answers);
     let mut line = String::new();
-    // What a login script prints is passed over.
+    // Lines that a login script prints are skipped.
     for _ in 0..100 {
         line.clear();
         if answers.read_line(&mut line).map_err(|e| e.to_string())? == 0 {
@@ -206,7 +210,7 @@ fn greet(orders: &mut ChildStdin, answers: ChildStdout, hello: &Hello) -> Result
     Err("it did not answer".into())
 }
 
-/// Why there is no far end, from the way ssh ended.
+/// Why the far end did not start, by the exit status of ssh.
 fn not_started(child: &mut Child, login: &str, why: &str) -> Failure {
     let (exit, fault, reason) = match child.wait().ok().and_then(|status| status.code()) {
         Some(127) => {
@@ -221,7 +225,7 @@ fn not_started(child: &mut Child, login: &str, why: &str) -> Failure {
 }
 
 impl FarEnd {
-    /// Makes its connections.
+    /// What makes connections to the far end.
     pub fn dialer(&self) -> Arc<dyn Dial> {
         self.dial.clone()
     }
@@ -229,7 +233,7 @@ impl FarEnd {
 
 impl Drop for FarEnd {
     fn drop(&mut self) {
-        // Its standard input ends, and with it the far end.
+        // The far end stops when its standard input ends.
         drop(locked(&self.dial.back).orders.take());
         let deadline = Instant::now() + Duration::from_secs(5);
         let mut child = locked(&self.child);
@@ -246,25 +250,25 @@ impl Drop for FarEnd {
 
 impl Dial for FarDial {
     fn dial(&self, timeouts: &Timeouts) -> io::Result<TcpStream> {
-        let mut way = locked(&self.way);
-        match *way {
-            Some(Way::Forward(address)) => {
-                drop(way);
+        let mut direction = locked(&self.direction);
+        match *direction {
+            Some(DialDirection::Forward(address)) => {
+                drop(direction);
                 dial::dial_address(address, timeouts)
             }
-            Some(Way::Back) => {
-                drop(way);
+            Some(DialDirection::Back) => {
+                drop(direction);
                 self.dial_back(timeouts)
             }
             None => match self.dial_forward(timeouts) {
                 Ok((socket, address)) => {
-                    *way = Some(Way::Forward(address));
+                    *direction = Some(DialDirection::Forward(address));
                     Ok(socket)
                 }
                 Err(error) => {
                     Printer::note(&format!("its port cannot be reached ({error}); asking it to connect back"));
                     let socket = self.dial_back(timeouts)?;
-                    *way = Some(Way::Back);
+                    *direction = Some(DialDirection::Back);
                     Ok(socket)
                 }
             },
@@ -294,7 +298,7 @@ impl FarDial {
         Err(last)
     }
 
-    /// One at a time: whoever comes is the one that was asked.
+    /// Asks for one connection at a time, so that the one that arrives with the token is the one that was asked for.
     fn dial_back(&self, timeouts: &Timeouts) -> io::Result<TcpStream> {
         let mut back = locked(&self.back);
         let token: [u8; TOKEN_BYTES] = random().map_err(|e| io::Error::other(e.message))?;
@@ -309,7 +313,7 @@ impl FarDial {
     }
 }
 
-impl Back {
+impl BackChannel {
     fn listen(&mut self) -> io::Result<u16> {
         let listener = match self.listener.take() {
             Some(listener) => listener,
@@ -326,7 +330,7 @@ impl Back {
     }
 }
 
-/// The connection that shows the token, before the time is up. Others are hung up on.
+/// Waits at most `within` for the connection that shows the token. Other connections are closed.
 fn accept(listener: &TcpListener, token: &[u8], within: Duration) -> io::Result<TcpStream> {
     let deadline = Instant::now() + within;
     loop {
@@ -337,7 +341,7 @@ fn accept(listener: &TcpListener, token: &[u8], within: Duration) -> io::Result<
         match listener.accept() {
             Ok((mut socket, _)) => {
                 socket.set_nonblocking(false)?;
-                // Whoever says nothing must not keep the one that was asked from being heard.
+                // A connection that sends nothing must not delay the far end's connection.
                 socket.set_read_timeout(Some(left.min(TOKEN_PATIENCE)))?;
                 let mut shown = [0; BACK_MAGIC.len() + TOKEN_BYTES];
                 if socket.read_exact(&mut shown).is_ok() && shown[..4] == BACK_MAGIC && shown[4..] == *token {

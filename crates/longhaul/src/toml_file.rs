@@ -1,4 +1,4 @@
-//! Files of settings: TOML, of which every key has to be known.
+//! Settings files: TOML, in which an unknown key is an error.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 
-/// Reads a file of settings.
+/// Reads a settings file.
 ///
 /// # Errors
-/// It cannot be read, or a line of it is wrong: in one line, also for a log, where and what.
+/// The file cannot be read, or is wrong. The message is one line, as a log needs it, and names the line of the file.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let fail = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;

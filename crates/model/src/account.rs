@@ -1,4 +1,4 @@
-//! What each end of a job can say about itself, for the other to judge what limits the job.
+//! The account of each end of a transfer, from which the other end judges what limits the transfer.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub enum Stage {
     Storage,
     /// Checksums and sealing: never waits for anything but a processor.
     Compute,
-    /// Sending, or waiting for what comes.
+    /// Sending, or waiting for data from the socket.
     Socket,
     /// Waiting for a limit to let a record go.
     Pace,
@@ -23,9 +23,9 @@ pub const STAGES: usize = 5;
 /// Time spent in each stage, in the order of [`Stage`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// By the clock on the wall.
+    /// Wall time.
     pub wall: [Duration; STAGES],
-    /// Of the processor.
+    /// Processor time.
     pub cpu: [Duration; STAGES],
     /// Records sent or taken in.
     pub records: u64,
@@ -49,7 +49,7 @@ impl Spent {
         self.wall.iter().sum()
     }
 
-    /// Adds another thread's.
+    /// Adds the times of another thread.
     pub fn add(&mut self, other: &Spent) {
         for stage in 0..STAGES {
             self.wall[stage] += other.wall[stage];
@@ -59,7 +59,7 @@ impl Spent {
         self.records += other.records;
     }
 
-    /// What was spent since `before`, an earlier reading of the same.
+    /// The difference to `before`, an earlier reading.
     pub fn since(&self, before: &Spent) -> Spent {
         let mut out = *self;
         for stage in 0..STAGES {
@@ -71,7 +71,7 @@ impl Spent {
     }
 }
 
-/// How long a target kept a job waiting for what no thread's time shows.
+/// How long a target kept a transfer waiting, for reasons that no thread's time shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waited {
     /// For room: the target was full.
@@ -89,7 +89,7 @@ pub struct Account {
     pub spent: Spent,
     /// Processors of the host.
     pub processors: u32,
-    /// How busy all of them were, by whomever, in thousandths.
+    /// How busy all of them were, with any work, in thousandths.
     pub busy_permille: u32,
     /// The largest buffers, bytes, that the kernel gives a connection by itself: to receive.
     pub receive_buffer_max: u64,

@@ -1,4 +1,4 @@
-//! What a tree is made of: kinds of entries and the facts about them that travel.
+//! Entries of a tree: their kinds, and the facts about them that travel.
 
 /// A point in time as file systems keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -9,7 +9,7 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -57,7 +57,7 @@ pub struct Meta {
     pub mtime: Timestamp,
 }
 
-/// Facts that travel only where they were asked for, or where they say something out of the ordinary.
+/// Facts that travel only where they were asked for, or differ from the ordinary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Who owns it (`--owner`).
@@ -66,12 +66,12 @@ pub struct Attributes {
     pub xattrs: Vec<Xattr>,
     /// A file that takes less room than its length says: room for all of it must not be reserved.
     pub sparse: bool,
-    /// A directory that is there for what is in it: one that exists already stays as it is.
+    /// A directory that is only made for its contents: an existing one stays as it is.
     pub implied: bool,
 }
 
 impl Attributes {
-    /// Whether there is nothing to say.
+    /// Whether all of them are ordinary.
     pub fn is_plain(&self) -> bool {
         *self == Attributes::default()
     }

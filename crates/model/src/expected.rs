@@ -1,11 +1,11 @@
-//! What an order says that a file is: its size, and a digest that its catalogue knows. Whoever ordered it compares before the file is put in
-//! place; it never travels.
+//! The size and digest that a file must have by its order, from a catalogue. The side that ordered the transfer compares them before the file is
+//! committed; they never travel.
 
 use crate::Refusal;
 use crate::checksum::Digest;
 use crate::fault::Fault;
 
-/// What a file must be.
+/// The size and digest that a file must have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Its size in bytes.
@@ -15,10 +15,10 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Compares the size of what the source has.
+    /// Compares the size at the source.
     ///
     /// # Errors
-    /// It is another one.
+    /// The size differs.
     pub fn check_bytes(&self, found: u64) -> Result<(), Refusal> {
         match self.bytes {
             Some(bytes) if bytes != found => {
@@ -28,10 +28,10 @@ impl Expected {
         }
     }
 
-    /// Compares the digests of what was read at the source.
+    /// Compares the digests of the bytes that were read at the source.
     ///
     /// # Errors
-    /// The one that is expected is not among them, or has another value.
+    /// The expected digest is not among them, or differs.
     pub fn check_digests(&self, found: &[Digest]) -> Result<(), Refusal> {
         let Some(expected) = &self.digest else { return Ok(()) };
         match found.iter().find(|digest| digest.algorithm() == expected.algorithm()) {

@@ -17,13 +17,13 @@ pub enum Fault {
     Peer,
     /// The peer, or the path to it, cannot be reached or went silent.
     Path,
-    /// A file system said no: full, quota, permission, I/O error.
+    /// A file system refused: full, quota, permission, I/O error.
     Storage,
     /// The key, identity or policy does not allow it.
     Auth,
     /// Bytes are not what they were.
     Integrity,
-    /// What was named is not there.
+    /// A thing that was named does not exist.
     Missing,
     /// The user stopped it.
     Interrupted,

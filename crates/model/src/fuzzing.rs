@@ -1,7 +1,7 @@
-//! What people type and what others write, as plain functions: the property tests run them in every `make test`, `make fuzz`
-//! (`fuzz/` at the root of the workspace) for as long as one likes.
+//! The parsers of what people type and other programs write, as plain functions: the property tests run them in every `make test`,
+//! and `make fuzz` (`fuzz/` at the root of the workspace) for as long as wanted.
 //!
-//! Each takes any bytes and must come back: no panic, and what is shown or written can be read.
+//! Each takes any bytes and must return without a panic, and what it shows or writes must parse again.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::locator::{Locator, Place};
+use crate::locator::{Locator, NodePlace};
 use crate::name::{NAME_BYTES_MAX, PATH_BYTES_MAX, RelPath};
 use crate::units::{BitRate, Bytes};
 use crate::{Algorithm, duration, v1};
@@ -22,7 +22,7 @@ pub fn locator(bytes: &[u8]) {
     locator.into_dir();
     if let Locator::Node { place, .. } = &locator {
         assert_eq!(Locator::parse(OsStr::new(&shown)).as_ref(), Ok(&locator), "{shown} reads otherwise");
-        if let Place::Path { export, .. } = place {
+        if let NodePlace::Path { export, .. } = place {
             assert!(!export.contains(['/', ':']) && export != "..", "{export}");
         }
     }
@@ -63,7 +63,7 @@ pub fn quantity(bytes: &[u8]) {
     }
 }
 
-/// JSON of others: receipts, jobs, what is ordered from a node, and what a node answers.
+/// JSON of other programs: receipts, jobs, orders to a node, and its answers.
 pub fn json(bytes: &[u8]) {
     reads_back::<v1::Receipt>(bytes);
     reads_back::<v1::Change>(bytes);

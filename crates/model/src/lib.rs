@@ -2,8 +2,8 @@
 //! laws that say what a path can carry. No IO.
 //!
 //! What this crate does not know: clocks, sockets, files, runtimes, randomness. Everything here is a value or a pure
-//! function of values, so that every other room can share it. The public JSON forms live in [`v1`], apart from the
-//! inner types, so that the inside may change without breaking scripts.
+//! function of values, so that every other crate can share it. The public JSON forms are in [`v1`], apart from the
+//! internal types, so that these may change without breaking scripts.
 
 pub mod account;
 pub mod checksum;
@@ -29,7 +29,7 @@ pub use client_prefix::client_prefix;
 pub use entry::{Kind, Meta, Timestamp};
 pub use expected::Expected;
 pub use fault::{Blame, Exit, Fault, Refusal, Retry};
-pub use locator::{DEFAULT_PORT, HostPort, Locator, Place};
+pub use locator::{DEFAULT_PORT, HostPort, Locator, NodePlace};
 pub use name::{Name, RelPath};
 pub use progress::Progress;
 pub use units::{BitRate, Bytes};

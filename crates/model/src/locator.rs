@@ -1,4 +1,4 @@
-//! Locators: where bytes come from or go to, as people type it.
+//! Locators: the source or target of bytes, as people type it.
 //!
 //! Order of recognition: `null:`, `zero:[SIZE]`, `-`; then a scheme; then the scp rule (a colon before any slash); else
 //! a local path, which `./` forces.
@@ -15,7 +15,7 @@ use crate::units::{Bytes, UnitError};
 /// The one port of a node, TCP and UDP.
 pub const DEFAULT_PORT: u16 = 7411;
 
-/// The size of `zero:` without one: until somebody stops it. The largest that a file can have.
+/// The size of `zero:` without a number: it goes on until it is stopped. The largest size of a file.
 pub const ENDLESS: Bytes = Bytes(i64::MAX as u64);
 
 /// A host with its port; IPv6 addresses are kept without brackets.
@@ -27,9 +27,9 @@ pub struct HostPort {
     pub port: u16,
 }
 
-/// What lies behind a node's name.
+/// A place on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum NodePlace {
     /// `lh://HOST/`: the list of exports.
     Exports,
     /// `lh://HOST/EXPORT/PATH`.
@@ -45,23 +45,23 @@ pub enum Place {
     Zero(Bytes),
 }
 
-/// Where bytes come from or go to.
+/// The source or target of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Locator {
-    /// `null:` here.
+    /// `null:` on this host.
     Null,
-    /// `zero:SIZE` here; [`ENDLESS`] without a size.
+    /// `zero:SIZE` on this host; [`ENDLESS`] without a size.
     Zero(Bytes),
     /// `-`: standard input or output.
     Pipe,
-    /// A path here.
+    /// A path on this host.
     Local(PathBuf),
     /// A place on a node. `into` is set where the locator ended in a slash.
     Node {
         /// The node.
         at: HostPort,
-        /// The place there.
-        place: Place,
+        /// The place on it.
+        place: NodePlace,
         /// Whether the locator ended in `/`.
         into: bool,
     },
@@ -69,14 +69,14 @@ pub enum Locator {
     Ssh {
         /// `user@host` or `host`.
         login: String,
-        /// The path there.
+        /// The path on the host.
         path: Vec<u8>,
     },
-    /// A place on somebody else's server.
+    /// A place on a remote server (WebDAV, HTTP, S3, …).
     Foreign {
         /// The scheme, lower case.
         scheme: String,
-        /// All of it.
+        /// The whole URL.
         url: String,
     },
 }
@@ -84,10 +84,10 @@ pub enum Locator {
 /// Why a locator cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocatorError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("an empty locator names nothing")]
     Empty,
-    /// A scheme nobody knows.
+    /// An unknown scheme.
     #[error("{0:?} is not a scheme this program knows; a local file with a colon in its name is written ./NAME")]
     Scheme(String),
     /// No host, a bad port, a bad escape.
@@ -103,9 +103,9 @@ pub enum LocatorError {
     Meant {
         /// What was meant.
         meant: String,
-        /// The host of ssh that it names as it was typed.
+        /// The ssh host that the text names as it was typed.
         host: String,
-        /// The path there.
+        /// The path on the host.
         path: String,
     },
     /// A path that leaves its export, or is too long.
@@ -116,7 +116,7 @@ pub enum LocatorError {
     Size(#[from] UnitError),
 }
 
-/// Schemes of other people's servers, in small letters; not all of them are spoken.
+/// Schemes of remote servers, in lower case; not all of them are supported.
 pub const FOREIGN: [&str; 8] = ["https", "http", "davs", "dav", "s3", "root", "roots", "gsiftp"];
 
 /// The part before `://`, if it could be a scheme (RFC 3986, section 3.1).
@@ -128,8 +128,8 @@ fn scheme(text: &[u8]) -> Option<(&str, &[u8])> {
     plausible.then_some((scheme, &text[at + 3..]))
 }
 
-/// The node's locator that somebody most likely meant who typed `HOST:PATH` like this. Years have four digits, so a number of four is a
-/// port only where it is the usual one, or the host is an address.
+/// The node's locator that `HOST:PATH` was most likely meant to be. Years have four digits, so a number of four digits is taken for a port
+/// only where it is the usual one, or the host is an address.
 fn meant(login: &str, path: &str) -> Option<String> {
     if login.eq_ignore_ascii_case("lh") {
         return Some(format!("lh://{}", path.trim_start_matches('/')));
@@ -185,7 +185,7 @@ impl std::str::FromStr for HostPort {
         if host.is_empty() {
             return Err("the host is missing");
         }
-        // No name has these, and whatever shows the host would write them to a terminal.
+        // No host name has these, and they would be written to a terminal wherever the host is shown.
         if host.contains(|c: char| c.is_control() || c.is_whitespace()) {
             return Err("the host has a space or a control character");
         }
@@ -202,7 +202,7 @@ impl std::str::FromStr for HostPort {
 }
 
 impl Locator {
-    /// Reads what was typed.
+    /// Parses a locator.
     pub fn parse(text: &OsStr) -> Result<Locator, LocatorError> {
         let bytes = text.as_bytes();
         match bytes {
@@ -237,13 +237,13 @@ impl Locator {
     /// A place on a node, from a path that is not percent-encoded: `EXPORT/PATH`, `null:`, `zero:SIZE`, nothing.
     ///
     /// # Errors
-    /// It is no path on a node.
+    /// The text is no path on a node.
     pub fn on_node(at: &HostPort, path: &[u8]) -> Result<Locator, LocatorError> {
         let path = path.strip_prefix(b"/").unwrap_or(path);
         on_node(at.clone(), path, |why| LocatorError::Node { locator: format!("{at}: {}", show_bytes(path)), why })
     }
 
-    /// The node, where it is on one.
+    /// The node of a locator on a node.
     pub fn node(&self) -> Option<&HostPort> {
         match self {
             Locator::Node { at, .. } => Some(at),
@@ -287,20 +287,20 @@ fn parse_node(text: &OsStr, rest: &[u8]) -> Result<Locator, LocatorError> {
     on_node(at, &path, error)
 }
 
-/// What a path without percent-encoding names on a node.
+/// The place that a path without percent-encoding names on a node.
 fn on_node(at: HostPort, path: &[u8], error: impl Fn(&'static str) -> LocatorError) -> Result<Locator, LocatorError> {
     let into = path.ends_with(b"/");
     let place = match path.iter().position(|b| *b == b'/') {
-        _ if path.is_empty() => Place::Exports,
-        _ if path == b"null:" => Place::Null,
-        _ if path.starts_with(b"zero:") => Place::Zero(zeros(&path[5..])?),
+        _ if path.is_empty() => NodePlace::Exports,
+        _ if path == b"null:" => NodePlace::Null,
+        _ if path.starts_with(b"zero:") => NodePlace::Zero(zeros(&path[5..])?),
         at => {
             let (export, below) = path.split_at(at.unwrap_or(path.len()));
             let export = std::str::from_utf8(export).map_err(|_| error("the export's name is not text"))?;
             if export.contains(':') || export.is_empty() || export == "." || export == ".." {
                 return Err(error("that is not an export's name"));
             }
-            Place::Path { export: export.to_owned(), path: RelPath::parse(below)? }
+            NodePlace::Path { export: export.to_owned(), path: RelPath::parse(below)? }
         }
     };
     Ok(Locator::Node { at, place, into })
@@ -316,14 +316,14 @@ impl fmt::Display for HostPort {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NodePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Exports => Ok(()),
-            Place::Path { export, path } if path.is_root() => f.write_str(&encode(export.as_bytes())),
-            Place::Path { export, path } => write!(f, "{}/{}", encode(export.as_bytes()), encode(path.as_bytes())),
-            Place::Null => f.write_str("null:"),
-            Place::Zero(size) => show_zeros(f, *size),
+            NodePlace::Exports => Ok(()),
+            NodePlace::Path { export, path } if path.is_root() => f.write_str(&encode(export.as_bytes())),
+            NodePlace::Path { export, path } => write!(f, "{}/{}", encode(export.as_bytes()), encode(path.as_bytes())),
+            NodePlace::Null => f.write_str("null:"),
+            NodePlace::Zero(size) => show_zeros(f, *size),
         }
     }
 }
@@ -336,13 +336,13 @@ impl fmt::Display for Locator {
             Locator::Pipe => f.write_str("-"),
             Locator::Local(path) => f.write_str(&show_bytes(path.as_os_str().as_bytes())),
             Locator::Node { at, place, into } => {
-                let slash = if *into && *place != Place::Exports { "/" } else { "" };
+                let slash = if *into && *place != NodePlace::Exports { "/" } else { "" };
                 let at = at.to_string();
                 let shown = at.strip_suffix(&format!(":{DEFAULT_PORT}")).unwrap_or(&at);
                 write!(f, "lh://{shown}/{place}{slash}")
             }
             Locator::Ssh { login, path } => write!(f, "{login}:{}", show_bytes(path)),
-            // What follows is as often as not a secret.
+            // The query is often a secret.
             Locator::Foreign { url, .. } => match url.split_once('?') {
                 Some((place, _)) => write!(f, "{place}?…"),
                 None => f.write_str(url),
@@ -360,12 +360,12 @@ mod tests {
         Locator::parse(OsStr::new(text))
     }
 
-    fn node(host: &str, port: u16, place: Place, into: bool) -> Result<Locator, LocatorError> {
+    fn node(host: &str, port: u16, place: NodePlace, into: bool) -> Result<Locator, LocatorError> {
         Ok(Locator::Node { at: HostPort { host: host.into(), port }, place, into })
     }
 
-    fn path(export: &str, path: &str) -> Place {
-        Place::Path { export: export.into(), path: RelPath::parse(path.as_bytes()).expect("valid") }
+    fn path(export: &str, path: &str) -> NodePlace {
+        NodePlace::Path { export: export.into(), path: RelPath::parse(path.as_bytes()).expect("valid") }
     }
 
     #[test]
@@ -412,17 +412,17 @@ mod tests {
 
     #[test]
     fn nodes() {
-        assert_eq!(parse("lh://h/"), node("h", DEFAULT_PORT, Place::Exports, false));
-        assert_eq!(parse("lh://h"), node("h", DEFAULT_PORT, Place::Exports, false));
+        assert_eq!(parse("lh://h/"), node("h", DEFAULT_PORT, NodePlace::Exports, false));
+        assert_eq!(parse("lh://h"), node("h", DEFAULT_PORT, NodePlace::Exports, false));
         assert_eq!(parse("lh://h/e"), node("h", DEFAULT_PORT, path("e", ""), false));
         assert_eq!(parse("lh://h:99/e/a/b/"), node("h", 99, path("e", "a/b"), true));
         assert_eq!(parse("lh://[::1]:99/e/x"), node("::1", 99, path("e", "x"), false));
         assert_eq!(parse("LH://h/e/a%20%ff"), {
-            let odd = Place::Path { export: "e".into(), path: RelPath::parse(b"a \xff").expect("valid") };
+            let odd = NodePlace::Path { export: "e".into(), path: RelPath::parse(b"a \xff").expect("valid") };
             node("h", DEFAULT_PORT, odd, false)
         });
-        assert_eq!(parse("lh://h/null:"), node("h", DEFAULT_PORT, Place::Null, false));
-        assert_eq!(parse("lh://h/zero:1kB"), node("h", DEFAULT_PORT, Place::Zero(Bytes(1000)), false));
+        assert_eq!(parse("lh://h/null:"), node("h", DEFAULT_PORT, NodePlace::Null, false));
+        assert_eq!(parse("lh://h/zero:1kB"), node("h", DEFAULT_PORT, NodePlace::Zero(Bytes(1000)), false));
         for bad in [
             "lh://",
             "lh:///e",
@@ -450,7 +450,7 @@ mod tests {
         fn printed_form_reads_back(parts in proptest::collection::vec("[^/\0]{1,12}", 0..4), into: bool, port in 1u16..) {
             let parts: Vec<_> = parts.into_iter().filter(|p| p != "." && p != "..").collect();
             let below = RelPath::parse(parts.join("/").as_bytes()).expect("valid");
-            let place = Place::Path { export: "data".into(), path: below };
+            let place = NodePlace::Path { export: "data".into(), path: below };
             let locator = Locator::Node { at: HostPort { host: "host.example".into(), port }, place, into };
             prop_assert_eq!(parse(&locator.to_string()), Ok(locator));
         }

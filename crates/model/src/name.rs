@@ -69,10 +69,7 @@ fn steers(c: char) -> bool {
 }
 
 fn show_char(c: char, escaped: bool, out: &mut String) {
-    match escaped {
-        true => out.extend(c.to_string().bytes().map(|b| format!("\\x{b:02x}"))),
-        false => out.push(c),
-    }
+    if escaped { out.extend(c.to_string().bytes().map(|b| format!("\\x{b:02x}"))) } else { out.push(c) }
 }
 
 impl Name {

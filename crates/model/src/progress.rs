@@ -1,4 +1,4 @@
-//! How far a job is.
+//! The progress of a transfer.
 
 use crate::locator::ENDLESS;
 
@@ -13,7 +13,7 @@ pub struct Progress {
     pub bytes_arrived: u64,
     /// Files settled.
     pub files_settled: u64,
-    /// Of `bytes_arrived`: what was there already, skipped or resumed. It took no time on the path.
+    /// Of `bytes_arrived`: bytes that the target had already, skipped or resumed. They took no time on the path.
     pub bytes_in_place: u64,
     /// Of `bytes_arrived`: holes, which take no time on the path either.
     pub bytes_of_holes: u64,
@@ -24,12 +24,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Payload that crossed the path: neither what was there already, nor holes.
+    /// Payload that crossed the path: `bytes_arrived` without bytes in place and holes.
     pub fn bytes_sent(&self) -> u64 {
         self.bytes_arrived.saturating_sub(self.bytes_in_place).saturating_sub(self.bytes_of_holes)
     }
 
-    /// Whether the job goes on until somebody stops it.
+    /// Whether the transfer goes on until it is stopped.
     pub fn is_endless(&self) -> bool {
         self.bytes_offered >= ENDLESS.0
     }

@@ -1,4 +1,4 @@
-//! What a user asks of a transfer, apart from how it is said on a command line or the wire.
+//! The options of a transfer, independent of their forms on a command line or the wire.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Sync {
     pub const ALL: [Sync; 5] = [Sync::None, Sync::Exists, Sync::Size, Sync::Mtime, Sync::Digest];
 }
 
-/// Of what the source lacks, how much may be removed at the target.
+/// How many entries that the source lacks may be removed at the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delete {
     /// Nothing.
@@ -54,7 +54,7 @@ impl Delete {
     /// A target of so many entries is small enough to be replaced without a question.
     pub const CAREFUL_FROM: u64 = 100;
 
-    /// From what is said on a command line or in an order.
+    /// From the options of a command line or an order.
     pub fn said(delete: bool, max: Option<u64>, force: bool) -> Delete {
         match (delete, force, max) {
             (false, ..) => Delete::No,
@@ -69,7 +69,7 @@ impl Delete {
         self != Delete::No
     }
 
-    /// The most that may be removed of this many entries there.
+    /// The most entries that may be removed of a target with this many.
     pub fn most_of(self, there: u64) -> u64 {
         match self {
             Delete::No => 0,
@@ -80,7 +80,7 @@ impl Delete {
     }
 }
 
-/// How a job treats what it meets.
+/// Options of a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Directories may be copied.
@@ -97,9 +97,9 @@ pub struct Options {
     pub durable: bool,
     /// Whole-file digests beside the block digests; empty for none at all (memory ends only).
     pub checksums: Vec<Algorithm>,
-    /// What the source lacks is removed at the target, when all the rest is done.
+    /// Entries that the source lacks are removed at the target, when everything else is done.
     pub delete: Delete,
-    /// Nothing is changed; what would be is told.
+    /// Nothing is changed; the changes that would be made are reported.
     pub dry_run: bool,
     /// Owners are kept.
     pub owner: bool,
@@ -107,29 +107,29 @@ pub struct Options {
     pub xattrs: bool,
     /// How long a full target is waited for.
     pub wait_space: Duration,
-    /// Which entries take part, in order; the first rule that fits decides, and none that fits means yes.
+    /// The rules on which entries take part, in order: the first that matches decides; entries that match none take part.
     pub filters: Vec<Filter>,
 }
 
 /// A rule on which entries take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// What fits takes part, or is left out.
+    /// Whether matching entries take part, or are left out.
     pub include: bool,
     /// The pattern, as typed.
     pub pattern: String,
 }
 
-/// What a job in dry run would do.
+/// A step that a transfer in dry run would take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Send a file that is not there, or differs.
+    /// Send a file that the target lacks, or that differs.
     Copy,
     /// Make a directory.
     MakeDir,
     /// Make a symbolic or hard link.
     Link,
-    /// Remove what the source lacks.
+    /// Remove an entry that the source lacks.
     Delete,
 }
 
@@ -148,13 +148,13 @@ impl Step {
     pub const ALL: [Step; 4] = [Step::Copy, Step::MakeDir, Step::Link, Step::Delete];
 }
 
-/// What can be changed while a job runs. Both ends of a job keep the same.
+/// The settings that can be changed while a transfer runs. Both ends hold the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steer {
     /// The most payload to send, all streams together, bit/s; 0 for no limit.
     pub limit_bit_s: u64,
     /// How many streams; 0 leaves it to the client.
     pub streams: u32,
-    /// Nothing is sent until it goes on.
+    /// Nothing is sent until the transfer is resumed.
     pub paused: bool,
 }

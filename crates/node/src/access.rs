@@ -1,11 +1,11 @@
-//! Who may do what here, and where that is: exports, grants, the policy, and the one way from a place that somebody names to a store.
-//! Every protocol of the node asks here.
+//! Access control of the node: exports, grants, the policy, and the only way from a place that a client names to a store.
+//! Every protocol of the node asks this module.
 //!
 //! What this module does not know: sessions, requests, transfers.
 
 mod admission;
 mod credentials;
-mod lending;
+mod delegation;
 mod live_configuration;
 mod outbound;
 mod resolved_path;
@@ -26,50 +26,50 @@ use engine::path_shares::PathShares;
 use engine::receive::TargetPlace;
 use engine::scan::SourceRoot;
 use model::fault::{Blame, Fault};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::name::{Name, RelPath};
 use probe::disk::Ground;
 use store::ends::{self, End};
 use wire::frame::Open;
 
-use self::lending::Delegations;
+use self::delegation::Delegations;
 pub(crate) use self::live_configuration::LiveConfiguration;
 pub(crate) use self::resolved_path::{RENAME_STAYS, ResolvedPath, check_name};
 use crate::config::NodeConfig;
-use crate::exports::Served;
+use crate::exports::ServedExport;
 use crate::locks::Locks;
 use crate::tape::TapeLibrary;
 use crate::test_service::Audit;
 
-/// Who may do what on a node, and where.
+/// Access control of a node: who may do what, and on which stores.
 pub(crate) struct AccessControl {
     live: ArcSwap<LiveConfiguration>,
     grants: Grants,
     state: StateDir,
-    /// Where this node listens.
+    /// The address that this node listens on.
     address: SocketAddr,
     delegations: Delegations,
-    /// What clients of HTTP have locked.
+    /// The locks that HTTP clients hold.
     pub locks: Arc<Locks>,
-    /// The transfers of this node, which share paths.
+    /// The shares of paths among the transfers of this node.
     path_shares: PathShares,
-    /// The node lives for one copy, and its guests are its operator.
+    /// The node lives for one copy, and its only client is its operator.
     own_guests: bool,
 }
 
-/// How full an export is.
-pub(crate) struct Filled {
+/// Size and free space of an export, bytes.
+pub(crate) struct ExportSpace {
     pub export: String,
     pub is_writable: bool,
-    /// The device that it lies on: several exports may share one.
+    /// The device of the export: several exports may share one.
     pub device: u64,
     pub total_bytes: u64,
     pub free_bytes: u64,
-    /// Whose tokens can be for it: the names of their issuers.
+    /// The names of the issuers whose tokens can be for this export.
     pub communities: Vec<String>,
 }
 
-/// A store's error for the one who asked.
+/// A store's error as a refusal; a missing entry is [`Fault::Missing`].
 pub(crate) fn storage(error: store::Error) -> Refusal {
     let mut refusal = refuse(&error);
     if error.is_not_found() {
@@ -83,7 +83,7 @@ pub(crate) fn refuse(error: &(impl Blame + std::error::Error)) -> Refusal {
 }
 
 impl AccessControl {
-    /// By what whoever starts the node says.
+    /// Access control with this configuration.
     pub fn new(live: LiveConfiguration, config: &NodeConfig) -> AccessControl {
         if !config.own_guests {
             live.warn();
@@ -100,22 +100,22 @@ impl AccessControl {
         }
     }
 
-    /// The tape behind an export, whoever may see it.
+    /// The tape library of an export, without a check of who may see the export.
     pub fn tape(&self, export: &str) -> Option<Arc<TapeLibrary>> {
         self.live.load().export(export)?.tape.clone()
     }
 
-    /// The tapes behind all exports.
+    /// The tape libraries of all exports.
     pub fn tapes(&self) -> Vec<Arc<TapeLibrary>> {
         self.live.load().served.iter().filter_map(|served| served.tape.clone()).collect()
     }
 
-    /// Whether there is tape behind any export.
+    /// Whether any export has a tape library.
     pub fn has_tape(&self) -> bool {
         self.live.load().served.iter().any(|served| served.tape.is_some())
     }
 
-    /// Counts from now on; what has begun goes on as it began. Says in words what is other of the exports.
+    /// Replaces the live configuration; requests that have begun keep the former one. Returns the changes of the exports, in words.
     pub fn replace(&self, live: LiveConfiguration) -> String {
         live.warn();
         let before = self.live.load_full();
@@ -123,13 +123,17 @@ impl AccessControl {
         self.live.load_full().changes_since(&before)
     }
 
-    /// The directory of a disk test: where an export begins, or the part of it that the key is for. Nothing below: a link
-    /// there could lead anywhere. Who may write above a part can put a link in its place, too: it must be the directory
-    /// that the store has open.
+    /// The directory of a disk test: the root of an export, or of the part of it that the key is for. Nothing below, because a
+    /// link there could lead anywhere. A client that may write above the part can replace the part by a link as well: the
+    /// directory must be the one that the store has open.
+    ///
+    /// # Errors
+    /// The client may not create there, the path is not such a root, the export lies on a remote server, or the directory has
+    /// been replaced.
     pub fn testing_ground(&self, access: &Access, place: &str) -> Result<Ground, Refusal> {
         let (export, path) = place.split_once('/').unwrap_or((place, ""));
         let path = RelPath::parse(path.as_bytes()).map_err(|e| Refusal::new(Fault::Config, e.to_string()))?;
-        let reach = self.allowed(access, Action::Create, &Place::Path { export: export.into(), path })?;
+        let reach = self.allowed(access, Action::Create, &NodePlace::Path { export: export.into(), path })?;
         if !reach.path.is_root() {
             let why = format!("the disk is tested where an export, or your part of it, begins: lh://HOST/{export}");
             return Err(Refusal::new(Fault::Config, why));
@@ -142,55 +146,56 @@ impl AccessControl {
         Ground::open_same(&reach.dir, identity).map_err(|e| refuse(&e))
     }
 
-    /// The names of the exports that somebody may know of.
+    /// The names of the exports that a principal may see.
     pub fn visible(&self, access: &Access) -> Vec<String> {
         self.live.load_full().visible(access).map(|served| served.export.name.clone()).collect()
     }
 
-    /// The exports that somebody may know of: their names, whether anything there may be changed, whether they lie elsewhere.
+    /// The exports that a principal may see: name, whether it is writable, whether it lies on a remote server.
     pub fn describe(&self, access: &Access) -> Vec<(String, bool, bool)> {
         let live = self.live.load_full();
-        let facts =
-            |served: &Served| (served.export.name.clone(), served.export.writable, served.export.abroad.is_some());
+        let facts = |served: &ServedExport| {
+            (served.export.name.clone(), served.export.writable, served.export.abroad.is_some())
+        };
         live.visible(access).map(facts).collect()
     }
 
-    /// What the node tells of how its host's settings stand; none where it tells nothing.
+    /// The audit of the host's settings; none where the node offers none.
     pub fn audit(&self) -> Option<Audit> {
         self.live.load_full().audit
     }
 
-    /// Where this node listens.
+    /// The address that this node listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where the exports lie on this host, by name.
+    /// The directories of the exports that lie on this host, by name.
     pub fn dirs(&self) -> Vec<(String, PathBuf)> {
         let live = self.live.load_full();
         let here = live.served.iter().filter(|served| served.export.abroad.is_none());
         here.map(|served| (served.export.name.clone(), served.export.dir.clone())).collect()
     }
 
-    /// Whether an export that somebody may know of takes no changes, whoever asks.
+    /// Whether a principal may see this export and the export is read-only for everybody.
     pub fn is_read_only(&self, access: &Access, export: &str) -> bool {
         self.live.load_full().visible(access).any(|served| served.export.name == export && !served.export.writable)
     }
 
-    /// Whether DELETE, MOVE and COPY over HTTP take a directory away with all that is in it.
+    /// Whether DELETE, MOVE and COPY over HTTP remove a directory with its content.
     pub fn deletes_trees(&self, export: &str) -> bool {
         self.live.load_full().export(export).is_some_and(|served| served.export.recursive_delete)
     }
 
-    /// Whether there is an export of this name, whoever may see it.
+    /// Whether there is an export of this name, without a check of who may see it.
     pub fn has_export(&self, name: &str) -> bool {
         self.live.load_full().export(name).is_some()
     }
 
-    /// Writes down where unfinished files are made, so that a later job can sweep them if this one is killed.
+    /// Records the directories of unfinished files, so that a later job can sweep them if this process is killed.
     pub fn watch_leftovers(&self, reach: &ResolvedPath, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
         if reach.abroad {
-            // Nobody sweeps there, and what is unfinished is removed by the store as far as the server can be reached.
+            // A remote server is not swept; the store removes unfinished files as far as it can reach the server.
             return Box::new(|_| {});
         }
         Leftovers::sweep(self.state.path());
@@ -203,25 +208,26 @@ impl AccessControl {
         }
     }
 
-    /// Whether somebody may read the numbers without a credential, also in clear.
+    /// Whether a client at this address may read the metrics without a credential, also in clear.
     pub fn is_monitored_from(&self, address: IpAddr) -> bool {
         self.live.load_full().metrics.contain(address)
     }
 
-    /// The same, over a line that nobody reads along on: this host itself, where the node is more than one copy's.
+    /// Whether a client at this address may read the metrics without a credential over TLS: an address of the former kind, or
+    /// this host itself where the node serves more than one copy.
     pub fn tells_numbers_to(&self, address: IpAddr) -> bool {
         self.is_monitored_from(address) || (address.to_canonical().is_loopback() && !self.own_guests)
     }
 
-    /// Whether somebody may see what others do here: with a credential, where it reads every export as a whole.
+    /// Whether a principal may see what others do on this node: its credential reads every export as a whole.
     pub fn shows_all_to(&self, access: &Access) -> bool {
         let live = self.live.load_full();
         let reads = |export: &str| access.actions_below(export, false, &RelPath::root()).contains(Actions::FOR_READ);
         !access.is_guest() && !live.served.is_empty() && live.served.iter().all(|s| reads(&s.export.name))
     }
 
-    /// How full the exports are that lie on this host: those that somebody may know of, or all.
-    pub fn filled(&self, access: Option<&Access>) -> Vec<Filled> {
+    /// Sizes and free space of the exports that lie on this host: those that a principal may see, or all.
+    pub fn filled(&self, access: Option<&Access>) -> Vec<ExportSpace> {
         let (live, policy) = (self.live.load_full(), self.policy());
         let here = live.served.iter().filter(|served| served.export.abroad.is_none());
         let told = here.filter(|served| access.is_none_or(|access| access.may_see(&served.export.name)));
@@ -232,7 +238,7 @@ impl AccessControl {
                 (None, Some(exports)) => exports.contains(name),
                 (None, None) => true,
             };
-            Some(Filled {
+            Some(ExportSpace {
                 export: name.clone(),
                 is_writable: served.export.writable,
                 device: space.device,
@@ -244,50 +250,50 @@ impl AccessControl {
         filled.collect()
     }
 
-    /// When the site's certificate ends, seconds since 1970; none without one.
+    /// Expiry of the site's certificate, seconds since 1970; none without a certificate.
     pub fn certificate_ends(&self) -> Option<i64> {
         self.live.load_full().certificate_ends
     }
 
-    /// Whether payload may go in clear.
+    /// Whether payload may be sent in clear.
     pub fn allows_plain(&self) -> bool {
         self.live.load_full().plain
     }
 
-    /// Where streams are taken besides the address that the node listens on.
+    /// The addresses that accept streams besides the address that the node listens on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let with_port =
             |at: &SocketAddr| SocketAddr::new(at.ip(), if at.port() == 0 { self.address.port() } else { at.port() });
         self.live.load_full().advertise.iter().map(with_port).collect()
     }
 
-    /// Node processes that carry streams beside this one.
+    /// The movers of this node; none without any.
     pub fn movers(&self) -> Option<Arc<Peers>> {
         self.live.load_full().movers.clone()
     }
 
-    /// What earlier transfers found out about paths.
+    /// The history of paths that earlier transfers recorded.
     pub fn history(&self) -> History {
         History::new(self.state.path())
     }
 
-    /// What the transfers of this node share.
+    /// The path shares of this node's transfers.
     pub fn path_shares(&self) -> PathShares {
         self.path_shares.clone()
     }
 
-    /// A source that somebody may read.
+    /// A source that a principal may read.
     ///
     /// # Errors
-    /// It is not there, or not theirs to read.
-    pub fn source(&self, access: &Access, place: &Place) -> Result<SourceRoot, Refusal> {
-        if let Place::Zero(size) = place {
+    /// The source does not exist, or the principal may not read it.
+    pub fn source(&self, access: &Access, place: &NodePlace) -> Result<SourceRoot, Refusal> {
+        if let NodePlace::Zero(size) = place {
             let store = Arc::new(End::Zero(size.0));
             return Ok(SourceRoot { store, path: RelPath::root(), name: ends::zero_name() });
         }
         let reach = self.allowed(access, Action::Read, place)?;
         let named = match place {
-            Place::Path { path, .. } => path.name(),
+            NodePlace::Path { path, .. } => path.name(),
             _ => None,
         };
         let name = named.or_else(|| Name::new(reach.export.as_bytes()).ok());
@@ -295,14 +301,14 @@ impl AccessControl {
         Ok(SourceRoot { store: reach.store, path: reach.path, name })
     }
 
-    /// A target that somebody may write to, for a job of this order.
+    /// A target that a principal may write to, for the transfer of this order.
     ///
     /// # Errors
-    /// It is not theirs to write, or not for such a job.
+    /// The principal may not write there, or its key is not for this transfer.
     pub fn target(&self, access: &Access, order: &Open, tag: &str) -> Result<TargetPlace, Refusal> {
         let place = &order.places[0];
         let path = match place {
-            Place::Path { path, .. } => Some(path),
+            NodePlace::Path { path, .. } => Some(path),
             _ => None,
         };
         let job = model::id::Uuid::from_bytes(order.job).to_string();
@@ -310,7 +316,7 @@ impl AccessControl {
             let reason = "the access key is for another job, another target of it, or a job that removes nothing";
             return Err(Refusal::new(Fault::Auth, reason));
         }
-        if *place == Place::Null {
+        if *place == NodePlace::Null {
             return Ok(TargetPlace::new(Arc::new(End::Null), RelPath::root()));
         }
         let reach = self.allowed(access, Action::Create, place)?;

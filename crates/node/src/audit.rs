@@ -1,8 +1,7 @@
-//! The audit trail: a line of JSON for every decision, in the state directory, apart from the log that people read.
+//! The audit log: a line of JSON for every decision, in the state directory, apart from the log that people read.
 //!
-//! Decisions about those who have shown no credential that counts have a file of their own: strangers can write into that one
-//! as much as they like, and must not be able to push out what was decided about people. For the same reason texts that come
-//! from outside are cut.
+//! Decisions about clients without a valid credential have a file of their own: such clients can cause any number of lines, which
+//! must not displace the decisions about principals. For the same reason texts from outside are cut.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -14,11 +13,11 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// Bytes of a trail before it is put aside; one older trail is kept.
+/// Bytes of a file of the audit log before it is put aside; one older file is kept.
 const TRAIL_BYTES_MAX: u64 = 256 << 20;
-/// The same of the trail about nobody.
+/// The same for the file about clients without a credential.
 const NOBODY_BYTES_MAX: u64 = 64 << 20;
-/// Of a text that comes from outside so many bytes are kept: most paths in full, and enough of others to know them by.
+/// Bytes that are kept of a text from outside: most paths in full, and enough of others to recognise them.
 const TEXT_BYTES_MAX: usize = 512;
 
 /// A decision.
@@ -26,47 +25,47 @@ const TEXT_BYTES_MAX: usize = 512;
 pub(crate) struct Decision<'a> {
     /// When, RFC 3339.
     pub time: String,
-    /// Nobody has shown who they are.
+    /// The client has shown no valid credential.
     #[serde(skip)]
     pub is_nobody: bool,
-    /// Whom it is about.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// By the name that the node has for them.
+    /// The node's name for the principal.
     pub who: &'a str,
-    /// How they came: "https", "http", "native".
+    /// The protocol: "https", "http", "native".
     pub by: &'a str,
-    /// What they wanted: a method, or a word of the native protocol.
+    /// The action: a method of HTTP, or a word of the native protocol.
     pub action: &'a str,
-    /// Of what, without secrets.
+    /// The target of the action, without secrets.
     pub target: &'a str,
     /// The other end of a copy or a move, without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<&'a str>,
     /// "allowed", "denied", "failed".
     pub outcome: &'a str,
-    /// The answer's status; of the native protocol none.
+    /// The status of the HTTP answer; none for the native protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why not.
+    /// The reason of a refusal or failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'a str>,
     /// Bytes of the body.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration, seconds.
     pub seconds: f64,
 }
 
-/// Where decisions are written; none where nothing is written down.
-pub(crate) struct AuditLog(Option<(Pages, Pages)>);
+/// The files of the audit log, about principals and about clients without a credential; none where no log is kept.
+pub(crate) struct AuditLog(Option<(LogFile, LogFile)>);
 
-/// One file of it.
-struct Pages {
+/// One file of the audit log.
+struct LogFile {
     path: PathBuf,
     bytes_max: u64,
     open: Mutex<Option<(File, u64)>>,
 }
 
-/// A text from outside, as far as it is kept.
+/// A text from outside, cut to [`TEXT_BYTES_MAX`] bytes.
 pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return Cow::Borrowed(text);
@@ -95,34 +94,34 @@ impl Decision<'_> {
 }
 
 impl AuditLog {
-    /// In this state directory.
+    /// The audit log in this state directory.
     pub fn new(state: &Path) -> AuditLog {
-        let about = |name: &str, bytes_max| Pages::new(state.join(name), bytes_max);
+        let about = |name: &str, bytes_max| LogFile::new(state.join(name), bytes_max);
         AuditLog(Some((about("audit.jsonl", TRAIL_BYTES_MAX), about("audit-nobody.jsonl", NOBODY_BYTES_MAX))))
     }
 
-    /// Nowhere.
+    /// No audit log.
     pub fn none() -> AuditLog {
         AuditLog(None)
     }
 
-    /// Adds a line. One that cannot be written is said in the log: a node that stopped for it would serve nobody.
+    /// Adds a line. A failure to write is logged and does not stop the node.
     pub fn add(&self, decision: &Decision<'_>) {
         let Some((people, nobody)) = &self.0 else { return };
         let Ok(line) = decision.line() else { return };
-        let pages = if decision.is_nobody { nobody } else { people };
-        if let Err(error) = pages.add(&line) {
-            let path = pages.path.display();
+        let log_file = if decision.is_nobody { nobody } else { people };
+        if let Err(error) = log_file.add(&line) {
+            let path = log_file.path.display();
             tracing::error!(%path, %error, "a decision could not be written to the audit trail");
         }
     }
 }
 
-impl Pages {
-    fn new(path: PathBuf, bytes_max: u64) -> Pages {
-        // At once, so that a node holds as many descriptors before its first guest as after.
+impl LogFile {
+    fn new(path: PathBuf, bytes_max: u64) -> LogFile {
+        // Opened at once, so that the number of open descriptors does not grow with the first client.
         let open = Mutex::new(reopen(&path).ok());
-        Pages { path, bytes_max, open }
+        LogFile { path, bytes_max, open }
     }
 
     fn add(&self, line: &[u8]) -> std::io::Result<()> {
@@ -192,8 +191,8 @@ mod tests {
     fn strangers_push_out_nobody_but_strangers() {
         let state = tempfile::tempdir().unwrap();
         let trail = AuditLog(Some((
-            Pages::new(state.path().join("audit.jsonl"), 4000),
-            Pages::new(state.path().join("audit-nobody.jsonl"), 4000),
+            LogFile::new(state.path().join("audit.jsonl"), 4000),
+            LogFile::new(state.path().join("audit-nobody.jsonl"), 4000),
         )));
         trail.add(&decision("alice", "/d/f"));
         (0..1000).for_each(|_| trail.add(&decision("nobody", "/d/f")));

@@ -1,5 +1,5 @@
-//! Claims on this node: of tests that must not run beside others, one has it at a time. Whoever orders tests from it and whoever tests with it
-//! ask here, so that nobody needs a list of all tests of all collaborations.
+//! Claims of tests that must not run beside others: one test at a time holds the node. Tests from this node and tests with this
+//! node ask here, so that no party needs a list of all tests of all collaborations.
 
 use std::time::{Duration, Instant};
 
@@ -8,26 +8,26 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::shutdown::Shutdown;
 
-/// No claim lasts longer, seconds.
+/// The longest duration of a claim, seconds.
 pub(crate) const SECONDS_MAX: f64 = 900.0;
-/// How often one who waits looks whether the node stops.
+/// How often a waiting thread checks whether the node stops.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Who has the node, if anybody.
+/// The claim that holds the node, if any.
 #[derive(Debug, Default)]
 pub(crate) struct TestClaims {
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<HeldClaim>>,
     freed: Condvar,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldClaim {
     token: Token,
     until: Instant,
 }
 
 impl TestClaims {
-    /// Takes, prolongs or ends a claim; `in_the_way` is what else runs here that the claim would disturb.
+    /// Takes or prolongs a claim; one of 0 s ends it. `in_the_way` names what else runs here that the claim would disturb.
     pub fn claim(&self, claim: &Claim, in_the_way: Option<String>) -> ClaimLine {
         let mut held = self.held.lock();
         let now = Instant::now();
@@ -47,11 +47,11 @@ impl TestClaims {
             return ClaimLine::Busy { why };
         }
         let until = now + Duration::from_secs_f64(claim.seconds.clamp(0.0, SECONDS_MAX));
-        *held = Some(Held { token: claim.token, until });
+        *held = Some(HeldClaim { token: claim.token, until });
         ClaimLine::Granted
     }
 
-    /// Waits until nobody has the node, and takes it; `false` where the node stops first.
+    /// Waits until no other claim holds the node, and takes it; `false` where the node stops first.
     pub fn wait(&self, claim: &Claim, shutdown: &Shutdown) -> bool {
         while !shutdown.has_begun() {
             if self.claim(claim, None) == ClaimLine::Granted {

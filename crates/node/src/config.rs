@@ -1,4 +1,4 @@
-//! What a node is to offer, as whoever starts it says.
+//! The configuration of a node.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,44 +17,44 @@ use crate::origins::Origins;
 use crate::responders::Responders;
 use crate::test_service::Audit;
 
-/// What a node is to offer.
+/// The configuration of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// Address and port; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Where streams are taken besides, each a path of its own; port 0 means that of `listen`.
+    /// Further addresses that accept streams, each a path of its own; port 0 means that of `listen`.
     pub advertise: Vec<SocketAddr>,
-    /// Node processes of the same exports that carry streams of this one's jobs.
+    /// Movers: node processes with the same exports that take streams of this node's transfers.
     pub movers: Option<Arc<Peers>>,
-    /// Directories.
+    /// The exports.
     pub exports: Vec<Export>,
-    /// What whoever comes without a key may do, on every export.
+    /// The rights of anonymous clients on every export; none where they have no right.
     pub anonymous: Option<Rights>,
     /// Grants held in memory only, besides those of the state directory.
     pub grants: Grants,
-    /// Whether payload may go in clear.
+    /// Whether payload may be sent in clear.
     pub plain: bool,
-    /// Identity, grants, unfinished jobs.
+    /// The state directory: identity, grants, unfinished transfers.
     pub state: StateDir,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
     /// Tests that are answered without a key.
     pub responders: Responders,
-    /// Where TWAMP-Control is answered.
+    /// The address of the port for TWAMP-Control; none where it is not answered.
     pub twamp_listen: Option<SocketAddr>,
-    /// Who may read `/metrics` without a key, also in clear.
+    /// The networks that may read `/metrics` without a key, also in clear.
     pub metrics: Networks,
-    /// How the host's settings stand, for those who have a key; none where nobody is told.
+    /// The audit of the host's settings, for principals with a key; none where the node offers none.
     pub audit: Option<Audit>,
-    /// What HTTP needs besides.
+    /// Further configuration of HTTP.
     pub web: WebConfig,
-    /// Its guests are its operator, and it lives for one copy: what it carries for them may go to any address, loopback as
-    /// well, and is not gone on with by a later node.
+    /// The node lives for one copy, and its only client is its operator: transfers may go to any address, loopback as well, and
+    /// are not continued by a later node.
     pub own_guests: bool,
 }
 
 impl NodeConfig {
-    /// A node that offers nothing yet and lets in nobody without a key: payload sealed, no tests without a key, nobody told of its
+    /// A node without exports and without rights for anonymous clients: payload sealed, no tests without a key, no audit of the
     /// host.
     pub fn new(listen: SocketAddr, state: StateDir) -> NodeConfig {
         NodeConfig {
@@ -77,19 +77,19 @@ impl NodeConfig {
     }
 }
 
-/// What HTTP needs besides the rest.
+/// The configuration of HTTP besides [`NodeConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct WebConfig {
-    /// The site's certificate; without one the node shows its own, which no browser trusts.
+    /// The site's certificate; without one the node presents its own, which no browser trusts.
     pub certificate: Option<Arc<Certificate>>,
-    /// Who vouches for certificates of clients; without any, none is asked for.
+    /// The authorities for certificates of clients; without any, no client certificate is requested.
     pub client_authorities: Option<Arc<RootCertStore>>,
-    /// Who vouches for the servers that third-party copies go to, and for issuers of tokens.
+    /// The authorities for the servers of third-party copies, and for issuers of tokens.
     pub authorities: Option<Arc<RootCertStore>>,
-    /// The file that says who may do what; else `access.toml` in the state directory, where there is one.
+    /// The policy's file; else `access.toml` in the state directory, if that exists.
     pub access: Option<PathBuf>,
-    /// Pages of other sites that may have a browser ask this node.
+    /// Other sites whose pages may send requests to this node from a browser.
     pub origins: Origins,
-    /// Where fireflies go that say which experiment a flow is for.
+    /// The collectors of fireflies, which report the experiment of a flow.
     pub fireflies: Vec<SocketAddr>,
 }

@@ -1,4 +1,4 @@
-//! How this node reaches other servers on behalf of its guests: whom it trusts there, and where it does not go.
+//! Connections to other servers on behalf of clients: the authorities that are trusted, and the addresses that are not dialled.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use web::client::Guard;
 
 use crate::access::AccessControl;
 
-/// The means of reaching other servers.
+/// TLS settings and address check for connections to other servers.
 pub(crate) struct Dialling {
     pub tls: Arc<ClientConfig>,
     pub guard: Arc<Guard>,
@@ -17,8 +17,11 @@ pub(crate) struct Dialling {
 }
 
 impl Dialling {
-    /// With these authorities; where the policy lets it go, and to this host's loopback addresses where the node listens there
-    /// alone.
+    /// Trusts these authorities, and dials the addresses that the policy allows. `on_loopback` allows this host's loopback
+    /// addresses, for a node that listens there alone.
+    ///
+    /// # Errors
+    /// The TLS settings cannot be made.
     pub fn new(
         access: &Arc<AccessControl>,
         authorities: Option<Arc<RootCertStore>>,
@@ -31,7 +34,10 @@ impl Dialling {
         Ok(Dialling { tls, guard: Arc::new(guard), authorities })
     }
 
-    /// TLS in the name of a guest who gave a certificate; the node's own, which shows none, where there is none.
+    /// TLS settings with a client's certificate; without one the node's own settings, which present no certificate.
+    ///
+    /// # Errors
+    /// The certificate or its key cannot be used.
     pub fn tls_with(&self, certificate: Option<ClientCertificate>) -> Result<Arc<ClientConfig>, rustls::Error> {
         match certificate {
             None => Ok(Arc::clone(&self.tls)),

@@ -1,11 +1,11 @@
-//! Digests of files, by whatever protocol they are asked for. Over HTTP they are made once: kept on the file itself, else in the
-//! state directory, and void as soon as the file is another one. Who asks natively wants the bytes read.
+//! Digests of files, for every protocol. Over HTTP a digest is computed once: it is kept in a note on the file itself, else in the
+//! state directory, and is void as soon as the file has changed. A request of the native protocol always reads the bytes.
 //!
-//! A note says for which size, time of change and inode its digests hold. It is not written for a file that changed a moment
-//! ago: another change within the same tick of the clock would not show. Two who ask for the same digest of the same file
-//! at once have it read once ([`turns`]), and nobody reads for a client that has hung up.
+//! A note names the size, time of change and inode that its digests hold for. None is written for a file that changed a moment
+//! ago, because another change within the same tick of the clock would not show. Simultaneous requests for the same digest of the
+//! same file read it once ([`turns`]), and nothing is read for a client that has hung up.
 
-mod turns;
+mod permits;
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,16 +17,16 @@ use model::{Algorithm, RelPath, Timestamp};
 use parking_lot::Mutex;
 use store::Source;
 
-use self::turns::{NoTurn, Turns};
+use self::permits::{NoPermit, ReadPermits};
 
 /// The note's name on the file.
 const NOTE: &str = "digests";
-/// A file that changed so shortly ago may change again without its time of change showing it.
+/// A file that changed more recently than this may change again with the same time of change.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
-/// Digests of files whose file system keeps no notes: rows in the state directory.
+/// Rows in the state directory, for files whose file system keeps no notes.
 const ROWS_MAX: usize = 100_000;
 
-/// For which content digests hold.
+/// The content that a digest holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub size: u64,
@@ -36,23 +36,23 @@ pub(crate) struct Stamp {
 
 type Key = (u64, u64);
 
-/// What the node knows of digests.
+/// The digests that the node has computed.
 pub(crate) struct Digests {
     rows: PathBuf,
     /// By device and inode, for files that keep no notes; read from the state directory when first needed.
     kept: Mutex<Option<HashMap<Key, String>>>,
-    /// Files that are being read for their digests.
-    turns: Turns<(Key, Algorithm)>,
+    /// Permits to read files for their digests.
+    permits: ReadPermits<(Key, Algorithm)>,
 }
 
 /// Why there is no digest.
 #[derive(Debug)]
 pub(crate) enum NoDigest {
-    /// Whoever asked has gone.
+    /// The client has hung up.
     Gone,
-    /// Too many are being made.
+    /// Too many digests are being computed.
     Busy,
-    /// The file does not read.
+    /// The file cannot be read.
     Store(store::Error),
 }
 
@@ -62,16 +62,16 @@ impl From<store::Error> for NoDigest {
     }
 }
 
-impl From<NoTurn> for NoDigest {
-    fn from(why: NoTurn) -> NoDigest {
+impl From<NoPermit> for NoDigest {
+    fn from(why: NoPermit) -> NoDigest {
         match why {
-            NoTurn::Gone => NoDigest::Gone,
-            NoTurn::Busy => NoDigest::Busy,
+            NoPermit::Gone => NoDigest::Gone,
+            NoPermit::Busy => NoDigest::Busy,
         }
     }
 }
 
-/// To whoever has to come again.
+/// The answer where too many digests are being computed.
 pub(crate) const BUSY: &str = "too many digests are being made on this node; try again later";
 
 impl Stamp {
@@ -108,9 +108,9 @@ fn read_note(note: &str, stamp: &Stamp) -> Vec<Digest> {
 }
 
 impl Digests {
-    /// With rows in this state directory for files that keep no notes.
+    /// Digests with rows in this state directory for files that keep no notes.
     pub fn new(state: &std::path::Path) -> Digests {
-        Digests { rows: state.join("digests"), kept: Mutex::default(), turns: Turns::new() }
+        Digests { rows: state.join("digests"), kept: Mutex::default(), permits: ReadPermits::new() }
     }
 
     fn note(&self, source: &dyn Source, key: Key) -> Option<String> {
@@ -133,7 +133,7 @@ impl Digests {
         work(rows)
     }
 
-    /// Keeps digests of a file that nobody else can have changed since.
+    /// Keeps digests of a file that cannot have changed since they were computed.
     pub fn keep(&self, source: &dyn Source, key: Key, stamp: Stamp, digests: &[Digest]) {
         let note = write(&stamp, digests);
         if source.set_note(NOTE, note.as_bytes()) {
@@ -153,17 +153,26 @@ impl Digests {
     }
 
     /// Digests of a file that are known without reading it.
+    ///
+    /// # Errors
+    /// The store cannot tell the file's size, time or inode.
     pub fn known(&self, source: &dyn Source) -> store::Result<Vec<Digest>> {
         let (stamp, key) = Stamp::of(source)?;
         Ok(self.note(source, key).map(|note| read_note(&note, &stamp)).unwrap_or_default())
     }
 
-    /// One digest of a file, made if it is not known.
+    /// One digest of a file, computed if it is not known.
+    ///
+    /// # Errors
+    /// Too many digests are being computed, or the file cannot be read.
     pub fn make(&self, source: &dyn Source, path: &RelPath, algorithm: Algorithm) -> Result<Digest, NoDigest> {
         self.make_for(source, path, algorithm, &|| false)
     }
 
-    /// Digests of a file's bytes as they are now, for somebody who may go meanwhile.
+    /// Digests of a file's bytes as they are now, for a client that may hang up meanwhile.
+    ///
+    /// # Errors
+    /// Too many digests are being computed, the client has hung up, or the file cannot be read.
     pub fn read(
         &self,
         source: &dyn Source,
@@ -173,11 +182,14 @@ impl Digests {
     ) -> Result<Vec<Digest>, NoDigest> {
         let (_, key) = Stamp::of(source)?;
         let Some(first) = algorithms.first() else { return Ok(Vec::new()) };
-        let _turn = self.turns.take(&(key, *first), is_gone)?;
+        let _permit = self.permits.take(&(key, *first), is_gone)?;
         store::digest::of_file_while(source, path, algorithms, &|| !is_gone())?.ok_or(NoDigest::Gone)
     }
 
     /// The same as [`Digests::make`], for a client that may hang up meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Digests::make`], and that the client has hung up.
     pub fn make_for(
         &self,
         source: &dyn Source,
@@ -190,13 +202,13 @@ impl Digests {
             return Ok(known);
         }
         let (_, key) = Stamp::of(source)?;
-        let _turn = self.turns.take(&(key, algorithm), is_gone)?;
+        let _permit = self.permits.take(&(key, algorithm), is_gone)?;
         let mut known = self.known(source)?;
         if let Some(at) = known.iter().position(is_it) {
             return Ok(known.swap_remove(at));
         }
         let (before, began) = (Stamp::of(source)?.0, SystemTime::now());
-        // The two cheap ones are made together: who asks for one today asks for the other tomorrow.
+        // The two cheap digests are computed together: a client that asks for one often asks for the other later.
         let wanted = match algorithm {
             Algorithm::Crc32c | Algorithm::Adler32 => vec![Algorithm::Adler32, Algorithm::Crc32c],
             serial => vec![serial],

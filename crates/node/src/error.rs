@@ -12,35 +12,35 @@ use crate::policy_file::PolicyFileError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// The address is taken, or not ours.
+    /// The address is taken, or is not one of this host.
     #[error("cannot listen on {address} ({})", remedy(source))]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// Why.
         source: io::Error,
     },
-    /// An export.
+    /// An export cannot be offered.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// The state directory.
+    /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The policy.
+    /// The policy cannot be used.
     #[error(transparent)]
     Access(#[from] PolicyFileError),
-    /// TLS.
+    /// The TLS settings cannot be made.
     #[error("the node's certificate and key cannot be used")]
     Tls(#[from] rustls::Error),
-    /// Datagrams, of a node that runs.
+    /// New settings of a running node need its UDP port, which the node could not bind when it started.
     #[error("no test with datagrams can be answered: this node could not have the UDP port when it started")]
     Datagrams(#[source] io::Error),
-    /// The host.
+    /// The host cannot wait for connections.
     #[error("cannot wait for connections on this host")]
     Host(#[from] io::Error),
 }
 
-/// What to do about an address that cannot be had.
+/// The remedy for an address that cannot be bound.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

@@ -1,4 +1,4 @@
-//! Exports: the directories that a node offers, by name; or places on other people's servers.
+//! Exports: the directories, or places on remote servers, that a node offers by name.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,22 +9,22 @@ use store::Store;
 use store::guarded;
 use store::posix::{Links, Posix};
 
-use crate::tape::{Archiving, TapeLibrary, TapeProgram};
+use crate::tape::{ArchiveGuard, TapeLibrary, TapeProgram};
 
-/// A directory offered under a name.
+/// A directory, or a place on a remote server, that a node offers under a name.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// Its name: no slash, no colon.
+    /// The name: no slash, no colon.
     pub name: String,
-    /// The directory; of a place elsewhere its address.
+    /// The directory; for a place on a remote server its address.
     pub dir: PathBuf,
     /// Whether anything below it may be changed.
     pub writable: bool,
-    /// What it is where it is no directory of this host.
+    /// The store of a place on a remote server; none for a directory of this host.
     pub abroad: Option<Arc<dyn Store>>,
-    /// What brings files of it from tape, and takes them there.
+    /// The program that recalls files from tape and archives them to tape.
     pub tape: Option<TapeProgram>,
-    /// Over HTTP a directory goes with all that is in it (RFC 4918, section 9.6.1); otherwise only an empty one.
+    /// Over HTTP a directory is removed with its content (RFC 4918, section 9.6.1); otherwise only an empty one.
     pub recursive_delete: bool,
 }
 
@@ -38,7 +38,7 @@ impl Export {
 /// Why an export cannot be offered.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// Not `NAME=DIR`.
+    /// The text is not of the form `NAME=DIR`.
     #[error(
         "{0:?} is not an export; write NAME=DIR, NAME=DIR:ro or NAME=DIR:rw, and ,tape=PROGRAM behind it where there is tape"
     )]
@@ -49,20 +49,20 @@ pub enum ExportError {
     /// The directory cannot be used.
     #[error("the export {name} cannot be served")]
     Directory {
-        /// Its name.
+        /// The export's name.
         name: String,
         /// Why.
         source: store::Error,
     },
-    /// The node itself answers there.
+    /// The node itself answers below this name over HTTP.
     #[error("{0:?} cannot name an export: the node itself answers below /{0} over HTTP; give it another name")]
     Reserved(String),
-    /// Two of one name.
+    /// Two exports have one name.
     #[error("the export {0} is named twice")]
     Twice(String),
 }
 
-/// Names whose places over HTTP are the node's own, or nobody's: browsers and clients ask for them unasked.
+/// Names that no export can have, because over HTTP the node itself answers below them, or browsers request them by themselves.
 const RESERVED: [&str; 7] = ["api", "metrics", "pscheduler", ".well-known", ".oauth2", "favicon.ico", "robots.txt"];
 
 /// Whether no export can have this name.
@@ -100,7 +100,7 @@ impl FromStr for Export {
     }
 }
 
-/// A directory with its mode, and the program for tape that may stand behind it.
+/// Splits a directory with its mode from the tape program that may follow.
 fn with_tape(dir: &str) -> (&str, Option<&str>) {
     let at = [":ro,tape=", ":rw,tape="].into_iter().filter_map(|mark| dir.find(mark)).min();
     match at {
@@ -111,34 +111,37 @@ fn with_tape(dir: &str) -> (&str, Option<&str>) {
 
 /// An export with its open store.
 #[derive(Clone, Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServedExport {
     pub export: Export,
     pub store: Arc<dyn Store>,
-    /// The tape behind it.
+    /// The tape library of the export.
     pub tape: Option<Arc<TapeLibrary>>,
 }
 
-impl Served {
-    /// Opens the directory. It stays open: a directory moved while the node runs is still the one that was meant.
-    pub fn open(export: Export, state: &Path) -> Result<Served, ExportError> {
+impl ServedExport {
+    /// Opens the directory, which stays open: a directory that is moved while the node runs is still the exported one.
+    ///
+    /// # Errors
+    /// The directory cannot be opened or entered.
+    pub fn open(export: Export, state: &Path) -> Result<ServedExport, ExportError> {
         if let Some(store) = &export.abroad {
-            return Ok(Served { store: Arc::clone(store), tape: None, export });
+            return Ok(ServedExport { store: Arc::clone(store), tape: None, export });
         }
         let store = Posix::open(&export.dir, Links::Inside)
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
-        // Of all there is nothing lies outside.
+        // Nothing lies outside the root directory.
         let store = if export.dir == Path::new("/") { store.of_the_user() } else { store };
-        // That it opens does not say that anything in it can be reached.
+        // A directory that opens need not be one that can be entered.
         std::fs::metadata(export.dir.join(".")).map_err(|error| {
             let path = export.dir.display().to_string();
             let source = store::Error::Io { doing: "enter", path, source: error };
             ExportError::Directory { name: export.name.clone(), source }
         })?;
         let store: Arc<dyn Store> = Arc::new(store.without_privilege_bits().hiding_unfinished());
-        let Some(program) = export.tape.clone() else { return Ok(Served { export, store, tape: None }) };
+        let Some(program) = export.tape.clone() else { return Ok(ServedExport { export, store, tape: None }) };
         let tape = Arc::new(TapeLibrary::new(program, &export.name, export.dir.clone(), state));
-        let store = guarded(store, RelPath::root(), Arc::new(Archiving(Arc::clone(&tape))));
-        Ok(Served { export, store, tape: Some(tape) })
+        let store = guarded(store, RelPath::root(), Arc::new(ArchiveGuard(Arc::clone(&tape))));
+        Ok(ServedExport { export, store, tape: Some(tape) })
     }
 }
 

@@ -1,14 +1,14 @@
 //! Top talkers: which addresses and users move most, over the last minute, the last hour, and since the node started.
 //!
-//! Time is cut into buckets, of 5 s for the minute and of 5 min for the hour; thirteen of them are kept, so that twelve whole
-//! ones are always there. A bucket has three tables of the heaviest, [`ROWS`] rows each ([`sketch`]), and exact sums of what
-//! went over IPv4 and IPv6. In all that is 27 buckets of 3 tables: 81,000 rows. A row of an address takes about 100 bytes; one
-//! of a user besides his name, of at most 512 bytes, shared by all tables. So about 10 MB where a node really sees that many
-//! addresses move bytes within an hour, and tens of kB on most nodes.
+//! Time is cut into buckets of 5 s for the minute and of 5 min for the hour; thirteen of each are kept, so that twelve whole
+//! buckets always exist. A bucket has three tables of the heaviest, [`ROWS`] rows each ([`sketch`]), and exact sums of the bytes
+//! over IPv4 and IPv6. In all there are 27 buckets of 3 tables: 81,000 rows. A row takes about 100 bytes; the name of a user, at
+//! most 512 bytes, is shared by all tables. So the memory is about 10 MB where that many addresses move bytes within an hour, and
+//! tens of kB on most nodes.
 //!
-//! Who is new where a table is full costs a look at all of its rows, some 3 µs; that is once for a request, not for a block.
+//! A new key in a full table costs a scan of all its rows, some 3 µs; that is once for a request, not for a block.
 //!
-//! What this room does not know: where bytes are counted, and who may read this.
+//! What this module does not know: where bytes are counted, and who may read the numbers.
 
 mod sketch;
 
@@ -23,11 +23,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use self::sketch::{Row, Sketch, merged};
 
-/// Rows of a table: who moved more than a thousandth of all bytes has one.
+/// Rows of a table: an address or user that moved more than a thousandth of all bytes has a row.
 const ROWS: usize = 1000;
 /// Buckets of a ring.
 const BUCKETS: u64 = 13;
-/// The pace of the two rings.
+/// Name and width of a bucket of the two rings.
 const MINUTE: (&str, Duration) = ("minute", Duration::from_secs(5));
 const HOUR: (&str, Duration) = ("hour", Duration::from_secs(300));
 
@@ -36,7 +36,7 @@ const HOUR: (&str, Duration) = ("hour", Duration::from_secs(300));
 pub(crate) struct User {
     /// The stable id of the credential.
     pub holder: String,
-    /// As the audit trail has it.
+    /// The name, as the audit log has it.
     pub who: String,
 }
 
@@ -82,7 +82,7 @@ impl Ring {
         Ring { name, width, buckets: VecDeque::new() }
     }
 
-    /// Forgets what is too old; the number of the bucket that is filled now.
+    /// Drops buckets that are too old; returns the number of the bucket that is filled now.
     fn turn(&mut self, at: Duration) -> u64 {
         let number = at.as_millis() as u64 / self.width.as_millis() as u64;
         while self.buckets.front().is_some_and(|(first, _)| first + BUCKETS <= number) {
@@ -99,32 +99,32 @@ impl Ring {
         self.buckets.back_mut().map(|(_, bucket)| bucket)
     }
 
-    fn told(&mut self, at: Duration, reader: &Reader<'_>) -> v1::Window {
+    fn told(&mut self, at: Duration, query: &FlowQuery<'_>) -> v1::Window {
         let number = self.turn(at);
         let since = self.width * (number + 1).saturating_sub(BUCKETS) as u32;
         let buckets: Vec<&Bucket> = self.buckets.iter().map(|(_, bucket)| bucket).collect();
-        told(self.name, at.saturating_sub(since), &buckets, reader)
+        told(self.name, at.saturating_sub(since), &buckets, query)
     }
 }
 
 #[derive(Debug)]
-struct Inner {
+struct Windows {
     minute: Ring,
     hour: Ring,
     start: Bucket,
 }
 
-/// All of them.
+/// The top talkers of a node.
 #[derive(Debug)]
 pub(crate) struct Flows {
     began: Instant,
-    inner: Mutex<Inner>,
+    windows: Mutex<Windows>,
 }
 
-/// Who reads, and how much of it.
+/// Which rows of the tables are asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
-    /// The only holder whose row is told; all rows without one.
+pub(crate) struct FlowQuery<'a> {
+    /// The only holder whose row is reported; all rows without one.
     pub only: Option<&'a str>,
     /// Rows of each table.
     pub top: usize,
@@ -132,46 +132,46 @@ pub(crate) struct Reader<'a> {
 
 impl Default for Flows {
     fn default() -> Flows {
-        let inner = Inner { minute: Ring::new(MINUTE), hour: Ring::new(HOUR), start: Bucket::new() };
-        Flows { began: Instant::now(), inner: Mutex::new(inner) }
+        let windows = Windows { minute: Ring::new(MINUTE), hour: Ring::new(HOUR), start: Bucket::new() };
+        Flows { began: Instant::now(), windows: Mutex::new(windows) }
     }
 }
 
 impl Flows {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
+    fn windows(&self) -> MutexGuard<'_, Windows> {
+        self.windows.lock()
     }
 
-    /// Something moved, from or to an address, on behalf of somebody.
+    /// Adds bytes that moved from or to an address on behalf of a user.
     pub fn add(&self, address: IpAddr, user: &Arc<User>, volume: &Volume) {
         self.add_at(self.began.elapsed(), address, user, volume);
     }
 
     fn add_at(&self, at: Duration, address: IpAddr, user: &Arc<User>, volume: &Volume) {
-        let (mut inner, address) = (self.inner(), address.to_canonical());
-        let Inner { minute, hour, start } = &mut *inner;
+        let (mut windows, address) = (self.windows(), address.to_canonical());
+        let Windows { minute, hour, start } = &mut *windows;
         for bucket in [minute.bucket(at), hour.bucket(at), Some(start)].into_iter().flatten() {
             bucket.add(address, user, volume);
         }
     }
 
-    /// What there is to tell.
-    pub fn told(&self, reader: &Reader<'_>) -> v1::Flows {
-        self.told_at(self.began.elapsed(), reader)
+    /// The report of all windows.
+    pub fn told(&self, query: &FlowQuery<'_>) -> v1::Flows {
+        self.told_at(self.began.elapsed(), query)
     }
 
-    fn told_at(&self, at: Duration, reader: &Reader<'_>) -> v1::Flows {
-        let mut inner = self.inner();
-        let (minute, hour) = (inner.minute.told(at, reader), inner.hour.told(at, reader));
-        let start = told("start", at, &[&inner.start], reader);
-        v1::Flows { v: 1, whole_node: reader.only.is_none(), windows: vec![minute, hour, start] }
+    fn told_at(&self, at: Duration, query: &FlowQuery<'_>) -> v1::Flows {
+        let mut windows = self.windows();
+        let (minute, hour) = (windows.minute.told(at, query), windows.hour.told(at, query));
+        let start = told("start", at, &[&windows.start], query);
+        v1::Flows { v: 1, whole_node: query.only.is_none(), windows: vec![minute, hour, start] }
     }
 }
 
-fn told(name: &str, span: Duration, buckets: &[&Bucket], reader: &Reader<'_>) -> v1::Window {
+fn told(name: &str, span: Duration, buckets: &[&Bucket], query: &FlowQuery<'_>) -> v1::Window {
     let seconds = span.as_secs_f64();
     let users = merged(buckets.iter().map(|bucket| &bucket.users)).into_iter();
-    let users = users.filter(|(user, _)| reader.only.is_none_or(|holder| user.holder == holder));
+    let users = users.filter(|(user, _)| query.only.is_none_or(|holder| user.holder == holder));
     let user = |(user, row): (Arc<User>, Row)| v1::User {
         user: user.who.clone(),
         volume: row.volume,
@@ -180,9 +180,9 @@ fn told(name: &str, span: Duration, buckets: &[&Bucket], reader: &Reader<'_>) ->
     };
     let mut users: Vec<v1::User> = users.map(user).collect();
     users.sort_by(|a, b| (b.volume.bytes(), &a.user).cmp(&(a.volume.bytes(), &b.user)));
-    users.truncate(reader.top);
+    users.truncate(query.top);
     let window = v1::Window { window: name.to_owned(), seconds, users, ..v1::Window::default() };
-    if reader.only.is_some() {
+    if query.only.is_some() {
         return window;
     }
     let sum = |of: fn(&Bucket) -> Volume| {
@@ -193,8 +193,8 @@ fn told(name: &str, span: Duration, buckets: &[&Bucket], reader: &Reader<'_>) ->
     let (ipv4, ipv6) = (sum(|bucket| bucket.ipv4), sum(|bucket| bucket.ipv6));
     let mut all = ipv4;
     all.add(&ipv6);
-    let sources = hosts(buckets.iter().map(|bucket| &bucket.sources), seconds, reader.top);
-    let targets = hosts(buckets.iter().map(|bucket| &bucket.targets), seconds, reader.top);
+    let sources = hosts(buckets.iter().map(|bucket| &bucket.sources), seconds, query.top);
+    let targets = hosts(buckets.iter().map(|bucket| &bucket.targets), seconds, query.top);
     v1::Window { all: Some(all), ipv4: Some(ipv4), ipv6: Some(ipv6), sources, targets, ..window }
 }
 
@@ -219,7 +219,7 @@ fn rate(bytes: u64, seconds: f64) -> u64 {
 mod tests {
     use super::*;
 
-    const ALL: Reader<'_> = Reader { only: None, top: 20 };
+    const ALL: FlowQuery<'_> = FlowQuery { only: None, top: 20 };
 
     fn user(name: &str) -> Arc<User> {
         Arc::new(User { holder: name.into(), who: format!("{name} (of a test)") })
@@ -265,7 +265,7 @@ mod tests {
         let users: Vec<_> =
             start.users.iter().map(|u| (u.user.as_str(), u.volume.bytes(), u.volume.requests)).collect();
         assert_eq!(users, [("b (of a test)", 900, 1), ("a (of a test)", 108, 2)]);
-        assert_eq!(flows.told(&Reader { only: None, top: 1 }).windows[2].targets.len(), 1);
+        assert_eq!(flows.told(&FlowQuery { only: None, top: 1 }).windows[2].targets.len(), 1);
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
         let flows = Flows::default();
         flows.add("192.0.2.1".parse().unwrap(), &user("a"), &volume(100, 7));
         flows.add("192.0.2.2".parse().unwrap(), &user("b"), &volume(100, 7));
-        let told = flows.told(&Reader { only: Some("b"), top: 20 });
+        let told = flows.told(&FlowQuery { only: Some("b"), top: 20 });
         assert!(!told.whole_node);
         let text = serde_json::to_string(&told).unwrap();
         assert!(

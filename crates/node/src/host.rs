@@ -1,4 +1,4 @@
-//! What the engine's sessions ask of this node: who may log in, what a place is, and the answers to requests outside of transfers.
+//! The node as the host of the engine's sessions: logins, places, and the answers to requests outside of transfers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use engine::budget::Part;
 use engine::control::Control;
 use engine::history::History;
 use engine::movers::Peers;
-use engine::node::{Asker, Event, Gate, Host, Said};
+use engine::node::{AnswerPart, Asker, Event, Host, OpenRendezvous};
 use engine::path_shares::PathShares;
 use engine::receive::TargetPlace;
 use engine::scan::SourceRoot;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::{Fault, Refusal};
 use wire::frame::{Direction, KeyProof, Open, Request};
 use wire::join::SessionId;
@@ -30,8 +30,8 @@ impl Host for Services {
         self.access.session_stands(access)
     }
 
-    fn open_gate(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {
-        self.registry.open(session, gate)
+    fn open_gate(&self, session: SessionId, gate: OpenRendezvous) -> Result<Box<dyn Send>, Refusal> {
+        self.rendezvous.open(session, gate)
     }
 
     fn memory(&self, access: &Access) -> Part {
@@ -58,7 +58,7 @@ impl Host for Services {
         self.access.movers()
     }
 
-    fn source(&self, access: &Access, place: &Place) -> Result<SourceRoot, Refusal> {
+    fn source(&self, access: &Access, place: &NodePlace) -> Result<SourceRoot, Refusal> {
         self.access.source(access, place)
     }
 
@@ -69,11 +69,16 @@ impl Host for Services {
     fn begin(&self, access: &Access, order: &Open, control: &Control) -> Result<Box<dyn Send>, Refusal> {
         let role = if order.direction == Direction::Push { "receive" } else { "send" };
         let held = self.jobs.begin(order.job, role, access.holder(), control)?;
-        // Out of the numbers first: whoever comes after it may be told them.
+        // Dropped in this order: the meter first, so that the numbers are complete when the job's entry is gone.
         Ok(Box::new((self.meters.job(user(access), control, role == "receive"), held)))
     }
 
-    fn ask(&self, asker: Asker<'_>, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+    fn ask(
+        &self,
+        asker: Asker<'_>,
+        request: &Request,
+        emit: &mut dyn FnMut(AnswerPart) -> bool,
+    ) -> Result<(), Refusal> {
         if asker.access.grant().is_some_and(|grant| grant.errand.is_some() || self.access.is_delegated(grant)) {
             return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
         }

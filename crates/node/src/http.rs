@@ -1,19 +1,18 @@
-//! HTTP on the node's port: files, directories, third-party copy, the API. A request comes as an [`Exchange`], whatever
-//! carried it; who asks is `authn`'s, what is answered the verbs'.
+//! HTTP on the node's port: files, directories, third-party copy, the API. A request comes as an [`Exchange`], whatever version of
+//! HTTP carried it. `authn` authenticates the client; a module for each method answers.
 //!
-//! What this room does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
+//! What this module does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
 
 mod api;
 mod callout;
 mod copy;
 mod dead;
+mod delegation;
 mod etag;
 mod fireflies;
 mod flows;
 mod forms;
 mod get;
-mod lend;
-mod little;
 mod lock;
 mod macaroons;
 mod metrics;
@@ -25,6 +24,7 @@ mod pscheduler;
 mod put;
 mod refused;
 mod request_context;
+mod short_body;
 mod text;
 mod tree;
 mod unfinished;
@@ -44,9 +44,9 @@ use web::{Headers, Method, Response, date, target};
 
 use self::callout::Callouts;
 use self::fireflies::Fireflies;
-use self::refused::{Done, Outcome, Refused, Trouble, refuse};
+use self::refused::{Outcome, Refused, RequestOutcome, Trouble, refuse};
 use self::request_context::RequestContext;
-use self::unfinished::Unfinished;
+use self::unfinished::UnfinishedFiles;
 use self::uploads::Uploads;
 use crate::access::AccessControl;
 use crate::audit::Decision;
@@ -54,51 +54,55 @@ use crate::clock::now;
 use crate::config::WebConfig;
 use crate::dialling::Dialling;
 use crate::locks::Submitted;
-use crate::meters::By;
+use crate::meters::Protocol;
 use crate::origins::Origins;
 use crate::services::{Services, user};
 
-/// To clients that come in clear where that is not spoken.
+/// The answer to a request in clear where the node speaks TLS only.
 pub(crate) const SEALED_ONLY: &str = "this node speaks HTTP over TLS only: https:// (its operator may allow --plain)";
 
-/// The HTTP side of a node.
-pub(crate) struct Web {
+/// The HTTP service of a node.
+pub(crate) struct HttpService {
     pub services: Arc<Services>,
-    /// Who may do what, and where: of the services.
+    /// The access control of the services.
     pub rules: Arc<AccessControl>,
     pub authenticator: Authenticator,
-    /// The policy's program.
+    /// The call-out program of the policy.
     pub callouts: Callouts,
-    pub unfinished: Unfinished,
+    pub unfinished: UnfinishedFiles,
     pub uploads: Uploads,
     pub api: api::Api,
     fireflies: ArcSwap<Fireflies>,
     dialling: Arc<ArcSwap<Dialling>>,
-    /// Pages of other sites that may ask.
+    /// Other sites whose pages may send requests.
     origins: ArcSwap<Origins>,
-    /// This host itself is reached from the node's address.
+    /// The node listens on a loopback address alone.
     on_loopback: bool,
 }
 
-/// How other servers are reached: what an operator may replace while the node runs.
-pub(crate) struct Ways {
+/// The settings of HTTP that an operator may replace while the node runs.
+pub(crate) struct ReloadableSettings {
     fireflies: Fireflies,
     dialling: Dialling,
     issuers: Issuers,
     origins: Origins,
 }
 
-impl Web {
-    /// Around the exports of a node; to this host itself it copies where the node listens there alone, or the policy says so.
+impl HttpService {
+    /// The HTTP service of a node. `on_loopback` allows copies to this host's loopback addresses, as the policy may as well.
+    ///
+    /// # Errors
+    /// The TLS settings for connections to other servers cannot be made.
     pub fn new(
         services: Arc<Services>,
         config: &WebConfig,
         state: &std::path::Path,
         on_loopback: bool,
-    ) -> Result<Web, rustls::Error> {
-        let unfinished = Unfinished::new(state, services.access.dirs());
+    ) -> Result<HttpService, rustls::Error> {
+        let unfinished = UnfinishedFiles::new(state, services.access.dirs());
         let uploads = Uploads::new(state);
-        let Ways { fireflies, dialling, issuers, origins } = ways(&services.access, config, on_loopback)?;
+        let ReloadableSettings { fireflies, dialling, issuers, origins } =
+            reloadable_settings(&services.access, config, on_loopback)?;
         let origins = ArcSwap::from_pointee(origins);
         let (fireflies, dialling) = (ArcSwap::from_pointee(fireflies), Arc::new(ArcSwap::from_pointee(dialling)));
         services.transfers.dial_by(Arc::clone(&dialling));
@@ -106,7 +110,7 @@ impl Web {
         let authenticator = Authenticator::new(Arc::<AccessControl>::clone(&rules), issuers);
         let callouts = Callouts::default();
         let api = api::Api::default();
-        Ok(Web {
+        Ok(HttpService {
             authenticator,
             callouts,
             services,
@@ -121,13 +125,16 @@ impl Web {
         })
     }
 
-    /// Other ways, to be used with [`Web::replace`].
-    pub fn prepare_ways(&self, config: &WebConfig) -> Result<Ways, rustls::Error> {
-        ways(&self.rules, config, self.on_loopback)
+    /// Makes new settings, for [`HttpService::replace`].
+    ///
+    /// # Errors
+    /// The TLS settings for connections to other servers cannot be made.
+    pub fn prepare_settings(&self, config: &WebConfig) -> Result<ReloadableSettings, rustls::Error> {
+        reloadable_settings(&self.rules, config, self.on_loopback)
     }
 
-    /// Goes these ways from now on, and to the exports that the node has by now.
-    pub fn replace(&self, Ways { fireflies, dialling, issuers, origins }: Ways) {
+    /// Uses these settings and the node's present exports from now on.
+    pub fn replace(&self, ReloadableSettings { fireflies, dialling, issuers, origins }: ReloadableSettings) {
         self.origins.store(Arc::new(origins));
         self.unfinished.replace_roots(self.rules.dirs());
         self.fireflies.store(Arc::new(fireflies));
@@ -135,28 +142,28 @@ impl Web {
         self.authenticator.replace_issuers(issuers);
     }
 
-    /// How other servers are dialled on behalf of guests.
+    /// The settings for dialling other servers on behalf of clients.
     pub fn dialling(&self) -> Arc<Dialling> {
         self.dialling.load_full()
     }
 
-    /// Whom to tell of marked flows.
+    /// The collectors of fireflies.
     pub fn fireflies(&self) -> Arc<Fireflies> {
         self.fireflies.load_full()
     }
 
-    /// What is done to a socket before it connects, for a copy with this mark.
+    /// The preparation of a socket before it connects, for a copy with this mark; none without a mark.
     pub fn prepare(&self, mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
         mark.map(fireflies::prepare)
     }
 
-    /// What separates the parts of an answer: nothing that a file could be expected to hold.
+    /// The boundary between the parts of a multipart answer: random, so that no file holds it.
     pub fn boundary(&self) -> String {
         let random = engine::identity::random::<12>().unwrap_or_default();
         format!("longhaul-{}", auth::hex(&random))
     }
 
-    /// Answers a request, whatever becomes of it, and writes down what was decided.
+    /// Answers a request and writes the decision to the audit log.
     pub fn answer(&self, exchange: &mut dyn Exchange) {
         let began = Instant::now();
         let mut who = None;
@@ -165,9 +172,10 @@ impl Web {
         // RFC 9110, section 10.2.4.
         fields.add("Server", concat!("longhaul/", env!("CARGO_PKG_VERSION")));
         exchange.add_to_answer(fields);
-        let outcome = match origins::is_asked(exchange.request()) {
-            true => origins::answer(&origins, exchange),
-            false => self.handle(exchange, &mut who),
+        let outcome = if origins::is_asked(exchange.request()) {
+            origins::answer(&origins, exchange)
+        } else {
+            self.handle(exchange, &mut who)
         };
         let (done, reason) = match outcome {
             Ok(done) => (done, None),
@@ -175,29 +183,29 @@ impl Web {
                 let (status, reason) = (refused.status, refused.reason.clone());
                 let sent = if exchange.has_begun() { Ok(()) } else { say(exchange, *refused) };
                 let lost = sent.err().map(|e| format!("{reason} (not heard: {e})"));
-                (Done { status, bytes: 0 }, Some(lost.unwrap_or(reason)))
+                (RequestOutcome { status, bytes: 0 }, Some(lost.unwrap_or(reason)))
             }
             Err(Trouble::Broken(error)) => {
-                (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
+                (RequestOutcome { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
             }
         };
         self.write_down(exchange, who.as_ref(), done, reason.as_deref(), began);
     }
 
-    /// A request of somebody who was let in. What it moves is counted from here on.
+    /// The context of a request whose principal is known. The bytes that it moves are counted from here on.
     fn context<'a>(
         &'a self,
         exchange: &'a mut dyn Exchange,
         target: Target,
         principal: Principal,
     ) -> RequestContext<'a> {
-        let by = carrier(exchange);
+        let by = protocol(exchange);
         let moving = self.services.meters.request(by, exchange.peer().ip(), user(&principal.access));
         let (condition, is_judged, shown) = (None, Cell::new(false), Submitted::none());
         RequestContext { web: self, exchange, target, principal, moving, condition, is_judged, shown }
     }
 
-    fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<Who>) -> Outcome {
+    fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<AuditedPrincipal>) -> Outcome {
         let target = target::parse(&exchange.request().target);
         let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
         let (for_numbers, peer) = (metrics::is_meant(&target), exchange.peer().ip());
@@ -209,7 +217,7 @@ impl Web {
         }
         let mut ask = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Principal> {
             let principal = self.authenticator.authenticate(&auth_request(exchange, target))?;
-            *who = Some(Who { name: principal.access.who(), is_nobody: principal.is_anonymous });
+            *who = Some(AuditedPrincipal { name: principal.access.who(), is_nobody: principal.is_anonymous });
             Ok(principal)
         };
         if pscheduler::is_addressed(&target) && self.services.responders.load().answers_pscheduler(peer) {
@@ -241,7 +249,7 @@ impl Web {
             Method::Unlock => lock::unlock(context),
             Method::Options => options(context),
             Method::Post if authn::sessions::is_form(context.request()) => forms::answer(context),
-            Method::Post if asks_for_a_key(context) => lend::answer(context),
+            Method::Post if asks_for_a_key(context) => delegation::answer(context),
             Method::Post => macaroons::answer(context),
             Method::Patch => {
                 let reason =
@@ -255,7 +263,14 @@ impl Web {
         }
     }
 
-    fn write_down(&self, exchange: &dyn Exchange, who: Option<&Who>, done: Done, reason: Option<&str>, began: Instant) {
+    fn write_down(
+        &self,
+        exchange: &dyn Exchange,
+        who: Option<&AuditedPrincipal>,
+        done: RequestOutcome,
+        reason: Option<&str>,
+        began: Instant,
+    ) {
         let request = exchange.request();
         let (target, peer) = (target::redacted(&request.target), exchange.peer());
         let (who, is_nobody) = who.map_or(("nobody", true), |who| (who.name.as_str(), who.is_nobody));
@@ -266,7 +281,7 @@ impl Web {
             401 | 403 => "denied",
             _ => "failed",
         };
-        self.services.meters.answered(carrier(exchange), done.status);
+        self.services.meters.answered(protocol(exchange), done.status);
         let (seconds, status) = (began.elapsed().as_secs_f64(), done.status);
         let by = if exchange.is_secure() { "https" } else { "http" };
         let agent = request.headers.get("user-agent").unwrap_or_default();
@@ -296,8 +311,12 @@ impl Web {
     }
 }
 
-fn ways(rules: &Arc<AccessControl>, config: &WebConfig, on_loopback: bool) -> Result<Ways, rustls::Error> {
-    Ok(Ways {
+fn reloadable_settings(
+    rules: &Arc<AccessControl>,
+    config: &WebConfig,
+    on_loopback: bool,
+) -> Result<ReloadableSettings, rustls::Error> {
+    Ok(ReloadableSettings {
         fireflies: Fireflies::new(config.fireflies.clone(), fireflies::host_name()),
         dialling: Dialling::new(rules, config.authorities.clone(), on_loopback)?,
         issuers: Issuers::new(rules.state().path(), config.authorities.as_ref()),
@@ -305,7 +324,7 @@ fn ways(rules: &Arc<AccessControl>, config: &WebConfig, on_loopback: bool) -> Re
     })
 }
 
-/// What authentication looks at of a request.
+/// The parts of a request that authentication needs.
 fn auth_request<'a>(exchange: &'a dyn Exchange, target: &'a Target) -> AuthRequest<'a> {
     AuthRequest {
         request: exchange.request(),
@@ -322,21 +341,21 @@ fn auth_request<'a>(exchange: &'a dyn Exchange, target: &'a Target) -> AuthReque
 fn reads_public_data(exchange: &dyn Exchange, target: &Target) -> bool {
     use Method::{Get, Head, Options, Propfind};
     let is_own = api::is_addressed(target) || metrics::is_meant(target);
-    // What the root shows depends on who asks: a client whose token has ended must not take its exports for gone.
+    // The root shows what the principal may see: a client whose token has expired must not take its exports for gone.
     matches!(exchange.request().method, Get | Head | Propfind | Options) && !is_own && !target.path.is_root()
 }
 
-/// What a request came by.
-fn carrier(exchange: &dyn Exchange) -> By {
+/// The protocol of a request, for the metrics.
+fn protocol(exchange: &dyn Exchange) -> Protocol {
     match (exchange.is_multiplexed(), exchange.is_secure()) {
-        (true, _) => By::Http2,
-        (false, true) => By::Https,
-        (false, false) => By::Http,
+        (true, _) => Protocol::Http2,
+        (false, true) => Protocol::Https,
+        (false, false) => Protocol::Http,
     }
 }
 
-/// Who it turned out to be.
-struct Who {
+/// The principal of a request, for the audit log.
+struct AuditedPrincipal {
     name: String,
     is_nobody: bool,
 }
@@ -351,11 +370,12 @@ fn other_end(request: &web::Request) -> Option<String> {
     name.map(target::redacted)
 }
 
-/// Says no, with the reason as text.
+/// Sends a refusal, with the reason as text or as a problem.
 fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
-    let (mut text, kind) = match api::speaks_of_problems(exchange.request()) {
-        true => api::problem(&refused),
-        false => (refused.reason, "text/plain; charset=utf-8"),
+    let (mut text, kind) = if api::speaks_of_problems(exchange.request()) {
+        api::problem(&refused)
+    } else {
+        (refused.reason, "text/plain; charset=utf-8")
     };
     if !text.ends_with('\n') {
         text.push('\n');
@@ -369,11 +389,11 @@ fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
     exchange.end(&Headers::new())
 }
 
-/// What the request says of locks and tags (`If`): judged when it is known that whoever asks may ask.
+/// Reads the field `If`, with its locks and entity tags. It is evaluated once the principal is known to be allowed.
 fn conditions(context: &mut RequestContext<'_>) -> Outcome<()> {
     let Some(value) = context.request().headers.get("if") else { return Ok(()) };
     let condition =
-        If::parse(value).ok_or_else(|| refuse(400, "the field If does not read (RFC 4918, section 10.4)"))?;
+        If::parse(value).ok_or_else(|| refuse(400, "the field If is not valid (RFC 4918, section 10.4)"))?;
     let (holder, tokens) = (context.access().holder().to_owned(), condition.tokens().map(str::to_owned).collect());
     context.shown = Submitted { holder, tokens };
     context.condition = Some(condition);
@@ -382,10 +402,10 @@ fn conditions(context: &mut RequestContext<'_>) -> Outcome<()> {
 
 fn asks_for_a_key(context: &RequestContext<'_>) -> bool {
     let kind = context.request().headers.get("content-type").unwrap_or_default();
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(lend::MEDIA_TYPE))
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(delegation::MEDIA_TYPE))
 }
 
-/// OPTIONS: what can be done, to whoever asks.
+/// OPTIONS: the methods and protocols of the node, for any client.
 fn options(context: &mut RequestContext<'_>) -> Outcome {
     let response = Response::new(200)
         .with("DAV", "1, 2")
@@ -397,5 +417,5 @@ fn options(context: &mut RequestContext<'_>) -> Outcome {
     context.introduce(&mut response.headers);
     context.exchange.begin(response, Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
-    Ok(Done { status: 200, bytes: 0 })
+    Ok(RequestOutcome { status: 200, bytes: 0 })
 }

@@ -1,8 +1,8 @@
-//! The jobs that live on this node: those of its guests, and those that it carries for them. Who may see and steer a
-//! job is whoever began it; the operator, over the node's own socket, all of them.
+//! The jobs on this node: sessions of its clients, and delegated transfers. The holder who began a job may see and change it; the
+//! operator, over the node's own socket, all jobs.
 //!
-//! It is no `OrderTable`: nothing waits here, one id may have two parts, a second attempt takes the place of the first, and whether a
-//! job has ended is for its control to say. Which ended ones are forgotten first is the same as there (`Remembered`).
+//! This is no `OrderTable`: nothing waits here, one id may have two parts, a second attempt replaces the first, and the control of a
+//! job says whether it has ended. Ended jobs are forgotten in the same order as there (`Remembered`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::remembered::Remembered;
 
 /// How long an earlier attempt at the same job may take to end.
 const TAKEOVER: Duration = Duration::from_secs(10);
-/// Carried jobs that have ended and are still told of.
+/// Delegated transfers that have ended and are still listed.
 const ENDED_MAX: usize = 1000;
-/// Bytes of the failures that are named in the receipt of each of them; what a failure takes besides its texts.
+/// Bytes of the failures in the receipt of each of them, and the bytes of a failure besides its texts.
 const FAILURES_BYTES_MAX: usize = 128 << 10;
 const FAILURE_BYTES: usize = 128;
 
-/// What those are shown as that this node carries.
+/// The role of delegated transfers.
 const CARRIED: &str = "carry";
 
-/// Which part of a job: one node may both carry it and receive it.
+/// The id and role of a part of a job: one node may both carry and receive a job.
 type Key = (JobName, &'static str);
 
 struct Entry {
@@ -43,11 +43,11 @@ struct Table {
     next: u64,
 }
 
-/// All of them. Clones share the table.
+/// The table of jobs. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Jobs(Arc<(Mutex<Table>, Condvar)>);
 
-/// Takes its entry out of the table.
+/// Removes a job's entry from the table when dropped.
 struct Guard(Jobs, Key, u64);
 
 impl Drop for Guard {
@@ -60,7 +60,7 @@ impl Drop for Guard {
     }
 }
 
-/// Forgets ended jobs until there is room for another one: of whoever has most the oldest.
+/// Forgets ended jobs until there is room for another one: each time the oldest of the holder with the most.
 fn make_room(table: &mut Table) {
     let mut remembered = Remembered::default();
     let ended = table.entries.values().filter(|entry| entry.control.has_ended());
@@ -70,7 +70,7 @@ fn make_room(table: &mut Table) {
     }
 }
 
-/// A receipt as it is told of once its job has ended: of very many failures the first ones are named.
+/// A receipt as it is listed once its job has ended: only the first of very many failures.
 pub(crate) fn brief(receipt: &v1::Receipt) -> v1::Receipt {
     let mut left = FAILURES_BYTES_MAX;
     let fits = |miss: &&v1::Miss| {
@@ -92,7 +92,10 @@ impl Jobs {
         self.0.0.lock()
     }
 
-    /// A job begins. An attempt at it that is still here ends first: its path is broken, and it does not know yet.
+    /// Begins a job. An earlier attempt at it is cancelled first: its path has broken, and the node has not noticed yet.
+    ///
+    /// # Errors
+    /// The job is another holder's, or the earlier attempt does not end in time.
     pub fn begin(
         &self,
         job: JobName,
@@ -126,7 +129,7 @@ impl Jobs {
         number
     }
 
-    /// A job that stays known after its end. `false` where it is known already.
+    /// Adds a job that is listed after its end as well; `false` where it is known already.
     pub fn keep(&self, job: JobName, role: &'static str, holder: &str, control: &Control) -> bool {
         let mut table = self.table();
         if table.entries.contains_key(&(job, role)) {
@@ -137,7 +140,7 @@ impl Jobs {
         true
     }
 
-    /// Jobs that this node carries, after the one of a number, with their own, growing numbers and their holders.
+    /// Delegated transfers with higher numbers than `number`: number, holder and control of each, in order.
     pub fn carried_after(&self, number: u64) -> Vec<(u64, String, Control)> {
         let table = self.table();
         let new = table.entries.iter().filter(|(key, entry)| key.1 == CARRIED && entry.number > number);
@@ -157,7 +160,10 @@ impl Jobs {
         found.into_iter().map(|(_, entry)| entry.control.show()).collect()
     }
 
-    /// Changes a job, at all of its parts that are here.
+    /// Changes all parts of a job on this node.
+    ///
+    /// # Errors
+    /// The holder has no such job that is running.
     pub fn change(&self, job: &JobName, holder: Option<&str>, change: &v1::Change) -> Result<(), Refusal> {
         let table = self.table();
         let known = |(key, entry): &(&Key, &Entry)| {
@@ -177,7 +183,7 @@ impl Jobs {
         self.table().entries.values().filter(|entry| !entry.control.has_ended()).count() as u64
     }
 
-    /// Ends all of them.
+    /// Cancels all jobs.
     pub fn cancel_all(&self) {
         self.table().entries.values().for_each(|entry| entry.control.cancel());
     }
@@ -194,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_began_a_job_holds_its_reins() {
+    fn only_the_holder_of_a_job_and_the_operator_change_it() {
         let jobs = Jobs::default();
         let mine = control();
         let guard = jobs.begin([1; 16], "receive", "me", &mine).unwrap();

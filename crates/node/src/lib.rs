@@ -1,8 +1,8 @@
-//! The node's server: one port for everything a node speaks. It listens, tells protocols apart by their first bytes,
-//! lets in who holds a grant, and answers for its exports.
+//! The node's server: one port for every protocol of a node. It listens, tells protocols apart by their first bytes, authenticates
+//! clients, and serves the exports.
 //!
-//! What this crate does not know: command lines and settings files (the binary's), how blocks move (the engine's).
-//! It accepts; what it carries to other nodes for its guests is dialled by the engine.
+//! What this crate does not know: command lines and settings files (the binary's), how blocks move (the engine's). It accepts
+//! connections; the engine dials other nodes for delegated transfers.
 
 mod access;
 mod audit;
@@ -30,19 +30,19 @@ mod policy_file;
 mod port;
 mod pscheduler;
 mod questions;
-mod registry;
 mod remembered;
 pub mod responders;
 mod schedules;
 mod secrets;
 mod services;
+mod session_pool;
 mod shutdown;
+mod stream_rendezvous;
 mod tape;
 mod test_orders;
 mod test_service;
 mod transfers;
 mod twamp;
-mod warm;
 
 pub use config::{NodeConfig, WebConfig};
 pub use error::NodeError;

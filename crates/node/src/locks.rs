@@ -1,10 +1,10 @@
-//! Locks of WebDAV (RFC 4918, sections 6 and 7): who has kept files and directories from being changed by others, until when. Every
-//! protocol of the node asks here before it changes anything; the locks outlive the process.
+//! WebDAV locks (RFC 4918, sections 6 and 7), which keep others from changing files and directories for a time. Every protocol of
+//! the node asks here before a change; the locks outlive the process.
 //!
-//! What this room does not know: how a lock is asked for (`http::lock`), or what may be changed at all (`auth`).
+//! What this module does not know: how a client asks for a lock (`http::lock`), and the rights of principals (`auth`).
 
 mod guard;
-mod kept;
+mod records;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,11 +21,11 @@ use client::StateDir;
 
 pub(crate) use guard::guarded;
 
-/// The longest that a lock holds without being asked for again: a client that is gone lets go within the hour.
+/// The longest time of a lock without a refresh: the lock of a client that is gone ends within an hour.
 pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
-/// Locks at once: in all, and of one holder.
+/// Locks at once: of all holders, and of one.
 const LOCKS_MAX: (usize, usize) = (4096, 256);
-/// Bytes of what a client says of whom a lock is for.
+/// Bytes of a lock's owner, as the client gives it.
 pub(crate) const OWNER_BYTES_MAX: usize = 1 << 10;
 
 /// A lock.
@@ -35,30 +35,30 @@ pub(crate) struct Lock {
     pub export: String,
     pub path: RelPath,
     pub scope: Scope,
-    /// It holds what lies below as well.
+    /// The lock covers the entries below as well.
     pub is_deep: bool,
-    /// Who the client says it is for, as XML.
+    /// The owner that the client names, as XML.
     pub owner: String,
-    /// Whose it is.
+    /// The holder of the credential that took the lock.
     pub holder: String,
-    /// Seconds since 1970.
+    /// Expiry, seconds since 1970.
     pub expires: i64,
 }
 
 impl Lock {
-    /// How long it still holds.
+    /// The remaining time.
     pub fn left(&self) -> Duration {
         Duration::from_secs(u64::try_from(self.expires - unix_seconds()).unwrap_or(0))
     }
 
-    /// What somebody is told who meets it.
+    /// The error of a change that the lock prevents.
     fn refusal(&self, path: &RelPath) -> store::Error {
         let until = web::date::rfc3339(Timestamp { seconds: self.expires, nanos: 0 });
         store::Error::Locked { path: store::error::shown(path), who: shown(self), until }
     }
 }
 
-/// Who has it, for people: what the client said, without its markup, else whose credential it was.
+/// The owner of a lock, for people: the client's text without its markup, and the holder of the credential.
 fn shown(lock: &Lock) -> String {
     let holder = if lock.holder.is_empty() { "a guest" } else { &lock.holder };
     let mut is_markup = false;
@@ -75,7 +75,7 @@ fn shown(lock: &Lock) -> String {
     }
 }
 
-/// The locks that somebody shows to know of, and who that is: only its holder can use a lock.
+/// The tokens of locks that a principal shows, and its holder: only the holder of a lock can use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Submitted {
     pub holder: String,
@@ -83,7 +83,7 @@ pub(crate) struct Submitted {
 }
 
 impl Submitted {
-    /// Nothing is shown.
+    /// No tokens.
     pub fn none() -> Submitted {
         Submitted::default()
     }
@@ -93,39 +93,39 @@ impl Submitted {
     }
 }
 
-/// Why there is no lock.
+/// Why a lock cannot be taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// Another one is in the way.
+pub(crate) enum LockRefused {
+    /// Another lock covers the path.
     Conflict(Box<Lock>),
-    /// There are too many.
+    /// There are too many locks.
     Full,
 }
 
 /// An export and the path in it.
-type Place = (String, Vec<u8>);
+type LockedPath = (String, Vec<u8>);
 
 /// All locks of a node.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    held: Mutex<Held>,
-    /// Whether there may be any: most nodes have none, and do not look.
+    held: Mutex<HeldLocks>,
+    /// Whether there may be locks: a node without any does not search the table.
     any: AtomicBool,
     state: Option<StateDir>,
-    /// Which version was written down last: whoever writes an older one comes too late.
+    /// The version that was written down last: an older one is not written any more.
     written: Mutex<u64>,
 }
 
-/// What is held, and how often that changed.
+/// The locks by path, and the version of this table.
 #[derive(Debug, Default)]
-struct Held {
-    places: BTreeMap<Place, Vec<Lock>>,
+struct HeldLocks {
+    places: BTreeMap<LockedPath, Vec<Lock>>,
     version: u64,
-    /// When the first of them ends, at the earliest.
+    /// A lower bound of the first expiry, seconds since 1970.
     first_end: i64,
 }
 
-/// What is to be written down.
+/// A version of the locks that is to be written down.
 struct Snapshot {
     version: u64,
     locks: Vec<Lock>,
@@ -135,28 +135,28 @@ fn unix_seconds() -> i64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
-fn place(export: &str, path: &RelPath) -> Place {
+fn place(export: &str, path: &RelPath) -> LockedPath {
     (export.to_owned(), path.as_bytes().to_vec())
 }
 
 impl Locks {
-    /// Those that were there when the node ended, as far as they still hold.
+    /// The locks in the state directory that have not expired.
     pub fn of(state: Option<&StateDir>) -> Locks {
-        let mut held = Held::default();
-        for lock in state.map(kept::read).unwrap_or_default() {
+        let mut held = HeldLocks::default();
+        for lock in state.map(records::read).unwrap_or_default() {
             held.places.entry(place(&lock.export, &lock.path)).or_default().push(lock);
         }
         let any = AtomicBool::new(!held.places.is_empty());
         Locks { held: Mutex::new(held), any, state: state.cloned(), written: Mutex::default() }
     }
 
-    /// Whether nobody has locked anything.
+    /// Whether there are no locks.
     pub fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// The locks, without those whose time is over.
-    fn held(&self) -> MutexGuard<'_, Held> {
+    /// The locks, without those that have expired.
+    fn held(&self) -> MutexGuard<'_, HeldLocks> {
         let mut held = self.held.lock();
         let now = unix_seconds();
         if held.first_end <= now {
@@ -171,8 +171,8 @@ impl Locks {
         held
     }
 
-    /// Something has changed; what is to be written down, once nobody waits for the locks.
-    fn changed(&self, held: &mut Held) -> Snapshot {
+    /// Counts a change; returns the version to write down, once the mutex has been released.
+    fn changed(&self, held: &mut HeldLocks) -> Snapshot {
         held.version += 1;
         held.first_end = held.places.values().flatten().map(|lock| lock.expires).min().unwrap_or(i64::MAX);
         self.any.store(!held.places.is_empty(), Ordering::Release);
@@ -183,12 +183,12 @@ impl Locks {
         let Some(state) = &self.state else { return };
         let mut written = self.written.lock();
         if snapshot.version > *written {
-            kept::write(state, snapshot.locks.iter());
+            records::write(state, snapshot.locks.iter());
             *written = snapshot.version;
         }
     }
 
-    /// The locks that hold a place: its own, and deep ones above it.
+    /// The locks that cover a path: those on it, and deep ones above it.
     pub fn covering(&self, export: &str, path: &RelPath) -> Vec<Lock> {
         if self.is_empty() {
             return Vec::new();
@@ -199,19 +199,19 @@ impl Locks {
     /// Takes a lock.
     ///
     /// # Errors
-    /// Another one is in the way, or there are too many.
-    pub fn take(&self, lock: Lock) -> Result<(), Refused> {
+    /// Another lock covers the path, or there are too many.
+    pub fn take(&self, lock: Lock) -> Result<(), LockRefused> {
         let mut held = self.held();
         let places = &held.places;
         let is_in_the_way = |other: &&Lock| lock.scope == Scope::Exclusive || other.scope == Scope::Exclusive;
         let inside = if lock.is_deep { below(places, &lock.export, &lock.path) } else { Vec::new() };
         let conflict = covering(places, &lock.export, &lock.path).into_iter().chain(inside).find(is_in_the_way);
         if let Some(other) = conflict {
-            return Err(Refused::Conflict(Box::new(other.clone())));
+            return Err(LockRefused::Conflict(Box::new(other.clone())));
         }
         let count = |of: &dyn Fn(&Lock) -> bool| places.values().flatten().filter(|lock| of(lock)).count();
         if count(&|_| true) >= LOCKS_MAX.0 || count(&|other| other.holder == lock.holder) >= LOCKS_MAX.1 {
-            return Err(Refused::Full);
+            return Err(LockRefused::Full);
         }
         held.places.entry(place(&lock.export, &lock.path)).or_default().push(lock);
         let snapshot = self.changed(&mut held);
@@ -220,7 +220,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Lets a lock hold for longer; none where whoever asks has none that holds this place.
+    /// Prolongs a lock; none where the principal shows no lock that covers this path.
     pub fn refresh(&self, export: &str, path: &RelPath, shown: &Submitted, span: Duration) -> Option<Lock> {
         let mut held = self.held();
         let token = covering(&held.places, export, path).into_iter().find(|lock| shown.has(lock))?.token.clone();
@@ -233,7 +233,7 @@ impl Locks {
         Some(lock)
     }
 
-    /// Gives a lock back; false where no lock of whoever asks with this token holds the place.
+    /// Releases a lock; `false` where the principal shows no lock that covers this path.
     pub fn release(&self, export: &str, path: &RelPath, shown: &Submitted) -> bool {
         let mut held = self.held();
         let found = covering(&held.places, export, path).into_iter().find(|lock| shown.has(lock)).cloned();
@@ -248,26 +248,26 @@ impl Locks {
         true
     }
 
-    /// Whether a place may go with all that is below it.
+    /// Whether an entry may be removed with everything below it.
     ///
     /// # Errors
-    /// The lock that whoever asks would have to hold.
+    /// The lock that the principal would have to hold.
     pub fn may_go(&self, export: &str, path: &RelPath, shown: &Submitted) -> Result<(), store::Error> {
         self.check(export, path, Change::Gone, &|| true, shown)
     }
 
-    /// Whether what is there may get other bytes or facts.
+    /// Whether the bytes or facts of an existing entry may change.
     ///
     /// # Errors
-    /// The lock that whoever asks would have to hold.
+    /// The lock that the principal would have to hold.
     pub fn may_change(&self, export: &str, path: &RelPath, shown: &Submitted) -> Result<(), store::Error> {
         self.check(export, path, Change::Put, &|| true, shown)
     }
 
-    /// The same as `may_go` of a place alone, whatever becomes of what is below it.
+    /// The same as `may_go` for an entry alone, without the entries below it.
     ///
     /// # Errors
-    /// The lock that whoever asks would have to hold.
+    /// The lock that the principal would have to hold.
     pub fn may_go_empty(&self, export: &str, path: &RelPath, shown: &Submitted) -> Result<(), store::Error> {
         if self.is_empty() {
             return Ok(());
@@ -277,10 +277,10 @@ impl Locks {
         agree(&sets, path, shown)
     }
 
-    /// Whether somebody who shows this much may make a change.
+    /// Whether a principal that shows these locks may make a change.
     ///
     /// # Errors
-    /// The lock that they would have to hold.
+    /// The lock that the principal would have to hold.
     fn check(
         &self,
         export: &str,
@@ -305,7 +305,7 @@ impl Locks {
         agree(&sets, path, shown)
     }
 
-    /// What is no longer there is not locked either.
+    /// Removes the locks on a removed entry and below it.
     fn forget(&self, export: &str, path: &RelPath) {
         if self.is_empty() {
             return;
@@ -321,8 +321,7 @@ impl Locks {
     }
 }
 
-/// Whether each of these places has no lock, or one that is shown: of several that share a place any one will do (RFC 4918, section
-/// 6.1).
+/// Whether each set is empty or has a lock that is shown: of several shared locks any one suffices (RFC 4918, section 6.1).
 fn agree(sets: &[Vec<&Lock>], path: &RelPath, shown: &Submitted) -> Result<(), store::Error> {
     match sets.iter().find(|locks| !locks.is_empty() && !locks.iter().any(|lock| shown.has(lock))) {
         Some(locks) => Err(locks[0].refusal(path)),
@@ -330,7 +329,7 @@ fn agree(sets: &[Vec<&Lock>], path: &RelPath, shown: &Submitted) -> Result<(), s
     }
 }
 
-fn covering<'a>(held: &'a BTreeMap<Place, Vec<Lock>>, export: &str, path: &RelPath) -> Vec<&'a Lock> {
+fn covering<'a>(held: &'a BTreeMap<LockedPath, Vec<Lock>>, export: &str, path: &RelPath) -> Vec<&'a Lock> {
     let mut found: Vec<&Lock> = held.get(&place(export, path)).into_iter().flatten().collect();
     let mut above = path.clone();
     while !above.is_root() {
@@ -340,8 +339,8 @@ fn covering<'a>(held: &'a BTreeMap<Place, Vec<Lock>>, export: &str, path: &RelPa
     found
 }
 
-/// The locks of what lies below a place.
-fn below<'a>(held: &'a BTreeMap<Place, Vec<Lock>>, export: &str, path: &RelPath) -> Vec<&'a Lock> {
+/// The locks on entries below a path.
+fn below<'a>(held: &'a BTreeMap<LockedPath, Vec<Lock>>, export: &str, path: &RelPath) -> Vec<&'a Lock> {
     let from = (Bound::Excluded(place(export, path)), Bound::Unbounded);
     let within = held.range(from).take_while(|((of, at), _)| of == export && at.starts_with(path.as_bytes()));
     within.flat_map(|(_, locks)| locks).filter(|lock| lock.path != *path && lock.path.starts_with(path)).collect()

@@ -1,7 +1,8 @@
-//! What schedules found, until whoever ordered them fetches it: numbered lines in `STATE/measurements`, and the newest in memory.
+//! The measurements of schedules, kept until their holder fetches them: numbered lines in `STATE/measurements`, and the newest in
+//! memory.
 //!
-//! Files are appended to and never changed; the oldest go when all of them are more than a bound. What was appended last may be lost with the
-//! power, a second of it at most; what was fetched has been written.
+//! Files are only appended to; the oldest are removed when all files together exceed a bound. A power cut may lose the measurements
+//! of the last second; those that were fetched have been written.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -25,21 +26,21 @@ const FILE_BYTES: u64 = 8 << 20;
 const RECENT_MAX: usize = 512;
 /// Measurements in one answer.
 pub(crate) const PAGE_MAX: usize = 5_000;
-/// Those who wait for the next one, each with a thread.
+/// Requests that wait for the next measurement, each with a thread.
 pub(crate) const WAITING_MAX: usize = 64;
-/// How long is waited at most, seconds.
+/// The longest wait of a request, seconds.
 pub(crate) const WAIT_S_MAX: f64 = 120.0;
-/// How often one who waits looks whether the node stops.
+/// How often a waiting thread checks whether the node stops.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A line of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Line {
+struct LogLine {
     holder: String,
     measurement: Measurement,
 }
 
-/// All that is kept.
+/// The log of measurements.
 #[derive(Debug)]
 pub(crate) struct MeasurementLog {
     dir: Option<PathBuf>,
@@ -54,14 +55,14 @@ struct State {
     files: Vec<(u64, u64)>,
     open: Option<File>,
     next: u64,
-    recent: VecDeque<Line>,
+    recent: VecDeque<LogLine>,
     /// The number of the first measurement that is still kept.
     first: u64,
     waiting: usize,
 }
 
 impl MeasurementLog {
-    /// In this directory; in memory only where there is none.
+    /// The log in this directory; in memory only where there is none.
     pub fn open(dir: Option<PathBuf>) -> MeasurementLog {
         MeasurementLog::bounded(dir, BYTES_MAX)
     }
@@ -83,12 +84,12 @@ impl MeasurementLog {
         let mut state = self.state.lock();
         let number = state.next;
         let line =
-            Line { holder: holder.to_owned(), measurement: Measurement { number, schedule, at_s, seconds, found } };
+            LogLine { holder: holder.to_owned(), measurement: Measurement { number, schedule, at_s, seconds, found } };
         state.next += 1;
         if let Some(dir) = &self.dir
             && let Err(error) = state.write(dir, &line, self.bytes_max)
         {
-            // It is fetched from memory, most likely; the operator hears of it.
+            // The measurement is still in memory, from where it is most likely fetched.
             tracing::warn!(%error, dir = %dir.display(), "a measurement cannot be written down");
         }
         state.recent.push_back(line);
@@ -102,7 +103,8 @@ impl MeasurementLog {
         self.added.notify_all();
     }
 
-    /// Those of a holder behind a number; waits for the first one where `wait` says so. None where too many wait.
+    /// The measurements of a holder with higher numbers than `after`, at most `limit`. Where there are none yet, waits for at most
+    /// `wait`. None where too many requests wait.
     pub fn after(
         &self,
         holder: &str,
@@ -113,7 +115,7 @@ impl MeasurementLog {
     ) -> Option<Measurements> {
         let until = Instant::now() + wait;
         let mut state = self.state.lock();
-        // Somebody whose node was made anew asks for what it has not come to.
+        // The state directory was created anew since the client's last request.
         let after = if after >= state.next { 0 } else { after };
         loop {
             let found = self.read(&state, holder, after, limit);
@@ -134,7 +136,7 @@ impl MeasurementLog {
         let dropped = state.first.saturating_sub(after + 1);
         let mut page = Measurements { measurements: Vec::new(), next: after.max(state.first - 1), dropped };
         let oldest_recent = state.recent.front().map_or(state.next, |line| line.measurement.number);
-        let mut take = |line: &Line| {
+        let mut take = |line: &LogLine| {
             let is_next = line.measurement.number > page.next;
             if is_next && page.measurements.len() < limit {
                 page.next = line.measurement.number;
@@ -171,11 +173,11 @@ impl State {
             true
         });
         self.next = last.map_or(first, |last| last + 1);
-        // A line that was cut by the end of the power would swallow the next one: what comes goes into a file of its own.
+        // A line that a power cut left incomplete would swallow the next one: new lines go into a new file.
         self.open = None;
     }
 
-    fn write(&mut self, dir: &Path, line: &Line, bytes_max: u64) -> io::Result<()> {
+    fn write(&mut self, dir: &Path, line: &LogLine, bytes_max: u64) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         let is_full = self.files.last().is_none_or(|(_, bytes)| *bytes >= FILE_BYTES.min(bytes_max / 4));
@@ -222,8 +224,9 @@ fn known(dir: &Path) -> io::Result<Vec<(u64, u64)>> {
     Ok(files)
 }
 
-/// Hands each line on until `take` has enough; whether it has not. Half of a line, which a power cut leaves, is passed over.
-fn each_line(path: &Path, take: &mut dyn FnMut(&Line) -> bool) -> bool {
+/// Passes each line to `take` until that returns `false`; returns whether it never did. An incomplete line, which a power cut may
+/// leave, is skipped.
+fn each_line(path: &Path, take: &mut dyn FnMut(&LogLine) -> bool) -> bool {
     let Ok(file) = File::open(path) else { return true };
     let lines = BufReader::new(file).lines().map_while(Result::ok);
     lines.filter_map(|text| serde_json::from_str(&text).ok()).all(|line| take(&line))

@@ -1,15 +1,15 @@
-//! What this node does, in numbers that only grow, for whoever watches it.
+//! The metrics of this node: counters of what it does.
 //!
 //! Counting costs the data path nothing that could be measured:
 //!
-//! - A native job is not counted here at all while it runs: once a second its [`Control`] is asked, which the engine tells
-//!   ten times a second how far the job is anyway. That is one lock per job and second.
-//! - A request of HTTP, or a copy, has atomics of its own, to which a thread adds after 256 KiB or 1 MiB: at 100 Gbit/s
-//!   12.5 GB/s / 1 MiB = 12,000 additions a second, of some 5 ns each where nobody else writes there: 60 µs of a second.
-//! - To sums, and to the top talkers ([`Flows`]), the differences go once a second, when a request ends, and when somebody
-//!   reads: the locks are taken per request, never per block.
+//! - A running native job is not counted here: once a second its [`Control`] is read, which the engine updates ten times a second
+//!   anyway. That is one lock per job and second.
+//! - An HTTP request or a copy has atomics of its own, to which a thread adds after 256 KiB or 1 MiB: at 100 Gbit/s
+//!   12.5 GB/s / 1 MiB = 12,000 additions a second, of some 5 ns each without contention: 60 µs of a second.
+//! - The differences are added to the totals and to the top talkers ([`Flows`]) once a second, when a request ends, and when the
+//!   metrics are read: the locks are taken per request, never per block.
 //!
-//! What this room does not know: what numbers are called ([`reading`]), and who may read them.
+//! What this module does not know: the names of the metrics ([`reading`]), and who may read them.
 
 mod live;
 mod process;
@@ -24,16 +24,16 @@ use model::v1::State;
 use model::v1::flows::Volume;
 use wire::frame::Totals;
 
-use self::live::Live;
-pub(crate) use self::live::Moving;
+use self::live::LiveWork;
+pub(crate) use self::live::WorkMeter;
 use crate::flows::{Flows, User};
 pub(crate) use web::openmetrics::{MEDIA_TYPE, Reading, label};
 
-/// A number that grows.
+/// A counter.
 #[derive(Debug, Default)]
-struct Count(AtomicU64);
+struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
@@ -43,12 +43,12 @@ impl Count {
     }
 }
 
-/// What bytes move by.
+/// The protocol that bytes move by, as a label of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
-    /// A job of a guest over the native protocol.
+pub(crate) enum Protocol {
+    /// A client's job over the native protocol.
     Native,
-    /// A native job to another node, that this one carries.
+    /// A delegated transfer of this node.
     Errand,
     /// A third-party copy that came as COPY.
     Copy,
@@ -60,12 +60,13 @@ pub(crate) enum By {
     Http2,
 }
 
-impl By {
-    const ALL: [By; 6] = [By::Native, By::Errand, By::Copy, By::Http, By::Https, By::Http2];
-    /// Those whose pieces of work are jobs.
-    const JOBS: [By; 3] = [By::Native, By::Errand, By::Copy];
-    /// Those whose pieces of work are requests.
-    const REQUESTS: [By; 3] = [By::Http, By::Https, By::Http2];
+impl Protocol {
+    const ALL: [Protocol; 6] =
+        [Protocol::Native, Protocol::Errand, Protocol::Copy, Protocol::Http, Protocol::Https, Protocol::Http2];
+    /// The protocols whose units of work are jobs.
+    const JOBS: [Protocol; 3] = [Protocol::Native, Protocol::Errand, Protocol::Copy];
+    /// The protocols whose units of work are requests.
+    const REQUESTS: [Protocol; 3] = [Protocol::Http, Protocol::Https, Protocol::Http2];
 
     fn word(self) -> &'static str {
         ["native", "errand", "copy", "http", "https", "h2"][self as usize]
@@ -74,7 +75,7 @@ impl By {
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum JobOutcome {
     Done,
     Partial,
     Failed,
@@ -82,51 +83,53 @@ pub(crate) enum Ended {
     Interrupted,
 }
 
-impl Ended {
-    const ALL: [Ended; 5] = [Ended::Done, Ended::Partial, Ended::Failed, Ended::Refused, Ended::Interrupted];
+impl JobOutcome {
+    const ALL: [JobOutcome; 5] =
+        [JobOutcome::Done, JobOutcome::Partial, JobOutcome::Failed, JobOutcome::Refused, JobOutcome::Interrupted];
 
     fn word(self) -> &'static str {
         ["done", "partial", "failed", "refused", "interrupted"][self as usize]
     }
 }
 
-impl From<State> for Ended {
-    fn from(state: State) -> Ended {
+impl From<State> for JobOutcome {
+    fn from(state: State) -> JobOutcome {
         match state {
-            State::Done => Ended::Done,
-            State::Partial => Ended::Partial,
-            State::Failed => Ended::Failed,
-            State::Interrupted => Ended::Interrupted,
+            State::Done => JobOutcome::Done,
+            State::Partial => JobOutcome::Partial,
+            State::Failed => JobOutcome::Failed,
+            State::Interrupted => JobOutcome::Interrupted,
         }
     }
 }
 
-/// Why somebody was refused.
+/// Why a client was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// No credential, or one that is not good.
+pub(crate) enum RefusalReason {
+    /// No credential, or an invalid one.
     Auth,
-    /// Whoever it is may not.
+    /// The principal lacks the right.
     Policy,
-    /// No room for it now.
+    /// The node is busy.
     Busy,
-    /// What came is not spoken here.
+    /// The node does not speak the client's protocol.
     Protocol,
 }
 
-impl Why {
-    const ALL: [Why; 4] = [Why::Auth, Why::Policy, Why::Busy, Why::Protocol];
+impl RefusalReason {
+    const ALL: [RefusalReason; 4] =
+        [RefusalReason::Auth, RefusalReason::Policy, RefusalReason::Busy, RefusalReason::Protocol];
 
     fn word(self) -> &'static str {
         ["auth", "policy", "busy", "protocol"][self as usize]
     }
 
-    /// Behind a status of HTTP.
-    fn of_status(status: u16) -> Option<Why> {
+    /// The reason of a status of HTTP, if it is a refusal.
+    fn of_status(status: u16) -> Option<RefusalReason> {
         match status {
-            401 => Some(Why::Auth),
-            403 => Some(Why::Policy),
-            429 | 503 => Some(Why::Busy),
+            401 => Some(RefusalReason::Auth),
+            403 => Some(RefusalReason::Policy),
+            429 | 503 => Some(RefusalReason::Busy),
             _ => None,
         }
     }
@@ -135,48 +138,48 @@ impl Why {
 /// Classes of status, by their first digit; the first one for requests whose connection broke before an answer.
 const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Connections, in the rooms where they are.
+/// The numbers of connections, by state.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rooms {
-    /// Watched without a thread.
+pub(crate) struct ConnectionCounts {
+    /// Idle: without a thread.
     pub idle: usize,
-    /// With a thread of their own.
+    /// Served by a thread.
     pub attended: usize,
-    /// In line for one.
+    /// Waiting for a thread.
     pub waiting: usize,
-    /// Of the native protocol.
+    /// Sessions of the native protocol.
     pub sessions: usize,
 }
 
-/// Looks into them.
-type Look = Box<dyn Fn() -> Rooms + Send + Sync>;
+/// The function that counts connections.
+type CountConnections = Box<dyn Fn() -> ConnectionCounts + Send + Sync>;
 
-/// Sums of one protocol.
+/// The totals of one protocol.
 #[derive(Debug, Default)]
-struct Sums {
-    bytes_in: Count,
-    bytes_out: Count,
-    files_in: Count,
-    files_out: Count,
-    begun: Count,
-    ended: [Count; Ended::ALL.len()],
-    statuses: [Count; STATUSES.len()],
+struct ProtocolTotals {
+    bytes_in: Counter,
+    bytes_out: Counter,
+    files_in: Counter,
+    files_out: Counter,
+    begun: Counter,
+    ended: [Counter; JobOutcome::ALL.len()],
+    statuses: [Counter; STATUSES.len()],
 }
 
-/// All numbers of a node.
+/// The metrics of a node.
 pub(crate) struct Meters {
     began: SystemTime,
-    by: [Sums; By::ALL.len()],
-    resent_segments: Count,
-    resent_segment_bytes: Count,
-    resent_bytes: Count,
-    integrity: Count,
-    refusals: [Count; Why::ALL.len()],
-    logins: Count,
-    reloads: [Count; 2],
-    live: Live,
-    rooms: OnceLock<Look>,
-    /// Who moves most.
+    by: [ProtocolTotals; Protocol::ALL.len()],
+    resent_segments: Counter,
+    resent_segment_bytes: Counter,
+    resent_bytes: Counter,
+    integrity: Counter,
+    refusals: [Counter; RefusalReason::ALL.len()],
+    logins: Counter,
+    reloads: [Counter; 2],
+    live: LiveWork,
+    connections: OnceLock<CountConnections>,
+    /// The top talkers.
     pub flows: Flows,
 }
 
@@ -185,28 +188,28 @@ impl Default for Meters {
         Meters {
             began: SystemTime::now(),
             by: Default::default(),
-            resent_segments: Count::default(),
-            resent_segment_bytes: Count::default(),
-            resent_bytes: Count::default(),
-            integrity: Count::default(),
+            resent_segments: Counter::default(),
+            resent_segment_bytes: Counter::default(),
+            resent_bytes: Counter::default(),
+            integrity: Counter::default(),
             refusals: Default::default(),
-            logins: Count::default(),
+            logins: Counter::default(),
             reloads: Default::default(),
-            live: Live::default(),
-            rooms: OnceLock::new(),
+            live: LiveWork::default(),
+            connections: OnceLock::new(),
             flows: Flows::default(),
         }
     }
 }
 
 impl Meters {
-    /// Where connections are counted.
-    pub fn look_into(&self, look: impl Fn() -> Rooms + Send + Sync + 'static) {
-        let _ = self.rooms.set(Box::new(look));
+    /// Sets the function that counts connections.
+    pub fn count_connections_by(&self, count: impl Fn() -> ConnectionCounts + Send + Sync + 'static) {
+        let _ = self.connections.set(Box::new(count));
     }
 
-    /// So much more moved.
-    fn moved(&self, by: By, peer: Option<IpAddr>, user: &Arc<User>, more: &Volume) {
+    /// Adds bytes and files that moved.
+    fn moved(&self, by: Protocol, peer: Option<IpAddr>, user: &Arc<User>, more: &Volume) {
         let sums = &self.by[by as usize];
         sums.bytes_in.add(more.bytes_in);
         sums.bytes_out.add(more.bytes_out);
@@ -219,50 +222,50 @@ impl Meters {
         }
     }
 
-    fn began(&self, by: By) {
+    fn began(&self, by: Protocol) {
         self.by[by as usize].begun.add(1);
     }
 
-    fn ended(&self, by: By, how: Ended) {
+    fn ended(&self, by: Protocol, how: JobOutcome) {
         self.by[by as usize].ended[how as usize].add(1);
     }
 
-    /// A job of a guest has ended; of what crossed twice its end knows.
-    pub fn job_ended(&self, how: Ended, totals: &Totals) {
-        self.ended(By::Native, how);
+    /// A client's job has ended with these totals, which hold the bytes that were sent again.
+    pub fn job_ended(&self, how: JobOutcome, totals: &Totals) {
+        self.ended(Protocol::Native, how);
         self.resent_bytes.add(totals.resent_bytes);
     }
 
     /// A request was answered, with this status, or with none.
-    pub fn answered(&self, by: By, status: u16) {
+    pub fn answered(&self, by: Protocol, status: u16) {
         let class = usize::from(status / 100).min(STATUSES.len() - 1);
         self.by[by as usize].statuses[class].add(1);
-        if let Some(why) = Why::of_status(status) {
+        if let Some(why) = RefusalReason::of_status(status) {
             self.refused(why);
         }
     }
 
-    /// Somebody was refused.
-    pub fn refused(&self, why: Why) {
+    /// A client was refused.
+    pub fn refused(&self, why: RefusalReason) {
         self.refusals[why as usize].add(1);
     }
 
-    /// Somebody was let in.
+    /// A client has logged in.
     pub fn logged_in(&self) {
         self.logins.add(1);
     }
 
-    /// Bytes are not what they should be, and were not taken for it.
+    /// A digest did not match, and the bytes were rejected.
     pub fn damaged(&self) {
         self.integrity.add(1);
     }
 
-    /// New settings were asked for; they count, or they were refused.
+    /// New settings were requested; `count` says whether they are in force or were refused.
     pub fn reloaded(&self, count: bool) {
         self.reloads[usize::from(!count)].add(1);
     }
 
-    /// Takes in what moved since the last time.
+    /// Adds what has moved since the last call to the totals.
     pub fn settle(&self) {
         self.live.settle(self);
     }

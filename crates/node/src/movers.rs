@@ -1,20 +1,21 @@
-//! The movers of this node, and what its operator hears of them.
+//! The movers of this node, and the log of what happens to them.
 
 use std::sync::Arc;
 
 use auth::AccessKey;
 use engine::Timeouts;
-use engine::movers::{Peers, Tiding};
+use engine::movers::{MoverEvent, Peers};
 use model::HostPort;
 
-/// Movers there: node processes that share exports with this one. `keys` are theirs, one for each of these exports.
+/// The movers at these addresses: node processes that share exports with this one. `keys` are their access keys, one for each of
+/// these exports.
 pub fn movers(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts) -> Arc<Peers> {
-    let hear = |mover: &HostPort, tiding: Tiding<'_>| match tiding {
-        Tiding::Joined => tracing::info!(%mover, "the mover takes streams of a job"),
-        Tiding::Left(why, true) => {
+    let hear = |mover: &HostPort, tiding: MoverEvent<'_>| match tiding {
+        MoverEvent::Joined => tracing::info!(%mover, "the mover takes streams of a job"),
+        MoverEvent::Left(why, true) => {
             tracing::warn!(%mover, why, "the mover is left out of a job, and asked again in a while")
         }
-        Tiding::Left(why, false) => tracing::warn!(%mover, why, "the mover is left out of a job"),
+        MoverEvent::Left(why, false) => tracing::warn!(%mover, why, "the mover is left out of a job"),
     };
     Arc::new(Peers::new(at, keys, timeouts, Box::new(hear)))
 }

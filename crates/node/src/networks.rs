@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Some networks; none without any.
+/// A set of networks; the empty set contains no address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks(Vec<IpNet>);
 
@@ -14,10 +14,10 @@ pub(crate) fn network(text: &str) -> Option<IpNet> {
 }
 
 impl Networks {
-    /// From the words of an option.
+    /// Reads the words of an option.
     ///
     /// # Errors
-    /// In words: which is none.
+    /// A word that is no network; the text names it and the form of one.
     pub fn parse<T: AsRef<str>>(option: &str, words: &[T]) -> Result<Networks, String> {
         let read = |word: &T| {
             let word = word.as_ref();
@@ -28,7 +28,7 @@ impl Networks {
         Ok(Networks(words.iter().map(read).collect::<Result<_, _>>()?))
     }
 
-    /// Whether an address lies in one of them.
+    /// Whether an address lies in one of the networks.
     pub fn contain(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))

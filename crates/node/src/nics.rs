@@ -1,4 +1,4 @@
-//! What goes over the network interfaces of this host: the rates of all traffic, ours or not, as sites report them.
+//! The rates of all traffic over the network interfaces of this host, the node's and that of others, as sites report them.
 
 use std::fs;
 use std::io;
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Where the kernel counts.
+/// The directory of the kernel's counters.
 const CLASS: &str = "/sys/class/net";
-/// A rate is one over so long: shorter says little, and what was read longer ago says nothing of now.
+/// The shortest and the longest span of a rate: a shorter one says little, a longer one says nothing about the present.
 const SPAN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
-/// Who asks first has nothing to compare with, and waits so long.
+/// The first request has no earlier reading, and waits this long for one.
 const FIRST_SPAN: Duration = Duration::from_secs(1);
 /// Readings that are kept.
 const KEPT_MAX: usize = 64;
 
-/// What was counted at a moment.
+/// The counters at one moment, bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Count {
+struct CounterReading {
     at: Instant,
     received: u64,
     sent: u64,
@@ -31,15 +31,15 @@ pub(crate) struct Rates {
     pub received: f64,
     /// Bytes per second.
     pub sent: f64,
-    /// Over how long.
+    /// The span of time.
     pub span: Duration,
-    /// Which interfaces were counted.
+    /// The interfaces that were counted.
     pub interfaces: Vec<String>,
 }
 
-/// Readings of before, so that whoever asks every minute is told of that minute.
+/// Earlier readings, so that a client that asks every minute gets the rates of that minute.
 #[derive(Debug, Default)]
-pub(crate) struct Nics(Mutex<Vec<Count>>);
+pub(crate) struct Nics(Mutex<Vec<CounterReading>>);
 
 impl Nics {
     /// The rates since a reading some time ago.
@@ -65,20 +65,20 @@ impl Nics {
     }
 
     /// The newest reading that is old enough to compare with.
-    fn before(&self, now: &Count) -> Option<Count> {
+    fn before(&self, now: &CounterReading) -> Option<CounterReading> {
         let kept = self.0.lock();
-        let age = |count: &&Count| now.at.saturating_duration_since(count.at);
+        let age = |count: &&CounterReading| now.at.saturating_duration_since(count.at);
         let fit = kept.iter().filter(|count| (SPAN.0..SPAN.1).contains(&age(count)));
         fit.min_by_key(age)
             .or_else(|| kept.iter().filter(|c| (FIRST_SPAN..SPAN.1).contains(&age(c))).max_by_key(age))
             .cloned()
     }
 
-    fn keep(&self, count: Count) {
+    fn keep(&self, count: CounterReading) {
         let mut kept = self.0.lock();
         kept.retain(|one| count.at.saturating_duration_since(one.at) < SPAN.1);
         if kept.len() >= KEPT_MAX {
-            // Of those who ask all the time every other reading is enough.
+            // With very frequent requests every other reading suffices.
             let mut at = 0;
             kept.retain(|_| {
                 at += 1;
@@ -89,8 +89,7 @@ impl Nics {
     }
 }
 
-/// The interfaces that lead out of this host: those with a device behind them; where there are none, as in a container, all but the
-/// loopback.
+/// The interfaces that lead out of this host: those with a device; where there are none, as in a container, all but the loopback.
 fn interfaces(class: &Path) -> io::Result<Vec<String>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(class)? {
@@ -106,7 +105,7 @@ fn interfaces(class: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-fn count(class: &Path, interfaces: &[String], at: Instant) -> io::Result<Count> {
+fn count(class: &Path, interfaces: &[String], at: Instant) -> io::Result<CounterReading> {
     let (mut received, mut sent) = (0, 0);
     for name in interfaces {
         let read = |counter: &str| -> io::Result<u64> {
@@ -116,7 +115,7 @@ fn count(class: &Path, interfaces: &[String], at: Instant) -> io::Result<Count> 
         received += read("rx_bytes")?;
         sent += read("tx_bytes")?;
     }
-    Ok(Count { at, received, sent })
+    Ok(CounterReading { at, received, sent })
 }
 
 #[cfg(test)]
@@ -144,13 +143,13 @@ mod tests {
         let names = interfaces(class.path()).unwrap();
         assert_eq!(names, ["eth0", "eth1"]);
         let now = Instant::now();
-        assert_eq!(count(class.path(), &names, now).unwrap(), Count { at: now, received: 4, sent: 6 });
+        assert_eq!(count(class.path(), &names, now).unwrap(), CounterReading { at: now, received: 4, sent: 6 });
     }
 
     #[test]
     fn a_rate_is_over_a_span_that_says_something() {
         let (nics, start) = (Nics::default(), Instant::now());
-        let at = |seconds| Count { at: start + Duration::from_secs(seconds), received: seconds, sent: 0 };
+        let at = |seconds| CounterReading { at: start + Duration::from_secs(seconds), received: seconds, sent: 0 };
         assert_eq!(nics.before(&at(0)), None);
         nics.keep(at(0));
         assert_eq!(nics.before(&at(0)), None);

@@ -1,4 +1,4 @@
-//! A node: opened from what whoever starts it says, run until it is stopped, its settings replaced while it runs.
+//! A node: opened from a configuration, run until it is stopped, its settings replaced while it runs.
 
 mod reload;
 
@@ -24,14 +24,14 @@ use crate::access::{AccessControl, LiveConfiguration};
 use crate::clock::unix_seconds;
 use crate::config::{NodeConfig, WebConfig};
 use crate::error::NodeError;
-use crate::http::Web;
+use crate::http::HttpService;
 use crate::jobs::Jobs;
-use crate::meters::Rooms;
+use crate::meters::ConnectionCounts;
 use crate::port::{Port, Sessions};
 use crate::responders::TestResponders;
 use crate::services::Services;
 
-/// How often another number is asked for where port 0 was.
+/// How many ports are tried where port 0 was configured.
 const PORTS_TRIED: usize = 16;
 
 /// The jobs of a node, for its operator.
@@ -39,7 +39,7 @@ const PORTS_TRIED: usize = 16;
 pub struct NodeJobs(Jobs);
 
 impl NodeJobs {
-    /// All of them, or those of one id.
+    /// All jobs, or the parts of one.
     pub fn list(&self, job: Option<&JobName>) -> Vec<v1::Transfer> {
         self.0.list(job, None)
     }
@@ -47,14 +47,14 @@ impl NodeJobs {
     /// Changes a job.
     ///
     /// # Errors
-    /// There is no such job.
+    /// There is no such job that is running.
     pub fn change(&self, job: &JobName, change: &v1::Change) -> Result<(), Refusal> {
         self.0.change(job, None, change)
     }
 }
 
-/// A listener, and the socket for datagrams to the same number, or why there is none. With port 0 numbers are taken until both are free: to look for
-/// a number first and to bind it later gave others the time to have it.
+/// A listener and the UDP socket on the same port, or why that cannot be bound. With port 0 ports are tried until both are free; a
+/// port that is only looked for first and bound later may be taken in between.
 fn ports(at: SocketAddr) -> io::Result<(TcpListener, io::Result<UdpSocket>)> {
     for _ in 0..PORTS_TRIED {
         let listener = TcpListener::bind(at)?;
@@ -92,13 +92,16 @@ impl Node {
         let (listener, datagrams) = ports(config.listen).map_err(listen)?;
         let address = listener.local_addr()?;
         let asked_for = config.listen;
-        let (web, state) = (config.web.clone(), config.state.path().to_owned());
-        let (timeouts, responders, twamp) = (config.timeouts, config.responders.clone(), config.twamp_listen);
-        // Port 0 was somebody's choice, and is nobody's address.
+        let web = config.web.clone();
+        let state = config.state.path().to_owned();
+        let timeouts = config.timeouts;
+        let responders = config.responders.clone();
+        let twamp = config.twamp_listen;
+        // The configured port may be 0; from here on the address holds the port that is bound.
         let config = NodeConfig { listen: address, ..config };
         let access = Arc::new(AccessControl::new(live, &config));
         let services = Arc::new(Services::new(access, &config));
-        let web = Web::new(Arc::clone(&services), &web, &state, address.ip().is_loopback())?;
+        let web = HttpService::new(Arc::clone(&services), &web, &state, address.ip().is_loopback())?;
         let responders = TestResponders::open(
             responders,
             datagrams,
@@ -114,51 +117,48 @@ impl Node {
         let waits = Waits { handshake: timeouts.handshake, gone_after: timeouts.pace.gone_after };
         let server = Server::new(listener, Arc::new(port), Some(tls), waits)?;
         let counted = server.downgrade();
-        server
-            .service()
-            .services
-            .meters
-            .look_into(move || counted.upgrade().map(|server| rooms(&server)).unwrap_or_default());
+        let count = move || counted.upgrade().map(|server| connection_counts(&server)).unwrap_or_default();
+        server.service().services.meters.count_connections_by(count);
         Ok(Node { server, identity })
     }
 
-    /// The settings were to be read again, and could not be.
+    /// Counts a reload that failed before [`Node::reload`], because the settings could not be read.
     pub fn reload_failed(&self) {
         self.port().services.meters.reloaded(false);
     }
 
-    /// Where it listens.
+    /// The address that the node listens on.
     ///
     /// # Errors
-    /// The host does not say.
+    /// The system does not tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.server.address()
     }
 
-    /// A handle to end it.
+    /// A handle that stops the node.
     pub fn stopper(&self) -> Stop {
         self.server.stopper()
     }
 
-    /// The jobs that live here, all of them: for the node's operator.
+    /// All jobs on this node, for its operator.
     pub fn jobs(&self) -> NodeJobs {
         NodeJobs(self.port().services.jobs.clone())
     }
 
-    /// Takes over a connection that this end made: where a client cannot reach this host, but this host the client.
+    /// Serves a connection that this host has opened, for a client that this host can reach but not the other way round.
     pub fn adopt(&self, socket: TcpStream, peer: SocketAddr) {
         self.server.adopt(socket, peer);
     }
 
-    /// Connections that are open now.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.server.counts().open
     }
 
-    /// Ends every session and waits, for at most `within`, until it has cleaned up behind itself.
+    /// Ends every session and waits, for at most `within`, until all have cleaned up.
     pub fn end_sessions(&self, within: Duration) {
-        // Before their jobs are cancelled: a client that hears of that takes it for somebody's wish, and does not try
-        // again. To one whose connection broke the node may come back.
+        // Before their jobs are cancelled: a client that is told of a cancellation does not try again. A client whose
+        // connection broke tries until the node is back.
         self.port().sessions.end_all();
         self.port().services.stop();
         self.port().responders.stop();
@@ -166,7 +166,7 @@ impl Node {
         self.wait_idle(within);
     }
 
-    /// Waits until every session has ended and cleaned up behind itself, for at most `within`.
+    /// Waits until every session has ended and cleaned up, for at most `within`.
     pub fn wait_idle(&self, within: Duration) {
         self.server.wait_until_closed(within);
     }
@@ -179,12 +179,12 @@ impl Node {
         self.port().services.transfers.go_on();
         let stop = self.server.stopper();
         std::thread::scope(|scope| {
-            // It hears the same wake-up, which stays set.
+            // These threads end with the same wake-up, which stays set.
             scope.spawn(|| self.port().responders.take_datagrams(stop.waker()));
             scope.spawn(|| self.port().responders.serve_twamp(stop.waker()));
             scope.spawn(|| self.port().services.schedules.run());
             let served = self.server.run();
-            // What repeats itself ends with whoever serves, also where nobody else has said so yet.
+            // Schedules end with the server, even where nothing else has begun the shutdown.
             self.port().services.shutdown().begin();
             served
         })?;
@@ -196,9 +196,9 @@ impl Node {
     }
 }
 
-fn rooms(server: &Server<Port>) -> Rooms {
+fn connection_counts(server: &Server<Port>) -> ConnectionCounts {
     let counts = server.counts();
-    Rooms {
+    ConnectionCounts {
         idle: counts.idle,
         attended: counts.served,
         waiting: counts.waiting,
@@ -206,7 +206,7 @@ fn rooms(server: &Server<Port>) -> Rooms {
     }
 }
 
-/// Certificates and proxies of clients, verified to these authorities. Attributes of VOMS are nobody's here: rules are for names.
+/// Verifies certificates and proxies of clients against these authorities. VOMS attributes are ignored: rules are for names.
 fn client_authorities(roots: Arc<RootCertStore>) -> ClientAuthorities {
     let verifier = Arc::new(ClientVerifier::new(&roots, identity::provider()));
     let authorities = Authorities { roots, voms: VomsServers::default() };
@@ -217,7 +217,7 @@ fn client_authorities(roots: Arc<RootCertStore>) -> ClientAuthorities {
     ClientAuthorities { verifier, name: Arc::new(name) }
 }
 
-/// What clients are shown: the certificate of the site to those who speak HTTP, the node's own to everybody else.
+/// The TLS settings: clients of HTTP get the certificate of the site, other clients the node's own.
 fn tls_settings(identity: &NodeIdentity, web: &WebConfig) -> Result<TlsSettings, rustls::Error> {
     let provider = identity::provider();
     let own = Certificate { chain: identity.chain.clone(), key: identity.key.clone_key() };

@@ -1,5 +1,5 @@
-//! A table of orders of one kind, transfers or tests, in the order in which they came: which wait, which are under way, which have
-//! ended and are remembered. Pure: what an order is, and what is told of it, its entry knows.
+//! A table of orders of one kind, transfers or tests, in the order in which they came: those that wait, those under way, and those
+//! that have ended and are remembered. Pure: the entry knows what an order is and how it is shown.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use model::id::Uuid;
 
 use crate::remembered::Remembered;
 
-/// What a table knows of an order, and its bounds: pairs are of one holder, and of all.
+/// An entry of a table, and the bounds of the table: each pair is the bound of one holder, and of all.
 pub(crate) trait OrderEntry {
     /// Orders under way at once.
     const RUNNING_MAX: (usize, usize);
@@ -19,9 +19,9 @@ pub(crate) trait OrderEntry {
     fn holder(&self) -> &str;
 }
 
-/// What a page of a table is to hold.
+/// The selection of a page: a state, the order that it begins behind, its length.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<S> {
+pub(crate) struct PageQuery<S> {
     pub state: Option<S>,
     pub after: Option<Uuid>,
     pub limit: usize,
@@ -31,9 +31,9 @@ pub(crate) struct Asked<S> {
 #[derive(Debug)]
 pub(crate) struct Page<P> {
     pub found: Vec<P>,
-    /// Behind which order the next page begins, if there is one.
+    /// The order that the next page begins behind, if there is a next page.
     pub next: Option<Uuid>,
-    /// Entries that were looked at for it.
+    /// Entries that were examined for the page.
     pub looked_at: usize,
 }
 
@@ -60,7 +60,7 @@ impl<T> Default for OrderTable<T> {
     }
 }
 
-/// How many there are: of one holder, and of all.
+/// The number of entries of one holder, and of all.
 fn own_and_all<'a, T: OrderEntry + 'a>(entries: impl Iterator<Item = &'a T>, holder: &str) -> (usize, usize) {
     entries.fold((0, 0), |(own, all), entry| (own + usize::from(entry.holder() == holder), all + 1))
 }
@@ -74,53 +74,53 @@ impl<T: OrderEntry> OrderTable<T> {
         self.entries.get_mut(self.ids.get(id)?)
     }
 
-    /// A holder's order; somebody else's is none.
+    /// An order, if it is this holder's.
     pub fn of(&self, holder: &str, id: &Uuid) -> Option<&T> {
         self.get(id).filter(|entry| entry.holder() == holder)
     }
 
-    /// A holder's order, to change it.
+    /// An order to change, if it is this holder's.
     pub fn of_mut(&mut self, holder: &str, id: &Uuid) -> Option<&mut T> {
         self.get_mut(id).filter(|entry| entry.holder() == holder)
     }
 
-    /// Those that wait for their turn, oldest first.
+    /// The orders that wait, oldest first.
     pub fn queued(&self) -> impl Iterator<Item = &T> {
         self.queued.iter().filter_map(|number| self.entries.get(number))
     }
 
-    /// Those that are under way, oldest first: few, however long the table is.
+    /// The orders under way, oldest first: few, however long the table is.
     pub fn under_way(&self) -> impl Iterator<Item = &T> {
         self.under_way.iter().filter_map(|number| self.entries.get(number))
     }
 
-    /// Those that wait, and those that are under way.
+    /// The orders that wait, and those under way.
     pub fn unended(&self) -> impl Iterator<Item = &T> {
         self.queued().chain(self.under_way())
     }
 
-    /// How many wait.
+    /// The number of orders that wait.
     pub fn waiting(&self) -> usize {
         self.queued.len()
     }
 
-    /// How many are under way: of one holder, and of all.
+    /// The number of orders under way: of one holder, and of all.
     pub fn running(&self, holder: &str) -> (usize, usize) {
         own_and_all(self.under_way(), holder)
     }
 
-    /// How many are known: of one holder, and of all.
+    /// The number of known orders: of one holder, and of all.
     pub fn known(&self, holder: &str) -> (usize, usize) {
         (own_and_all(self.unended(), holder).0 + self.ended.of(holder), self.entries.len())
     }
 
-    /// Whether a holder can order no more for now.
+    /// Whether a holder, or all holders together, have as many unended orders as allowed.
     pub fn is_full_for(&self, holder: &str) -> bool {
         let (own, all) = own_and_all(self.unended(), holder);
         own >= T::UNENDED_MAX.0 || all >= T::UNENDED_MAX.1
     }
 
-    /// One more, which waits behind all others.
+    /// Adds an order, which waits behind all others.
     pub fn insert(&mut self, entry: T) {
         self.numbers += 1;
         self.queued.insert(self.numbers);
@@ -128,8 +128,8 @@ impl<T: OrderEntry> OrderTable<T> {
         self.entries.insert(self.numbers, entry);
     }
 
-    /// Whose turn it is: the first that is preferred of those whose holder has not enough under way, or else the first of them. It
-    /// counts as under way from here on.
+    /// Starts the next order: the first preferred one of a holder below its bound, or else the first of such a holder. It counts as
+    /// under way from here on.
     pub fn next_turn(&mut self, is_preferred: impl Fn(&T) -> bool) -> Option<Uuid> {
         let id = self.whose_turn(is_preferred)?;
         let number = *self.ids.get(&id)?;
@@ -150,12 +150,12 @@ impl<T: OrderEntry> OrderTable<T> {
         Some(turns.find(|entry| is_preferred(entry)).unwrap_or(first).id())
     }
 
-    /// Takes an order out of the line, if it waits there for its turn.
+    /// Takes an order out of the queue; `false` where it does not wait.
     pub fn leave_the_line(&mut self, id: &Uuid) -> bool {
         self.ids.get(id).is_some_and(|number| self.queued.remove(number))
     }
 
-    /// An order has ended: it neither waits nor is under way, and takes so much of the bytes that are remembered.
+    /// Ends an order, which counts with `bytes` among those that are remembered.
     pub fn end(&mut self, id: &Uuid, bytes: usize) {
         let Some(number) = self.ids.get(id) else { return };
         self.queued.remove(number);
@@ -165,7 +165,7 @@ impl<T: OrderEntry> OrderTable<T> {
         }
     }
 
-    /// Takes out an order that has not ended.
+    /// Removes an order that has not ended.
     pub fn remove(&mut self, id: &Uuid) -> Option<T> {
         let number = self.ids.remove(id)?;
         self.queued.remove(&number);
@@ -173,7 +173,7 @@ impl<T: OrderEntry> OrderTable<T> {
         self.entries.remove(&number)
     }
 
-    /// Takes out those that have ended beyond so many and so many bytes; of whoever has most the oldest go first.
+    /// Removes ended orders beyond `count` and `bytes`, each time the oldest of the holder with the most.
     pub fn forget_beyond(&mut self, count: usize, bytes: usize) -> Vec<T> {
         let numbers = std::iter::from_fn(|| self.ended.take_beyond(count, bytes));
         let gone: Vec<T> = numbers.filter_map(|number| self.entries.remove(&number)).collect();
@@ -183,16 +183,16 @@ impl<T: OrderEntry> OrderTable<T> {
         gone
     }
 
-    /// A page of a holder's orders, as they are shown; none where the one that it is to begin behind is not known (any more).
+    /// A page of a holder's orders, as they are shown; none where the order that it begins behind is not known.
     pub fn page<S: PartialEq, P>(
         &self,
         holder: &str,
-        asked: &Asked<S>,
+        query: &PageQuery<S>,
         show: impl Fn(&T) -> P,
         state: impl Fn(&P) -> S,
     ) -> Option<Page<P>> {
-        let is_wanted = |shown: &P| asked.state.as_ref().is_none_or(|asked| *asked == state(shown));
-        let from = match &asked.after {
+        let is_wanted = |shown: &P| query.state.as_ref().is_none_or(|wanted| *wanted == state(shown));
+        let from = match &query.after {
             None => 0,
             Some(id) => self.of(holder, id).and_then(|_| self.ids.get(id)).copied()?,
         };
@@ -202,7 +202,7 @@ impl<T: OrderEntry> OrderTable<T> {
             page.looked_at += 1;
             let shown = (entry.holder() == holder).then(|| show(entry)).filter(is_wanted);
             let Some(shown) = shown else { continue };
-            if page.found.len() == asked.limit {
+            if page.found.len() == query.limit {
                 page.next = last;
                 break;
             }
@@ -277,8 +277,8 @@ mod tests {
     fn pages_are_of_one_holder() {
         let table = table(&[(1, "a"), (2, "b"), (3, "a"), (4, "a"), (5, "b")]);
         let page = |after: Option<u128>, limit, is_odd| {
-            let asked = Asked { state: is_odd, after: after.map(Uuid::from_u128), limit };
-            let page = table.page("a", &asked, |entry| entry.0, |id| id % 2 == 1)?;
+            let query = PageQuery { state: is_odd, after: after.map(Uuid::from_u128), limit };
+            let page = table.page("a", &query, |entry| entry.0, |id| id % 2 == 1)?;
             Some((page.found, page.next.map(|id| id.as_u128()), page.looked_at))
         };
         assert_eq!(page(None, 2, None), Some((vec![1, 3], Some(3), 4)));

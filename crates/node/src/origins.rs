@@ -1,20 +1,20 @@
-//! Pages of other sites that may have a browser ask this node (CORS, the Fetch standard, section 3.2). They ask with a credential of their
-//! own in `Authorization`; cookies of this node's pages are not sent along, and nothing here allows it.
+//! Other sites whose pages may send requests to this node from a browser (CORS, the Fetch standard, section 3.2). Their requests bear
+//! a credential of their own in `Authorization`; cookies of this node's pages are not sent along, and nothing here allows it.
 
 use web::{Headers, Request};
 
-/// What a page may read of an answer besides its body.
+/// The fields of an answer that a page may read.
 const EXPOSED: &str = "Accept-Ranges, Allow, Content-Length, Content-Range, DAV, Digest, ETag, Last-Modified, Location, Lock-Token, \
     Repr-Digest, Retry-After, Upload-Complete, Upload-Length, Upload-Offset, WWW-Authenticate, X-OC-Mtime";
-/// Which pages those are.
+/// The sites whose pages may send requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins(Vec<String>);
 
 impl Origins {
-    /// Those of a list of `https://HOST[:PORT]`, or of all sites, `*`.
+    /// Reads a list of `https://HOST[:PORT]`, or `*` for all sites.
     ///
     /// # Errors
-    /// What is no origin, and how one is written.
+    /// A word that is no origin; the text names it and the form of one.
     pub fn parse(words: &[String]) -> Result<Origins, String> {
         for word in words.iter().filter(|word| *word != "*") {
             let host = word.strip_prefix("https://").or_else(|| word.strip_prefix("http://")).unwrap_or_default();
@@ -31,13 +31,13 @@ impl Origins {
         self.0.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
     }
 
-    /// What every answer to a page says, whether it is a file or a no.
+    /// The CORS fields of every answer, refusals included.
     pub(crate) fn fields(&self, request: &Request) -> Headers {
         let mut fields = Headers::new();
         if self.0.is_empty() {
             return fields;
         }
-        // Who keeps answers must not give one page what was meant for another.
+        // A cache must not give one page the answer for another.
         fields.add("Vary", "Origin");
         if let Some(origin) = request.headers.get("origin").filter(|origin| self.allow(origin)) {
             fields.add("Access-Control-Allow-Origin", origin);

@@ -1,7 +1,7 @@
-//! The policy of this node as its file says: read when the node starts, and again when the file has changed.
+//! The file of this node's policy, which is read when the node starts, and again when the file has changed.
 //!
-//! A change that does not read leaves what counted before in force: an operator's slip neither opens nor shuts the door.
-//! What this room does not know: what the policy means (`auth`), or who asks.
+//! A changed file that is not valid leaves the former policy in force: an operator's slip neither grants nor withdraws rights.
+//! What this module does not know: what the policy means (`auth`), and which principal it is applied to.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use auth::Policy;
 use parking_lot::Mutex;
 
-/// Between two looks at the file. With the time below, a right that is withdrawn is gone within 100 ms.
+/// How often the file is checked. With the time below, a withdrawn right is gone within 100 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A file that was changed so recently may be half written.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
@@ -24,24 +24,25 @@ const NAME: &str = "access.toml";
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use {path}, which says who may do what: {why}; put it right, or start the node without it")]
 pub struct PolicyFileError {
-    /// Which file.
+    /// The file.
     pub path: String,
-    /// Where in it, what, and what to write instead.
+    /// The place in the file, the error, and what to write instead.
     pub why: String,
 }
 
-/// By what a changed file is known: time of change in nanoseconds, size, inode.
+/// The facts that tell a changed file: time of change (seconds, nanoseconds), size, inode.
 type Stamp = (i64, i64, u64, u64);
 
-/// The policy and its file.
+/// The file of the policy, and the policy that was loaded from it.
 pub(crate) struct PolicyFile {
     path: Option<PathBuf>,
-    known: Mutex<Known>,
+    loaded: Mutex<LoadedPolicy>,
 }
 
-struct Known {
+/// The policy in force, and the state of its file.
+struct LoadedPolicy {
     policy: Arc<Policy>,
-    /// What the last look saw; none for no file. An error is remembered by its kind, so that it is said once.
+    /// The file's facts at the last check; none where there was no file. An error is kept by its kind, so that it is logged once.
     seen: Result<Option<Stamp>, io::ErrorKind>,
     looked: Instant,
 }
@@ -57,11 +58,11 @@ fn stamp(path: &Path) -> Result<Option<Stamp>, io::ErrorKind> {
 fn is_settled(stamp: Option<Stamp>) -> bool {
     let Some((seconds, nanos, ..)) = stamp else { return true };
     let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds.unsigned_abs(), nanos.unsigned_abs() as u32);
-    // A time to come is another machine's clock, not a fresh change.
+    // A time in the future comes from another machine's clock, not from a fresh change.
     SystemTime::now().duration_since(changed).map_or(true, |age| age >= SETTLED_AFTER)
 }
 
-/// Reads the file. Paths in it are relative to where it lies.
+/// Reads the file. Paths in it are relative to its directory.
 fn read(path: &Path) -> Result<Policy, PolicyFileError> {
     let fail = |why: String| PolicyFileError { path: path.display().to_string(), why };
     let text = fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
@@ -74,22 +75,25 @@ fn read(path: &Path) -> Result<Policy, PolicyFileError> {
 }
 
 impl PolicyFile {
-    /// No file: nothing counts but keys.
+    /// No file: only keys give rights.
     pub fn none() -> PolicyFile {
-        let known = Known { policy: Arc::default(), seen: Ok(None), looked: Instant::now() };
-        PolicyFile { path: None, known: Mutex::new(known) }
+        let loaded = LoadedPolicy { policy: Arc::default(), seen: Ok(None), looked: Instant::now() };
+        PolicyFile { path: None, loaded: Mutex::new(loaded) }
     }
 
-    /// The named file, which must be there, else `access.toml` of the state directory, which may be or come to be there.
+    /// The named file, which must exist, else `access.toml` of the state directory, which need not exist yet.
+    ///
+    /// # Errors
+    /// The file cannot be read or does not parse.
     pub fn open(named: Option<&Path>, state: &Path) -> Result<PolicyFile, PolicyFileError> {
         let path = named.map_or_else(|| state.join(NAME), Path::to_owned);
         let seen = stamp(&path);
         let policy = if named.is_none() && seen == Ok(None) { Policy::default() } else { read(&path)? };
-        let known = Known { policy: Arc::new(policy), seen, looked: Instant::now() };
-        Ok(PolicyFile { path: Some(path), known: Mutex::new(known) })
+        let loaded = LoadedPolicy { policy: Arc::new(policy), seen, looked: Instant::now() };
+        Ok(PolicyFile { path: Some(path), loaded: Mutex::new(loaded) })
     }
 
-    /// Says which exports the policy names that this node does not have: a rule for a misspelt one is no rule.
+    /// Logs the exports that the policy names and this node does not have: a rule for a misspelt export has no effect.
     pub fn compare<'a>(&self, exports: impl Iterator<Item = &'a str>) {
         let Some(path) = &self.path else { return };
         let (policy, have): (_, Vec<&str>) = (self.policy(), exports.collect());
@@ -98,20 +102,20 @@ impl PolicyFile {
         }
     }
 
-    /// What counts now.
+    /// The policy in force.
     pub fn policy(&self) -> Arc<Policy> {
-        let mut known = self.known.lock();
+        let mut loaded = self.loaded.lock();
         if let Some(path) = &self.path
-            && known.looked.elapsed() >= LOOK_EVERY
+            && loaded.looked.elapsed() >= LOOK_EVERY
         {
-            known.looked = Instant::now();
-            known.look(path);
+            loaded.looked = Instant::now();
+            loaded.look(path);
         }
-        Arc::clone(&known.policy)
+        Arc::clone(&loaded.policy)
     }
 }
 
-impl Known {
+impl LoadedPolicy {
     fn look(&mut self, path: &Path) {
         let seen = stamp(path);
         if seen == self.seen || seen.is_ok_and(|stamp| !is_settled(stamp)) {
@@ -130,7 +134,7 @@ impl Known {
                 self.policy = Arc::new(policy);
             }
             Err(error) => {
-                tracing::error!(%file, error = error.why, "the changed policy does not read: the one before it counts on");
+                tracing::error!(%file, error = error.why, "the changed policy cannot be read: the one before it counts on");
             }
         }
     }
@@ -142,7 +146,7 @@ mod tests {
 
     fn look_again(file: &PolicyFile) -> Arc<Policy> {
         std::thread::sleep(SETTLED_AFTER);
-        file.known.lock().looked -= LOOK_EVERY;
+        file.loaded.lock().looked -= LOOK_EVERY;
         file.policy()
     }
 
@@ -154,7 +158,7 @@ mod tests {
         assert_eq!(*file.policy(), Policy::default());
         fs::write(&path, "audiences = [\"https://a\"]\n[[issuer]]\nname = \"i\"\niss = \"https://i\"\njwks = \"k\"\n")
             .unwrap();
-        file.known.lock().looked = Instant::now();
+        file.loaded.lock().looked = Instant::now();
         assert!(file.policy().audiences.is_empty(), "it is not looked at all the time");
         let changed = look_again(&file);
         assert_eq!(changed.audiences, ["https://a"]);

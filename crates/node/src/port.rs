@@ -1,4 +1,4 @@
-//! What is spoken on a node's port: HTTP, sessions and streams of the native protocol, tests of iperf3.
+//! The protocols on a node's port: HTTP, sessions and streams of the native protocol, iperf3.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,23 +13,23 @@ use probe::iperf3::Cookie;
 use serve::{ClearText, Exchange, Incoming, Match, Protocols, Rejection, Service, looks_like_http};
 use wire::join::{JOIN_BYTES, Join, MAGIC};
 
-use crate::http::{SEALED_ONLY, Web};
-use crate::meters::Why;
-use crate::registry::JoinRefused;
+use crate::http::{HttpService, SEALED_ONLY};
+use crate::meters::RefusalReason;
 use crate::responders::TestResponders;
 use crate::services::Services;
+use crate::stream_rendezvous::JoinRefused;
 
 /// Sessions of the native protocol at once; each holds at most `wire::limits::STREAMS_MAX` streams.
 const SESSIONS_MAX: usize = 4096;
-/// Descriptors of a session: its socket, two more handles of it, and what wakes it.
+/// Descriptors of a session: its socket, two more handles of it, and its waker.
 const SESSION_DESCRIPTORS: usize = 4;
 /// Descriptors of a stream: its socket, a second handle of it, and the file that it reads or writes.
 const STREAM_DESCRIPTORS: usize = 3;
 
-/// What answers on the port of a node.
+/// The services behind the port of a node.
 pub(crate) struct Port {
     pub services: Arc<Services>,
-    pub web: Web,
+    pub web: HttpService,
     pub responders: TestResponders,
     pub sessions: Sessions,
     pub timeouts: Timeouts,
@@ -37,26 +37,26 @@ pub(crate) struct Port {
 
 /// The control sockets of all sessions, so that a node that stops can end them and let them clean up.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<Open>);
+pub(crate) struct Sessions(Mutex<OpenSessions>);
 
 #[derive(Default)]
-struct Open {
+struct OpenSessions {
     last: u64,
     sockets: HashMap<u64, TcpStream>,
-    /// The node stops: no session begins any more.
+    /// The node stops: new sessions are refused.
     closed: bool,
 }
 
-/// A session's entry, taken out when dropped.
-struct Held<'a>(&'a Sessions, u64);
+/// A session's entry, removed when dropped.
+struct SessionGuard<'a>(&'a Sessions, u64);
 
 impl Sessions {
-    /// How many sessions there are.
+    /// The number of sessions.
     pub fn len(&self) -> usize {
         self.0.lock().sockets.len()
     }
 
-    fn hold(&self, socket: &TcpStream) -> io::Result<Held<'_>> {
+    fn hold(&self, socket: &TcpStream) -> io::Result<SessionGuard<'_>> {
         let mut open = self.0.lock();
         if open.closed {
             return Err(io::Error::other("the node is stopping"));
@@ -69,10 +69,10 @@ impl Sessions {
         if let Ok(socket) = socket.try_clone() {
             open.sockets.insert(id, socket);
         }
-        Ok(Held(self, id))
+        Ok(SessionGuard(self, id))
     }
 
-    /// Ends all sessions, and lets none begin.
+    /// Ends all sessions, and refuses new ones.
     pub fn end_all(&self) {
         let mut open = self.0.lock();
         open.closed = true;
@@ -82,7 +82,7 @@ impl Sessions {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for SessionGuard<'_> {
     fn drop(&mut self) {
         self.0.0.lock().sockets.remove(&self.1);
     }
@@ -96,15 +96,15 @@ impl Service for Port {
     fn refused(&self, refusal: &Rejection<'_>) {
         match *refusal {
             Rejection::Busy { peer, reason } => {
-                self.services.meters.refused(Why::Busy);
+                self.services.meters.refused(RefusalReason::Busy);
                 tracing::warn!(target: "access", %peer, outcome = "refused", error = reason);
             }
             Rejection::Request { peer, status, reason } => {
-                self.services.meters.refused(Why::Protocol);
+                self.services.meters.refused(RefusalReason::Protocol);
                 tracing::info!(target: "access", %peer, outcome = "refused", status, error = reason, "not a request");
             }
             Rejection::Protocol { peer, reason } => {
-                self.services.meters.refused(Why::Protocol);
+                self.services.meters.refused(RefusalReason::Protocol);
                 tracing::info!(target: "access", %peer, outcome = "refused", error = reason);
             }
             Rejection::Failed { peer, reason } => {
@@ -165,33 +165,33 @@ impl Protocols for Port {
 }
 
 impl Port {
-    /// A session of the native protocol, until it ends.
+    /// Serves a session of the native protocol until it ends.
     fn session(&self, connection: Incoming, tls: rustls::Connection) -> engine::Result<()> {
         let Incoming { socket, peer, mut permit, admitted, .. } = connection;
         let broken = |source| engine::Error::Broken { peer: peer.to_string(), source };
         let room = permit.take(SESSION_DESCRIPTORS).map_err(|full| io::Error::other(full.words()));
         let held = room.and_then(|()| self.sessions.hold(&socket));
-        let _held = held.inspect_err(|_| self.services.meters.refused(Why::Busy)).map_err(broken)?;
+        let _held = held.inspect_err(|_| self.services.meters.refused(RefusalReason::Busy)).map_err(broken)?;
         let mut link = Link::new(socket, tls, peer.to_string(), self.timeouts)?;
         link.handshake()?;
         drop(admitted);
         node::run(link, peer, &*self.services)
     }
 
-    /// A data stream finds the session that it is of.
+    /// Hands a data stream over to its session.
     fn join(&self, connection: Incoming) -> io::Result<()> {
         let Incoming { socket, peer, mut permit, deadline, .. } = connection;
         let mut bytes = [0; JOIN_BYTES];
         sys::tcp::read_exact_by(&socket, &mut bytes, deadline)?;
         let join = Join::decode(&bytes).map_err(io::Error::other)?;
         let room = permit.take(STREAM_DESCRIPTORS).map_err(|_| JoinRefused::Full);
-        if let Err(why) = room.and_then(|()| self.services.registry.join(&join, socket, Box::new(permit))) {
+        if let Err(why) = room.and_then(|()| self.services.rendezvous.join(&join, socket, Box::new(permit))) {
             tracing::info!(target: "access", %peer, outcome = "refused", stream = join.stream, error = ?why, "join");
         }
         Ok(())
     }
 
-    /// A test of iperf3. It holds its place until it is over: whoever comes this way has shown nothing.
+    /// Serves a test of iperf3, whose client is anonymous. The test holds its connection's permits until it ends.
     fn test_by_iperf3(&self, connection: Incoming) {
         let Incoming { socket, peer, number, admitted: _admitted, permit: _permit, .. } = connection;
         if !self.responders.answers_iperf3(peer) {

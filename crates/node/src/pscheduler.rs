@@ -1,8 +1,8 @@
-//! The second participant of tests of throughput that a pScheduler of perfSONAR leads: which tasks and runs it has told us of, and when its iperf3 is
-//! answered for them. Pure but for randomness: time is an argument, seconds since 1970.
+//! The second participant of throughput tests that a pScheduler of perfSONAR leads: the tasks and runs that the lead has posted, and
+//! when its iperf3 is answered for them. Pure: time is an argument, seconds since 1970.
 //!
-//! The lead tells of a task, asks when there is room, books a run, tells both ends' data, and at the time its iperf3 connects to our one port. What
-//! the run came to is what we saw of that iperf3.
+//! The lead posts a task, asks for free times, books a run, posts the data of both participants, and at the start of the run its
+//! iperf3 connects to the node's one port. The result of a run is what the node saw of that iperf3.
 
 pub(crate) mod lead;
 
@@ -14,9 +14,9 @@ use model::id::Uuid;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The level of its API that we speak.
+/// The API level that this node speaks.
 pub(crate) const API_LEVEL: i64 = 6;
-/// Tasks of one lead, and of all.
+/// Tasks of one lead, and of all leads.
 pub(crate) const TASKS_MAX: (usize, usize) = (64, 256);
 /// Runs of a task.
 const RUNS_MAX: usize = 64;
@@ -24,33 +24,33 @@ const RUNS_MAX: usize = 64;
 pub(crate) const TASK_BYTES_MAX: usize = 64 << 10;
 /// The longest test, seconds.
 const SECONDS_MAX: f64 = 300.0;
-/// What a run is remembered for after its end, seconds; and a task of which nothing is heard.
+/// How long a run is kept after its end, and a task after the lead's last request; seconds.
 const REMEMBERED_S: f64 = 3_600.0;
 const TASK_IDLE_S: f64 = 86_400.0;
 /// The horizon of bookings, seconds.
 const HORIZON_S: f64 = 86_400.0;
-/// What iperf3's client waits after its start, and what pScheduler adds at the end (its tool's own constants).
+/// The delay of iperf3's client after the start, and the margin at the end; constants of pScheduler's iperf3 tool, seconds.
 const START_S: f64 = 3.0;
 const FUDGE_S: f64 = 2.0;
-/// A round trip that nobody says: 200 ms.
+/// The round-trip time where the test names none, seconds.
 const LINK_RTT_S: f64 = 0.2;
-/// A lead's clock may differ from ours by so much.
+/// How far a lead's clock may differ from the node's, seconds.
 const CLOCKS_S: f64 = 5.0;
 
-/// Why something is not done, as a status of HTTP.
+/// Why a request is refused, with a status of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NotDone {
+pub(crate) struct ParticipantError {
     pub status: u16,
     pub why: String,
 }
 
-fn not_done(status: u16, why: impl Into<String>) -> NotDone {
-    NotDone { status, why: why.into() }
+fn not_done(status: u16, why: impl Into<String>) -> ParticipantError {
+    ParticipantError { status, why: why.into() }
 }
 
-type Done<T> = Result<T, NotDone>;
+type ParticipantResult<T> = Result<T, ParticipantError>;
 
-/// What a lead has told us of.
+/// The tasks and runs that leads have posted.
 #[derive(Debug, Default)]
 pub(crate) struct Participant {
     tasks: Mutex<BTreeMap<Uuid, Task>>,
@@ -62,21 +62,21 @@ struct Task {
     key: Option<String>,
     task: Value,
     seconds: f64,
-    runs: BTreeMap<Uuid, Run>,
+    runs: BTreeMap<Uuid, BookedRun>,
     heard_s: f64,
 }
 
 #[derive(Debug, Default)]
-struct Run {
+struct BookedRun {
     start_s: f64,
     part_data_full: Option<Value>,
-    /// What its iperf3 came to.
-    served: Option<Served>,
+    /// The result of its iperf3.
+    served: Option<ServedTest>,
 }
 
 /// A test of iperf3 that was served.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Served {
+pub(crate) struct ServedTest {
     pub bytes: u64,
     pub seconds: f64,
     pub error: Option<String>,
@@ -98,8 +98,8 @@ fn show(at_s: f64) -> String {
     Timestamp::from_millisecond((at_s * 1e3) as i64).map_or_else(|_| at_s.to_string(), |time| time.to_string())
 }
 
-/// How long a run has a node to itself: the time that iperf3 sets up, what it leaves out, what it measures, and the tool's margins.
-fn length(spec: &Value) -> Done<f64> {
+/// The length of a run, seconds: iperf3's set-up, the omitted time, the measurement, and the tool's margins.
+fn length(spec: &Value) -> ParticipantResult<f64> {
     let said = |key: &str, default: f64| match spec.get(key) {
         None => Ok(default),
         Some(Value::String(text)) => {
@@ -114,7 +114,10 @@ fn length(spec: &Value) -> Done<f64> {
     Ok((rtt * 1e3 / 50.0).max(1.0) + omit + duration + START_S + FUDGE_S)
 }
 
-/// Whether a test is one that we take part in.
+/// Whether this node takes part in a test.
+///
+/// # Errors
+/// Why it does not.
 pub(crate) fn can_run(test: &Value) -> Result<(), String> {
     if test["type"] != "throughput" {
         return Err(format!("this node takes part in tests of throughput, and not of {}", test["type"]));
@@ -129,8 +132,11 @@ pub(crate) fn can_run(test: &Value) -> Result<(), String> {
 }
 
 impl Participant {
-    /// A lead tells of a task of which we are the second participant.
-    pub fn add(&self, id: Uuid, lead: IpAddr, participant: i64, task: Value, now_s: f64) -> Done<()> {
+    /// Adds a task of a lead, of which this node is the second participant.
+    ///
+    /// # Errors
+    /// The node cannot run the task, it is another lead's, or there are too many.
+    pub fn add(&self, id: Uuid, lead: IpAddr, participant: i64, task: Value, now_s: f64) -> ParticipantResult<()> {
         if participant != 1 {
             return Err(not_done(403, "this node is the second participant (participant=1), and no other"));
         }
@@ -154,21 +160,26 @@ impl Participant {
         Ok(())
     }
 
-    fn with<T>(&self, id: &Uuid, now_s: f64, act: impl FnOnce(&mut Task) -> Done<T>) -> Done<T> {
+    fn with<T>(
+        &self,
+        id: &Uuid,
+        now_s: f64,
+        act: impl FnOnce(&mut Task) -> ParticipantResult<T>,
+    ) -> ParticipantResult<T> {
         let mut tasks = self.tasks.lock();
         let task = tasks.get_mut(id).ok_or_else(|| not_done(404, "there is no such task here"))?;
         task.heard_s = now_s;
         act(task)
     }
 
-    /// A change of a task, by its lead alone, or by who knows its key.
+    /// Changes a task, for its lead alone, or a client that shows its key.
     fn change<T>(
         &self,
         id: &Uuid,
         who: (IpAddr, Option<&str>),
         now_s: f64,
-        act: impl FnOnce(&mut Task) -> Done<T>,
-    ) -> Done<T> {
+        act: impl FnOnce(&mut Task) -> ParticipantResult<T>,
+    ) -> ParticipantResult<T> {
         self.with(id, now_s, |task| {
             let knows_key = task.key.is_some() && task.key.as_deref() == who.1;
             if task.lead != who.0 && !knows_key {
@@ -178,8 +189,11 @@ impl Participant {
         })
     }
 
-    /// What is told of a task: its own words, and details that a lead needs.
-    pub fn task(&self, id: &Uuid, base: &str, with_detail: bool, now_s: f64) -> Done<Value> {
+    /// A task as JSON, with the details that a lead needs.
+    ///
+    /// # Errors
+    /// There is no such task.
+    pub fn task(&self, id: &Uuid, base: &str, with_detail: bool, now_s: f64) -> ParticipantResult<Value> {
         self.with(id, now_s, |task| {
             let mut told = task.task.clone();
             if let Some(fields) = told.as_object_mut() {
@@ -199,8 +213,11 @@ impl Participant {
         })
     }
 
-    /// When a run may be: what others have booked is left out.
-    pub fn runtimes(&self, id: &Uuid, from_s: f64, to_s: f64, now_s: f64) -> Done<Value> {
+    /// The free times for a run of a task.
+    ///
+    /// # Errors
+    /// There is no such task.
+    pub fn runtimes(&self, id: &Uuid, from_s: f64, to_s: f64, now_s: f64) -> ParticipantResult<Value> {
         let booked = self.booked();
         self.with(id, now_s, |task| {
             let (mut at, end) = (from_s.max(now_s), to_s.min(now_s + HORIZON_S));
@@ -218,7 +235,7 @@ impl Participant {
         })
     }
 
-    /// Beginnings and ends of what is booked, in their order.
+    /// Begin and end of every booked run, in order.
     fn booked(&self) -> Vec<(f64, f64)> {
         let tasks = self.tasks.lock();
         let spans =
@@ -228,13 +245,23 @@ impl Participant {
         spans
     }
 
-    /// Whether a test of so many seconds from now on would meet a run.
+    /// Whether a test of `seconds` from now on would overlap a booked run.
     pub fn is_booked(&self, now_s: f64, seconds: f64) -> bool {
         self.booked().iter().any(|(start, stop)| *start < now_s + seconds && *stop > now_s)
     }
 
-    /// A lead books a run, or tells both participants' data.
-    pub fn put_run(&self, id: &Uuid, run: Uuid, who: (IpAddr, Option<&str>), body: &Value, now_s: f64) -> Done<()> {
+    /// Books a run, or adds the data of both participants to it.
+    ///
+    /// # Errors
+    /// There is no such task or run, it is another lead's, the time is taken or out of range, or the task has too many runs.
+    pub fn put_run(
+        &self,
+        id: &Uuid,
+        run: Uuid,
+        who: (IpAddr, Option<&str>),
+        body: &Value,
+        now_s: f64,
+    ) -> ParticipantResult<()> {
         let booked = self.booked();
         self.change(id, who, now_s, |task| {
             if let Some(data) = body.get("part-data-full") {
@@ -259,13 +286,16 @@ impl Participant {
             if !task.runs.contains_key(&run) && task.runs.len() >= RUNS_MAX {
                 return Err(not_done(403, format!("a task has {RUNS_MAX} runs here at most")));
             }
-            task.runs.insert(run, Run { start_s, ..Run::default() });
+            task.runs.insert(run, BookedRun { start_s, ..BookedRun::default() });
             Ok(())
         })
     }
 
-    /// What is told of a run: our data for it, and what it came to.
-    pub fn run(&self, id: &Uuid, run: &Uuid, base: &str, port: u16, now_s: f64) -> Done<Value> {
+    /// A run as JSON: this participant's data, and the result.
+    ///
+    /// # Errors
+    /// There is no such task or run.
+    pub fn run(&self, id: &Uuid, run: &Uuid, base: &str, port: u16, now_s: f64) -> ParticipantResult<Value> {
         self.with(id, now_s, |task| {
             let known = task.runs.get(run).ok_or_else(|| not_done(404, "there is no such run here"))?;
             let end_s = known.start_s + task.seconds;
@@ -292,15 +322,24 @@ impl Participant {
         })
     }
 
-    /// Whether a run has come to its end, whichever.
+    /// Whether a run has ended, with or without a test.
     pub fn has_ended(&self, id: &Uuid, run: &Uuid, now_s: f64) -> bool {
         let tasks = self.tasks.lock();
         let Some(task) = tasks.get(id) else { return true };
         task.runs.get(run).is_none_or(|run| run.served.is_some() || now_s >= run.start_s + task.seconds)
     }
 
-    /// Removes a run, or a task with all of its.
-    pub fn remove(&self, id: &Uuid, run: Option<&Uuid>, who: (IpAddr, Option<&str>), now_s: f64) -> Done<()> {
+    /// Removes a run, or a task with all of its runs.
+    ///
+    /// # Errors
+    /// There is no such task or run, or it is another lead's.
+    pub fn remove(
+        &self,
+        id: &Uuid,
+        run: Option<&Uuid>,
+        who: (IpAddr, Option<&str>),
+        now_s: f64,
+    ) -> ParticipantResult<()> {
         self.change(id, who, now_s, |task| match run {
             Some(run) => task.runs.remove(run).map(drop).ok_or_else(|| not_done(404, "there is no such run here")),
             None => Ok(()),
@@ -311,14 +350,14 @@ impl Participant {
         Ok(())
     }
 
-    /// Whether somebody's iperf3 is answered now because of a run.
+    /// Whether a run expects iperf3 from this address now.
     pub fn is_expected(&self, from: IpAddr, now_s: f64) -> bool {
         let tasks = self.tasks.lock();
         tasks.values().any(|task| task.lead_or_source_is(from) && task.current(now_s).is_some())
     }
 
-    /// Somebody's iperf3 was served.
-    pub fn served(&self, from: IpAddr, served: &Served, now_s: f64) {
+    /// Records the result of iperf3 from this address for the run whose time it is.
+    pub fn served(&self, from: IpAddr, served: &ServedTest, now_s: f64) {
         let mut tasks = self.tasks.lock();
         for task in tasks.values_mut().filter(|task| task.lead_or_source_is(from)) {
             if let Some(run) = task.current(now_s)
@@ -334,7 +373,7 @@ impl Participant {
 impl Task {
     /// The run whose time it is.
     fn current(&self, now_s: f64) -> Option<Uuid> {
-        let is_now = |run: &Run| {
+        let is_now = |run: &BookedRun| {
             run.served.is_none() && now_s >= run.start_s - CLOCKS_S && now_s < run.start_s + self.seconds + CLOCKS_S
         };
         self.runs.iter().find(|(_, run)| is_now(run)).map(|(id, _)| *id)
@@ -351,11 +390,11 @@ fn told_participant(task: &Value, key: &str) -> Value {
     task["test"]["spec"].get(key).cloned().unwrap_or_default()
 }
 
-/// What the server's side says of a run: that it was served, or not. The client's side has the numbers.
-fn result(run: &Run, state: &str) -> Option<Value> {
+/// The result of the server's side: whether iperf3 was served. The client's side has the numbers.
+fn result(run: &BookedRun, state: &str) -> Option<Value> {
     let (succeeded, diags) = match (&run.served, state) {
-        (Some(Served { error: None, bytes, seconds }), _) => (true, format!("{bytes} bytes in {seconds:.1} s")),
-        (Some(Served { error: Some(error), .. }), _) => (false, error.clone()),
+        (Some(ServedTest { error: None, bytes, seconds }), _) => (true, format!("{bytes} bytes in {seconds:.1} s")),
+        (Some(ServedTest { error: Some(error), .. }), _) => (false, error.clone()),
         (None, "missed") => (false, "no iperf3 of the other participant came".to_owned()),
         (None, _) => return None,
     };
@@ -366,7 +405,7 @@ fn result(run: &Run, state: &str) -> Option<Value> {
     Some(result)
 }
 
-/// What is long over goes.
+/// Removes old runs and idle tasks.
 fn sweep(tasks: &mut BTreeMap<Uuid, Task>, now_s: f64) {
     tasks.retain(|_, task| {
         let seconds = task.seconds;

@@ -1,12 +1,12 @@
-//! Questions outside of jobs: stat, list, mkdir, remove, rename, digest; and those about jobs: which there are, to
-//! change them, to carry one to another node.
+//! Requests of the native protocol outside of jobs: stat, list, mkdir, remove, rename, digest; and those about jobs: to list them, to
+//! change them, to delegate one.
 
 use auth::Action;
-use engine::node::{Asker, Said};
+use engine::node::{AnswerPart, Asker};
 use model::entry::{Kind, Meta, Timestamp};
 use model::fault::Fault;
 use model::id::Uuid;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::name::RelPath;
 use model::{Algorithm, Refusal};
 use store::{Stat, Store};
@@ -17,13 +17,13 @@ use crate::digests::{BUSY, Digests, NoDigest};
 use crate::services::Services;
 use crate::test_service;
 
-/// Where lines go; `false` says that nobody listens any more.
-type Emit<'a> = &'a mut dyn FnMut(Said) -> bool;
+/// Sends an answer to the client; `false` says that the client has gone.
+type Emit<'a> = &'a mut dyn FnMut(AnswerPart) -> bool;
 
-/// Lines sent together.
+/// Lines of a listing that are sent together.
 const BATCH: usize = 256;
 
-/// A question in the words of the access log.
+/// A request in the words of the access log.
 pub(crate) fn describe(request: &Request) -> String {
     match request {
         Request::Stat(at) => format!("stat {at}"),
@@ -40,20 +40,23 @@ pub(crate) fn describe(request: &Request) -> String {
     }
 }
 
-/// Answers a question.
+/// Answers a request.
+///
+/// # Errors
+/// The principal lacks the right, or the request fails; the refusal says why.
 pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, emit: Emit<'_>) -> Result<(), Refusal> {
     let access = asker.access;
     match request {
-        Request::List(Place::Exports) | Request::Stat(Place::Exports) => {
+        Request::List(NodePlace::Exports) | Request::Stat(NodePlace::Exports) => {
             let line =
                 |name: &str| Listed::plain(RelPath::parse(name.as_bytes()).unwrap_or_default(), dir_meta(), None);
-            emit(Said::Lines(services.access.visible(access).iter().map(|name| line(name)).collect()));
+            emit(AnswerPart::Lines(services.access.visible(access).iter().map(|name| line(name)).collect()));
             Ok(())
         }
         Request::Stat(place) => {
             let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Read, place)?;
             let stat = store.stat(&path).map_err(storage)?;
-            emit(Said::Lines(vec![listed(&*store, &path, RelPath::root(), &stat)]));
+            emit(AnswerPart::Lines(vec![listed(&*store, &path, RelPath::root(), &stat)]));
             Ok(())
         }
         Request::List(place) => {
@@ -64,15 +67,7 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
             let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Create, place)?;
             store::make_dirs(&*store, &path).map_err(storage)
         }
-        Request::Remove(place, below) => {
-            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Modify, place)?;
-            not_the_root(&path, "removed")?;
-            match *below {
-                true => store::remove_all_while(&*store, &path, &|| !(asker.is_gone)()).map(drop),
-                false => store.remove(&path),
-            }
-            .map_err(storage)
-        }
+        Request::Remove(place, below) => remove(services, asker, place, *below),
         Request::Rename(from, to) => {
             let source = services.access.allowed(access, Action::Modify, from)?;
             let target = services.access.allowed(access, Action::Modify, to)?;
@@ -80,11 +75,11 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
             if !source.shares_ground(&target) {
                 return Err(Refusal::new(Fault::Config, RENAME_STAYS));
             }
-            // Into a directory that exists, as mv does.
+            // Into an existing directory, as mv does.
             let (from, to) = (&source.path, target.path);
             let into = target.store.is_dir(&to) && to != *from;
             let to = from.name().filter(|_| into).map_or_else(|| to.clone(), |name| to.join(&name));
-            // As mv does, too.
+            // An existing file is replaced, as mv does.
             source.store.rename(from, &to, true).map_err(storage)
         }
         Request::Digest(place, algorithms) => {
@@ -94,14 +89,14 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
             work.tree(&path, &RelPath::root(), &stat, emit).map(drop)
         }
         Request::KeyFor { job, place, delete } => {
-            emit(Said::Text(services.access.key_for(access, job, place, *delete)?.expose_text()));
+            emit(AnswerPart::Text(services.access.key_for(access, job, place, *delete)?.expose_text()));
             Ok(())
         }
         Request::Carry(errand) => services.transfers.accept_errand(access, errand),
         Request::Jobs(job) => {
             for job in services.jobs.list(job.as_ref(), Some(access.holder())) {
                 let text = told(job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;
-                if !emit(Said::Text(text)) {
+                if !emit(AnswerPart::Text(text)) {
                     break;
                 }
             }
@@ -112,7 +107,19 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
     }
 }
 
-/// A job in one message: of very many failures only the first travel.
+/// Removes an entry, with the entries below it where `below` says so.
+fn remove(services: &Services, asker: &Asker<'_>, place: &NodePlace, below: bool) -> Result<(), Refusal> {
+    let ResolvedPath { store, path, .. } = services.access.allowed(asker.access, Action::Modify, place)?;
+    not_the_root(&path, "removed")?;
+    let removed = if below {
+        store::remove_all_while(&*store, &path, &|| !(asker.is_gone)()).map(drop)
+    } else {
+        store.remove(&path)
+    };
+    removed.map_err(storage)
+}
+
+/// A job as one message, with only the first of very many failures.
 fn told(mut job: model::v1::Transfer) -> serde_json::Result<String> {
     let text = serde_json::to_string(&job)?;
     match &mut job.receipt {
@@ -147,7 +154,7 @@ fn list(store: &dyn Store, path: &RelPath, emit: Emit<'_>) -> Result<(), Refusal
     if !store.is_dir(path) {
         let stat = store.stat(path).map_err(storage)?;
         let name = path.name().map(|name| RelPath::root().join(&name)).unwrap_or_default();
-        emit(Said::Lines(vec![listed(store, path, name, &stat)]));
+        emit(AnswerPart::Lines(vec![listed(store, path, name, &stat)]));
         return Ok(());
     }
     let mut batch = Vec::new();
@@ -158,11 +165,11 @@ fn list(store: &dyn Store, path: &RelPath, emit: Emit<'_>) -> Result<(), Refusal
             Ok(stat) => listed(store, &path.join(&name), shown, &stat),
             Err(error) => failed(shown, storage(error)),
         });
-        if batch.len() >= BATCH && !emit(Said::Lines(std::mem::take(&mut batch))) {
+        if batch.len() >= BATCH && !emit(AnswerPart::Lines(std::mem::take(&mut batch))) {
             return Ok(());
         }
     }
-    emit(Said::Lines(batch));
+    emit(AnswerPart::Lines(batch));
     Ok(())
 }
 
@@ -171,7 +178,7 @@ fn failed(shown: RelPath, refusal: Refusal) -> Listed {
     Listed { failure: Some(refusal), ..Listed::plain(shown, meta, None) }
 }
 
-/// Digests that somebody waits for.
+/// The computation of digests for a waiting client.
 struct DigestWork<'a> {
     digests: &'a Digests,
     store: &'a dyn Store,
@@ -180,12 +187,12 @@ struct DigestWork<'a> {
 }
 
 impl DigestWork<'_> {
-    /// Of a file, or of every file below a directory. Returns whether anybody still listens.
+    /// Digests of a file, or of every file below a directory; `false` where the client has gone.
     fn tree(&self, path: &RelPath, shown: &RelPath, stat: &Stat, emit: Emit<'_>) -> Result<bool, Refusal> {
         match stat.meta.kind {
             Kind::File => self.file(path, shown, stat, emit),
             Kind::Dir => {
-                // A path can be 2,000 levels deep, which no thread's stack is made for.
+                // A list instead of recursion: a path can be 2,000 levels deep, which would overflow a thread's stack.
                 let mut dirs = vec![(path.clone(), shown.clone())];
                 while let Some((path, shown)) = dirs.pop() {
                     if !self.directory(&path, &shown, &mut dirs, emit)? {
@@ -198,8 +205,8 @@ impl DigestWork<'_> {
         }
     }
 
-    /// Of the files of one directory; its own directories are added to those that are left. A listing holds a descriptor, so it is
-    /// over before they are opened.
+    /// Digests of the files of one directory; its subdirectories are added to `left`. A listing holds a descriptor, so it ends before
+    /// they are opened.
     fn directory(
         &self,
         path: &RelPath,
@@ -217,13 +224,13 @@ impl DigestWork<'_> {
                     true
                 }
                 Ok(stat) => self.tree(&path, &shown, &stat, emit)?,
-                Err(error) => emit(Said::Lines(vec![failed(shown, storage(error))])),
+                Err(error) => emit(AnswerPart::Lines(vec![failed(shown, storage(error))])),
             };
             if !goes_on || (self.is_gone)() {
                 return Ok(false);
             }
         }
-        // The last one is taken first.
+        // The caller takes the last element first.
         left[known..].reverse();
         Ok(true)
     }
@@ -239,6 +246,6 @@ impl DigestWork<'_> {
             Err(NoDigest::Busy) => return Err(Refusal::new(Fault::Path, BUSY)),
             Err(NoDigest::Gone) => return Ok(false),
         };
-        Ok(emit(Said::Lines(vec![line])))
+        Ok(emit(AnswerPart::Lines(vec![line])))
     }
 }

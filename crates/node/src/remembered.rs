@@ -1,13 +1,13 @@
 //! Which ended transfers, tests and jobs are forgotten first, where not all can be remembered. Pure.
 //!
-//! Whoever has left most gives up its oldest: nobody's history is pushed out by somebody else's orders, however many.
+//! The holder with the most entries loses its oldest one: no holder's history is displaced by another holder's orders.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// What is remembered, by holder.
+/// The ended orders that are remembered, by holder.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
-    /// The numbers of each holder's, oldest first, with their bytes.
+    /// The entries of each holder.
     each: HashMap<String, Holder>,
     count: usize,
     bytes: usize,
@@ -20,18 +20,18 @@ struct Holder {
 }
 
 impl Remembered {
-    /// How many.
+    /// The number of entries.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// How many of a holder.
+    /// The number of entries of a holder.
     pub fn of(&self, holder: &str) -> usize {
         self.each.get(holder).map_or(0, |own| own.entries.len())
     }
 
-    /// One more.
+    /// Adds an entry of `bytes`; a known number gets the new size.
     pub fn add(&mut self, holder: &str, number: u64, bytes: usize) {
         let own = self.each.entry(holder.to_owned()).or_default();
         own.bytes += bytes;
@@ -41,7 +41,7 @@ impl Remembered {
         self.count += usize::from(before.is_none());
     }
 
-    /// The one to forget, if there are more than so many or more than so many bytes. It is forgotten here.
+    /// Removes the entry to forget, if there are more than `count` entries or `bytes` bytes; returns its number.
     pub fn take_beyond(&mut self, count: usize, bytes: usize) -> Option<u64> {
         let largest = if self.bytes > bytes {
             self.each.iter().max_by_key(|(_, own)| own.bytes)

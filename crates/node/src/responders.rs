@@ -1,4 +1,4 @@
-//! Whose tests are answered without a key: other people's protocols, from everywhere or from some networks.
+//! Responders for standard test protocols, which are answered without a key, from everywhere or from some networks.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -15,37 +15,37 @@ use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
 
 use crate::networks::network;
-use crate::pscheduler::{Participant, Served};
+use crate::pscheduler::{Participant, ServedTest};
 use crate::test_service::{LIMITS, TestService};
 use crate::twamp::{TwampPort, TwampSenders};
 
-/// Which protocols are answered, and whom.
+/// The protocols that are answered, and for which networks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Responders {
-    iperf3: Whom,
-    stamp: Whom,
-    twamp: Whom,
-    pscheduler: Whom,
+    iperf3: AllowedNetworks,
+    stamp: AllowedNetworks,
+    twamp: AllowedNetworks,
+    pscheduler: AllowedNetworks,
 }
 
-/// Nobody, or these networks; an empty list means everybody.
-type Whom = Option<Vec<IpNet>>;
+/// The networks that are answered: none of them, or those of a list; an empty list means all addresses.
+type AllowedNetworks = Option<Vec<IpNet>>;
 
-fn answers(whom: &Whom, from: IpAddr) -> bool {
+fn answers(allowed: &AllowedNetworks, from: IpAddr) -> bool {
     let from = from.to_canonical();
-    whom.as_ref().is_some_and(|networks| networks.is_empty() || networks.iter().any(|net| net.contains(&from)))
+    allowed.as_ref().is_some_and(|networks| networks.is_empty() || networks.iter().any(|net| net.contains(&from)))
 }
 
 impl Responders {
-    /// From words like `iperf3`, `iperf3@192.0.2.0/24`, `iperf3@2001:db8::7`.
+    /// Reads words like `iperf3`, `iperf3@192.0.2.0/24`, `iperf3@2001:db8::7`.
     ///
     /// # Errors
-    /// In words: a protocol that is not there, a network that is none.
+    /// A word names an unknown protocol, or no network; the text says which.
     pub fn parse<T: AsRef<str>>(words: &[T]) -> Result<Responders, String> {
         let mut responders = Responders::default();
         for word in words.iter().map(AsRef::as_ref) {
             let (protocol, prefix) = word.split_once('@').map_or((word, None), |(name, prefix)| (name, Some(prefix)));
-            let whom = match protocol {
+            let allowed = match protocol {
                 "iperf3" => &mut responders.iperf3,
                 "stamp" => &mut responders.stamp,
                 "twamp" => &mut responders.twamp,
@@ -56,11 +56,11 @@ impl Responders {
                     ));
                 }
             };
-            let everybody = matches!(whom, Some(networks) if networks.is_empty());
-            let networks = whom.get_or_insert_default();
+            let everybody = matches!(allowed, Some(networks) if networks.is_empty());
+            let networks = allowed.get_or_insert_default();
             match prefix {
                 None => networks.clear(),
-                // Who answers everybody answers these as well.
+                // All addresses include this network.
                 Some(_) if everybody => {}
                 Some(prefix) => networks.push(network(prefix).ok_or_else(|| {
                     format!("--responders {word}: {prefix} is no network; write it like 192.0.2.0/24 or 2001:db8::/32")
@@ -70,22 +70,23 @@ impl Responders {
         Ok(responders)
     }
 
-    /// Whether somebody's iperf3 is answered.
+    /// Whether iperf3 from this address is answered.
     pub(crate) fn answers_iperf3(&self, from: IpAddr) -> bool {
         answers(&self.iperf3, from)
     }
 
-    /// Whether a pScheduler there may lead tests with this node.
+    /// Whether a pScheduler at this address may lead tests with this node.
     pub(crate) fn answers_pscheduler(&self, from: IpAddr) -> bool {
         answers(&self.pscheduler, from)
     }
 
-    /// Whether somebody may begin sessions of TWAMP.
+    /// Whether TWAMP-Control from this address is answered.
     fn answers_twamp(&self, from: IpAddr) -> bool {
         answers(&self.twamp, from)
     }
 
-    /// What somebody's STAMP may have. An address without a session may be forged: never more than it sent.
+    /// The trust in STAMP packets from this address. An address without a session may be forged: a reply is never larger than the
+    /// packet.
     fn trusts(&self, from: SocketAddr) -> Trust {
         if answers(&self.stamp, from.ip()) { Trust::Symmetric } else { Trust::None }
     }
@@ -101,7 +102,7 @@ pub(crate) struct TestResponders {
     who: ArcSwap<Responders>,
     iperf3: Server,
     stop: Stop,
-    /// Datagrams that belong to no flow yet; none where somebody else has the number.
+    /// The socket for datagrams that belong to no flow yet; none where another process holds the UDP port.
     datagrams: Option<UdpSocket>,
     flows: Flows,
     participant: Arc<Participant>,
@@ -110,7 +111,11 @@ pub(crate) struct TestResponders {
 }
 
 impl TestResponders {
-    /// For a node whose datagrams come here, those of tests that `flows` knows among them. TWAMP-Control has a port of its own, where there is one.
+    /// Opens the responders. Datagrams of tests that `flows` knows come to the same socket. TWAMP-Control gets a port of its own, if
+    /// one is configured.
+    ///
+    /// # Errors
+    /// The UDP port cannot be bound although responders are configured, or the port for TWAMP-Control cannot.
     pub fn open(
         who: Responders,
         datagrams: io::Result<UdpSocket>,
@@ -120,15 +125,15 @@ impl TestResponders {
     ) -> io::Result<TestResponders> {
         let datagrams = match datagrams {
             Ok(socket) => Some(socket),
-            // A node that copies is worth more than none.
+            // A node without responders starts all the same: it can copy.
             Err(error) if who == Responders::default() => {
-                tracing::warn!(%error, "the UDP port is not to be had: no tests with datagrams");
+                tracing::warn!(%error, "the UDP port is not available: no tests with datagrams");
                 None
             }
             Err(error) => return Err(error),
         };
         datagrams.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
-        // Whoever comes this way has no key.
+        // Clients of these protocols have no key.
         let bounds = Bounds {
             seconds_max: LIMITS.seconds as u32,
             datagram_bit_s_max: LIMITS.anonymous_udp_bit_s,
@@ -156,20 +161,23 @@ impl TestResponders {
         })
     }
 
-    /// Whether these could be answered: not where the UDP port is somebody else's.
+    /// Checks that these responders can be answered.
+    ///
+    /// # Errors
+    /// Another process holds the UDP port.
     pub fn could_answer(&self, who: &Responders) -> io::Result<()> {
-        match self.datagrams.is_some() || *who == Responders::default() {
-            true => Ok(()),
-            false => Err(io::ErrorKind::AddrInUse.into()),
+        if self.datagrams.is_none() && *who != Responders::default() {
+            return Err(io::ErrorKind::AddrInUse.into());
         }
+        Ok(())
     }
 
-    /// Whose tests are answered from now on.
+    /// Replaces the protocols and networks that are answered.
     pub fn replace(&self, who: Responders) {
         self.who.store(Arc::new(who));
     }
 
-    /// All tests end.
+    /// Ends all tests.
     pub fn stop(&self) {
         self.stop.stop();
     }
@@ -179,16 +187,17 @@ impl TestResponders {
         self.who.load().answers_iperf3(peer.ip()) || self.participant.is_expected(peer.ip().to_canonical(), now_s())
     }
 
-    /// A connection that begins with a cookie of iperf3; its bytes count as those of other tests do. Stock clients expect theirs to
-    /// be numbered in the order in which they were opened.
+    /// Serves a connection that begins with a cookie of iperf3. Its bytes count like those of other tests. Stock clients expect their
+    /// connections to be numbered in the order in which they were opened, which `accepted` gives.
     pub fn iperf3(&self, socket: TcpStream, peer: SocketAddr, accepted: u64, tests: &TestService) {
         match self.iperf3.serve(socket, accepted, &self.stop, &|address, bytes| tests.count(address, bytes)) {
-            // A stream of a test in progress: its control connection tells of it.
+            // A stream of a running test: the control connection reports the test.
             Ok(None) => {}
             Ok(Some(done)) => {
-                tests.tally.begins("iperf3");
+                tests.counts.begins("iperf3");
                 let moved = done.results.streams.iter().map(|stream| stream.bytes).sum();
-                self.tell_participant(peer, Served { bytes: moved, seconds: done.elapsed.as_secs_f64(), error: None });
+                let served = ServedTest { bytes: moved, seconds: done.elapsed.as_secs_f64(), error: None };
+                self.tell_participant(peer, served);
                 let bytes: u64 = done.results.streams.iter().map(|stream| stream.bytes).sum();
                 let rate = BitRate::mean(Bytes(bytes), done.elapsed.as_secs_f64()).to_string();
                 let what = if done.params.udp { "iperf3 UDP" } else { "iperf3 TCP" };
@@ -196,13 +205,13 @@ impl TestResponders {
                 tracing::info!(target: "access", %peer, event = "test", what, outcome = "done", streams, bytes, seconds, rate);
             }
             Err(error) => {
-                self.tell_participant(peer, Served { bytes: 0, seconds: 0.0, error: Some(error.to_string()) });
+                self.tell_participant(peer, ServedTest { bytes: 0, seconds: 0.0, error: Some(error.to_string()) });
                 tracing::info!(target: "access", %peer, event = "test", what = "iperf3", outcome = "failed", error = %error);
             }
         }
     }
 
-    fn tell_participant(&self, peer: SocketAddr, served: Served) {
+    fn tell_participant(&self, peer: SocketAddr, served: ServedTest) {
         self.participant.served(peer.ip().to_canonical(), &served, now_s());
     }
 
@@ -240,7 +249,7 @@ impl TestResponders {
             stamp.departures();
             let Ok(Some(arrival)) = sys::stamps::receive(socket, &mut buffer) else { continue };
             let datagram = &buffer[..arrival.bytes];
-            // What nobody waits for is dropped: nothing is answered to a stranger.
+            // A datagram that no test expects is dropped: strangers get no answer.
             if self.flows.datagram(arrival.from, datagram) {
                 continue;
             }

@@ -1,8 +1,8 @@
-//! Tests that this node repeats by itself for its guests, until they remove them: streams of packets that never stop, and tests at times. What
-//! they find goes to `crate::measurements`. They are in `STATE/schedules`, and go on after a restart.
+//! Schedules: tests that this node repeats for its clients until they remove them. A schedule is a stream of packets without end, or
+//! a test at times. The results go to `crate::measurements`. Schedules are kept in `STATE/schedules` and continue after a restart.
 
-mod kept;
 mod order;
+mod records;
 mod repeat;
 mod stream;
 
@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use probe::stamp::stream::driver::Streams;
 use serde::{Deserialize, Serialize};
 
-use self::kept::Shelf;
+use self::records::ScheduleRecords;
 use crate::access::AccessControl;
 use crate::claims::TestClaims;
 use crate::clock::{now_text, unix_seconds};
@@ -30,29 +30,29 @@ use crate::shutdown::Shutdown;
 use crate::test_service::TestService;
 use crate::transfers::{Transfers, Unaccepted};
 
-/// Schedules of one who orders, and in all.
+/// Schedules of one holder, and of all.
 pub(crate) const SCHEDULES_MAX: (usize, usize) = (1_000, 2_000);
-/// Packets per second of all streams of one who orders.
+/// Packets per second of all streams of one holder.
 pub(crate) const PACKETS_S_MAX: f64 = 5_000.0;
 /// Tests at times that run or wait at once, each on a thread.
 pub(crate) const RUNS_MAX: usize = 32;
-/// How often it is looked whether something is due.
+/// How often the table is checked for due schedules.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A schedule as it is kept: whose, and what.
+/// A schedule as it is kept in the state directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Kept {
+struct ScheduleRecord {
     holder: String,
     created: String,
     schedule: Schedule,
 }
 
-/// A schedule and how it fares.
+/// A schedule and its state.
 struct Entry {
-    kept: Arc<Kept>,
-    /// The key of its stream on the thread of streams.
+    record: Arc<ScheduleRecord>,
+    /// The key of its stream at the driver of streams.
     key: u64,
-    /// When its next run begins, or its stream is tried again, seconds since 1970.
+    /// The time of its next run, or of the next attempt at its stream; seconds since 1970.
     due_s: f64,
     /// A run is under way.
     is_running: bool,
@@ -63,14 +63,14 @@ struct Entry {
 #[derive(Default)]
 struct Table {
     entries: BTreeMap<Uuid, Entry>,
-    /// Which schedule a stream is of.
+    /// The schedule of each stream, by the stream's key.
     streams: BTreeMap<u64, Uuid>,
     next_key: u64,
     runs: usize,
 }
 
-/// What schedules work with.
-pub(crate) struct Means {
+/// The services of the node that schedules use.
+pub(crate) struct ScheduleServices {
     pub access: Arc<AccessControl>,
     pub transfers: Arc<Transfers>,
     pub tests: Arc<TestService>,
@@ -81,8 +81,8 @@ pub(crate) struct Means {
 
 /// The schedules of a node.
 pub(crate) struct Schedules {
-    means: Means,
-    shelf: Shelf,
+    services: ScheduleServices,
+    records: ScheduleRecords,
     log: Arc<MeasurementLog>,
     table: Mutex<Table>,
     changed: Condvar,
@@ -91,13 +91,13 @@ pub(crate) struct Schedules {
 }
 
 impl Schedules {
-    /// Of a node that is started like this. Nothing runs before [`Schedules::run`].
-    pub fn new(means: Means, config: &NodeConfig) -> Schedules {
+    /// The schedules of a node with this configuration. Nothing runs before [`Schedules::run`].
+    pub fn new(services: ScheduleServices, config: &NodeConfig) -> Schedules {
         let (state, is_lasting) = (config.state.path(), !config.own_guests);
         let dir = |name: &str| is_lasting.then(|| state.join(name));
         Schedules {
-            means,
-            shelf: Shelf::new(dir("schedules")),
+            services,
+            records: ScheduleRecords::new(dir("schedules")),
             log: Arc::new(MeasurementLog::open(dir("measurements"))),
             table: Mutex::default(),
             changed: Condvar::new(),
@@ -106,7 +106,7 @@ impl Schedules {
         }
     }
 
-    /// What schedules found.
+    /// The log of measurements.
     pub fn log(&self) -> &MeasurementLog {
         &self.log
     }
@@ -115,19 +115,22 @@ impl Schedules {
         self.table.lock()
     }
 
-    /// Takes a schedule on. The same again is the same one, with the newer key.
+    /// Accepts a schedule; `true` where it is new. A schedule that is known already gets the newer key.
+    ///
+    /// # Errors
+    /// The node stops, the principal lacks a right, the schedule is invalid or does not fit, or its id is taken.
     pub fn accept(&self, access: &Access, schedule: Schedule) -> Result<(ScheduleStatus, bool), Unaccepted> {
-        if self.means.shutdown.has_begun() {
+        if self.services.shutdown.has_begun() {
             return Err(Refusal::new(Fault::Path, "the node is stopping").into());
         }
-        if self.means.access.visible(access).is_empty() {
+        if self.services.access.visible(access).is_empty() {
             let reason = "tests from this node are for those who may reach something of it";
             return Err(Refusal::new(Fault::Auth, reason).into());
         }
-        self.means.access.may_send_out(access, &schedule.target)?;
+        self.services.access.may_send_out(access, &schedule.target)?;
         let plan = order::read(&schedule)?;
         let mut table = self.table();
-        let known = table.entries.get(&schedule.id).map(|entry| Arc::clone(&entry.kept));
+        let known = table.entries.get(&schedule.id).map(|entry| Arc::clone(&entry.record));
         if let Some(known) = &known {
             let is_same = known.schedule.without_credentials() == schedule.without_credentials();
             if known.holder != access.holder() || !is_same {
@@ -137,15 +140,15 @@ impl Schedules {
             table.check_room(access.holder(), &plan)?;
         }
         let created = known.as_ref().map_or_else(now_text, |known| known.created.clone());
-        let kept = Arc::new(Kept { holder: access.holder().to_owned(), created, schedule });
+        let record = Arc::new(ScheduleRecord { holder: access.holder().to_owned(), created, schedule });
         let failed = |error: std::io::Error| {
             Refusal::new(Fault::Storage, format!("the node cannot write the schedule down: {error}"))
         };
-        self.shelf.write(&kept).map_err(failed)?;
-        let id = kept.schedule.id;
+        self.records.write(&record).map_err(failed)?;
+        let id = record.schedule.id;
         match table.entries.get_mut(&id) {
-            Some(entry) => entry.kept = kept,
-            None => table.insert(kept, &plan),
+            Some(entry) => entry.record = record,
+            None => table.insert(record, &plan),
         }
         let status = table.entries.get(&id).map(Entry::status).ok_or(Unaccepted::Known)?;
         drop(table);
@@ -156,24 +159,24 @@ impl Schedules {
     /// The schedules of a holder.
     pub fn list(&self, holder: &str) -> Vec<ScheduleStatus> {
         let table = self.table();
-        table.entries.values().filter(|entry| entry.kept.holder == holder).map(Entry::status).collect()
+        table.entries.values().filter(|entry| entry.record.holder == holder).map(Entry::status).collect()
     }
 
-    /// One of them.
+    /// A schedule of a holder.
     pub fn get(&self, holder: &str, id: &Uuid) -> Option<ScheduleStatus> {
-        self.table().entries.get(id).filter(|entry| entry.kept.holder == holder).map(Entry::status)
+        self.table().entries.get(id).filter(|entry| entry.record.holder == holder).map(Entry::status)
     }
 
-    /// Removes one; what it has found stays until it makes room.
+    /// Removes a schedule; its measurements stay until newer ones displace them.
     pub fn remove(&self, holder: &str, id: &Uuid) -> Option<ScheduleStatus> {
         let mut table = self.table();
-        let status = table.entries.get(id).filter(|entry| entry.kept.holder == holder).map(Entry::status)?;
+        let status = table.entries.get(id).filter(|entry| entry.record.holder == holder).map(Entry::status)?;
         self.drop_entry(&mut table, id);
         Some(status)
     }
 
     fn drop_entry(&self, table: &mut Table, id: &Uuid) {
-        self.shelf.remove(id);
+        self.records.remove(id);
         if let Some(entry) = table.entries.remove(id) {
             table.streams.remove(&entry.key);
             if let Some(streams) = &*self.streams.lock() {
@@ -182,27 +185,27 @@ impl Schedules {
         }
     }
 
-    /// Takes up what was ordered before a restart, and does what is due until the node stops.
+    /// Loads the schedules of the state directory, and runs what is due until the node stops.
     pub fn run(self: &Arc<Self>) {
-        for kept in self.shelf.all() {
-            match order::read(&kept.schedule) {
-                Ok(plan) => self.table().insert(Arc::new(kept), &plan),
+        for record in self.records.all() {
+            match order::read(&record.schedule) {
+                Ok(plan) => self.table().insert(Arc::new(record), &plan),
                 Err(refusal) => {
-                    tracing::warn!(schedule = %kept.schedule.id, why = refusal.reason, "a schedule is left alone");
+                    tracing::warn!(schedule = %record.schedule.id, why = refusal.reason, "a schedule is left alone");
                 }
             }
         }
-        while !self.means.shutdown.has_begun() {
+        while !self.services.shutdown.has_begun() {
             let now_s = unix_seconds_f();
             let due = self.table().take_due(now_s);
-            for (id, kept) in due {
-                if self.means.access.access_of(&kept.holder).is_none() {
+            for (id, record) in due {
+                if self.services.access.access_of(&record.holder).is_none() {
                     self.note(&id, Some("who ordered it is not known here any more".into()));
                     continue;
                 }
-                match &kept.schedule.test {
-                    ScheduledTest::Stream(_) => self.begin_stream(&id, &kept),
-                    ScheduledTest::Repeat(_) => self.begin_run(id, kept),
+                match &record.schedule.test {
+                    ScheduledTest::Stream(_) => self.begin_stream(&id, &record),
+                    ScheduledTest::Repeat(_) => self.begin_run(id, record),
                 }
             }
             let mut table = self.table();
@@ -211,7 +214,7 @@ impl Schedules {
         drop(self.streams.lock().take());
     }
 
-    /// Something was found.
+    /// Adds a measurement of a schedule.
     fn found(&self, id: &Uuid, at_s: f64, seconds: f64, found: Found) {
         let holder = {
             let mut table = self.table();
@@ -222,7 +225,7 @@ impl Schedules {
                 Found::Silent => Some("nothing answers".into()),
                 _ => None,
             };
-            entry.kept.holder.clone()
+            entry.record.holder.clone()
         };
         self.log.append(&holder, *id, at_s, seconds, found);
     }
@@ -235,15 +238,15 @@ impl Schedules {
 }
 
 impl Table {
-    fn check_room(&self, holder: &str, plan: &order::Plan) -> Result<(), Unaccepted> {
-        let own = || self.entries.values().filter(|entry| entry.kept.holder == holder);
+    fn check_room(&self, holder: &str, plan: &order::SchedulePlan) -> Result<(), Unaccepted> {
+        let own = || self.entries.values().filter(|entry| entry.record.holder == holder);
         if own().count() >= SCHEDULES_MAX.0 || self.entries.len() >= SCHEDULES_MAX.1 {
             let (each, all) = SCHEDULES_MAX;
             return Err(Unaccepted::Full(format!(
                 "this node repeats {each} tests for one who orders, and {all} in all"
             )));
         }
-        let packets_s = plan.packets_s() + own().map(|entry| order::packets_s(&entry.kept.schedule)).sum::<f64>();
+        let packets_s = plan.packets_s() + own().map(|entry| order::packets_s(&entry.record.schedule)).sum::<f64>();
         if packets_s > PACKETS_S_MAX {
             let why =
                 format!("streams of one who orders may have {PACKETS_S_MAX} packets/s in all, and not {packets_s}");
@@ -252,31 +255,33 @@ impl Table {
         Ok(())
     }
 
-    fn insert(&mut self, kept: Arc<Kept>, plan: &order::Plan) {
-        let (id, key) = (kept.schedule.id, self.next_key);
+    fn insert(&mut self, record: Arc<ScheduleRecord>, plan: &order::SchedulePlan) {
+        let (id, key) = (record.schedule.id, self.next_key);
         self.next_key += 1;
         let due_s = plan.next_s(unix_seconds_f());
-        let entry = Entry { kept, key, due_s, is_running: false, measurements: 0, error: None };
+        let entry = Entry { record, key, due_s, is_running: false, measurements: 0, error: None };
         self.streams.insert(key, id);
         self.entries.insert(id, entry);
     }
 
-    /// What is due now. Each has its next time from here on.
-    fn take_due(&mut self, now_s: f64) -> Vec<(Uuid, Arc<Kept>)> {
+    /// The schedules that are due now; each gets its next time.
+    fn take_due(&mut self, now_s: f64) -> Vec<(Uuid, Arc<ScheduleRecord>)> {
         let mut due = Vec::new();
         for (id, entry) in &mut self.entries {
-            let Some(plan) = order::read(&entry.kept.schedule).ok().filter(|_| entry.due_s <= now_s) else { continue };
+            let Some(plan) = order::read(&entry.record.schedule).ok().filter(|_| entry.due_s <= now_s) else {
+                continue;
+            };
             entry.due_s = plan.next_s(now_s);
-            let is_run = matches!(entry.kept.schedule.test, ScheduledTest::Repeat(_));
+            let is_run = matches!(entry.record.schedule.test, ScheduledTest::Repeat(_));
             if is_run && (entry.is_running || self.runs >= RUNS_MAX) {
-                // The one before still waits for its turn: that is told by its own end.
+                // The former run has not ended, or there are too many: this run is left out.
                 continue;
             }
             if is_run {
                 entry.is_running = true;
                 self.runs += 1;
             }
-            due.push((*id, Arc::clone(&entry.kept)));
+            due.push((*id, Arc::clone(&entry.record)));
         }
         due
     }
@@ -284,11 +289,11 @@ impl Table {
 
 impl Entry {
     fn status(&self) -> ScheduleStatus {
-        let is_run = matches!(self.kept.schedule.test, ScheduledTest::Repeat(_));
+        let is_run = matches!(self.record.schedule.test, ScheduledTest::Repeat(_));
         let next = is_run.then(|| web::date::rfc3339_us(Timestamp { seconds: self.due_s as i64, nanos: 0 }));
         ScheduleStatus {
-            schedule: self.kept.schedule.without_credentials(),
-            created: self.kept.created.clone(),
+            schedule: self.record.schedule.without_credentials(),
+            created: self.record.created.clone(),
             next,
             measurements: self.measurements,
             error: self.error.clone(),

@@ -1,17 +1,17 @@
-//! What a guest gave this node for another server, kept out of what is quoted of that server: its words go into answers, logs and
-//! receipts, and a server may repeat what it was shown.
+//! Hides the secrets that a client gave this node for another server. Texts of that server go into answers, logs and receipts, and a
+//! server may repeat what it was shown.
 
-/// Values that nobody else is to read.
+/// Secret values.
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<String>);
 
-/// A secret of fewer characters is none, and leaving it out of a sentence would leave little of the sentence.
+/// Shorter values are no secrets, and hiding them would leave little of a text.
 const VALUE_CHARS_MIN: usize = 4;
 /// Words of a value that are longer than this may be its secret part.
 const WORD_CHARS: usize = 8;
 
 impl Secrets {
-    /// These values, and the longer words of each.
+    /// Secrets of these values, and of the longer words of each.
     pub fn of<T: AsRef<str>>(values: impl Iterator<Item = T>) -> Secrets {
         let mut all = Vec::new();
         for value in values {
@@ -24,8 +24,8 @@ impl Secrets {
         Secrets(all)
     }
 
-    /// A text of the other end without them, and without what these addresses say behind their question marks. The longest go
-    /// first: a word may be part of another.
+    /// Hides the secrets in a text of the other server, and the long words of the queries of these addresses. The longest are replaced
+    /// first, because a word may be part of another.
     pub fn hide(&self, text: &str, urls: &[&str]) -> String {
         let queries = urls.iter().filter_map(|url| url.split_once('?')).flat_map(|(_, query)| long_words(query));
         let mut all: Vec<String> = self.0.iter().cloned().chain(queries).collect();

@@ -1,4 +1,4 @@
-//! What a node does for its clients: transfers, tests, digests, numbers.
+//! The services of a node for its clients: transfers, tests, digests, metrics.
 
 mod notes;
 mod numbers;
@@ -20,54 +20,54 @@ use crate::jobs::Jobs;
 use crate::meters::Meters;
 use crate::nics::Nics;
 use crate::pscheduler::Participant;
-use crate::registry::Registry;
 use crate::responders::Responders;
 use crate::schedules::{self, Schedules};
 use crate::shutdown::Shutdown;
+use crate::stream_rendezvous::StreamRendezvous;
 use crate::tape::requests::StageRequests;
 use crate::test_orders::TestOrders;
 use crate::test_service::TestService;
 use crate::transfers::Transfers;
 
-/// The services of a site.
+/// The services of a node.
 pub(crate) struct Services {
-    /// Who may do what, and where.
+    /// The access control.
     pub access: Arc<AccessControl>,
     /// Sessions that data streams may join.
-    pub registry: Registry,
+    pub rendezvous: StreamRendezvous,
     pub jobs: Jobs,
     pub digests: Digests,
-    /// What goes over the interfaces of this host.
+    /// The traffic over the interfaces of this host.
     pub nics: Nics,
     pub transfers: Arc<Transfers>,
-    /// Tests that this node makes for its guests.
+    /// Tests from this node that its clients order.
     pub test_orders: Arc<TestOrders>,
-    /// Tests that this node repeats for its guests.
+    /// Tests from this node that repeat.
     pub schedules: Arc<Schedules>,
     /// Requests to bring files from tape.
     pub stage_requests: StageRequests,
-    /// Tests that its guests make with it.
+    /// Tests that clients run with this node.
     pub tests: Arc<TestService>,
-    /// What pSchedulers that lead tests have told this node of.
+    /// The tasks of pSchedulers that lead tests with this node.
     pub participant: Arc<Participant>,
-    /// Whose tests are answered without a key.
+    /// The test protocols that are answered without a key.
     pub responders: ArcSwap<Responders>,
-    /// Which test has the node to itself.
+    /// The claim of a test that has the node to itself.
     pub claims: Arc<TestClaims>,
-    /// What is kept in memory for those who ask, until they are answered.
+    /// The memory of requests that are being read or answered.
     pub memory: Budget,
-    /// Where decisions are written down.
+    /// The audit log.
     pub audit_log: AuditLog,
-    /// What the node does, in numbers.
+    /// The metrics.
     pub meters: Arc<Meters>,
     shutdown: Shutdown,
 }
 
-/// Bytes of what is being asked, in all and of one holder: lists of files, bodies of orders.
+/// Bytes of requests in memory, in all and of one holder: lists of files, bodies of orders.
 const MEMORY_BYTES: (usize, usize) = (256 << 20, 96 << 20);
 
 impl Services {
-    /// Of a node that is started like this.
+    /// The services of a node with this configuration.
     pub fn new(access: Arc<AccessControl>, config: &NodeConfig) -> Services {
         let (state, is_lasting) = (config.state.path(), !config.own_guests);
         let (jobs, shutdown) = (Jobs::default(), Shutdown::default());
@@ -77,7 +77,7 @@ impl Services {
         let (tests, claims) = (Arc::new(TestService::new(Arc::clone(&participant))), Arc::<TestClaims>::default());
         let test_orders =
             TestOrders::new(Arc::clone(&access), Arc::clone(&transfers), Arc::clone(&claims), shutdown.clone());
-        let means = schedules::Means {
+        let services = schedules::ScheduleServices {
             access: Arc::clone(&access),
             transfers: Arc::clone(&transfers),
             tests: Arc::clone(&tests),
@@ -85,14 +85,14 @@ impl Services {
             jobs: jobs.clone(),
             shutdown: shutdown.clone(),
         };
-        let schedules = Arc::new(Schedules::new(means, config));
+        let schedules = Arc::new(Schedules::new(services, config));
         let stage_requests = StageRequests::new(Arc::clone(&access), state);
         stage_requests.go_on();
         access.tapes().iter().for_each(|library| library.go_on());
         Services {
             access,
             stage_requests,
-            registry: Registry::default(),
+            rendezvous: StreamRendezvous::default(),
             jobs,
             digests: Digests::new(state),
             nics: Nics::default(),
@@ -104,14 +104,14 @@ impl Services {
             responders: ArcSwap::from_pointee(config.responders.clone()),
             claims,
             memory: Budget::new(MEMORY_BYTES.0, MEMORY_BYTES.1),
-            // What its operator does with a node of his own is nobody's business to look up.
+            // A node that lives for one copy of its operator keeps no audit log.
             audit_log: if is_lasting { AuditLog::new(state) } else { AuditLog::none() },
             meters: Arc::default(),
             shutdown,
         }
     }
 
-    /// The node stops: what it carries ends, to go on with the next start, and no session is kept.
+    /// Stops the services: transfers end here and continue with the next start; pooled sessions are closed.
     pub fn stop(&self) {
         self.shutdown.begin();
         self.jobs.cancel_all();
@@ -119,7 +119,7 @@ impl Services {
         self.test_orders.stop();
     }
 
-    /// Told to whatever works for the node when it stops.
+    /// The flag that tells all threads of the node that it stops.
     pub fn shutdown(&self) -> &Shutdown {
         &self.shutdown
     }
@@ -129,7 +129,10 @@ impl Services {
         self.shutdown.has_begun()
     }
 
-    /// How this host stands, where the node tells.
+    /// The audit of this host's settings, as lines of JSON.
+    ///
+    /// # Errors
+    /// The node offers no audit, or the principal is anonymous.
     pub fn audit(&self, access: &Access, ask: &model::v1::tune::Ask) -> Result<Vec<String>, Refusal> {
         self.tests.audit(self.access.audit(), access, ask)
     }

@@ -1,9 +1,9 @@
-//! Whether the node stops, told to whatever works for it.
+//! The flag that tells all threads of a node that it stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the node stops. Clones are the same.
+/// Whether the node stops. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shutdown(Arc<AtomicBool>);
 
@@ -13,7 +13,7 @@ impl Shutdown {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it does.
+    /// Whether the node stops.
     pub fn has_begun(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

@@ -1,4 +1,5 @@
-//! Files behind an export that are on tape: a program of the site's brings them to the export's directory, takes new ones to tape, and says where they are.
+//! Files of an export on tape: a program of the site recalls them to the export's directory, archives new ones, and tells where
+//! files are.
 //!
 //! The program is run as `PROGRAM VERB` in the export's directory, with `LONGHAUL_EXPORT` in its environment. It reads lines of JSON with a `path` each,
 //! below the export, until the end of its input, and answers with a line of JSON for each path, with an `error` where something went wrong:
@@ -13,5 +14,5 @@ mod notes;
 mod program;
 pub(crate) mod requests;
 
-pub(crate) use library::{Archiving, Recalled, TapeLibrary};
+pub(crate) use library::{ArchiveGuard, RecallListener, TapeLibrary};
 pub use program::TapeProgram;

@@ -1,8 +1,8 @@
-//! Tests that this node makes for its guests: from it to another node, the near half here. What guests test with this node is another
-//! module (`crate::test_service`), as is how another node is dialled for them (`crate::transfers`).
+//! Tests from this node to another that clients order; the near half runs here. Tests that clients run with this node are in
+//! `crate::test_service`, and the dialling of other nodes in `crate::transfers`.
 //!
-//! One test runs at a time: two would measure each other, and either disturbs what moves. Everything is in memory, within bounds:
-//! after a restart of the node no test is known.
+//! One test runs at a time: two would measure each other. Everything is in memory, within bounds: after a restart of the node no
+//! test is known.
 
 mod order;
 mod run;
@@ -19,17 +19,17 @@ use model::v1::probe::Claim;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use self::order::{SECONDS_MAX, path_order, tcp_order};
-pub(crate) use self::run::{Failed, Run};
+pub(crate) use self::run::{TestFailure, TestRun};
 use self::table::Table;
 pub(crate) use self::table::UNENDED_MAX;
 use crate::access::AccessControl;
 use crate::claims::TestClaims;
 use crate::clock::now_text;
-use crate::order_table::Asked;
+use crate::order_table::PageQuery;
 use crate::shutdown::Shutdown;
 use crate::transfers::{Transfers, Unaccepted};
 
-/// The tests that a node makes.
+/// The test orders of a node.
 pub(crate) struct TestOrders {
     access: Arc<AccessControl>,
     transfers: Arc<Transfers>,
@@ -38,7 +38,10 @@ pub(crate) struct TestOrders {
     table: Mutex<Table>,
 }
 
-/// Whether a test can be meant: what an order of it would be refused for.
+/// Checks an order of a test without accepting it.
+///
+/// # Errors
+/// The reason why the order would be refused.
 pub(crate) fn check(order: &ProbeOrder) -> Result<(), Refusal> {
     order::read(order).map(drop)
 }
@@ -48,7 +51,7 @@ fn stopping() -> Refusal {
 }
 
 impl TestOrders {
-    /// Of a node where this counts; other nodes are dialled as for its transfers.
+    /// No test orders yet; other nodes are dialled as for `transfers`.
     pub fn new(
         access: Arc<AccessControl>,
         transfers: Arc<Transfers>,
@@ -62,12 +65,15 @@ impl TestOrders {
         self.table.lock()
     }
 
-    /// The node stops: what runs ends.
+    /// Ends all tests, because the node stops.
     pub fn stop(&self) {
         self.table().stop_all();
     }
 
-    /// Takes an order on. The same order again is the same test: whether it is a new one comes back with what is told of it.
+    /// Accepts an order; returns the test, and whether it is new. The same order again is the same test.
+    ///
+    /// # Errors
+    /// The node stops, the principal lacks a right, the order is invalid, its id is taken, or too many tests wait.
     pub fn accept(self: &Arc<Self>, access: &Access, order: ProbeOrder) -> Result<(Probe, bool), Unaccepted> {
         if self.shutdown.has_begun() {
             return Err(stopping().into());
@@ -96,13 +102,13 @@ impl TestOrders {
         Ok((shown, true))
     }
 
-    /// Starts the next one, where none runs.
+    /// Starts the next test, where none runs.
     fn start_next(self: &Arc<Self>) {
         while !self.shutdown.has_begun() {
             let Some((id, run)) = self.table().next_turn(now_text()) else { return };
             let orders = Arc::clone(self);
             let work = move || {
-                // A test of a schedule that has this node ends first.
+                // A test of a schedule that has claimed this node ends first.
                 let claim = Claim { token: *id.as_bytes(), seconds: SECONDS_MAX, is_shy_of_transfers: false };
                 orders.claims.wait(&claim, &orders.shutdown);
                 let found = run.run(&orders.access, &orders.transfers);
@@ -115,20 +121,21 @@ impl TestOrders {
                 Ok(_) => return,
                 Err(error) => {
                     let why = format!("the node has no thread for it: {error}");
-                    self.table().end(&id, Err(Failed::new(Fault::Local, why)), now_text());
+                    self.table().end(&id, Err(TestFailure::new(Fault::Local, why)), now_text());
                 }
             }
         }
     }
 
-    /// What is told of a test to its holder, its report included.
+    /// A test of a holder, with its report.
     pub fn get(&self, holder: &str, id: &Uuid) -> Option<Probe> {
         self.table().orders.of(holder, id).map(table::Entry::show)
     }
 
-    /// A page of a holder's tests, and where the next begins; none where the one that it is to begin behind is not known.
-    pub fn page(&self, holder: &str, asked: &Asked<ProbeStage>) -> Option<(Vec<Probe>, Option<Uuid>)> {
-        self.table().page(holder, asked)
+    /// A page of a holder's tests, and the id that the next page begins behind; none where the test that this page begins behind is
+    /// not known.
+    pub fn page(&self, holder: &str, query: &PageQuery<ProbeStage>) -> Option<(Vec<Probe>, Option<Uuid>)> {
+        self.table().page(holder, query)
     }
 
     /// Ends a test. One that has ended stays as it ended.
@@ -137,7 +144,7 @@ impl TestOrders {
     }
 }
 
-fn write_to_log(run: &Run, found: &Result<String, Failed>) {
+fn write_to_log(run: &TestRun, found: &Result<String, TestFailure>) {
     let (outcome, error) = match found {
         Ok(_) => ("done", None),
         Err(failed) => ("failed", Some(failed.why.as_str())),

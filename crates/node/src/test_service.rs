@@ -1,4 +1,4 @@
-//! Tests that guests run with this node: within bounds, the far half on the thread that answers the question.
+//! Tests that clients run with this node, within bounds. The far half runs on the thread that answers the request.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use auth::Access;
-use engine::node::{Asker, Said};
+use engine::node::{AnswerPart, Asker};
 use model::fault::{Blame, Fault};
 use model::units::{BitRate, Bytes};
-use model::v1::probe::tcp::{Line, Order};
+use model::v1::probe::tcp::{Order, TcpSampleLine};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
 use model::{Refusal, v1};
@@ -22,10 +22,10 @@ use probe::Stop;
 use probe::disk::Ground;
 use probe::tcp::Bounds;
 
-/// Looks at the host: a line that says whose audit it is, then one for each finding.
+/// Audits the host's settings: a line that names the host, then one for each finding.
 pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
 
-/// Within which bounds tests run here. A grant lifts the last one.
+/// The bounds of tests. A grant lifts the bound on datagrams.
 pub(crate) const LIMITS: Limits = Limits {
     seconds: 3_600.0,
     tests: 32,
@@ -34,40 +34,40 @@ pub(crate) const LIMITS: Limits = Limits {
     anonymous_udp_bit_s: 1_000_000_000,
     clock: 0,
 };
-/// What a test may last beyond its order: words on their way, streams that drain.
+/// How long a test may last beyond its order: for messages on their way, and streams that drain.
 const GRACE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(86_400);
-/// Tests at once, of all guests.
+/// Tests at once, of all clients.
 const TESTS_IN_ALL: u32 = 256;
-/// Networks whose volume is remembered; the one that was first heard of makes room.
+/// Networks whose volume is remembered; the oldest is forgotten first.
 const NETWORKS_MAX: usize = 10_000;
 
-/// Tests that run, by who asked; what they moved, by address; and those that wait for datagrams.
+/// The test service: running tests by holder, their volume by network, and the flows that wait for datagrams.
 #[derive(Default)]
 pub(crate) struct TestService {
-    running: Mutex<HashMap<String, Running>>,
+    running: Mutex<HashMap<String, RunningTests>>,
     moved: Mutex<HashMap<IpAddr, (Instant, u64)>>,
-    /// The node's UDP port gives datagrams to these.
+    /// The flows that get datagrams of the node's UDP port.
     pub flows: probe::flow::Flows,
-    /// The node stops.
+    /// Ends all tests when the node stops.
     pub stop: Stop,
-    /// What its tests came to.
-    pub tally: Tally,
+    /// The counts of tests, for the metrics.
+    pub counts: TestCounts,
     participant: Arc<Participant>,
 }
 
-/// Kinds of tests, for [`Tally`].
+/// Kinds of tests, for [`TestCounts`].
 pub(crate) const KINDS: [&str; 5] = ["tcp", "flows", "disk", "audit", "iperf3"];
 
-/// Tests so far, by kind, and what all of them moved.
+/// Tests so far, by kind, and the bytes that they moved.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct TestCounts {
     pub begun: [AtomicU64; KINDS.len()],
     pub bytes: AtomicU64,
 }
 
-impl Tally {
-    /// One of this kind begins.
+impl TestCounts {
+    /// Counts a test of this kind that begins.
     pub fn begins(&self, kind: &str) {
         if let Some(at) = KINDS.iter().position(|known| *known == kind) {
             self.begun[at].fetch_add(1, Ordering::Relaxed);
@@ -86,25 +86,25 @@ fn kind(test: &Test) -> &'static str {
     }
 }
 
-/// What runs for one guest.
+/// The running tests of one holder.
 #[derive(Debug, Default)]
-struct Running {
+struct RunningTests {
     tests: u32,
-    /// Of these, those that fill a path or a disk.
+    /// The tests that fill a path or a disk.
     heavy: u32,
-    /// Of all its datagrams, payload.
+    /// Payload rate of all datagrams, bit/s.
     udp_bit_s: f64,
 }
 
-/// A running test's place.
-struct Seat<'a> {
+/// A permit for a running test, given back when dropped.
+struct TestPermit<'a> {
     probes: &'a TestService,
     holder: String,
     udp_bit_s: f64,
     is_heavy: bool,
 }
 
-impl Drop for Seat<'_> {
+impl Drop for TestPermit<'_> {
     fn drop(&mut self) {
         let mut running = lock(&self.probes.running);
         if let Some(of_holder) = running.get_mut(&self.holder) {
@@ -118,8 +118,8 @@ impl Drop for Seat<'_> {
     }
 }
 
-impl Seat<'_> {
-    /// Its test fills a path or a disk, or not.
+impl TestPermit<'_> {
+    /// Records whether the test fills a path or a disk.
     fn filling(mut self, is_heavy: bool) -> Self {
         if let Some(of_holder) = lock(&self.probes.running).get_mut(&self.holder) {
             of_holder.heavy += u32::from(is_heavy);
@@ -129,7 +129,7 @@ impl Seat<'_> {
     }
 }
 
-/// Whether a test fills a path or a disk: what others measure meanwhile is not what they would measure alone.
+/// Whether a test fills a path or a disk, so that it disturbs the measurements of others.
 fn is_heavy(test: &Test) -> bool {
     match test {
         Test::Tcp(_) | Test::Disk(_) => true,
@@ -138,7 +138,7 @@ fn is_heavy(test: &Test) -> bool {
     }
 }
 
-/// What volume is counted by: an IPv4 address, or an IPv6 network of the size that one guest has (RFC 6177).
+/// The network that volume is counted by: an IPv4 address, or an IPv6 /64, the size that one client has (RFC 6177).
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -182,17 +182,17 @@ fn task(task: &Task) -> &'static str {
     }
 }
 
-/// The directory of a disk test, open, for who asks.
+/// Opens the directory of a disk test for the principal.
 pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<Ground, Refusal>;
 
 impl TestService {
-    /// Of a node that takes part in tests that others lead.
+    /// The test service of a node that takes part in tests of pSchedulers.
     pub fn new(participant: Arc<Participant>) -> TestService {
         TestService { participant, ..TestService::default() }
     }
 
-    /// A place for a test of a guest, whose datagrams take so much; `bound` is what all of its tests may take.
-    fn seat(&self, holder: &str, udp_bit_s: f64, bound: f64) -> Result<Seat<'_>, Refusal> {
+    /// A permit for a test of a holder whose datagrams have this rate; `bound` is the rate that all of the holder's tests may have.
+    fn permit(&self, holder: &str, udp_bit_s: f64, bound: f64) -> Result<TestPermit<'_>, Refusal> {
         let mut running = lock(&self.running);
         let in_all: u32 = running.values().map(|of_holder| of_holder.tests).sum();
         let of_holder = running.entry(holder.to_owned()).or_default();
@@ -217,10 +217,10 @@ impl TestService {
         }
         of_holder.tests += 1;
         of_holder.udp_bit_s += udp_bit_s;
-        Ok(Seat { probes: self, holder: holder.to_owned(), udp_bit_s, is_heavy: false })
+        Ok(TestPermit { probes: self, holder: holder.to_owned(), udp_bit_s, is_heavy: false })
     }
 
-    /// What runs here that a test with a claim would disturb: tests of guests, and so many transfers.
+    /// What a test with a claim of `seconds` would disturb here: tests of clients, booked runs, and `transfers`.
     pub fn in_the_way(&self, transfers: u64, seconds: f64) -> Option<String> {
         let now = crate::clock::now();
         if self.participant.is_booked(now.seconds as f64, seconds) {
@@ -234,12 +234,12 @@ impl TestService {
         }
     }
 
-    /// Tests of guests under way.
+    /// The number of running tests.
     pub fn running(&self) -> u64 {
         lock(&self.running).values().map(|of_holder| u64::from(of_holder.tests)).sum()
     }
 
-    /// What the tests of an address may still move today.
+    /// Bytes that the tests of an address may still move today.
     pub fn left(&self, address: IpAddr) -> u64 {
         let mut moved = lock(&self.moved);
         moved.retain(|_, (since, _)| since.elapsed() < DAY);
@@ -247,9 +247,9 @@ impl TestService {
         LIMITS.bytes_a_day.saturating_sub(moved)
     }
 
-    /// Counts what was moved; whether more may be.
+    /// Counts bytes that were moved; returns whether the address may move more.
     pub fn count(&self, address: IpAddr, bytes: u64) -> bool {
-        self.tally.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         let (mut moved, network) = (lock(&self.moved), network(address));
         if moved.len() >= NETWORKS_MAX && !moved.contains_key(&network) {
             let first = moved.iter().min_by_key(|(_, (since, _))| *since).map(|(network, _)| *network);
@@ -260,15 +260,17 @@ impl TestService {
         entry.1 < LIMITS.bytes_a_day
     }
 
-    /// Runs the far half of a test: on the disk in a directory that is opened for it; of the host's settings where it is told
-    /// how they stand.
+    /// Runs the far half of a test. `directory` opens the directory of a disk test; `audit` is the audit of the host's settings.
+    ///
+    /// # Errors
+    /// The test is unknown or invalid, exceeds a bound, or is not offered to this principal.
     pub fn answer(
         &self,
         asker: Asker<'_>,
         ask: &str,
         (directory, audit): (Directory<'_>, Option<Audit>),
         claims: (&TestClaims, u64),
-        emit: &mut dyn FnMut(Said) -> bool,
+        emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
         let unknown =
             |e: serde_json::Error| Refusal::new(Fault::Config, format!("this node does not know that test: {e}"));
@@ -277,13 +279,13 @@ impl TestService {
         let left = self.left(peer);
         if matches!(ask.test, Test::Limits) {
             let limits = Limits { bytes_left: left, clock: probe::host::clock(), ..LIMITS };
-            emit(Said::Text(serde_json::to_string(&limits).unwrap_or_default()));
+            emit(AnswerPart::Text(serde_json::to_string(&limits).unwrap_or_default()));
             return Ok(());
         }
         if let Test::Claim(claim) = &ask.test {
             let transfers = if claim.is_shy_of_transfers { claims.1 } else { 0 };
             let answer = claims.0.claim(claim, self.in_the_way(transfers, claim.seconds));
-            emit(Said::Text(serde_json::to_string(&answer).unwrap_or_default()));
+            emit(AnswerPart::Text(serde_json::to_string(&answer).unwrap_or_default()));
             return Ok(());
         }
         if left == 0 {
@@ -292,7 +294,7 @@ impl TestService {
                 "the tests of {peer} have moved {a_day} within a day; this node allows no more"
             )));
         }
-        // Those without a key have none of their own: they are told apart by where they are.
+        // Anonymous clients have no holder: they are told apart by their network.
         let is_guest = asker.access.is_guest();
         let holder = if is_guest { network(peer).to_string() } else { asker.access.holder().to_owned() };
         let bound = if is_guest { LIMITS.anonymous_udp_bit_s as f64 } else { f64::INFINITY };
@@ -300,25 +302,28 @@ impl TestService {
             Test::Flows(flows) if is_guest => datagrams_bit_s(&flows.task),
             _ => 0.0,
         };
-        let _seat = self.seat(&holder, udp_bit_s, bound)?.filling(is_heavy(&ask.test));
-        self.tally.begins(kind(&ask.test));
+        let _permit = self.permit(&holder, udp_bit_s, bound)?.filling(is_heavy(&ask.test));
+        self.counts.begins(kind(&ask.test));
         match &ask.test {
             Test::Tcp(order) => self.tcp(asker, order, ask.first_stream, emit),
             Test::Flows(flows) => self.flows(&asker, flows, emit),
             Test::Disk(disk) => self.disk(&directory(&disk.place)?, &disk.order, emit),
             Test::Audit(ask) => {
                 let lines = audit_lines(audit, asker.access, ask)?;
-                // Nobody who has gone needs the rest.
-                let _ = lines.into_iter().all(|line| emit(Said::Text(line)));
+                // Stops where the client has gone.
+                let _ = lines.into_iter().all(|line| emit(AnswerPart::Text(line)));
                 Ok(())
             }
             Test::Limits | Test::Claim(_) => Ok(()),
         }
     }
 
-    /// How this host stands, for one who asks by another way than by a test: in lines of JSON.
+    /// The audit of the host's settings as lines of JSON, for a request of the API.
+    ///
+    /// # Errors
+    /// Too many tests run, the node offers no audit, or the principal is anonymous.
     pub fn audit(&self, audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
-        let _seat = self.seat(access.holder(), 0.0, f64::INFINITY)?;
+        let _permit = self.permit(access.holder(), 0.0, f64::INFINITY)?;
         audit_lines(audit, access, ask)
     }
 
@@ -327,16 +332,17 @@ impl TestService {
         asker: Asker<'_>,
         order: &Order,
         first: u32,
-        emit: &mut dyn FnMut(Said) -> bool,
+        emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
         within(order.seconds + order.omit_s)?;
         probe::tcp::check(order).map_err(|error| senseless(&error))?;
         let peer = asker.peer.ip();
-        let mut tell = |line: &Line| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
+        let mut tell =
+            |line: &TcpSampleLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
         let moved = |bytes| self.count(peer, bytes);
         let lasts = if order.bytes > 0 { LIMITS.seconds } else { order.seconds + order.omit_s };
         let bounds = Bounds { lasts: Duration::from_secs_f64(lasts) + GRACE, moved: &moved };
-        // Streams are numbered from the session's beginning, those of a test from 1; 0 is none of a test.
+        // Streams are numbered from the session's beginning, those of a test from 1; 0 is no stream of the test.
         let number = |number: u32| number.checked_sub(first).and_then(|at| at.checked_add(1)).unwrap_or(0);
         // A stream counts as one of the node's connections for as long as the test may use it.
         let mut places = Vec::new();
@@ -345,19 +351,19 @@ impl TestService {
             places.push(joined.place);
             Ok((joined.socket, number(joined.id)))
         };
-        // What failed has been told as a line: the session goes on.
+        // A failure has been sent as a line: the session goes on.
         let _ = probe::tcp::answer(order, &mut next, (&self.stop, bounds), &mut tell);
         Ok(())
     }
 
-    fn flows(&self, asker: &Asker<'_>, flows: &Flows, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+    fn flows(&self, asker: &Asker<'_>, flows: &Flows, emit: &mut dyn FnMut(AnswerPart) -> bool) -> Result<(), Refusal> {
         within(probe::task::longest(flows).map_err(|error| senseless(&error))?.as_secs_f64())?;
         let Some(local) = asker.local else {
             return Err(Refusal::new(Fault::Local, "this node does not know at which of its addresses you are"));
         };
         let peer = asker.peer.ip();
-        let mut tell = |line: &FlowLine| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
-        // What failed has been told as a line.
+        let mut tell = |line: &FlowLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
+        // A failure has been sent as a line.
         let _ = probe::task::answer(
             &self.flows,
             flows,
@@ -368,10 +374,15 @@ impl TestService {
         Ok(())
     }
 
-    fn disk(&self, ground: &Ground, order: &disk::Order, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+    fn disk(
+        &self,
+        ground: &Ground,
+        order: &disk::Order,
+        emit: &mut dyn FnMut(AnswerPart) -> bool,
+    ) -> Result<(), Refusal> {
         probe::disk::check(order).map_err(|error| senseless(&error))?;
         within(probe::disk::longest(order).as_secs_f64())?;
-        let mut say = |line: &DiskLine| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
+        let mut say = |line: &DiskLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
         let line = match probe::disk::answer(ground, order, &self.stop, &mut say) {
             Ok(report) => DiskLine::Done(Box::new(report)),
             Err(error) => DiskLine::Failed(Failure { fault: error.fault(), why: Refusal::from_error(&error).reason }),
@@ -381,7 +392,7 @@ impl TestService {
     }
 }
 
-/// How this host stands, for somebody who has a key. It tells a stranger too much of where it is weak.
+/// The audit of the host's settings, for principals with a key: it would tell strangers the weak points of the host.
 fn audit_lines(audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
     let refused = |why: &str| Refusal::new(Fault::Auth, why);
     let audit = audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
@@ -394,13 +405,13 @@ fn audit_lines(audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Re
 }
 
 fn within(seconds: f64) -> Result<(), Refusal> {
-    match seconds <= LIMITS.seconds {
-        true => Ok(()),
-        false => Err(too_much(format!("{seconds} s; tests with this node last {} s at most", LIMITS.seconds))),
+    if seconds <= LIMITS.seconds {
+        return Ok(());
     }
+    Err(too_much(format!("{seconds} s; tests with this node last {} s at most", LIMITS.seconds)))
 }
 
-/// Payload per second of a task's datagrams, at most.
+/// Payload rate of a task's datagrams at most, bit/s.
 fn datagrams_bit_s(task: &Task) -> f64 {
     match task {
         Task::Receive { order, .. } | Task::Send { order, .. } => rate(order),
@@ -408,7 +419,7 @@ fn datagrams_bit_s(task: &Task) -> f64 {
     }
 }
 
-/// Payload per second of a run, at most.
+/// Payload rate of a run at most, bit/s.
 fn rate(order: &UdpOrder) -> f64 {
     let bits = f64::from(order.bytes) * 8.0;
     match order.pace {
@@ -428,16 +439,18 @@ mod tests {
     #[test]
     fn one_guest_has_so_many_tests_and_so_much_volume() {
         let probes = TestService::default();
-        let seat = |who: &str| probes.seat(who, 0.0, f64::INFINITY);
-        let seats: Vec<_> = (0..LIMITS.tests).map(|_| seat("somebody").unwrap()).collect();
-        assert!(seat("somebody").is_err_and(|refusal| refusal.reason.contains("32 tests")));
-        assert!(seat("somebody else").is_ok());
+        let permit = |who: &str| probes.permit(who, 0.0, f64::INFINITY);
+        let permits: Vec<_> = (0..LIMITS.tests).map(|_| permit("somebody").unwrap()).collect();
+        assert!(permit("somebody").is_err_and(|refusal| refusal.reason.contains("32 tests")));
+        assert!(permit("somebody else").is_ok());
         let many = TESTS_IN_ALL / LIMITS.tests;
-        let others: Vec<_> =
-            (1..many).flat_map(|n| (0..LIMITS.tests).map(move |_| n)).map(|n| seat(&n.to_string()).unwrap()).collect();
-        assert!(seat("one too many").is_err_and(|refusal| refusal.reason.contains("256 tests")));
-        drop((seats, others));
-        assert!(seat("somebody").is_ok());
+        let others: Vec<_> = (1..many)
+            .flat_map(|n| (0..LIMITS.tests).map(move |_| n))
+            .map(|n| permit(&n.to_string()).unwrap())
+            .collect();
+        assert!(permit("one too many").is_err_and(|refusal| refusal.reason.contains("256 tests")));
+        drop((permits, others));
+        assert!(permit("somebody").is_ok());
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
         assert!(probes.count(at("192.0.2.1"), LIMITS.bytes_a_day - 1));
         assert!(!probes.count(at("::ffff:192.0.2.1"), 5), "it ends when it is too much");
@@ -467,16 +480,16 @@ mod tests {
         };
         let bound = LIMITS.anonymous_udp_bit_s as f64;
         let probes = TestService::default();
-        let seat = |pace| probes.seat("192.0.2.1", bit_s(pace), bound);
-        let first = seat(UdpPace::Spacing { spacing_s: 11e-6 });
+        let permit = |pace| probes.permit("192.0.2.1", bit_s(pace), bound);
+        let first = permit(UdpPace::Spacing { spacing_s: 11e-6 });
         assert!(first.is_ok());
-        assert!(seat(UdpPace::Spacing { spacing_s: 11e-6 }).is_err(), "two of them are too much");
+        assert!(permit(UdpPace::Spacing { spacing_s: 11e-6 }).is_err(), "two of them are too much");
         drop(first);
-        assert!(seat(UdpPace::Spacing { spacing_s: 0.0 }).is_err());
-        assert!(seat(UdpPace::Rate { rate_bit_s: 1_000_000_001 }).is_err());
-        assert!(seat(UdpPace::Bursts { length: 100, spacing_s: 0.0, gap_s: 0.01 }).is_ok());
-        assert!(seat(UdpPace::Max).is_err());
-        assert!(seat(UdpPace::Rate { rate_bit_s: 1_000_000_000 }).is_ok(), "nothing stays behind");
+        assert!(permit(UdpPace::Spacing { spacing_s: 0.0 }).is_err());
+        assert!(permit(UdpPace::Rate { rate_bit_s: 1_000_000_001 }).is_err());
+        assert!(permit(UdpPace::Bursts { length: 100, spacing_s: 0.0, gap_s: 0.01 }).is_ok());
+        assert!(permit(UdpPace::Max).is_err());
+        assert!(permit(UdpPace::Rate { rate_bit_s: 1_000_000_000 }).is_ok(), "nothing stays behind");
         assert_eq!(datagrams_bit_s(&Task::Echo { seconds: 1.0 }), 0.0);
     }
 }

@@ -1,21 +1,21 @@
-//! Transfers: what this node carries by itself between one of its places and another node or a server, for a guest who may leave.
-//! They are ordered over HTTP (`http::api`) or over the native protocol (an errand); either way it is an order in JSON that is
-//! written down before it is accepted, is gone on with after a restart of the node, and whose receipt is kept.
+//! Delegated transfers: this node carries them between one of its places and another node or a server, and the client may leave.
+//! They are ordered over HTTP (`http::api`) or over the native protocol (an errand). Either way the order is kept as JSON: it is
+//! written down before it is accepted and continues after a restart of the node, and its receipt is kept.
 //!
-//! What a guest gives of itself to the other end (a one-time key, a token) is kept with the order while it is under way, told to
-//! nobody, and removed with its end.
+//! The client's credentials for the other end (a one-time key, a token) are kept with the order while it is under way, never shown,
+//! and removed at its end.
 
-mod asked;
-mod errand;
+mod connector;
 mod file_list;
-mod kept;
+mod native_order;
 mod order;
+mod queries;
+mod records;
 mod remote_end;
 mod room;
 mod run;
 mod spent;
 mod table;
-mod ways;
 
 use std::sync::Arc;
 
@@ -24,39 +24,39 @@ use engine::budget::Budget;
 use engine::control::{Control, Label};
 use model::fault::Fault;
 use model::id::Uuid;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::v1::node::{FileResults, Order};
 use model::v1::{Change, Stage, Transfer};
 use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
 use wire::frame::Errand;
 
+use self::connector::Connector;
 use self::file_list::EndedOutcomes;
-use self::kept::{Claim, Shelf};
-use self::order::Way;
+use self::order::OtherEnd;
 pub(crate) use self::order::{identity_of, locator};
-use self::run::Carried;
+use self::records::{ClaimOutcome, TransferRecords};
+use self::run::TransferRun;
 use self::spent::Spent;
-pub(crate) use self::table::{Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
 use self::table::{Entry, Table, UNENDED_BYTES_MAX};
-use self::ways::Ways;
+pub(crate) use self::table::{REMEMBERED_MAX, RUNNING_MAX, TransferChange, UNENDED_MAX};
 use crate::access::AccessControl;
 use crate::clock::{now, now_text, now_us};
 use crate::config::NodeConfig;
 use crate::dialling::Dialling;
 use crate::jobs::{self, Jobs};
-pub(crate) use crate::order_table::Asked;
+pub(crate) use crate::order_table::PageQuery;
 use crate::shutdown::Shutdown;
 use arc_swap::ArcSwap;
 
-/// What a node shows as the role of such a job.
+/// The role of a delegated transfer in the list of jobs.
 const ROLE: &str = "carry";
 
-/// To whoever orders again what nothing is remembered of.
+/// The answer to an order whose id was used within the last day by a transfer that is not remembered any more.
 pub(crate) const SPENT: &str = "a transfer of this id ended here within the last day, and what became of it is not remembered any more; \
                                look at the target, and order anew under an id of its own";
 
-/// Schemes of servers that can be the other end.
+/// The schemes of servers that can be the other end.
 pub(crate) use client::remote_store::SCHEMES;
 
 /// The transfers of a node.
@@ -64,31 +64,31 @@ pub(crate) struct Transfers {
     access: Arc<AccessControl>,
     jobs: Jobs,
     shutdown: Shutdown,
-    ways: Ways,
-    /// Where they are written down; nowhere on a node that lives for a single copy: it does not come back, and leaves those of
-    /// others with the same state directory alone.
-    shelf: Option<Shelf>,
+    connector: Connector,
+    /// The records of transfers in the state directory; none on a node that lives for one copy: it does not continue them, and
+    /// leaves those of other nodes with the same state directory alone.
+    records: Option<TransferRecords>,
     table: Mutex<Table>,
-    /// What orders that have not ended take.
+    /// The memory of orders that have not ended.
     budget: Budget,
-    /// Ids of which nothing else is known any more.
+    /// Ids of transfers that are not remembered any more.
     spent: Mutex<Spent>,
-    /// Held while something is written down, so that what is written last is what holds.
+    /// Locked while a record is written, so that the last record is the valid one.
     writing: Mutex<()>,
-    /// What became of the files of transfers that have ended.
+    /// The outcomes of the files of ended transfers.
     ended_outcomes: EndedOutcomes,
 }
 
-/// Why an order is not taken on.
+/// Why an order is not accepted.
 #[derive(Debug)]
 pub(crate) enum Unaccepted {
-    /// What it asks for cannot be, or may not.
+    /// The order is invalid, or the principal lacks a right.
     Refused(Refusal),
-    /// The id is that of another order; whose is not told.
+    /// The id is that of another order, whose holder is not told.
     Known,
-    /// It ended here, and what became of it is not remembered any more.
+    /// The transfer of this id has ended and is not remembered any more.
     Spent,
-    /// There are too many already, or they take too much.
+    /// There are too many orders, or they take too much memory.
     Full(String),
 }
 
@@ -106,19 +106,22 @@ fn now_s() -> u64 {
     now().seconds.unsigned_abs()
 }
 
-/// Whether an order writes here, and the paths of exports that it names here.
+/// Whether an order writes to this node, and the paths of this node's exports that it names.
+///
+/// # Errors
+/// The order is invalid.
 pub(crate) fn places_here(order: &Order) -> Result<(bool, Vec<(String, model::RelPath)>), Refusal> {
     let plan = order::read(order)?;
-    let writes = matches!(plan.way, Way::Pull { .. } | Way::In(_));
+    let writes = matches!(plan.other_end, OtherEnd::Pull { .. } | OtherEnd::In(_));
     let path = |place| match place {
-        Place::Path { export, path } => Some((export, path)),
+        NodePlace::Path { export, path } => Some((export, path)),
         _ => None,
     };
     Ok((writes, plan.here.into_iter().filter_map(path).collect()))
 }
 
 impl Transfers {
-    /// Of a node that is started like this.
+    /// The transfers of a node with this configuration.
     pub fn new(access: Arc<AccessControl>, jobs: Jobs, shutdown: Shutdown, config: &NodeConfig) -> Transfers {
         let (state, is_lasting) = (config.state.path(), !config.own_guests);
         let spent = if is_lasting { Spent::open(&state.join("transfers-spent"), now_s()) } else { Spent::default() };
@@ -126,8 +129,8 @@ impl Transfers {
             access,
             jobs,
             shutdown,
-            ways: Ways::new(config.timeouts, config.listen, config.own_guests),
-            shelf: is_lasting.then(|| Shelf::new(state.join("transfers"))),
+            connector: Connector::new(config.timeouts, config.listen, config.own_guests),
+            records: is_lasting.then(|| TransferRecords::new(state.join("transfers"))),
             table: Mutex::default(),
             budget: Budget::new(UNENDED_BYTES_MAX.1, UNENDED_BYTES_MAX.0),
             spent: Mutex::new(spent),
@@ -136,21 +139,24 @@ impl Transfers {
         }
     }
 
-    /// Servers are dialled like this on behalf of guests.
+    /// Sets how servers are dialled on behalf of clients.
     pub fn dial_by(&self, dialling: Arc<ArcSwap<Dialling>>) {
-        self.ways.dial_by(dialling);
+        self.connector.dial_by(dialling);
     }
 
-    /// The node stops: no session is kept any longer.
+    /// Closes the session pool, because the node stops.
     pub fn stop(&self) {
-        self.ways.warm.close();
+        self.connector.pool.close();
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock()
     }
 
-    /// Takes an order on. The same order again is the same transfer: whether it is a new one comes back with what is told of it.
+    /// Accepts an order; returns the transfer, and whether it is new. The same order again is the same transfer.
+    ///
+    /// # Errors
+    /// The node stops, the order is invalid, the principal lacks a right, the id is taken or spent, or there is no room.
     pub fn accept(self: &Arc<Self>, access: &Access, order: Order) -> Result<(Arc<Transfer>, bool), Unaccepted> {
         if self.shutdown.has_begun() {
             return Err(stopping().into());
@@ -160,7 +166,7 @@ impl Transfers {
         if let Some(answer) = self.known(access, &order) {
             return answer;
         }
-        // Storage and servers are asked here, which may take its time: nobody else waits for it.
+        // Storage and servers are asked here, which may take time: no lock is held.
         run::check(&self.access, access, &order, &plan)?;
         let writing = self.writing.lock();
         if let Some(answer) = self.known(access, &order) {
@@ -169,8 +175,8 @@ impl Transfers {
         let part = self.room_for(access.holder(), &order)?;
         let id = order.id;
         let entry = Entry::new(order, access.clone(), now_text(), Some(part));
-        if let Some(shelf) = &self.shelf {
-            shelf.write(&entry.keep(), None, false).map_err(|error| {
+        if let Some(records) = &self.records {
+            records.write(&entry.keep(), None, false).map_err(|error| {
                 let reason = format!("the node cannot write down the job in its state directory: {error}");
                 Refusal::new(Fault::Local, reason)
             })?;
@@ -182,7 +188,7 @@ impl Transfers {
         shown.map(|shown| (shown, true)).ok_or_else(|| stopping().into())
     }
 
-    /// The answer where an order's id is known.
+    /// The answer to an order whose id is known; none where it is new.
     fn known(&self, access: &Access, order: &Order) -> Option<Result<(Arc<Transfer>, bool), Unaccepted>> {
         if let Some(known) = self.table().get(&order.id) {
             let is_same = known.holder == access.holder() && known.is_of(order);
@@ -191,7 +197,7 @@ impl Transfers {
         self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::Spent))
     }
 
-    /// What became of the files of a transfer, behind the first `after`; none where there is no such transfer of this holder.
+    /// The outcomes of a transfer's files, without the first `after`; none where the holder has no such transfer.
     pub fn outcomes(&self, holder: &str, id: &Uuid, after: u64, limit: usize) -> Option<FileResults> {
         let outcomes = {
             let table = self.table();
@@ -200,10 +206,13 @@ impl Transfers {
         Some(outcomes.page(after, limit))
     }
 
-    /// Takes an errand on. One that is known already is the same errand, and there is no line for errands to wait in: who orders
-    /// one looks on.
+    /// Accepts an errand; one that is known already is the same errand. Errands do not wait in the queue, because their client waits
+    /// for them.
+    ///
+    /// # Errors
+    /// The node carries as many transfers as it may, or the order is refused.
     pub fn accept_errand(self: &Arc<Self>, access: &Access, errand: &Errand) -> Result<(), Refusal> {
-        let order = errand::order(errand);
+        let order = native_order::order(errand);
         {
             let table = self.table();
             match table.get(&order.id) {
@@ -226,18 +235,18 @@ impl Transfers {
         }
     }
 
-    /// Goes on with what an earlier run of the node left, and remembers what had ended by then.
+    /// Loads the records of an earlier run: continues unfinished transfers, and remembers ended ones.
     pub fn go_on(self: &Arc<Self>) {
-        let Some(shelf) = &self.shelf else { return };
-        shelf.sweep();
-        let known = shelf.all();
+        let Some(records) = &self.records else { return };
+        records.sweep();
+        let known = records.all();
         let mut table = self.table();
-        for kept in known {
-            let access = kept.ended.is_none().then(|| self.access.access_of(&kept.holder)).flatten();
-            if kept.ended.is_none() {
-                tracing::info!(job = %kept.order.id, "going on with a job that a restart interrupted");
+        for record in known {
+            let access = record.ended.is_none().then(|| self.access.access_of(&record.holder)).flatten();
+            if record.ended.is_none() {
+                tracing::info!(job = %record.order.id, "going on with a job that a restart interrupted");
             }
-            table.insert(Entry::kept(kept, access, &self.budget), now_us());
+            table.insert(Entry::from_record(record, access, &self.budget), now_us());
         }
         let gone = table.forget_the_oldest();
         drop(table);
@@ -245,7 +254,7 @@ impl Transfers {
         self.start_waiting();
     }
 
-    /// Starts those whose turn it is.
+    /// Starts the transfers whose turn it is.
     fn start_waiting(self: &Arc<Self>) {
         while !self.shutdown.has_begun() {
             let Some(id) = self.table().next_turn() else { return };
@@ -253,21 +262,21 @@ impl Transfers {
         }
     }
 
-    /// Begins one, or settles what becomes of it; who calls goes on with the line.
+    /// Begins a transfer, or settles how it ends. The caller starts the next one.
     fn start(self: &Arc<Self>, id: &Uuid) {
-        // From the claim to the beginning what is written down stays as it is, or the lock would be on a file that was replaced.
+        // From the claim to the beginning the record is not replaced, or the lock would be on the former file.
         let writing = self.writing.lock();
-        let held = match self.shelf.as_ref().map(|shelf| shelf.claim(id)) {
+        let held = match self.records.as_ref().map(|records| records.claim(id)) {
             None => None,
-            Some(Ok(Claim::Ours(held))) => Some(held),
-            Some(Ok(Claim::Ended(kept))) => {
-                if let Some(told) = kept.ended {
+            Some(Ok(ClaimOutcome::Ours(held))) => Some(held),
+            Some(Ok(ClaimOutcome::Ended(record))) => {
+                if let Some(told) = record.ended {
                     let gone = self.table().end(id, told, None, now_us());
                     self.forget(gone);
                 }
                 return;
             }
-            Some(Ok(Claim::Elsewhere)) => return self.table().give_up(id),
+            Some(Ok(ClaimOutcome::Elsewhere)) => return self.table().give_up(id),
             Some(Err(error)) => {
                 drop(writing);
                 return self.fail(id, &format!("the node cannot read the job in its state directory: {error}"));
@@ -302,9 +311,9 @@ impl Transfers {
         drop(writing);
         let (transfers, id_of_run, never_begun) = (Arc::clone(self), *id, control.clone());
         let run = move || {
-            let carried = Carried {
+            let transfer = TransferRun {
                 rules: &transfers.access,
-                ways: &transfers.ways,
+                connector: &transfers.connector,
                 order: &order,
                 plan: &plan,
                 access: &access,
@@ -312,7 +321,7 @@ impl Transfers {
                 outcomes: &outcomes,
                 begun,
             };
-            let receipt = carried.run();
+            let receipt = transfer.run();
             write_to_log(&access, &order, &receipt);
             transfers.ended(&id_of_run, &control, receipt);
         };
@@ -324,7 +333,7 @@ impl Transfers {
     }
 
     fn ended(self: &Arc<Self>, id: &Uuid, control: &Control, receipt: v1::Receipt) {
-        // Stopped with the node: it goes on when the node does.
+        // Interrupted by the shutdown: the transfer continues after the restart.
         if receipt.state == v1::State::Interrupted && self.shutdown.has_begun() {
             return control.end(Some(receipt));
         }
@@ -335,15 +344,15 @@ impl Transfers {
         self.start_waiting();
     }
 
-    /// It ends before it has begun.
+    /// Ends a transfer that has not begun.
     fn fail(&self, id: &Uuid, reason: &str) {
         self.settle(id, Stage::Failed, None, Some(reason));
     }
 
-    /// It has ended: told, written down, and no more of it under way.
+    /// Ends a transfer: shows its end and writes it down.
     fn settle(&self, id: &Uuid, stage: Stage, receipt: Option<&v1::Receipt>, reason: Option<&str>) {
         let mut table = self.table();
-        // How it ended first is how it ended.
+        // The first end counts.
         let Some(entry) = table.get(id).filter(|entry| !entry.has_ended()) else { return };
         let told = told(&entry.show(), stage, receipt, reason);
         let receipt = receipt.and_then(|receipt| serde_json::to_string(receipt).ok());
@@ -358,20 +367,20 @@ impl Transfers {
         }
     }
 
-    /// Writes down what holds of a transfer now.
+    /// Writes the present record of a transfer.
     fn write_down(&self, id: &Uuid) -> std::io::Result<()> {
-        let Some(shelf) = &self.shelf else { return Ok(()) };
+        let Some(records) = &self.records else { return Ok(()) };
         let _writing = self.writing.lock();
         let found = self.table().get(id).map(|e| (e.keep(), e.receipt.clone(), e.held.is_some()));
-        let Some((kept, receipt, is_held)) = found else { return Ok(()) };
-        let has_ended = kept.ended.is_some();
+        let Some((record, receipt, is_held)) = found else { return Ok(()) };
+        let has_ended = record.ended.is_some();
         if has_ended && receipt.is_none() && self.table().get(id).is_some_and(|entry| entry.is_settled) {
-            // Written down by somebody else, with its receipt.
+            // Another thread has written it, with its receipt.
             return Ok(());
         }
-        let file = shelf.write(&kept, receipt.as_deref(), is_held && !has_ended)?;
+        let file = records.write(&record, receipt.as_deref(), is_held && !has_ended)?;
         if let Some(entry) = self.table().orders.get_mut(id) {
-            // The one that held the lock until now is replaced.
+            // Replaces the file that held the lock until now.
             entry.held = Some(file).filter(|_| is_held && !has_ended);
             entry.receipt = None;
             entry.is_settled = has_ended;
@@ -379,7 +388,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// Changes a transfer; none where the holder has no such one that has not ended.
+    /// Changes a transfer; none where the holder has no such transfer that has not ended.
     pub fn change(self: &Arc<Self>, holder: &str, id: &Uuid, change: &Change) -> Option<Arc<Transfer>> {
         let mut table = self.table();
         let entry = table.orders.of_mut(holder, id).filter(|entry| !entry.has_ended())?;
@@ -397,7 +406,7 @@ impl Transfers {
         shown
     }
 
-    /// Ends a transfer. One that has ended stays as it ended.
+    /// Cancels a transfer. One that has ended stays as it is.
     pub fn cancel(self: &Arc<Self>, holder: &str, id: &Uuid) -> Option<Arc<Transfer>> {
         let mut table = self.table();
         let entry = table.orders.of_mut(holder, id)?;
@@ -406,7 +415,7 @@ impl Transfers {
         }
         entry.changes.cancel = true;
         let control = entry.control.clone();
-        // Out of the line at once: its turn must not come while it ends.
+        // Out of the queue at once: it must not be started while it ends.
         let waited = table.orders.leave_the_line(id);
         drop(table);
         match control {
@@ -420,7 +429,7 @@ impl Transfers {
                 self.settle(id, Stage::Cancelled, None, None);
                 self.start_waiting();
             }
-            // It begins just now, and looks whether it was ended by then.
+            // It is beginning now, and checks for a cancellation itself.
             None => {}
         }
         self.get(holder, id)
@@ -433,7 +442,7 @@ fn control(order: &Order, changes: &Change) -> Control {
     let control = Control::new(label, order::steer(order, changes), Arc::default());
     if let Some(seconds) = order.limit_for_s {
         let limit = Change { limit_bit_s: Some(order.limit_bit_s), limit_for_s: Some(seconds), ..Change::default() };
-        // What is said later counts; what was said before it began is said again when it begins.
+        // Later changes count: those from before the beginning are applied again when the transfer begins.
         control.change(&limit.then(changes));
     }
     control
@@ -449,7 +458,7 @@ fn write_to_log(access: &Access, order: &Order, receipt: &v1::Receipt) {
     );
 }
 
-/// What is told of a transfer once it has ended.
+/// A transfer as it is shown once it has ended.
 fn told(before: &Transfer, stage: Stage, receipt: Option<&v1::Receipt>, reason: Option<&str>) -> Transfer {
     let mut told = Transfer {
         state: stage,
@@ -471,7 +480,7 @@ fn told(before: &Transfer, stage: Stage, receipt: Option<&v1::Receipt>, reason: 
         told.seconds = receipt.seconds;
         told.failed = Some(receipt.failed);
         told.exit = Some(receipt.exit);
-        // Where the job as a whole had nothing to say, what did not arrive has.
+        // Without an error of the whole transfer, the first failure is shown.
         let first = receipt.failures.first().filter(|_| stage != Stage::Done);
         told.error = receipt.error.clone().or_else(|| first.map(|miss| format!("{}: {}", miss.path, miss.reason)));
     }

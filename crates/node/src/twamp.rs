@@ -1,4 +1,4 @@
-//! TWAMP for testers that speak it: a port for TWAMP-Control, and the senders whose packets the node's reflector answers meanwhile.
+//! TWAMP: a port for TWAMP-Control, and the senders whose packets the node's reflector answers during a session.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,12 +18,12 @@ pub(crate) const CONNECTIONS_MAX: usize = 128;
 /// Sessions of all connections at once.
 pub(crate) const SESSIONS_MAX: usize = 1_024;
 
-/// Senders whose packets are answered, and how often each was asked for.
+/// Senders whose packets are answered, with the number of sessions of each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TwampSenders(Arc<Mutex<HashMap<SocketAddr, u32>>>);
 
 impl TwampSenders {
-    /// Whether packets from there belong to a session.
+    /// Whether packets from this address belong to a session.
     pub fn contain(&self, from: SocketAddr) -> bool {
         let senders = self.0.lock();
         !senders.is_empty() && senders.contains_key(&canonical(from))
@@ -36,7 +36,7 @@ impl TwampSenders {
         }
         let from = canonical(from);
         *senders.entry(from).or_default() += 1;
-        Some(Box::new(Answered { senders: self.clone(), from }))
+        Some(Box::new(TwampSession { senders: self.clone(), from }))
     }
 }
 
@@ -45,14 +45,14 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 /// A session, until it is dropped.
-struct Answered {
+struct TwampSession {
     senders: TwampSenders,
     from: SocketAddr,
 }
 
-impl TestSession for Answered {}
+impl TestSession for TwampSession {}
 
-impl Drop for Answered {
+impl Drop for TwampSession {
     fn drop(&mut self) {
         let mut senders = self.senders.0.lock();
         if let Some(count) = senders.get_mut(&self.from) {
@@ -73,19 +73,25 @@ pub(crate) struct TwampPort {
 }
 
 impl TwampPort {
-    /// Listens there.
+    /// Listens at this address.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
     pub fn open(at: SocketAddr, senders: TwampSenders, stop: Stop) -> io::Result<TwampPort> {
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
         Ok(TwampPort { listener, senders, stop })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
+    ///
+    /// # Errors
+    /// The system does not tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves whoever `is_welcome` until the node stops; packets are answered at `port`.
+    /// Serves the addresses of `is_welcome` until the node stops; packets are answered at `port`.
     pub fn run(&self, port: u16, is_welcome: &(dyn Fn(SocketAddr) -> bool + Sync), over: &Waker) {
         let places = Mutex::new(0usize);
         std::thread::scope(|scope| {
@@ -98,12 +104,12 @@ impl TwampPort {
                     return;
                 }
                 let Ok((control, peer)) = self.listener.accept() else {
-                    // No descriptors, most likely: others will be closed.
+                    // Most likely there are no free descriptors: wait until others are closed.
                     std::thread::sleep(Duration::from_millis(20));
                     continue;
                 };
                 let is_full = *places.lock() >= CONNECTIONS_MAX;
-                // Who is not welcome hears nothing: not even that this is TWAMP.
+                // A client that is not allowed gets no answer, not even that this is TWAMP.
                 if is_full || !is_welcome(peer) {
                     continue;
                 }

@@ -17,18 +17,18 @@ const BYTES: usize = 1 << 20;
 /// What an answer's head may add to a body, and a request's.
 const HEAD_BYTES_MAX: u64 = 1000;
 
-struct World {
+struct FirefliesFixture {
     open_node: OpenNode,
     collectors: [UdpSocket; 2],
 }
 
-impl World {
-    fn new() -> World {
+impl FirefliesFixture {
+    fn new() -> FirefliesFixture {
         let collectors = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let fireflies = collectors.iter().map(|collector| collector.local_addr().unwrap()).collect();
         let open_node = OpenNode::start_with("data", |config| config.web.fireflies = fireflies);
         std::fs::write(open_node.path("data/file"), vec![7; BYTES]).unwrap();
-        World { open_node, collectors }
+        FirefliesFixture { open_node, collectors }
     }
 
     fn address(&self) -> SocketAddr {
@@ -101,8 +101,8 @@ fn usage(told: &Value) -> (u64, u64) {
 
 #[test]
 fn what_is_fetched_and_brought_is_told() {
-    let world = World::new();
-    let mut socket = world.dial();
+    let fixture = FirefliesFixture::new();
+    let mut socket = fixture.dial();
     let own = socket.local_addr().unwrap();
     // Nothing is said of what is not marked, of what is only asked about, and of what is refused.
     assert_eq!(get(&mut socket, "").1.len(), BYTES);
@@ -113,9 +113,9 @@ fn what_is_fetched_and_brought_is_told() {
     for (fields, status, bytes) in [("", 200, BYTES), ("Range: bytes=0-99999\r\n", 206, 100_000)] {
         let (answered, body) = get(&mut socket, &format!("{fields}SciTag: 452\r\n"));
         assert_eq!((answered, body.len()), (status, bytes));
-        let [start, end] = world.flow();
-        check(&start, "start", world.address(), own);
-        check(&end, "end", world.address(), own);
+        let [start, end] = fixture.flow();
+        check(&start, "start", fixture.address(), own);
+        check(&end, "end", fixture.address(), own);
         let (received, sent) = usage(&end);
         assert_eq!((received, usage(&start)), (0, (0, 0)));
         assert!((bytes as u64..bytes as u64 + HEAD_BYTES_MAX).contains(&sent), "{sent} of {bytes}");
@@ -125,25 +125,25 @@ fn what_is_fetched_and_brought_is_told() {
         let head =
             format!("PUT /data/new-{bytes} HTTP/1.1\r\nHost: node\r\nSciTag: 452\r\nContent-Length: {bytes}\r\n\r\n");
         assert_eq!(ask(&mut socket, &head, &vec![3; bytes]).0, 201);
-        let [start, end] = world.flow();
-        check(&start, "start", own, world.address());
-        check(&end, "end", own, world.address());
+        let [start, end] = fixture.flow();
+        check(&start, "start", own, fixture.address());
+        check(&end, "end", own, fixture.address());
         assert_eq!(usage(&end), (0, bytes as u64), "the client received nothing, and sent the body");
     }
-    assert!(world.open_node.path("data/new-10").exists());
+    assert!(fixture.open_node.path("data/new-10").exists());
 }
 
 #[test]
 fn a_client_that_hangs_up_ends_its_flow() {
-    let world = World::new();
-    let mut socket = world.dial();
+    let fixture = FirefliesFixture::new();
+    let mut socket = fixture.dial();
     let own = socket.local_addr().unwrap();
     let head = format!("PUT /data/cut HTTP/1.1\r\nHost: node\r\nSciTag: 452\r\nContent-Length: {BYTES}\r\n\r\n");
     socket.write_all(&[head.as_bytes(), &[3; 5000]].concat()).unwrap();
     drop(socket);
-    let [start, end] = world.flow();
-    check(&start, "start", own, world.address());
-    check(&end, "end", own, world.address());
+    let [start, end] = fixture.flow();
+    check(&start, "start", own, fixture.address());
+    check(&end, "end", own, fixture.address());
     let (received, sent) = usage(&end);
     assert!(received == 0 && (5000..=5001).contains(&sent), "{received} {sent}, the end of the line may count as one");
 }

@@ -22,13 +22,13 @@ use tokio::net::TcpStream;
 
 const MIB: usize = 1 << 20;
 
-struct World {
+struct HttpFixture {
     open_node: OpenNode,
 }
 
-impl World {
-    fn new(plain: bool) -> World {
-        World { open_node: OpenNode::start_with("data", |config| config.plain = plain) }
+impl HttpFixture {
+    fn new(plain: bool) -> HttpFixture {
+        HttpFixture { open_node: OpenNode::start_with("data", |config| config.plain = plain) }
     }
 
     fn node(&self) -> &Arc<Node> {
@@ -138,17 +138,17 @@ async fn many(contents: Vec<Vec<u8>>, client: SendRequest<Bytes>) {
 
 #[test]
 fn many_streams_over_one_connection_in_clear() {
-    let world = World::new(true);
-    let contents: Vec<Vec<u8>> = (0..16).map(|n| world.write(&"x".repeat(n + 1), MIB + n)).collect();
-    run(async { many(contents, world.clear().await).await });
+    let fixture = HttpFixture::new(true);
+    let contents: Vec<Vec<u8>> = (0..16).map(|n| fixture.write(&"x".repeat(n + 1), MIB + n)).collect();
+    run(async { many(contents, fixture.clear().await).await });
 }
 
 #[test]
 fn heads_are_those_of_http_2() {
-    let world = World::new(true);
-    world.write("file", 1000);
+    let fixture = HttpFixture::new(true);
+    fixture.write("file", 1000);
     run(async {
-        let client = world.clear().await;
+        let client = fixture.clear().await;
         let (head, body) = ask(&client, request("HEAD", "file")).await;
         assert_eq!((head.status().as_u16(), body.len()), (200, 0));
         assert_eq!(head.headers()["content-length"], "1000");
@@ -169,17 +169,17 @@ fn heads_are_those_of_http_2() {
 
 #[test]
 fn bodies_come_in_whole_or_not_at_all() {
-    let world = World::new(true);
+    let fixture = HttpFixture::new(true);
     let body = content(24 * MIB + 5, 7);
     run(async {
-        let client = world.clear().await;
+        let client = fixture.clear().await;
         // More than all windows together, with and without a length.
         let mut sized = request("PUT", "sized");
         sized.headers_mut().insert("content-length", body.len().to_string().parse().unwrap());
         assert_eq!(put(&client, sized, &body).await.0.status(), 201);
         assert_eq!(put(&client, request("PUT", "open"), &body).await.0.status(), 201);
-        assert!(std::fs::read(world.path("sized")).unwrap() == body);
-        assert!(std::fs::read(world.path("open")).unwrap() == body);
+        assert!(std::fs::read(fixture.path("sized")).unwrap() == body);
+        assert!(std::fs::read(fixture.path("open")).unwrap() == body);
         // Reset midway.
         let mut sender = client.clone().ready().await.unwrap();
         let (_response, mut out) = sender.send_request(request("PUT", "half"), false).unwrap();
@@ -187,24 +187,24 @@ fn bodies_come_in_whole_or_not_at_all() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         out.send_reset(Reason::CANCEL);
         // A connection that closes midway.
-        let mut other = world.clear().await;
+        let mut other = fixture.clear().await;
         let (_response, mut out) = other.send_request(request("PUT", "cut"), false).unwrap();
         out.send_data(Bytes::copy_from_slice(&body[..MIB]), false).unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
     });
     // The runtime is gone, and its connections with it.
-    world.node().wait_idle(Duration::from_secs(60));
-    let mut names = world.names();
+    fixture.node().wait_idle(Duration::from_secs(60));
+    let mut names = fixture.names();
     names.sort();
-    assert_eq!((world.node().connections(), names), (0, vec!["open".to_owned(), "sized".to_owned()]));
+    assert_eq!((fixture.node().connections(), names), (0, vec!["open".to_owned(), "sized".to_owned()]));
 }
 
 #[test]
 fn bodies_that_nobody_reads_take_no_room_for_good() {
-    let world = World::new(true);
+    let fixture = HttpFixture::new(true);
     let body = content(MIB, 3);
     run(async {
-        let client = world.clear().await;
+        let client = fixture.clear().await;
         for n in 0..64 {
             let mut part = request("PUT", "part");
             part.headers_mut().insert("content-range", "bytes 0-9/10".parse().unwrap());
@@ -216,15 +216,15 @@ fn bodies_that_nobody_reads_take_no_room_for_good() {
 
 #[test]
 fn an_answer_that_cannot_go_on_is_reset() {
-    let world = World::new(true);
-    world.write("shrinks", 32 * MIB);
+    let fixture = HttpFixture::new(true);
+    fixture.write("shrinks", 32 * MIB);
     let error = run(async {
-        let mut client = world.clear().await;
+        let mut client = fixture.clear().await;
         let (response, _) = client.send_request(request("GET", "shrinks"), true).unwrap();
         let mut body = response.await.unwrap().into_body();
         // Nothing is released yet: the node waits for room.
         tokio::time::sleep(Duration::from_millis(200)).await;
-        std::fs::File::options().write(true).open(world.path("shrinks")).unwrap().set_len(MIB as u64).unwrap();
+        std::fs::File::options().write(true).open(fixture.path("shrinks")).unwrap().set_len(MIB as u64).unwrap();
         read(&mut body).await.unwrap_err()
     });
     assert_eq!(error.reason(), Some(Reason::INTERNAL_ERROR), "{error}");
@@ -232,9 +232,9 @@ fn an_answer_that_cannot_go_on_is_reset() {
 
 #[test]
 fn in_clear_only_where_that_is_allowed() {
-    let world = World::new(false);
+    let fixture = HttpFixture::new(false);
     let error = run(async {
-        let socket = TcpStream::connect(world.open_node.address).await.unwrap();
+        let socket = TcpStream::connect(fixture.open_node.address).await.unwrap();
         let (mut requests, connection) = h2::client::handshake::<_>(socket).await.unwrap();
         let _ = requests.send_request(request("GET", "x"), true);
         connection.await.unwrap_err()
@@ -244,14 +244,14 @@ fn in_clear_only_where_that_is_allowed() {
 
 #[test]
 fn idle_connections_do_not_hold_up_a_node_that_stops() {
-    let world = World::new(true);
+    let fixture = HttpFixture::new(true);
     run(async {
-        let client = world.clear().await;
+        let client = fixture.clear().await;
         assert_eq!(ask(&client, request("GET", "none")).await.0.status(), 404);
-        let (node, began) = (Arc::clone(world.node()), Instant::now());
+        let (node, began) = (Arc::clone(fixture.node()), Instant::now());
         let ends = tokio::task::spawn_blocking(move || node.end_sessions(Duration::from_secs(120)));
         ends.await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-        assert_eq!(world.node().connections(), 0);
+        assert_eq!(fixture.node().connections(), 0);
     });
 }

@@ -1,7 +1,7 @@
 //! A typed client of a node's API (`/api/v1`), blocking, over the HTTP client of `web`.
 //!
-//! What this crate does not know: how a node does what it is asked, who one is (it is given the field), whom to trust and how to
-//! dial (it is given a dialer).
+//! What this crate does not know: how a node works, where credentials come from (the caller passes the `Authorization` field), and
+//! which hosts to trust and how to dial them (the caller passes a dialer).
 
 use model::id::Uuid;
 use model::v1::Receipt;
@@ -22,14 +22,14 @@ type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone)]
 pub struct Api(ApiClient);
 
-/// Which transfers, or which tests.
+/// Selects a page of transfers or tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Which<S = Stage> {
-    /// Only those in this state.
+    /// Only items in this state.
     pub state: Option<S>,
-    /// Only those behind this one.
+    /// Only items behind this one.
     pub after: Option<Uuid>,
-    /// So many at most; the node's default otherwise.
+    /// The length of the page at most; the node's default otherwise.
     pub limit: Option<usize>,
 }
 
@@ -55,130 +55,196 @@ impl Api {
         Api(ApiClient::new("node", dialer, origin, authorization))
     }
 
-    /// Whether the node is well.
+    /// The node's health.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn health(&self) -> Result<Health> {
         self.0.get("/api/v1/health")
     }
 
-    /// What it can do for us.
+    /// What the node offers this client.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn capabilities(&self) -> Result<Capabilities> {
         self.0.get("/api/v1/capabilities")
     }
 
-    /// How its host's settings stand, where it tells: `host` and `findings`, as `longhaul tune audit --json` has them.
+    /// The audit of the host's settings, where the node allows it: `host` and `findings`, as in `longhaul tune audit --json`.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn host(&self) -> Result<serde_json::Value> {
         self.0.get("/api/v1/host")
     }
 
-    /// What goes over the NICs of its host: WLCG's document of a site's network.
+    /// The traffic of the host's NICs, as WLCG's document of a site's network.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn network(&self) -> Result<serde_json::Value> {
         self.0.get("/api/v1/site-network")
     }
 
-    /// Who moves most there.
+    /// The `top` flows with the most traffic at the node.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn flows(&self, top: usize) -> Result<Flows> {
         self.0.get(&format!("/api/v1/flows?top={top}"))
     }
 
-    /// Orders a transfer, and whether it is a new one: the same order may be sent again and again.
+    /// Orders a transfer. Returns it, and whether it is new: the same order may be sent repeatedly.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn create(&self, order: &Order) -> Result<(Transfer, bool)> {
         let (status, transfer) = self.0.ask(&Method::Post, "/api/v1/transfers", Some(order))?;
         Ok((transfer, status == 201))
     }
 
-    /// A page of our transfers.
+    /// A page of the client's transfers.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn list(&self, which: Which) -> Result<Transfers> {
         self.0.get(&format!("/api/v1/transfers?{}", which.query(Stage::word)))
     }
 
-    /// One of them.
+    /// A transfer.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn transfer(&self, id: Uuid) -> Result<Transfer> {
         self.0.get(&format!("/api/v1/transfers/{id}"))
     }
 
-    /// What became of its files, where they were named one by one, behind the first `after`.
+    /// The results of a transfer's files, where the order named them one by one; at most `limit`, behind the first `after`.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn files(&self, id: Uuid, after: u64, limit: usize) -> Result<FileResults> {
         self.0.get(&format!("/api/v1/transfers/{id}/files?after={after}&limit={limit}"))
     }
 
-    /// Changes one.
+    /// Changes the settings of a transfer.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn change(&self, id: Uuid, change: &Change) -> Result<Transfer> {
         Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/transfers/{id}"), Some(change))?.1)
     }
 
-    /// Ends one. What has arrived stays.
+    /// Cancels a transfer. Files that have arrived stay.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn cancel(&self, id: Uuid) -> Result<Transfer> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/transfers/{id}"), None::<&()>)?.1)
     }
 
-    /// What one that has ended came to.
+    /// The receipt of a transfer that has ended.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn receipt(&self, id: Uuid) -> Result<Receipt> {
         self.0.get(&format!("/api/v1/transfers/{id}/receipt"))
     }
 
-    /// Orders a test from that node to another, and whether it is a new one: the same order may be sent again and again.
+    /// Orders a test from this node to another. Returns it, and whether it is new: the same order may be sent repeatedly.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn create_probe(&self, order: &ProbeOrder) -> Result<(Probe, bool)> {
         let (status, probe) = self.0.ask(&Method::Post, "/api/v1/probes", Some(order))?;
         Ok((probe, status == 201))
     }
 
-    /// A page of our tests, without their reports.
+    /// A page of the client's tests, without their reports.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn list_probes(&self, which: Which<ProbeStage>) -> Result<Probes> {
         self.0.get(&format!("/api/v1/probes?{}", which.query(ProbeStage::word)))
     }
 
-    /// One of them, with its report once it is done.
+    /// A test, with its report once it is done.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn probe(&self, id: Uuid) -> Result<Probe> {
         self.0.get(&format!("/api/v1/probes/{id}"))
     }
 
-    /// Ends one.
+    /// Cancels a test.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn cancel_probe(&self, id: Uuid) -> Result<Probe> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/probes/{id}"), None::<&()>)?.1)
     }
 
-    /// Has the node repeat a test, and whether it is a new one: the same schedule may be sent again and again.
+    /// Has the node repeat a test. Returns the schedule, and whether it is new: the same schedule may be sent repeatedly.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn create_schedule(&self, schedule: &Schedule) -> Result<(ScheduleStatus, bool)> {
         let (status, found) = self.0.ask(&Method::Post, "/api/v1/schedules", Some(schedule))?;
         Ok((found, status == 201))
     }
 
-    /// Our schedules.
+    /// The client's schedules.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn schedules(&self) -> Result<Schedules> {
         self.0.get("/api/v1/schedules")
     }
 
-    /// Removes one.
+    /// Removes a schedule.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn remove_schedule(&self, id: Uuid) -> Result<ScheduleStatus> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/schedules/{id}"), None::<&()>)?.1)
     }
 
-    /// What our schedules found behind a number; waits so long for the first one.
+    /// At most `limit` measurements of the client's schedules, behind the number `after`. Waits up to `wait_s` seconds for the first.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn measurements(&self, after: u64, limit: usize, wait_s: u32) -> Result<Measurements> {
         self.0.get(&format!("/api/v1/measurements?after={after}&limit={limit}&wait_s={wait_s}"))
     }
 
-    /// What happens to one, or to all; from behind an event that was heard before.
+    /// The events of one transfer, or of all; from behind the event `last`.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or refuses the request.
     pub fn events(&self, id: Option<Uuid>, last: Option<&str>) -> Result<Events> {
         let target = id.map_or("/api/v1/events".to_owned(), |id| format!("/api/v1/transfers/{id}/events"));
         Ok(Events(self.0.listen(&target, last)?))
     }
 }
 
-/// An event: a transfer as it is now, and the mark by which to go on behind it.
+/// An event: a transfer as it is now, and the id from which to resume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// What `Last-Event-ID` is to say.
+    /// The value of `Last-Event-ID` that resumes behind this event.
     pub id: String,
     /// The transfer.
     pub transfer: Transfer,
 }
 
-/// Events as they come.
+/// A stream of events.
 pub struct Events(EventStream);
 
 impl Events {
-    /// The next event; none where the node has no more to say.
+    /// Waits for the next event; none at the end of the stream.
+    ///
+    /// # Errors
+    /// The connection breaks, or an event does not parse.
     pub fn next_event(&mut self) -> Result<Option<Event>> {
         while let Some(sent) = self.0.next_event()? {
             if sent.event == "transfer" {

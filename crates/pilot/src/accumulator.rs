@@ -1,4 +1,4 @@
-//! Adds the samples of all streams up, and derives loss, queues and limits from the sums.
+//! Adds up the samples of all streams, and derives loss, queues and limits from the sums.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) struct Sums {
     pub receive_window_limited: Duration,
     pub send_buffer_limited: Duration,
     pub spent: Spent,
-    /// The streams' smoothed round-trip time, the mean, at this moment.
+    /// The mean of the streams' smoothed round-trip times at this moment.
     pub rtt: Duration,
     pub mss: u32,
 }
@@ -33,7 +33,7 @@ pub struct Accumulator {
     now: Sums,
     past: VecDeque<Sums>,
     min_rtt: Duration,
-    /// Bytes sent, and sent again, at moments at which no queue stood.
+    /// Bytes sent, and bytes sent again, while no queue stood.
     clear: (u64, u64),
     queue_at: Option<Duration>,
     window_bytes: u64,
@@ -44,40 +44,40 @@ pub struct Accumulator {
     send_buffer_bytes: u64,
 }
 
-/// What of a buffer, or of a window, is payload: the kernel counts its own structures too, and keeps sent data until it is
+/// The part of a buffer or window that is payload: the kernel counts its own structures too, and keeps sent data until it is
 /// acknowledged.
 const USABLE: f64 = 0.5;
 
 /// An estimate of a path, from the samples of its streams.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathEstimate {
-    /// Smallest round-trip time.
+    /// Smallest round-trip time of the path.
     pub min_rtt: Duration,
-    /// Mean round-trip time while it was busy.
+    /// Mean round-trip time while the path was busy.
     pub rtt: Duration,
-    /// Segments' size, bytes.
+    /// Segment size, bytes.
     pub mss_bytes: u32,
-    /// Bytes that the peer is known to have.
+    /// Bytes that the peer has acknowledged.
     pub delivered_bytes: u64,
     /// Share of the bytes that were sent again.
     pub loss: f64,
-    /// The same at moments when no queue stood: loss that is not congestion.
+    /// Share of the bytes that were sent again while no queue stood: loss that is not congestion.
     pub loss_without_queue: f64,
-    /// Shares of the time in which something was on its way: the receiver's window was full.
+    /// Share of the busy time in which the receiver's window was full.
     pub receive_window_limited: f64,
-    /// The send buffer was full.
+    /// Share of the busy time in which the send buffer was full.
     pub send_buffer_limited: f64,
     /// The largest window that the receiver offered one stream, bytes.
     pub window_bytes: u64,
-    /// Windows are scaled at both ends; none where nothing was seen.
+    /// Whether windows are scaled at both ends; none where no sample says so.
     pub window_scaling: Option<bool>,
-    /// What the path gave when it was full, bytes per second of payload; 0 where it never was.
+    /// The rate of the full path, bytes per second of payload; 0 if it never was full.
     pub capacity_bytes_s: u64,
-    /// What may be sent at present, where that is held.
+    /// The present limit on all streams together, bytes per second; none where only congestion control decides.
     pub cap_bytes_s: Option<u64>,
     /// Congestion control that the evidence asks for and the host does not permit.
     pub missed: Option<&'static str>,
-    /// Congestion control that somebody asked for.
+    /// Congestion control that the user asked for.
     pub forced: Option<String>,
     /// Congestion control in force.
     pub congestion: String,
@@ -126,29 +126,29 @@ impl Accumulator {
         if self.queue_stands() {
             self.queue_at = Some(now);
         }
-        // What an overflow took is sent again after the queue has gone.
+        // Segments that an overflow dropped are sent again after the queue has gone.
         if self.queue_at.is_none_or(|at| now - at > self.round() * 4) {
             self.clear.0 += self.now.sent_bytes - before.sent_bytes;
             self.clear.1 += self.now.resent_bytes - before.resent_bytes;
         }
     }
 
-    /// Smallest round-trip time; zero before anything was seen.
+    /// Smallest round-trip time; zero before the first sample.
     pub fn min_rtt(&self) -> Duration {
         self.min_rtt
     }
 
-    /// One round trip, or as long as it takes for a measure to mean something.
+    /// One round trip, or the least time over which a measurement means something.
     pub(super) fn round(&self) -> Duration {
         self.min_rtt.max(Duration::from_millis(100))
     }
 
-    /// Whether data waits in a queue on the way: the round-trip time is above its least by more than noise.
+    /// Whether data waits in a queue of the path: the round-trip time is above its least by more than noise.
     pub(super) fn queue_stands(&self) -> bool {
         self.now.rtt > self.min_rtt + (self.min_rtt / 8).max(Duration::from_millis(3))
     }
 
-    /// Whether so much waits that it is no chance any more.
+    /// Whether the queue is too long to be chance.
     pub(super) fn queue_is_long(&self) -> bool {
         self.now.rtt > self.min_rtt + (self.min_rtt / 8).max(Duration::from_millis(10))
     }
@@ -158,8 +158,8 @@ impl Accumulator {
         ratio(self.clear.1 as f64, self.clear.0 as f64)
     }
 
-    /// The most that arrived in any stretch of the last `span`: as long as it takes for acknowledgements that come in
-    /// bursts to even out.
+    /// The highest rate over any stretch of the last `span`. A stretch is long enough for acknowledgements that come in bursts to even
+    /// out.
     pub(super) fn best_rate(&self, span: Duration) -> f64 {
         let stretch = self.round().max(Duration::from_millis(300));
         let from = self.now.at.saturating_sub(span);
@@ -170,36 +170,36 @@ impl Accumulator {
                 start += 1;
             }
             if sums.at >= from && start > 0 {
-                best = best.max(Lapse::between(&self.past[start - 1], sums).rate);
+                best = best.max(IntervalRates::between(&self.past[start - 1], sums).rate);
             }
         }
         best
     }
 
-    /// Whether what arrives still grows, so that what holds it now need not hold it in the end.
+    /// Whether the rate still grows, so that the present limit may not be the final one.
     pub(super) fn grows(&self, span: Duration) -> bool {
         let (whole, half) = (self.over(span), self.over(span / 2));
         half.rate > whole.rate * 1.05
     }
 
-    /// What happened in the last `span`.
-    pub(super) fn over(&self, span: Duration) -> Lapse {
+    /// The rates of the last `span`.
+    pub(super) fn over(&self, span: Duration) -> IntervalRates {
         let from = self.now.at.saturating_sub(span);
         let then = self.past.iter().rev().find(|sums| sums.at <= from).or(self.past.front()).copied();
-        let lapse = Lapse::between(&then.unwrap_or_default(), &self.now);
-        Lapse { fills: self.fills(lapse.rate), ..lapse }
+        let lapse = IntervalRates::between(&then.unwrap_or_default(), &self.now);
+        IntervalRates { fills: self.fills(lapse.rate), ..lapse }
     }
 
-    /// Whether what is on its way at this rate fills a stream's send buffer or the window that it was offered.
+    /// Whether the bytes in flight at this rate fill a stream's send buffer or the window that it was offered.
     fn fills(&self, rate: f64) -> bool {
         let on_its_way = rate * self.min_rtt.as_secs_f64() / f64::from(self.streams.max(1));
         let full = |bytes: u64| bytes > 0 && on_its_way > bytes as f64 * USABLE;
         full(self.window_bytes) || full(self.send_buffer_bytes)
     }
 
-    /// What is known of the path.
+    /// The estimate of the path from all samples so far.
     pub fn estimate(&self) -> PathEstimate {
-        let all = Lapse::between(&Sums::default(), &self.now);
+        let all = IntervalRates::between(&Sums::default(), &self.now);
         PathEstimate {
             min_rtt: self.min_rtt,
             rtt: self.now.rtt,
@@ -223,50 +223,53 @@ fn ratio(part: f64, whole: f64) -> f64 {
 
 /// The differences between two moments, as rates and shares.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lapse {
-    /// What arrived, bytes per second.
+pub(super) struct IntervalRates {
+    /// Bytes that arrived, per second.
     pub rate: f64,
     /// Share of the bytes sent that were sent again.
     pub loss: f64,
-    /// Segments sent, and sent again.
+    /// Segments sent.
     segments: f64,
+    /// Segments sent again.
     again: f64,
-    /// Of the time with something on its way: the receiver's window was full.
+    /// Share of the busy time in which the receiver's window was full.
     pub receive_window: f64,
-    /// The send buffer was full.
+    /// Share of the busy time in which the send buffer was full.
     pub send_buffer: f64,
-    /// What was on its way fills one of the two.
+    /// The bytes in flight fill the window or the buffer.
     pub fills: bool,
-    /// Shares of the threads' time.
+    /// Share of the threads' time in the socket.
     pub socket: f64,
+    /// Share of the threads' time in storage.
     pub storage: f64,
+    /// Share of the threads' time in computing.
     pub compute: f64,
 }
 
-/// From this share of the busy time on a window or buffer counts as full, where what is on its way fills it too: BBR
-/// settles at the rate that a full window gives, and hardly ever runs into it again.
+/// From this share of the busy time on, a window or buffer counts as full where the bytes in flight fill it too: BBR settles at the
+/// rate that a full window gives, and hardly ever runs into it again.
 const TOUCHED: f64 = 0.05;
 
-impl Lapse {
-    /// Of the time with something on its way: a window or a buffer was full.
+impl IntervalRates {
+    /// Share of the busy time in which a window or a buffer was full.
     pub(super) fn windows(&self) -> f64 {
         self.receive_window + self.send_buffer
     }
 
-    /// Whether windows or buffers are what limits: full for more than this share of the time, or seen to be what the rate
-    /// settled at.
+    /// Whether windows or buffers are the limit: full for more than this share of the time, or the rate has settled at what they
+    /// allow.
     pub(super) fn is_windowed(&self, above: f64) -> bool {
         self.windows() > above || self.fills && self.windows() > TOUCHED
     }
 
-    /// Whether more was lost than chance makes of a loss that is always there: beyond three standard deviations (of a
-    /// Poisson distribution), and beyond what is not worth acting on.
+    /// Whether more was lost than chance explains at a constant rate of loss `base`: beyond three standard deviations (of a Poisson
+    /// distribution), and beyond a `margin` that is not worth a reaction.
     pub(super) fn loses_more_than(&self, base: f64, margin: f64) -> bool {
         let expected = self.segments * base;
         self.again > expected + 3.0 * expected.sqrt() + 3.0 + self.segments * margin
     }
 
-    fn between(then: &Sums, now: &Sums) -> Lapse {
+    fn between(then: &Sums, now: &Sums) -> IntervalRates {
         let seconds = now.at.saturating_sub(then.at).as_secs_f64();
         let spent = now.spent.since(&then.spent);
         let total = spent.total().as_secs_f64();
@@ -275,7 +278,7 @@ impl Lapse {
         let sent = (now.sent_bytes - then.sent_bytes) as f64;
         let again = (now.resent_bytes - then.resent_bytes) as f64;
         let of_busy = |now: Duration, then: Duration| ratio(now.saturating_sub(then).as_secs_f64(), busy);
-        Lapse {
+        IntervalRates {
             rate: ratio((now.delivered_bytes - then.delivered_bytes) as f64, seconds),
             loss: ratio(again, sent),
             segments: sent / f64::from(now.mss.max(1)),

@@ -9,21 +9,21 @@ use model::laws;
 pub struct Permitted {
     /// Names that this process may set on a socket.
     pub names: Vec<String>,
-    /// The one that the user asked for; it is never changed.
+    /// The congestion control that the user asked for; it is never changed.
     pub forced: Option<String>,
 }
 
 /// A kind of congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Fills the path to the first loss: CUBIC, or what else the host has by default.
+    /// Fills the path to the first loss: CUBIC, or another default of the host.
     LossBased,
     /// Sends at the rate that it measures (BBR): loss that is not congestion costs it little.
     ModelBased,
 }
 
 impl Kind {
-    /// The name for people.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Kind::LossBased => "cubic",
@@ -35,10 +35,10 @@ impl Kind {
 /// Below this round-trip time loss is recovered from at once, and CUBIC costs less processor time than BBR (197.9
 /// against 163.3 Gbit/s between two hosts side by side; SC23).
 const SHORT: Duration = Duration::from_millis(2);
-/// Loss that may hurt CUBIC even over a short path: below it none is looked for.
+/// Loss that may hurt CUBIC even over a short path. Smaller loss is not considered there.
 const LOSS_MUCH: f64 = 1e-3;
-/// From this part on of what loss leaves a stream of CUBIC by its law, loss is what limits it. Over a short path that is
-/// far more than a bottleneck's own drops ever take.
+/// From this part on of the rate that CUBIC's law allows at a loss, the loss is the limit. Over a short path that is far more
+/// loss than a bottleneck's own drops ever cause.
 const NEAR_THE_LAW: f64 = 0.25;
 
 /// Whether a congestion control takes every loss for congestion.
@@ -49,29 +49,29 @@ pub(super) fn is_loss_based(name: &str) -> bool {
 /// The evidence for the choice, of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
-    /// The least round-trip time.
+    /// The smallest round-trip time.
     pub rtt: Duration,
-    /// Share of the bytes sent again while no queue stood, so that it was not congestion.
+    /// Share of the bytes sent again while no queue stood: loss that is not congestion.
     pub loss: f64,
-    /// What one stream carries, bytes per second.
+    /// The rate of one stream, bytes per second.
     pub each_bytes_s: f64,
     /// Size of segments, bytes.
     pub mss_bytes: u32,
 }
 
 impl Evidence {
-    /// Whether loss leaves a stream of CUBIC so little that it is what limits.
+    /// Whether the rate that CUBIC's law allows at this loss is what limits a stream.
     fn loss_hurts(&self) -> bool {
         let law = laws::cubic_bit_s(self.mss_bytes.into(), self.rtt.as_secs_f64(), self.loss);
         self.loss >= LOSS_MUCH && self.each_bytes_s * 8.0 > law * NEAR_THE_LAW
     }
 }
 
-/// The kind that the evidence asks for; none if `now`, the present one, will do.
+/// The kind that the evidence asks for; none if `now`, the present congestion control, will do.
 pub fn wanted(path: &Evidence, now: &str) -> Option<Kind> {
     let want = if path.rtt >= SHORT || path.loss_hurts() { Kind::ModelBased } else { Kind::LossBased };
     let has = if is_loss_based(now) { Kind::LossBased } else { Kind::ModelBased };
-    // Near the border the present one stays.
+    // Near the border the present congestion control stays.
     let near = path.rtt >= SHORT / 2 && path.rtt < SHORT * 2 && !path.loss_hurts();
     (want != has && !near).then_some(want)
 }

@@ -1,9 +1,9 @@
-//! Predicts when a transfer will be done, and how certain that is, from what has moved and what is left.
+//! Predicts when a transfer will end, and the error of that, from the work that is done and the work that is left.
 //!
-//! A job is work: its bytes, and its files as far as the job itself shows that a file costs time beside its bytes. Time
-//! is counted only while something may move. What was in place already is no evidence of a rate. Of the past only the
-//! part counts that is like the present: slow start, a cache that filled up and an old limit are found by comparing
-//! what came before a moment with what came after it, and left out.
+//! The work of a transfer is its bytes, and its files as far as the transfer itself shows that a file costs time beside its bytes.
+//! Time counts only while data may move. Data that was in place already is no evidence of a rate. Of the past, only the part counts
+//! that is like the present: slow start, a cache that filled up and an old limit are found by comparing the time before a moment
+//! with the time after it, and left out.
 //! Does not know: clocks, and why a rate is what it is.
 
 mod cost;
@@ -25,27 +25,27 @@ use history::{History, Span};
 pub struct Eta {
     /// The time from now to the end.
     pub left: Duration,
-    /// The error, in either direction, that holds nine times in ten if the future varies like the past.
+    /// The error, in either direction: nine predictions in ten are within it, if the future varies like the past.
     pub error: Duration,
 }
 
-/// Less than this is no evidence, s.
+/// A shorter time is no evidence, s.
 const LEAST_SECONDS: f64 = 0.9;
-/// After so much, something is said even if the rate still rises, s.
+/// After this time there is a prediction even if the rate still rises, s.
 const RISING_MAX_SECONDS: f64 = 20.0;
-/// Of the work: when so much is done, the same.
+/// After this part of the work there is a prediction even if the rate still rises.
 const RISING_MAX_DONE: f64 = 0.08;
-/// A rate that still grows by so much is that of a beginning.
+/// A rate that still grows by this factor is that of a beginning.
 const RISING: f64 = 1.25;
-/// After a break a connection starts anew: what moves is no evidence until it moves at this part of the rate before…
+/// After a break the connection starts anew: its rate is no evidence until it has reached this part of the rate before…
 const RECOVERED: f64 = 0.7;
-/// …or for so long, s.
+/// …or this time has passed, s.
 const RECOVERY_MAX_SECONDS: f64 = 6.0;
-/// Nothing for so much longer than ever before is a stall…
+/// A gap that is this many times longer than any before is a stall…
 const GAP_GROWTH: f64 = 1.5;
 /// …if it is longer than this, s.
 const GAP_LEAST_SECONDS: f64 = 1.0;
-/// What a prediction is never better than.
+/// The least error of a prediction, as a part of the time left.
 const FLOOR: f64 = 0.02;
 /// Standard deviations that hold nine in ten.
 const NINE_IN_TEN: f64 = 1.65;
@@ -55,26 +55,26 @@ const NINE_IN_TEN: f64 = 1.65;
 pub struct Estimator {
     last: Option<(Duration, Progress)>,
     history: History,
-    /// Something has been carried. What came first only says when it began, not at what rate.
+    /// Data has been carried. The first data only says when the transfer began, not at what rate.
     has_begun: bool,
-    /// Seconds since anything was last carried, and the longest that was so far. What arrives in bursts has its rate
-    /// from burst to burst: the time since the last one belongs to the next.
+    /// Seconds since data was last carried, and the longest such gap so far. Data that arrives in bursts has its rate from burst to
+    /// burst: the time since the last burst belongs to the next one.
     gap: f64,
     longest_gap: f64,
     /// Seconds since a break, while the connection is not up to speed again.
     recovering: Option<Span>,
-    /// What was left and to be kept when something last moved.
+    /// The work left and the settings when data last moved.
     basis: Option<(Duration, Progress, Steer)>,
 }
 
 impl Estimator {
-    /// The job's numbers at a time, which may be counted from anywhere; what it is to keep; and whether it waits for
-    /// something that is not the path.
+    /// Takes the transfer's progress at a time (from any origin), its settings, and whether it waits for something other than the
+    /// path.
     pub fn observe(&mut self, now: Duration, progress: &Progress, steer: &Steer, waits: bool) {
         let before = self.last.replace((now, *progress));
         let Some((then, before)) = before else { return };
         if steer.paused || waits || progress.bytes_arrived < before.bytes_arrived {
-            // Paused, or a new attempt that counts from nothing.
+            // The transfer was paused, or a new attempt counts from zero.
             self.recovering = Some(Span::default());
             self.gap = 0.0;
             self.basis = None;
@@ -91,7 +91,7 @@ impl Estimator {
             || progress.bytes_in_place > before.bytes_in_place
             || progress.bytes_of_holes > before.bytes_of_holes;
         let idle = span.bytes == 0.0 && span.files == 0.0;
-        // Finding files in place is no stall.
+        // Skipping files that are in place is no stall.
         if self.has_begun && !(idle && judging) {
             self.gather(span, idle);
         }
@@ -101,7 +101,7 @@ impl Estimator {
         }
     }
 
-    /// Keeps idle time for what ends it, unless it lasts so long that it is a stall.
+    /// Adds idle time to the span that ends it, unless it is so long that it is a stall.
     fn gather(&mut self, mut span: Span, idle: bool) {
         if !idle {
             self.longest_gap = self.longest_gap.max(self.gap);
@@ -155,7 +155,7 @@ impl Estimator {
         if rate.seconds < LEAST_SECONDS || rate.mean <= 0.0 || (is_early && rate.rising > RISING) {
             return None;
         }
-        // A limit that was just lowered, or that a first burst ran ahead of, is kept all the same.
+        // A limit that was just lowered, or that a first burst exceeded, is kept all the same.
         let least = if steer.limit_bit_s > 0 { left.bytes * 8.0 / steer.limit_bit_s as f64 } else { 0.0 };
         let seconds = (left_work / rate.mean).max(least);
         let spread = rate.deviation * (rate.block / rate.seconds + rate.block / seconds.max(rate.block)).sqrt();

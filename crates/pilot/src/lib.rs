@@ -80,12 +80,12 @@ pub struct Known {
     /// The largest send buffer that this host gives a stream.
     pub send_buffer_bytes: u64,
     /// What an earlier transfer measured on the same path.
-    pub past: Option<Past>,
+    pub past: Option<PathHistory>,
 }
 
 /// What a transfer measured on a path, for the next transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Past {
+pub struct PathHistory {
     /// The rate of the full path, bytes per second of payload; 0 if it never was full.
     pub capacity_bytes_s: u64,
     /// Streams that were in use.

@@ -1,5 +1,5 @@
-//! How fast all streams together may send: a little below what the path was seen to give, so that no queue builds up and
-//! a shallow one does not overflow; whether the path gives more by now; and who else is on it.
+//! The rate of all streams together: a little below the measured rate of the path, so that no queue builds up and a shallow one does
+//! not overflow; whether the path gives more by now; and whether others use it.
 //!
 //! ```text
 //! open --a queue--> fill --> drain --> held --every few seconds--> probe --nothing gained--> held
@@ -8,23 +8,23 @@
 //!                  a while later --------' `--less comes through, or a queue or loss not ours--> contend
 //! ```
 //!
-//! *open*: congestion control alone decides. *fill*: the queue is kept for a moment, and what comes back is measured.
-//! *drain*: it is emptied. *held*: at [`HELD`] of what came through, so that congestion control finds nothing to react to
-//! but loss that is not congestion. *contend*: others are there, and whoever holds still would have what it has now, fair
-//! or not; congestion control decides again.
+//! *open*: congestion control alone decides. *fill*: the queue stands for a moment, and the arriving rate is measured. *drain*: the
+//! queue is emptied. *held*: the rate stays at [`HELD`] of the measured one, so that congestion control has nothing to react to but
+//! loss that is not congestion. *contend*: others use the path, and a sender that holds its rate would keep its present share, fair or
+//! not; congestion control decides again.
 
 use std::time::Duration;
 
-use crate::Past;
-use crate::accumulator::{Accumulator, Lapse};
+use crate::PathHistory;
+use crate::accumulator::{Accumulator, IntervalRates};
 
 /// Part of the measured rate at which the streams are held.
 const HELD: f64 = 0.99;
 /// Growth of the rate from one round to the next that counts.
 const GROWTH: f64 = 1.1;
-/// What is sent while the path is measured, of what came back last, and what while its queue empties, for so long.
+/// The rate while the path is measured, as a multiple of the rate that arrived last; and the rate while its queue empties, and how long.
 const FILL: f64 = 1.05;
-/// What comes back may turn out to be so many times what it was when the queue was first seen.
+/// The arriving rate may be this many times what it was when the queue was first seen.
 const FILL_MAX: f64 = 2.0;
 const DRAIN: f64 = 0.9;
 const DRAIN_ROUNDS: u32 = 16;
@@ -32,31 +32,31 @@ const DRAIN_ROUNDS: u32 = 16;
 const FLAT_ROUNDS: u32 = 3;
 /// Share of loss that is worth a reaction.
 const LOSS: f64 = 2e-4;
-/// What a probe tries, for so many rounds.
+/// The rate of a probe, as a multiple, and its number of rounds.
 const PROBE: f64 = 1.04;
 const PROBE_ROUNDS: u32 = 4;
-/// Time between probes: at first, and after many that found nothing.
+/// The time between probes: at first, and after many that gained nothing.
 const PROBE_AFTER: Duration = Duration::from_secs(1);
 const PROBE_AFTER_MAX: Duration = Duration::from_secs(16);
-/// What a climb adds in a round.
+/// A climb multiplies the rate by this in a round.
 const CLIMB: f64 = 1.25;
-/// Less than this part of what is held comes through.
+/// Less than this part of the held rate arrives.
 const SHORT: f64 = 0.9;
-/// Below this part of the best of an open path something has stalled, at either end: it is no measure of the path…
+/// Below this part of the best rate of an open path one end has stalled: that is no measurement of the path…
 const STALLED: f64 = 0.75;
-/// …unless it stays. The best is forgotten by so much in each round.
+/// …unless it lasts. The best rate is forgotten by this factor in each round.
 const FORGET: f64 = 0.9;
-/// For how long, and how many rounds, signs of others are to last before they are believed.
+/// How long, and for how many rounds, signs of others must last before they are believed.
 const SIGNS: u32 = 3;
 const SIGNS_LAST: Duration = Duration::from_secs(1);
-/// A step down to find out whether loss or a queue comes from holding too much, and how many of them.
+/// A step down that tells whether loss or a queue comes from a rate that is too high, and the number of such steps.
 const LOWER: f64 = 0.97;
 const LOWER_STEPS: u32 = 4;
-/// Loss beyond this is ours in any case.
+/// More loss than this is the transfer's own in any case.
 const LOSS_OURS: f64 = 0.02;
-/// Loss that no path has by chance: a queue runs over.
+/// More loss than any path has by chance: a queue overflows.
 const SPILL: f64 = 0.1;
-/// How long others are contended with before peace is tried: at first, and when it did not hold.
+/// How long to contend before the rate is held again: at first, and after a hold that failed.
 const CONTEND: Duration = Duration::from_secs(15);
 const CONTEND_MAX: Duration = Duration::from_secs(120);
 
@@ -79,12 +79,12 @@ const TICK: Duration = Duration::from_millis(200);
 pub(super) struct Pacer {
     state: State,
     cap: f64,
-    /// The most that this job saw the path give when it was full, and what it saw last; 0 where it never was.
+    /// The highest rate of the full path in this job, and the last one; 0 if it never was full.
     capacity: f64,
     last: f64,
-    /// What an earlier job saw.
+    /// The rate of the full path in an earlier job.
     expected: f64,
-    /// Loss that lowering the cap does not cure: it is not congestion.
+    /// Loss that a lower rate does not cure: it is not congestion.
     base_loss: f64,
     /// How often the cap was lowered in a row.
     lowered: u32,
@@ -98,7 +98,7 @@ pub(super) struct Pacer {
 }
 
 /// Whether the path, and not this host or a window, limits the rate; only then does the rate measure the path.
-pub(super) fn is_pushed(lapse: &Lapse) -> bool {
+pub(super) fn is_pushed(lapse: &IntervalRates) -> bool {
     lapse.socket > 0.5 && !lapse.is_windowed(0.3)
 }
 
@@ -109,7 +109,7 @@ fn spills(accumulator: &Accumulator) -> bool {
 }
 
 impl Pacer {
-    pub(super) fn new(past: Option<&Past>) -> Pacer {
+    pub(super) fn new(past: Option<&PathHistory>) -> Pacer {
         let past = past.copied().unwrap_or_default();
         let expected = past.capacity_bytes_s as f64;
         let open = State::Open { best: 0.0, flat: 0 };
@@ -131,7 +131,7 @@ impl Pacer {
         }
     }
 
-    /// Bytes per second that all streams together may send; none while congestion control alone decides.
+    /// The rate of all streams together, bytes per second; none while congestion control alone decides.
     pub(super) fn cap(&self) -> Option<u64> {
         match self.state {
             State::Open { .. } | State::Contend { .. } => None,
@@ -140,17 +140,17 @@ impl Pacer {
         }
     }
 
-    /// Whether the path is taken for full, so that streams are not what it lacks.
+    /// Whether the path counts as full, so that more streams would not help.
     pub(super) fn is_full(&self) -> bool {
         !matches!(self.state, State::Open { .. } | State::Fill { .. })
     }
 
-    /// What the path gave when it was full; 0 where it never was.
+    /// The rate of the full path, bytes per second; 0 if it never was full.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity as u64
     }
 
-    /// What the next job should expect.
+    /// The rate that the next job should expect.
     pub(super) fn remembered(&self) -> u64 {
         (if self.last > 0.0 { self.last } else { self.expected }) as u64
     }
@@ -160,8 +160,8 @@ impl Pacer {
         self.base_loss
     }
 
-    /// Once a round: looks at what came through. Says whether congestion control should take its model of the path anew,
-    /// to use what it is given now.
+    /// Looks at the arriving rate once a round. Returns whether congestion control should begin a new model of the path, to use the rate
+    /// that it may now.
     pub(super) fn tick(&mut self, now: Duration, accumulator: &Accumulator) -> bool {
         let round = accumulator.round();
         if accumulator.min_rtt().is_zero() {
@@ -179,11 +179,14 @@ impl Pacer {
             State::Held { since, settled } => self.held_round(now, accumulator, since, settled),
             State::Probe { since } => self.probe_round(now, accumulator, since),
             State::Climb { since } => self.climb_round(now, accumulator, since),
-            // Peace at what comes through; unless the host itself sends less, which says nothing of the path.
-            State::Contend { until } if now >= until => match is_pushed(&accumulator.over(round * 4)) {
-                true => self.hold(now, accumulator.best_rate(round * 4)),
-                false => self.state = State::Open { best: 0.0, flat: 0 },
-            },
+            // Holds the arriving rate; unless the host itself sends less, which says nothing about the path.
+            State::Contend { until } if now >= until => {
+                if is_pushed(&accumulator.over(round * 4)) {
+                    self.hold(now, accumulator.best_rate(round * 4));
+                } else {
+                    self.state = State::Open { best: 0.0, flat: 0 };
+                }
+            }
             State::Contend { .. } => {}
         }
         let probes = |state| matches!(state, State::Probe { .. } | State::Climb { .. });
@@ -208,9 +211,9 @@ impl Pacer {
         }
     }
 
-    /// Between rounds of an open path: slow start doubles what is sent in every round trip, and one that ends only when
-    /// the queue has overflowed costs up to the whole path's content. As soon as a queue is seen, the path is full; what
-    /// comes back while it stands is what the path gives.
+    /// Looks between the rounds of an open path: slow start doubles the rate in every round trip, and if it ends only when the queue has
+    /// overflowed, up to the whole content of the path is lost. As soon as a queue is seen, the path is full; the rate that arrives while
+    /// the queue stands is that of the path.
     fn overshoots(&mut self, now: Duration, accumulator: &Accumulator) {
         match self.state {
             State::Open { best, .. } if best > 0.0 && (accumulator.queue_is_long() || spills(accumulator)) => {
@@ -222,16 +225,16 @@ impl Pacer {
                 }
             }
             State::Fill { since, .. } if now - since >= (accumulator.round() * 2).max(Duration::from_millis(500)) => {
-                // What came when the queue was first seen counts: a host that stalls for a moment is not the path.
+                // The rate when the queue was first seen counts: a host that stalls for a moment is not the path.
                 self.hold(now, accumulator.best_rate(now - since + accumulator.round() * 2));
             }
-            // Slow start doubles within the time over which its rate was measured when the queue was seen: while one
-            // stands, what comes back is what the path gives.
+            // Slow start doubles within the time over which its rate was measured when the queue was seen: while a queue
+            // stands, the arriving rate is that of the path.
             State::Fill { first, .. } if accumulator.queue_stands() => {
                 let rate = accumulator.over(TICK).rate.min(first * FILL_MAX);
                 self.cap = self.cap.max(rate * FILL);
             }
-            // While something waits, sending less costs nothing: the path stays full from its queue.
+            // While data waits, sending less costs nothing: the path stays full from its queue.
             // A probe that fills a queue has found its answer.
             State::Probe { .. } if accumulator.queue_stands() || self.overflows(accumulator) => {
                 self.patience = (self.patience * 2).min(PROBE_AFTER_MAX);
@@ -268,9 +271,9 @@ impl Pacer {
         let round = accumulator.round();
         let held_for = now.saturating_sub(since);
         let last = accumulator.over(round * 2);
-        // Slow start has to get there first, where the cap comes from an earlier job.
+        // Where the cap comes from an earlier job, slow start has to reach it first.
         let reached = last.rate > self.cap * SHORT;
-        // What stood in the queue, and what was lost before, takes some rounds to clear.
+        // The queue and the losses of before take some rounds to clear.
         if held_for < round * 4 || (!settled && !reached && accumulator.grows(round * 4)) {
             return;
         }
@@ -286,14 +289,14 @@ impl Pacer {
         let short = !reached && last.socket > 0.5;
         self.signs = if short || congested { self.signs + 1 } else { 0 };
         if self.signs >= SIGNS && round * self.signs >= SIGNS_LAST {
-            // Where it never gave what was expected of it, it is another path by now.
+            // If the path never gave the expected rate, it is another path by now.
             if self.capacity > 0.0 { self.contend(now) } else { self.reopen() }
         } else if self.signs == 0 && reached && held_for > self.patience.max(round * 10) {
             self.state = State::Probe { since: now };
         }
     }
 
-    /// Finds out whether a queue or loss comes from holding too much: a step down would cure it.
+    /// Finds out whether a queue or loss comes from a rate that is too high: a step down would cure it.
     fn settle(&mut self, now: Duration, accumulator: &Accumulator, congested: bool, loss: f64) {
         let cured = loss < self.loss_before / 2.0 || loss > LOSS_OURS;
         let lower =
@@ -303,7 +306,7 @@ impl Pacer {
             self.cap *= LOWER;
             self.loss_before = loss;
         } else if congested {
-            // The loss is not ours, nor the queue.
+            // Neither the loss nor the queue is the transfer's own.
             self.cap /= LOWER.powi(self.lowered as i32);
             self.base_loss = self.base_loss.max(accumulator.over(accumulator.round() * 8).loss);
         }
@@ -338,7 +341,7 @@ impl Pacer {
         }
     }
 
-    /// What held the job was not the path: what the path gives is to be found out anew.
+    /// Measures the path anew, after something other than the path limited the job.
     pub(super) fn reopen(&mut self) {
         self.state = State::Open { best: 0.0, flat: 0 };
     }

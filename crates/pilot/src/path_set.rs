@@ -7,37 +7,36 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::{Action, Context, Known, Past, PathEstimate, Pilot, Sample};
+use crate::{Action, Context, Known, PathEstimate, PathHistory, Pilot, Sample};
 
-/// After so long without an acknowledgement of what is on its way a path is taken to be cut, where another one carries:
-/// beyond any round trip and the first times that TCP sends again, and short enough for the job to be at full rate again
-/// within five seconds.
+/// A path counts as cut after this time without an acknowledgement of data in flight, if another path carries. It is longer than any
+/// round trip and TCP's first retransmission timeouts, and short enough for the job to be at full rate again within five seconds.
 const CUT: Duration = Duration::from_secs(3);
-/// A path from which something came within this time carries.
+/// A path carries if the other end was heard from within this time.
 const CARRIES: Duration = Duration::from_secs(1);
-/// Probes of a shut window that nobody answers: the path is silent, and not the receiver slow.
+/// This many unanswered probes of a closed window mean that the path is silent, and not that the receiver is slow.
 const UNANSWERED: u8 = 3;
 
 /// The two ends of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// The client's end, whose port is one of many.
+    /// The client's address; its ports differ from stream to stream.
     pub client: IpAddr,
-    /// The node's end.
+    /// The node's address and port.
     pub node: SocketAddr,
 }
 
 /// A path that has streams, or had some.
 struct PathState {
     path: Path,
-    /// The sender's.
+    /// The pilot of the sending end; none at a receiver.
     pilot: Option<Pilot>,
-    /// How many streams it should have; 0 while there is no opinion.
+    /// The number of streams that it should have; 0 while the pilot has not decided.
     wish: u32,
-    /// The most it had.
+    /// The largest number of streams that it had.
     streams: u32,
     samples: Vec<Sample>,
-    /// All streams that it ever had.
+    /// All streams that it ever had, by number.
     ids: BTreeSet<u32>,
 }
 
@@ -46,7 +45,7 @@ pub struct PathSet {
     sends: bool,
     known: Known,
     states: Vec<PathState>,
-    /// Streams that wait for word of something on its way, and since when none came.
+    /// Streams that wait for an acknowledgement of data in flight, and since when.
     waits: HashMap<u32, Duration>,
     looked: Duration,
 }
@@ -54,18 +53,18 @@ pub struct PathSet {
 /// The estimates of all paths together, as one end reports them.
 #[derive(Default)]
 pub struct Totals {
-    /// Streams that all paths should have; 0 while there is no opinion.
+    /// The number of streams that all paths should have; 0 while no pilot has decided.
     pub streams: u32,
-    /// What the paths gave when they were full, bytes per second of payload; 0 where they never were.
+    /// The rate of all paths when they were full, bytes per second of payload; 0 if they never were.
     pub capacity_bytes_s: u64,
-    /// Share of the bytes that were sent again while no queue stood, the largest of all paths.
+    /// Share of the bytes that were sent again while no queue stood, of the path where that is largest.
     pub clear_loss: f64,
     /// Congestion control that the evidence asks for and the host does not permit; empty where there is none.
     pub missed: &'static str,
 }
 
 impl PathState {
-    /// Whether all that is on its way here has been for too long.
+    /// Whether all streams with data in flight have waited too long for an acknowledgement.
     fn is_cut(&self, now: Duration, waits: &HashMap<u32, Duration>) -> bool {
         let mut waiting = self.samples.iter().filter_map(|sample| waits.get(&sample.stream)).peekable();
         waiting.peek().is_some() && waiting.all(|since| now.saturating_sub(*since) >= CUT)
@@ -81,7 +80,7 @@ impl PathState {
 }
 
 impl PathSet {
-    /// The paths of a side that sends or receives. `known.past` is about the first path.
+    /// The paths of an end that sends or receives. `known.past` is about the first path.
     pub fn new(sends: bool, known: Known) -> PathSet {
         PathSet { sends, known, states: Vec::new(), waits: HashMap::new(), looked: Duration::ZERO }
     }
@@ -97,7 +96,7 @@ impl PathSet {
         now: Duration,
         samples: &[Sample],
         paths: &HashMap<u32, Path>,
-        mut past: impl FnMut(IpAddr, &Sample) -> Option<Past>,
+        mut past: impl FnMut(IpAddr, &Sample) -> Option<PathHistory>,
         peer: impl Fn(&Path) -> IpAddr,
     ) {
         self.states.iter_mut().for_each(|state| state.samples.clear());
@@ -126,8 +125,8 @@ impl PathSet {
         self.states.iter_mut().for_each(|state| state.streams = state.streams.max(state.samples.len() as u32));
     }
 
-    /// Since when each stream has had no word of what is on its way: by our own clock, since the kernel's counts from the last
-    /// word, however long nothing was on its way since.
+    /// Notes since when each stream has had no acknowledgement of data in flight. It goes by its own clock: the kernel counts from the last
+    /// acknowledgement, also through the time in which no data was in flight.
     fn wait(&mut self, now: Duration, samples: &[Sample]) {
         let span = now.saturating_sub(self.looked);
         self.looked = now;
@@ -151,14 +150,14 @@ impl PathSet {
         }
     }
 
-    /// Streams that are too many: the newest of each path. Of all, where somebody asked for a number.
+    /// The surplus streams: the newest of each path; of all paths together, if the user asked for a number.
     pub fn surplus(&self, asked: u32) -> BTreeSet<u32> {
         let newest = |mut ids: Vec<u32>, most: u32| {
             ids.sort_unstable();
             ids.into_iter().skip(if most > 0 { most as usize } else { usize::MAX })
         };
         if asked > 0 {
-            // By turns: the first of each path, then the second of each.
+            // By turns: the first stream of each path, then the second of each.
             let ranked = |state: &PathState| {
                 let mut ids: Vec<u32> = state.samples.iter().map(|sample| sample.stream).collect();
                 ids.sort_unstable();
@@ -172,7 +171,7 @@ impl PathSet {
         self.states.iter().flat_map(of).collect()
     }
 
-    /// How many streams the paths of these should have, as this side's pilots say; 0 for no opinion.
+    /// The number of streams that the paths of these streams should have, by this end's pilots; 0 while none has decided.
     pub fn wish(&self, streams: &BTreeSet<u32>) -> u32 {
         if let [only] = &self.states[..] {
             return only.wish;
@@ -181,7 +180,7 @@ impl PathSet {
         self.states.iter().filter(taken).map(|state| state.wish).sum()
     }
 
-    /// The same as the other side says it: each path by one of its streams.
+    /// The same by the other end's pilots, whose message names each path by one of its streams.
     pub fn wish_of(&self, spread: &[(u32, u32)], streams: &BTreeSet<u32>) -> u32 {
         let taken = |state: &&PathState| !state.ids.is_disjoint(streams);
         let said = |state: &PathState| {
@@ -190,7 +189,7 @@ impl PathSet {
         self.states.iter().filter(taken).map(said).sum()
     }
 
-    /// How many streams each path should have, told by one of its streams.
+    /// The number of streams that each path should have; a path is named by one of its streams.
     pub fn spread(&self) -> Vec<(u32, u32)> {
         let told = |state: &PathState| state.samples.first().map(|sample| (sample.stream, state.wish));
         self.states.iter().filter_map(told).collect()
@@ -236,7 +235,7 @@ impl PathSet {
     }
 
     /// The measurements to keep for the next transfer, by path.
-    pub fn past(&self, peer: impl Fn(&Path) -> IpAddr) -> Vec<(IpAddr, Past)> {
+    pub fn past(&self, peer: impl Fn(&Path) -> IpAddr) -> Vec<(IpAddr, PathHistory)> {
         let found = |state: &PathState| {
             let streams = if state.wish > 0 { state.wish } else { state.streams };
             Some((peer(&state.path), state.pilot.as_ref()?.past(streams)?))

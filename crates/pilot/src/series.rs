@@ -19,13 +19,13 @@ cwnd_segments,mss_bytes,unacked_segments,delivery_rate_mbit_s,pace_mbit_s,sent_b
 send_buffer_limited_s,window_bytes,unsent_bytes,unread_bytes,congestion,received_bytes,storage_cpu_ms_per_record,compute_cpu_ms_per_record,\
 socket_cpu_ms_per_record,job";
 
-/// Columns between the stages' wall times and their processor times: what only a stream of this end has.
+/// The number of columns between the stages' wall times and their processor times: they hold values of this end's streams only.
 const KERNEL_COLUMNS: usize = 18;
 
-/// Writes rows. Values that count are differences to the previous row of the same stream.
+/// Writes rows. Counters are written as differences to the previous row of the same stream.
 #[derive(Debug)]
 pub struct RowWriter {
-    /// Until it has been said.
+    /// The transfer's id, until it is written.
     job: Option<String>,
     before: HashMap<u32, (Spent, u32, Duration)>,
     far: Spent,
@@ -47,7 +47,7 @@ fn stages(rows: &mut String, spent: &Spent) {
     }
 }
 
-/// How much of the stages was the processor's. Who waits for a limit or for orders uses none.
+/// The processor's part of each stage. A thread that waits for a limit or for orders uses none.
 fn processor(rows: &mut String, spent: &Spent) {
     for stage in [Stage::Storage, Stage::Compute, Stage::Socket] {
         let _ = write!(rows, ",{:.3}", ms(spent.cpu_in(stage)) / spent.records.max(1) as f64);
@@ -55,7 +55,7 @@ fn processor(rows: &mut String, spent: &Spent) {
 }
 
 impl RowWriter {
-    /// A writer for the transfer with this id, the one of its receipt.
+    /// A writer for the transfer with this id, which its receipt has too.
     pub fn new(job: String) -> RowWriter {
         RowWriter { job: Some(job), before: HashMap::new(), far: Spent::default() }
     }
@@ -65,7 +65,7 @@ impl RowWriter {
         let t = &sample.tcp;
         let fresh = (Spent::default(), 0, now.saturating_sub(sample.spent.total()));
         let before = self.before.insert(sample.stream, (sample.spent, t.delivered_segments, now));
-        // Where the path broke, numbers are used again: time that falls is another stream's.
+        // After a break of the path, stream numbers are used again: time that falls belongs to another stream.
         let before = before.filter(|(spent, ..)| spent.total() <= sample.spent.total());
         let (spent, segments, at) = before.unwrap_or(fresh);
         // The count wraps, and the size of segments may change.
@@ -104,7 +104,7 @@ impl RowWriter {
         if peer.spent == before {
             return;
         }
-        // Another attempt counts from nothing.
+        // A new attempt counts from zero.
         let spent = if before.total() <= peer.spent.total() { peer.spent.since(&before) } else { peer.spent };
         let _ = write!(rows, "{:.3},far,", now.as_secs_f64());
         stages(rows, &spent);

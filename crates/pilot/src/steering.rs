@@ -1,4 +1,4 @@
-//! The pilot of one path. It is asked ten times a second, and answers with actions for the streams.
+//! The pilot of one path. Ten times a second it takes samples and returns actions for the streams.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use model::account::{Account, Spent};
 use crate::congestion::{self, Evidence, choose, wanted};
 use crate::pace::{self, Pacer};
 use crate::stream_count::{self, StreamCount};
-use crate::{Accumulator, Action, Context, Known, Past, PathEstimate, Sample};
+use crate::{Accumulator, Action, Context, Known, PathEstimate, PathHistory, Sample};
 
-/// Less than the ten seconds after which BBR looks for the least round-trip time.
+/// Shorter than the ten seconds after which BBR probes for the least round-trip time.
 const REFRESH: Duration = Duration::from_secs(8);
-/// A stream that has sent nothing for so long has nothing to send.
+/// A stream that has sent nothing for this time has nothing to send.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// The pilot of one sending side.
@@ -26,15 +26,15 @@ pub struct Pilot {
     paces: HashMap<u32, Option<u64>>,
     /// When each stream's congestion control was chosen.
     chosen: HashMap<u32, Duration>,
-    /// When each stream's congestion control last took its model of the path anew.
+    /// When each stream's congestion control last began a new model of the path.
     refreshed: HashMap<u32, Duration>,
-    /// What each stream had sent when it last had something to send, and when that was.
+    /// The bytes that each stream had sent when it last had data to send, and that time.
     sent: HashMap<u32, (u64, Duration)>,
     /// The part of a shared path that the streams were set to last, bytes per second; 0 where it is not shared.
     shared: u64,
-    /// When congestion control was last sent to look for its share.
+    /// When congestion control was last made to look for its share.
     searched: Duration,
-    /// The congestion control that the evidence asks for and the host does not allow.
+    /// The congestion control that the evidence asks for and the host does not permit.
     missed: Option<&'static str>,
 }
 
@@ -66,7 +66,7 @@ impl Pilot {
         self.review_congestion(now, samples, &mut actions);
         let idle_peer = context.peer.is_none_or(|peer| waits_for_us(peer, &mut self.count.peer_before));
         let share = self.share(context);
-        // Where a node shares the path out, what comes through says nothing of the path.
+        // Where a node divides the path into shares, the arriving rate says nothing about the path.
         let bound = share.is_some();
         let anew = match share {
             Some(share) => self.is_short_of(now, share),
@@ -75,7 +75,7 @@ impl Pilot {
         self.shared = share.unwrap_or_default();
         self.refresh(now, samples, anew, &mut actions);
         if context.streams == 0 && context.limit_bytes_s == 0 {
-            let view = stream_count::View {
+            let view = stream_count::PathView {
                 streams: samples.len() as u32,
                 held: self.pacer.is_full() || bound,
                 peer_waits: idle_peer,
@@ -97,13 +97,13 @@ impl Pilot {
         self.chosen.clear();
     }
 
-    /// Whether much less than the job's share comes through, so that congestion control should look for what there is
-    /// now: left to itself BBR takes up a quarter more in eight round trips.
+    /// Whether much less than the transfer's share arrives, so that congestion control should look for the free rate now: by itself BBR
+    /// takes a quarter more in eight round trips.
     fn is_short_of(&mut self, now: Duration, share: u64) -> bool {
         let round = self.accumulator.round();
         let waited = now.saturating_sub(self.searched) >= round * 4;
         let last = self.accumulator.over(round * 2);
-        // A job that is slow for reasons of its own does not lack room.
+        // A transfer that is slow for reasons of its own does not lack room.
         let short = waited && pace::is_pushed(&last) && last.rate < share as f64 * 0.75;
         if short {
             self.searched = now;
@@ -127,19 +127,19 @@ impl Pilot {
     }
 
     /// The measurements to keep for the next transfer on this path.
-    pub fn past(&self, streams: u32) -> Option<Past> {
+    pub fn past(&self, streams: u32) -> Option<PathHistory> {
         let estimate = self.accumulator.estimate();
         let enough = estimate.min_rtt > Duration::ZERO && estimate.delivered_bytes > 1 << 20;
-        enough.then(|| Past {
+        enough.then(|| PathHistory {
             capacity_bytes_s: self.pacer.remembered(),
             streams: self.count.settled(streams),
             min_rtt_s: estimate.min_rtt.as_secs_f64(),
-            // What is not lost any more is not remembered either.
+            // Loss that has ended is not remembered.
             loss: self.pacer.base_loss().min(estimate.loss),
         })
     }
 
-    /// The congestion control of each stream, by the evidence there is by now.
+    /// Chooses the congestion control of each stream by the evidence so far.
     fn review_congestion(&mut self, now: Duration, samples: &[Sample], actions: &mut Vec<Action>) {
         let rtt = self.accumulator.min_rtt();
         if self.known.permitted.forced.is_some() || rtt.is_zero() {
@@ -149,7 +149,7 @@ impl Pilot {
         let each_bytes_s = self.accumulator.over(self.accumulator.round() * 4).rate / samples.len().max(1) as f64;
         let path = Evidence { rtt, loss, each_bytes_s, mss_bytes: samples.first().map_or(0, |s| s.tcp.mss_bytes) };
         for sample in samples {
-            // A change costs the stream its model of the path: it is given time to show what it does.
+            // A change costs the stream its model of the path, so the new one is given time before it is judged.
             let settle = (rtt * 20).max(Duration::from_secs(2));
             if self.chosen.get(&sample.stream).is_some_and(|at| now.saturating_sub(*at) < settle) {
                 continue;
@@ -164,15 +164,15 @@ impl Pilot {
         }
     }
 
-    /// BBR lets its pipe run dry for a round trip every ten seconds, to learn the least round-trip time (PROBE_RTT): 4 %
-    /// of the path at 303 ms. Where we hold the rate and no queue stands, it has that time before its eyes, and is spared
-    /// the dip by beginning anew, at the rate that it is held at.
+    /// BBR lets its pipe run dry for a round trip every ten seconds, to learn the least round-trip time (PROBE_RTT): 4 % of the path at
+    /// 303 ms. While the pilot holds the rate and no queue stands, every round trip is the least one. A stream that then begins anew, at
+    /// the held rate, is spared the dip.
     fn refresh(&mut self, now: Duration, samples: &[Sample], all: bool, actions: &mut Vec<Action>) {
         let held = (self.shared > 0 || self.pacer.cap().is_some()) && self.known.permitted.forced.is_none();
         let clear = !self.accumulator.queue_stands();
         for sample in samples.iter().filter(|sample| !congestion::is_loss_based(&sample.congestion)) {
             let last = self.refreshed.entry(sample.stream).or_insert(now);
-            // Who may not be given its congestion control back keeps the one it has.
+            // A stream keeps a congestion control that the host would not set again.
             let may = self.known.permitted.names.contains(&sample.congestion);
             if held && may && (all || clear && now.saturating_sub(*last) >= REFRESH) {
                 *last = now;
@@ -181,14 +181,14 @@ impl Pilot {
         }
     }
 
-    /// The job's part of a path that it shares with others of a node at either end.
+    /// The transfer's share of a path that other transfers of a node at either end use.
     fn share(&self, context: &Context<'_>) -> Option<u64> {
         let theirs = context.peer.map_or(0, |peer| peer.share_bit_s / 8);
         [context.share_bytes_s, theirs].into_iter().filter(|share| *share > 0).min()
     }
 
-    /// Those that have something to send: a file of which a digest needs the bytes in order is one stream's, and its part of what may
-    /// be sent is not to lie idle with the others. All of them where none has.
+    /// The number of streams that have data to send; all of them where none has. A file whose digest needs the bytes in order goes on one
+    /// stream, which is then given the rate that the others cannot use.
     fn busy(&mut self, now: Duration, samples: &[Sample]) -> u64 {
         let busy = samples.iter().filter(|Sample { stream, tcp, .. }| {
             let last = self.sent.entry(*stream).or_insert((tcp.bytes_sent, now));
@@ -203,11 +203,11 @@ impl Pilot {
         }
     }
 
-    /// Each stream's part of what may be sent.
+    /// Sets the rate of each stream.
     fn pace(&mut self, now: Duration, samples: &[Sample], context: &Context<'_>, actions: &mut Vec<Action>) {
         let streams = self.busy(now, samples);
         let cap = self.share(context).or(self.pacer.cap());
-        // The limit itself is kept by the job's schedule; the sockets, a little above it, only even out what it lets go.
+        // The transfer's schedule enforces the limit itself; the sockets are set a little higher, and only even out bursts.
         let limit = (context.limit_bytes_s > 0).then(|| context.limit_bytes_s.saturating_mul(3) / 2);
         let each = [cap, limit].into_iter().flatten().min().map(|total| (total / streams).max(1 << 14));
         for sample in samples {
@@ -220,8 +220,8 @@ impl Pilot {
     }
 }
 
-/// Whether the receiver's threads mostly waited for what we send since the last account of theirs: then a full window
-/// is one that is too small, and not one that nobody empties.
+/// Whether the receiver's threads mostly waited for this end since their last account: then a full window is too small, and
+/// not one that the receiver fails to empty.
 fn waits_for_us(peer: &Account, before: &mut (Spent, bool)) -> bool {
     let spent = peer.spent.since(&before.0);
     let total = spent.total().as_secs_f64();

@@ -6,33 +6,33 @@ use std::time::Duration;
 use model::account::Spent;
 use model::laws;
 
-use crate::accumulator::{Accumulator, Lapse};
-use crate::{Known, Past};
+use crate::accumulator::{Accumulator, IntervalRates};
+use crate::{Known, PathHistory};
 
 /// The largest number of streams that the pilot chooses by itself.
 pub const STREAMS_MAX: u32 = 128;
 
-/// For each so much of round-trip time one stream to begin with. Twice the streams save one round trip of slow start:
-/// at 303 ms sixteen of them save 1.2 s of it.
+/// One first stream for each of these in the round-trip time. Twice the streams save one round trip of slow start: at 303 ms
+/// sixteen of them save 1.2 s of it.
 const ROUND_TRIP_PER_STREAM: Duration = Duration::from_millis(20);
 const FIRST_MAX: u32 = 16;
 /// Below this round-trip time streams come and go at no cost.
 const NEAR: Duration = Duration::from_millis(2);
-/// Share of the busy time with a full window or buffer from which on that is what limits. The kernel counts a send
-/// buffer as full only while nothing in it is left to send, which is a small part of the time that it does limit.
+/// Share of the busy time with a full window or buffer from which on that is the limit. The kernel counts a send buffer as full
+/// only while nothing in it is left to send, which is a small part of the time in which the buffer is the limit.
 const FULL: f64 = 0.1;
-/// What must be gained by a stream to keep it.
+/// The gain in rate that keeps a new stream.
 const GAIN: f64 = 0.01;
-/// How long a step that did not help is not taken again.
+/// How long a step that did not help is not repeated.
 const RESTRAINT: Duration = Duration::from_secs(60);
-/// It doubles each time, up to this: every stream that comes and goes uses up a number of the session.
+/// The restraint doubles each time, up to this: every stream that comes and goes uses up a number of the session.
 const RESTRAINT_MAX: Duration = Duration::from_secs(3600);
 
 /// The number of streams to begin with, over a path of this round-trip time.
 pub fn first_streams(rtt: Duration, known: &Known) -> u32 {
     let past = known.past.as_ref();
     if rtt < NEAR {
-        // Next door, processors are what there may be too few of at work.
+        // At this distance processors are the scarce resource.
         return past.map_or(known.processors.clamp(2, 8), |past| past.streams.clamp(1, STREAMS_MAX));
     }
     let by_rtt = (rtt.as_nanos().div_ceil(ROUND_TRIP_PER_STREAM.as_nanos()) as u32).clamp(1, FIRST_MAX);
@@ -45,18 +45,18 @@ pub fn first_streams(rtt: Duration, known: &Known) -> u32 {
     past.streams.clamp(1, STREAMS_MAX).max(by_rtt).max(by_window)
 }
 
-/// What of a buffer carries payload: the kernel counts its own structures too, and keeps sent data until it is
-/// acknowledged. Never more than a window can say (RFC 7323).
+/// The part of a buffer that carries payload: the kernel counts its own structures too, and keeps sent data until it is
+/// acknowledged. Never more than a window can announce (RFC 7323).
 fn usable(buffer: u64) -> u64 {
     (buffer / 2).clamp(64 << 10, laws::WINDOW_BYTES_MAX)
 }
 
-/// What the counting looks at besides the accumulator.
-pub(super) struct View {
+/// The state of the path and its streams, beside the accumulator's sums.
+pub(super) struct PathView {
     pub streams: u32,
-    /// What may be sent is held: the path is full.
+    /// The rate is held: the path is full.
     pub held: bool,
-    /// The receiver's threads wait for us.
+    /// The receiver's threads wait for this end.
     pub peer_waits: bool,
     pub loss_based: bool,
     pub processors: u32,
@@ -65,16 +65,16 @@ pub(super) struct View {
 /// Why one stream is not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// Its window, or its buffer, is full of what is on its way.
+    /// Its window or its buffer is full of data in flight.
     Window,
     /// Its thread reads, digests and seals all the time.
     Thread,
-    /// It takes loss for congestion, and loss is not congestion here.
+    /// It takes loss for congestion, and here loss is not congestion.
     Loss,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Trial {
+struct StreamTrial {
     reason: Reason,
     from: u32,
     rate_before: f64,
@@ -83,34 +83,34 @@ struct Trial {
 
 /// A step that did not help.
 #[derive(Clone, Copy, Debug)]
-struct Vain {
+struct FailedStep {
     reason: Reason,
     from: u32,
     until: Duration,
     restraint: Duration,
 }
 
-/// Counts streams.
+/// Decides the number of streams.
 #[derive(Debug, Default)]
 pub(super) struct StreamCount {
-    trial: Option<Trial>,
+    trial: Option<StreamTrial>,
     changed: Option<Duration>,
-    /// Steps that did not help, and when.
-    vain: Vec<Vain>,
-    /// What an earlier job found right.
+    /// The steps that did not help, and until when each is not repeated.
+    vain: Vec<FailedStep>,
+    /// The number of streams that an earlier job settled at.
     first: Option<u32>,
-    /// More streams are on trial since the last look.
+    /// More streams were put on trial since `Pilot::tick` last read this.
     pub(super) widened: bool,
     pub(super) peer_before: (Spent, bool),
 }
 
 impl StreamCount {
-    pub(super) fn new(past: Option<&Past>) -> StreamCount {
+    pub(super) fn new(past: Option<&PathHistory>) -> StreamCount {
         StreamCount { first: past.map(|past| past.streams.clamp(1, STREAMS_MAX)), ..StreamCount::default() }
     }
 
     /// The new number of streams, if it should change.
-    pub(super) fn tick(&mut self, now: Duration, accumulator: &Accumulator, view: &View) -> Option<u32> {
+    pub(super) fn tick(&mut self, now: Duration, accumulator: &Accumulator, view: &PathView) -> Option<u32> {
         if accumulator.min_rtt().is_zero() {
             return None;
         }
@@ -124,7 +124,7 @@ impl StreamCount {
             return None;
         }
         if let Some(trial) = self.trial {
-            // New streams have slow starts of their own before they count.
+            // New streams go through slow start before they are judged.
             if now.saturating_sub(trial.at) < epoch * 2 + round * 8 {
                 return None;
             }
@@ -147,18 +147,18 @@ impl StreamCount {
             return None;
         }
         self.widened = true;
-        self.trial = Some(Trial { reason, from: view.streams, rate_before: last.rate, at: now });
+        self.trial = Some(StreamTrial { reason, from: view.streams, rate_before: last.rate, at: now });
         self.changed = Some(now);
         Some(to)
     }
 
-    /// Streams in force, of so many: those on trial are none yet.
+    /// The number of streams without those on trial.
     pub(super) fn settled(&self, streams: u32) -> u32 {
         self.trial.map_or(streams, |trial| trial.from)
     }
 
-    /// A trial was in vain: the same is not tried again for a while.
-    fn forgo(&mut self, trial: &Trial, now: Duration) {
+    /// Notes a trial that did not help: the same step is not tried again for a while.
+    fn forgo(&mut self, trial: &StreamTrial, now: Duration) {
         let known = self.vain.iter_mut().find(|v| v.reason == trial.reason && v.from == trial.from);
         match known {
             Some(vain) => {
@@ -166,19 +166,20 @@ impl StreamCount {
                 vain.until = now + vain.restraint;
             }
             None => {
-                let (reason, from) = (trial.reason, trial.from);
-                self.vain.push(Vain { reason, from, until: now + RESTRAINT, restraint: RESTRAINT });
+                let reason = trial.reason;
+                let from = trial.from;
+                self.vain.push(FailedStep { reason, from, until: now + RESTRAINT, restraint: RESTRAINT });
             }
         }
     }
 
     /// Whether, and why, more streams would carry more.
-    fn step(last: &Lapse, accumulator: &Accumulator, view: &View) -> Option<(Reason, u32)> {
+    fn step(last: &IntervalRates, accumulator: &Accumulator, view: &PathView) -> Option<(Reason, u32)> {
         let streams = view.streams;
-        // Held at what the path gives, no window is ever full: one that is was what gave so little.
+        // At the held rate no window should ever be full: one that is full was the limit when the rate was measured.
         let much = if view.held { 3.0 * FULL } else { FULL };
         if last.is_windowed(much) && view.peer_waits && !accumulator.queue_stands() {
-            // All windows full all the time: twice the streams are twice the rate. Full half of the time: less is needed.
+            // All windows full all the time: twice the streams give twice the rate. Full half of the time: fewer are needed.
             let least = if last.fills { 0.5 } else { 0.25 };
             let grown = f64::from(streams) * (1.0 + last.windows().clamp(least, 1.0));
             return Some((Reason::Window, (grown.ceil() as u32).max(streams + 1)));

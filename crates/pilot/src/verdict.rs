@@ -1,9 +1,8 @@
 //! Says what limited a transfer, with evidence and remedy, from the time of the threads of both ends and the kernel's counters of the
 //! streams.
 //!
-//! A thread works for the job or waits for one of four things: a file, the socket, a limit, an order. Where a thread of
-//! one end hardly ever waits, that end is the limit; where both ends wait for their sockets, it is what lies between
-//! them: windows, loss, or the path itself.
+//! A thread works for the job or waits for one of four things: a file, the socket, a limit, an order. Where a thread of one end hardly
+//! ever waits, that end is the limit. Where both ends wait for their sockets, the limit lies between them: windows, loss, or the path.
 
 mod network;
 mod shares;
@@ -15,26 +14,26 @@ use model::account::{Account, Stage, Waited};
 use model::units::BitRate;
 use model::v1::{self, Limit, Stream};
 
-pub use shares::{Held, Shares, held};
+pub use shares::{LimitingPart, Shares, held};
 
-/// What the two ends of a transfer measured of it.
+/// The measurements of a transfer by its two ends.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Facts about the streams, from the end that sent; number 0 is the control connection.
+    /// Statistics of the streams, from the end that sent; number 0 is the control connection.
     pub streams: Vec<Stream>,
-    /// This end in numbers.
+    /// The account of this end.
     pub account: Account,
-    /// The other end, as it described itself last.
+    /// The last account of the other end.
     pub peer: Option<Account>,
     /// Files that were put in place.
     pub files: u64,
-    /// Their bytes.
+    /// The bytes of those files.
     pub bytes: u64,
     /// Files that were in place before.
     pub skipped: u64,
-    /// How long the end that receives had to wait at its target.
+    /// How long the receiving end waited at its target.
     pub waited: Waited,
-    /// When the tree was known in full, after the transfer's start.
+    /// The time from the start of the transfer until the whole tree was known.
     pub scanned_after: Option<Duration>,
     /// The transfer failed.
     pub failed: bool,
@@ -48,11 +47,11 @@ pub struct Case<'a> {
     pub pushing: bool,
     /// The limit that was set, bit/s; 0 for none.
     pub limit_bit_s: u64,
-    /// It was set at the other end.
+    /// The limit was set at the other end.
     pub limit_is_theirs: bool,
     /// This end of the job is a pipe.
     pub pipe: bool,
-    /// For how long there was no session, or nothing was heard on it.
+    /// How long there was no session, or no message on it.
     pub away: Duration,
     /// Time of all attempts together.
     pub in_all: Duration,
@@ -78,35 +77,35 @@ impl<'a> Case<'a> {
 
 /// One end of a case.
 #[derive(Clone, Copy)]
-struct End<'a> {
+struct AccountedEnd<'a> {
     account: &'a Account,
     shares: Shares,
-    /// Data comes from, or goes into, a pipe there.
+    /// The end reads from a pipe, or writes into one.
     pipe: bool,
 }
 
-impl<'a> End<'a> {
-    /// None where its threads did nothing at all.
-    fn sending(account: &'a Account, spare: f64, pipe: bool) -> Option<End<'a>> {
-        Some(End { account, shares: Shares::of_sender(account, spare)?, pipe })
+impl<'a> AccountedEnd<'a> {
+    /// The sending end; none if its threads did nothing at all.
+    fn sending(account: &'a Account, spare: f64, pipe: bool) -> Option<AccountedEnd<'a>> {
+        Some(AccountedEnd { account, shares: Shares::of_sender(account, spare)?, pipe })
     }
 
-    fn receiving(account: &'a Account, spare: f64, pipe: bool) -> Option<End<'a>> {
-        Some(End { account, shares: Shares::of_receiver(account, spare)?, pipe })
+    fn receiving(account: &'a Account, spare: f64, pipe: bool) -> Option<AccountedEnd<'a>> {
+        Some(AccountedEnd { account, shares: Shares::of_receiver(account, spare)?, pipe })
     }
 }
 
-/// What took less time than this says nothing of what limits.
+/// A job that took less time than this shows no limit.
 const LITTLE: Duration = Duration::from_millis(100);
 
-/// From this share on it is most of the time.
+/// From this share on, it is most of the time.
 const MOST: f64 = 0.5;
 
-/// A stream that carried less than this part of what the busiest one did was not needed.
+/// A stream that carried less than this part of the busiest one's bytes was not needed.
 const SPARE: f64 = 0.05;
 
-/// The part of the streams, by the bytes of each, that carried next to nothing: one file with a digest that must see it in
-/// order goes on one of them, however many there are, and the others' waiting says nothing.
+/// The part of the streams, given the bytes of each, that carried next to nothing. A file whose digest needs the bytes in order goes on
+/// one stream, however many there are; the waiting of the others says nothing.
 pub fn spare(bytes: impl Iterator<Item = f64> + Clone) -> f64 {
     let most = bytes.clone().fold(0.0, f64::max);
     let (unused, all) =
@@ -141,13 +140,17 @@ pub fn of(case: &Case<'_>) -> Limit {
     }
     let held = held(sender.as_ref().map(|s| &s.shares), receiver.as_ref().map(|r| &r.shares));
     match (held, &sender, &receiver) {
-        (Held::Cap, Some(s), _) => cap(case, &s.shares),
-        (Held::Target | Held::ReceiverCpu, _, Some(r)) => receiving(r, sender.as_ref(), &network::idle(case, &streams)),
-        (Held::Source | Held::SenderCpu, Some(s), _) => sending(s, receiver.as_ref(), &network::idle(case, &streams)),
-        (Held::Orders, Some(s), _) => starved(case, s, receiver.as_ref()),
+        (LimitingPart::Cap, Some(s), _) => cap(case, &s.shares),
+        (LimitingPart::Target | LimitingPart::ReceiverCpu, _, Some(r)) => {
+            receiving(r, sender.as_ref(), &network::idle(case, &streams))
+        }
+        (LimitingPart::Source | LimitingPart::SenderCpu, Some(s), _) => {
+            sending(s, receiver.as_ref(), &network::idle(case, &streams))
+        }
+        (LimitingPart::Orders, Some(s), _) => starved(case, s, receiver.as_ref()),
         _ => {
             let waited = sender.or(receiver).map_or(0.0, |end| end.shares.socket);
-            network::verdict(&network::Facts { case, streams: &streams, sent_by, received_by, waited })
+            network::verdict(&network::NetworkFacts { case, streams: &streams, sent_by, received_by, waited })
         }
     }
 }
@@ -156,8 +159,8 @@ pub fn of(case: &Case<'_>) -> Limit {
 pub fn ends(case: &Case<'_>) -> Vec<v1::End> {
     let (sender, receiver) = threads(case);
     let (ours, theirs) = if case.pushing { (sender, receiver) } else { (receiver, sender) };
-    let end = |here: bool, end: Option<End<'_>>| {
-        let End { account, shares, .. } = end?;
+    let end = |here: bool, end: Option<AccountedEnd<'_>>| {
+        let AccountedEnd { account, shares, .. } = end?;
         let share = |share: f64| (share * 1e4).round() / 1e4;
         Some(v1::End {
             here,
@@ -182,22 +185,22 @@ fn data_streams<'a>(case: &Case<'a>) -> Vec<&'a Stream> {
     case.measured.streams.iter().filter(|s| s.id > 0).collect()
 }
 
-/// The end that sent, and the one that received.
+/// The accounts of the end that sent and of the end that received.
 fn accounts<'a>(case: &Case<'a>) -> (Option<&'a Account>, Option<&'a Account>) {
     let (ours, theirs) = (Some(&case.measured.account), case.measured.peer.as_ref());
     if case.pushing { (ours, theirs) } else { (theirs, ours) }
 }
 
-/// The same, where their threads did anything.
-fn threads<'a>(case: &Case<'a>) -> (Option<End<'a>>, Option<End<'a>>) {
+/// The ends that sent and received, if their threads did anything.
+fn threads<'a>(case: &Case<'a>) -> (Option<AccountedEnd<'a>>, Option<AccountedEnd<'a>>) {
     let spare = spare(data_streams(case).iter().map(|s| s.bytes as f64));
     let (sent_by, received_by) = accounts(case);
-    let sender = sent_by.and_then(|a| End::sending(a, spare, case.pipe && case.pushing));
-    let receiver = received_by.and_then(|a| End::receiving(a, spare, case.pipe && !case.pushing));
+    let sender = sent_by.and_then(|a| AccountedEnd::sending(a, spare, case.pipe && case.pushing));
+    let receiver = received_by.and_then(|a| AccountedEnd::receiving(a, spare, case.pipe && !case.pushing));
     (sender, receiver)
 }
 
-/// Nothing went on a stream.
+/// The verdict where no stream carried data.
 fn without_streams(case: &Case<'_>) -> Limit {
     let t = &case.measured;
     if t.files > 0 {
@@ -212,7 +215,7 @@ fn without_streams(case: &Case<'_>) -> Limit {
     limit("unknown", "no stream carried anything".into(), "")
 }
 
-/// A limit was waited for.
+/// The verdict where a limit was waited for.
 fn cap(case: &Case<'_>, sender: &Shares) -> Limit {
     let waited = sender.pace;
     if case.limit_bit_s == 0 {
@@ -225,15 +228,16 @@ fn cap(case: &Case<'_>, sender: &Shares) -> Limit {
         BitRate(case.limit_bit_s),
         percent(waited)
     );
-    let remedy = match case.limit_is_theirs {
-        true => "ask whoever runs the other end to lift it: `longhaul job set ID --limit none`",
-        false => "raise --limit, or `longhaul job set ID --limit none`",
+    let remedy = if case.limit_is_theirs {
+        "ask whoever runs the other end to lift it: `longhaul job set ID --limit none`"
+    } else {
+        "raise --limit, or `longhaul job set ID --limit none`"
     };
     limit("cap", evidence, remedy)
 }
 
-/// The receiving host is the limit.
-fn receiving(r: &End<'_>, sender: Option<&End<'_>>, quiet: &str) -> Limit {
+/// The verdict where the receiving host is the limit.
+fn receiving(r: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, quiet: &str) -> Limit {
     let network = sender.map_or(String::new(), |s| format!(", senders waiting for it {}", percent(s.shares.waiting())));
     let shares = &r.shares;
     if shares.storage < shares.cpu {
@@ -242,17 +246,16 @@ fn receiving(r: &End<'_>, sender: Option<&End<'_>>, quiet: &str) -> Limit {
     }
     let evidence =
         format!("writers busy {}, processors {}{quiet}{network}", percent(shares.storage), percent(shares.cpu));
-    let remedy = match r.pipe {
-        true => "what reads from the pipe is slower than all the rest: look there",
-        false => {
-            "a faster disk or file system at the target; `longhaul cp zero:10GB FILE` there shows what it takes in"
-        }
+    let remedy = if r.pipe {
+        "what reads from the pipe is slower than all the rest: look there"
+    } else {
+        "a faster disk or file system at the target; `longhaul cp zero:10GB FILE` there shows what it takes in"
     };
     limit("target", evidence, remedy)
 }
 
-/// The sending host is the limit.
-fn sending(s: &End<'_>, receiver: Option<&End<'_>>, quiet: &str) -> Limit {
+/// The verdict where the sending host is the limit.
+fn sending(s: &AccountedEnd<'_>, receiver: Option<&AccountedEnd<'_>>, quiet: &str) -> Limit {
     let far =
         receiver.map_or(String::new(), |r| format!(", receivers waiting for data {}", percent(r.shares.waiting())));
     let shares = &s.shares;
@@ -261,25 +264,26 @@ fn sending(s: &End<'_>, receiver: Option<&End<'_>>, quiet: &str) -> Limit {
         return limit("sender_cpu", evidence, relief(shares, "sending"));
     }
     let evidence = format!("readers busy {}, processors {}{quiet}{far}", percent(shares.storage), percent(shares.cpu));
-    let remedy = match s.pipe {
-        true => "what writes into the pipe is slower than all the rest: look there",
-        false => "a faster disk or file system at the source; `longhaul cp FILE null:` there shows what it gives",
+    let remedy = if s.pipe {
+        "what writes into the pipe is slower than all the rest: look there"
+    } else {
+        "a faster disk or file system at the source; `longhaul cp FILE null:` there shows what it gives"
     };
     limit("source", evidence, remedy)
 }
 
-/// Fewer files are not many, and larger ones not small.
+/// Fewer files are not many files.
 const SMALL_FILES_MIN: u64 = 100;
 const SMALL_FILE_BYTES: u64 = 1 << 20;
 
-/// A job that takes no more round trips than these was over before anything could be waited for.
+/// A job that takes no more round trips than these was over before it could wait for anything.
 const FEW_ROUNDS: f64 = 8.0;
 
-/// Streams stood ready, and there was nothing that could be sent.
-fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Limit {
+/// The verdict where streams were ready, and there was no data to send.
+fn starved(case: &Case<'_>, sender: &AccountedEnd<'_>, receiver: Option<&AccountedEnd<'_>>) -> Limit {
     let idle = percent(sender.shares.idle);
     let each = sender.shares.seconds.max(1e-9);
-    // One thread puts the last file in place, and all others wait: the flush of a large file.
+    // One thread puts the last file in place while all others wait: the flush of a large file.
     let longest = receiver.map_or(0.0, |r| r.account.spent.longest[Stage::Storage as usize].as_secs_f64());
     if longest > each * MOST / 2.0 {
         let evidence = format!("one write or flush of a file took {longest:.1} s; senders had nothing to do {idle}");
@@ -311,15 +315,17 @@ fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Lim
     limit("latency", evidence, remedy)
 }
 
-/// A processor had to be shared from here on.
+/// From this ratio of wall to processor time on, processors had to be shared.
 const SHARED: f64 = 1.4;
 
-fn shared(end: &End<'_>) -> String {
-    let (a, stretch) = (end.account, end.shares.stretch);
+fn shared(end: &AccountedEnd<'_>) -> String {
+    let a = end.account;
+    let stretch = end.shares.stretch;
     let host = format!(" ({} processors, {:.0} % of them in use)", a.processors, f64::from(a.busy_permille) / 10.0);
-    match stretch > SHARED {
-        true => format!("{host}, and got one for {} of the time that they wanted it", percent(1.0 / stretch)),
-        false => host,
+    if stretch > SHARED {
+        format!("{host}, and got one for {} of the time that they wanted it", percent(1.0 / stretch))
+    } else {
+        host
     }
 }
 

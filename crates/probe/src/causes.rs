@@ -1,8 +1,8 @@
-//! What the tests of a path say together: causes, with direction, place, evidence and remedy, the weightiest first. Pure.
+//! Derives causes from all tests of a path: with direction, place, evidence and remedy, the weightiest first. Pure.
 //!
-//! Each rule looks at one kind of cause and knows which others look alike: loss whatever is sent (random) against loss of
-//! what exceeds a rate (policer) against loss of bursts (short queue) against loss on one of several ways. Where a closer
-//! cause explains what was seen, the wider one is not raised.
+//! Each rule is for one kind of cause, and tells it from those that look alike: loss at any rate (random), loss above a rate
+//! (policer), loss of bursts (short queue), loss on one of several paths. Where a specific cause explains the findings, a
+//! general one is not raised.
 
 mod bottleneck;
 mod bursts;
@@ -14,7 +14,7 @@ mod routes;
 use model::v1::probe::Direction;
 use model::v1::probe::all::{Cause, Findings, Kind, Segment};
 
-/// What follows from all findings.
+/// The causes that follow from the findings.
 pub fn causes(found: &Findings) -> Vec<Cause> {
     let mut causes = routes::causes(found);
     causes.extend(datagrams::causes(found, &causes));

@@ -11,8 +11,11 @@ use crate::error::{Error, Result};
 /// How long connecting may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connects a stream of a test. The segment size and the buffers decide what is agreed in the first packets: the window
-/// scale is never changed later (RFC 7323).
+/// Connects a stream of a test. The segment size and the buffers are set before, as the first packets carry what follows
+/// from them: the window scale never changes later (RFC 7323).
+///
+/// # Errors
+/// [`Error::Host`]: the kernel makes no socket or refuses a setting. [`Error::Connect`]: no connection within 10 s.
 pub fn dial(to: SocketAddr, order: &Order) -> Result<TcpStream> {
     let host = |doing| move |source| Error::Host { doing, source };
     let socket =

@@ -1,33 +1,33 @@
-//! What a disk gives: rates against size and workers, caches that end, flushes, small files.
+//! Disk tests: rates against file size and workers, the end of caches, flushes, small files.
 //!
 //! ```text
-//! order ── check ──> place (a directory, room) ──> run ──> points, knees ──> report ──> answer, for guests of a node
+//! order ── check ──> test directory (and its room) ──> run ──> points, knees ──> report ──> answer, for clients of a node
 //!                       │ removed however it ends    ├ sequential   write, flush, forget, read
 //!                       │                            ├ journal      4 KiB and a flush
 //!                       │                            ├ small        make, name, remove
-//!                       │                            └ sustained    a long write and its course
+//!                       │                            └ sustained    a long write, and its rate over time
 //! ```
 //!
-//! All tests are crews (`crew`): threads that begin together and time every call. What they write is `data`; what a row
-//! of numbers says is `fit`; what is below the directory is `device`. Files are made through descriptors (`dir`), as others
-//! may rename what is below a directory that they can write.
+//! All tests run workers (`workers`): threads that begin together and time every call. `data` makes the bytes that they write,
+//! `fit` evaluates series of rates, `device` describes the file system and the device below it. Files are made through
+//! descriptors (`dir`), as other users may rename entries of a directory that they can write.
 //!
-//! Not known here: other file systems than the one that a directory is in; caches below the kernel (a controller's, a
-//! hypervisor's), which show in a result only as rates that no disk has.
+//! This module knows only the file system of the directory. It does not know caches below the kernel (a controller's, a
+//! hypervisor's), which show only as rates that no disk has.
 
 mod answer;
-mod crew;
 mod data;
 mod device;
 mod dir;
 mod fit;
 mod journal;
 mod order;
-mod place;
 mod run;
 mod sequential;
 mod small;
 mod sustained;
+mod test_directory;
+mod workers;
 
 use std::path::Path;
 use std::time::Instant;
@@ -36,46 +36,46 @@ use model::v1::probe::disk::{Order, Point, Report, Test};
 
 use crate::host::Watch;
 use crate::{Result, Stop};
-use device::Below;
-use place::Place;
-use run::{Found, Run};
+use device::BackingDevice;
+use run::{DiskFindings, DiskRun};
+use test_directory::TestDirectory;
 
 pub use answer::answer;
 pub use order::{check, longest};
-pub use place::Ground;
+pub use test_directory::Ground;
 
-/// Measures the disk of a directory. `note` is called when a point is done, in this thread. Everything is made in one new
-/// directory below it, and is gone when this returns, whatever it returns.
+/// Measures the disk of a directory. `note` is called in this thread with each point that is done. All files are made in one
+/// new directory below it, which is removed before this returns, also after an error.
 ///
 /// # Errors
-/// [`Error::Order`](crate::Error::Order): the order is out of bounds. [`Error::File`](crate::Error::File): no such
-/// directory, not to be written, no room for what the order needs and 5 % of the file system, or a file that could not
-/// be written, read or removed. [`Error::Interrupted`](crate::Error::Interrupted): stopped; what was noted is all there is.
+/// [`Error::Order`](crate::Error::Order): the order is out of bounds. [`Error::File`](crate::Error::File): the directory does
+/// not exist, may not be written, or has no room for the order and 5 % of the file system beside; or a file could not be
+/// written, read or removed. [`Error::Interrupted`](crate::Error::Interrupted): stopped; the points so far went to `note`.
 pub fn measure(directory: &Path, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
     order::check(order)?;
     measure_on(&Ground::open(directory)?, order, stop, note)
 }
 
-/// Measures the disk of a directory that is open; otherwise as [`measure`].
+/// Measures the disk of an open directory; otherwise as [`measure`].
 ///
 /// # Errors
-/// As there.
+/// As [`measure`].
 pub fn measure_on(ground: &Ground, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
     let (begun, watch) = (Instant::now(), Watch::begin());
     order::check(order)?;
-    let place = Place::make(ground, order::needed(order))?;
+    let place = TestDirectory::make(ground, order::needed(order))?;
     let left_behind = place.left_behind();
     let seed = order.seed.unwrap_or_else(|| fastrand::u64(..));
-    let room = place.room().map_err(|e| place::failed("ask for the room in", place.dir().path(), e))?;
-    let below = Below::of(place.dir().handle(), room);
-    let outcome = all(Run::new(order, &place, &below, stop, note, seed));
+    let room = place.room().map_err(|e| test_directory::failed("ask for the room in", place.dir().path(), e))?;
+    let backing = BackingDevice::of(place.dir().handle(), room);
+    let outcome = all(DiskRun::new(order, &place, &backing, stop, note, seed));
     let removed = place.remove();
     let found = outcome?;
     removed?;
     Ok(Report {
         directory: ground.path().display().to_string(),
         order: Order { seed: Some(seed), ..order.clone() },
-        device: below.device,
+        device: backing.device,
         points: found.points,
         knees: found.knees,
         left_out: found.left_out,
@@ -85,8 +85,8 @@ pub fn measure_on(ground: &Ground, order: &Order, stop: &Stop, note: &mut dyn Fn
     })
 }
 
-/// All tests of the order. The long write is the last: it leaves caches full that others would find empty.
-fn all(mut run: Run<'_>) -> Result<Found> {
+/// Runs all tests of the order. The long write is the last, as it leaves the caches full.
+fn all(mut run: DiskRun<'_>) -> Result<DiskFindings> {
     let ordered = run.order;
     run.goes_on()?;
     let by_way = order::is_sequential(ordered) || order::wants(ordered, Test::Sustained);

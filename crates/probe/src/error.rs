@@ -4,89 +4,89 @@ use std::io;
 
 use model::fault::{Blame, Fault};
 
-/// How a test fails.
+/// A failed test.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nobody answers there.
+    /// The peer cannot be reached.
     #[error("cannot reach {to}")]
     Connect {
-        /// Whom.
+        /// Address of the peer.
         to: String,
-        /// Why.
+        /// The host's error.
         source: io::Error,
     },
-    /// The other end stopped answering.
+    /// The peer stopped answering.
     #[error("{peer} has not answered for {seconds} s")]
     Silent {
-        /// Who.
+        /// Name or address of the peer.
         peer: String,
-        /// For how long.
+        /// Seconds without an answer.
         seconds: u64,
     },
     /// The connection broke.
     #[error("the connection to {peer} broke")]
     Broken {
-        /// Who.
+        /// Name or address of the peer.
         peer: String,
-        /// Why.
+        /// The host's error.
         source: io::Error,
     },
-    /// The other end will not.
+    /// The peer refuses the test.
     #[error("{peer} refuses: {why}")]
     Refused {
-        /// Who.
+        /// Name or address of the peer.
         peer: String,
-        /// Its reason.
+        /// The peer's reason.
         why: String,
     },
-    /// The other end could not do its part.
+    /// The peer failed in its half of the test.
     #[error("{peer}: {why}")]
     Far {
-        /// Who.
+        /// Name or address of the peer.
         peer: String,
-        /// Whose fault it says it is.
+        /// The fault that the peer reports.
         fault: Fault,
-        /// Its reason.
+        /// The peer's reason.
         why: String,
     },
-    /// The other end says what its protocol does not allow.
+    /// The peer violates the protocol.
     #[error("{peer} does not speak {protocol} as it should: {what}")]
     Protocol {
-        /// Who.
+        /// Name or address of the peer.
         peer: String,
-        /// Which one.
+        /// Name of the protocol.
         protocol: &'static str,
-        /// What was wrong.
+        /// The violation.
         what: String,
     },
-    /// The host will not.
+    /// A call to this host's kernel failed.
     #[error("cannot {doing}")]
     Host {
-        /// What was tried.
+        /// The attempted action, as words after "cannot".
         doing: &'static str,
-        /// Why.
+        /// The host's error.
         source: io::Error,
     },
-    /// A file or a directory.
+    /// An operation on a file or a directory failed.
     #[error("cannot {doing} {path}")]
     File {
-        /// What was tried.
+        /// The attempted action, as words between "cannot" and the path.
         doing: &'static str,
-        /// Where.
+        /// Path of the file or directory.
         path: String,
-        /// Why.
+        /// The host's error.
         source: io::Error,
     },
-    /// What was asked for cannot be done.
+    /// The order is out of bounds or contradicts itself.
     #[error("{0}")]
     Order(String),
-    /// Somebody ended it.
+    /// The test was stopped.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// What this crate's functions return.
+/// Result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Blame for Error {

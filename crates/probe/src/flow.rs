@@ -1,14 +1,14 @@
 //! Flows of datagrams between a command and a node, over the node's one port: how they begin and end.
 //!
-//! The node knows a test by 16 random bytes, its token, which came to it over a session. A flow begins with a hello of 29
-//! bytes from the near end; the node connects a socket of its own to where that came from, and answers with the same 29
-//! bytes: from then on the kernel tells flows apart. A test ends when the near end says so in the same form.
+//! A test has a token of 16 random bytes, which the node receives over a session. A flow begins with a hello of 29 bytes
+//! from the near end. The node connects a new socket to the sender's address, and answers with the same 29 bytes: from then
+//! on the kernel tells flows apart. A message of the same form from the near end ends the test.
 //!
 //! ```text
 //! "LHF1"  token (16)  kind (1: hello, 2: over, 3: go)  number (8, big-endian: the flow's, or how many datagrams were sent)
 //! ```
 //!
-//! Nothing is answered to a stranger: a hello counts only with the token of a test, and from its session's address.
+//! The node answers no stranger: a hello counts only with the token of a test, and from the address of its session.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
 
-/// The name of a test.
+/// Identifies a test.
 pub type Token = [u8; 16];
 
 const MAGIC: &[u8; 4] = b"LHF1";
@@ -33,17 +33,17 @@ const GO: u8 = 3;
 /// Length of a message.
 pub const MESSAGE_BYTES: usize = 29;
 
-/// How often a message is said again, and how often at most.
+/// Time between repeats of a message, and their most number.
 const AGAIN: Duration = Duration::from_millis(400);
 const TIMES: u32 = 12;
-/// How long a node waits for another flow of a test.
+/// The longest that a node waits for the next flow of a test.
 const GATHER: Duration = Duration::from_secs(10);
-/// Words that wait to be looked at; more of them are said again, or a flood.
+/// Messages that wait to be read. Those beyond are dropped: they are repeats, or a flood.
 const COMES_MAX: usize = 512;
 /// Flows of a test.
 pub const FLOWS_MAX: u32 = 64;
 
-/// What a message says.
+/// A message of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Message {
     token: Token,
@@ -71,7 +71,7 @@ impl Message {
     }
 }
 
-/// Whether a datagram is a word of flows, which may come again and late, and belongs to no test.
+/// Whether a datagram is a message of a flow. Repeats may arrive late, and are no data of a test.
 pub(crate) fn is_message(datagram: &[u8]) -> bool {
     Message::read(datagram).is_some()
 }
@@ -80,11 +80,12 @@ fn host(doing: &'static str) -> impl Fn(io::Error) -> Error {
     move |source| Error::Host { doing, source }
 }
 
-/// The sockets of all flows at the near end: connected, and known to the node. All ask at once, so that many flows take no
-/// longer than one; `is_ready` says that the node has them all, whatever became of its answers.
+/// Opens all flows at the near end: returns their sockets, connected and known to the node. All send their hellos at once,
+/// so that many flows take no longer than one. `is_ready` tells that the node has all flows, even if its answers were lost.
 ///
 /// # Errors
-/// [`Error::Connect`]: the node does not answer there, most likely because UDP is not let through.
+/// [`Error::Connect`]: the node does not answer, most likely because a firewall drops UDP. [`Error::Interrupted`]: stopped.
+/// [`Error::Host`]: a socket cannot be made.
 pub fn open(
     to: SocketAddr,
     token: &Token,
@@ -104,7 +105,7 @@ pub fn open(
     let mut open = vec![false; sockets.len()];
     for _ in 0..TIMES {
         for (number, socket) in sockets.iter().enumerate().filter(|(number, _)| !open[*number]) {
-            // What ICMP says of an earlier one may come with this one.
+            // This call may return the ICMP error of an earlier hello.
             let _ = socket.send(&hello(number));
         }
         let until = Instant::now() + AGAIN;
@@ -127,7 +128,7 @@ pub fn open(
     Err(Error::Connect { to: to.to_string(), source: io::Error::new(io::ErrorKind::TimedOut, why) })
 }
 
-/// Tells the node that the test is over, and how many datagrams were sent. Said a few times: there is no answer.
+/// Tells the node that the test is over, and how many datagrams were sent. Sent three times, as there is no answer.
 pub fn close(to: SocketAddr, token: &Token, sent: u64) {
     let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let Ok(socket) = UdpSocket::bind(from) else { return };
@@ -137,7 +138,7 @@ pub fn close(to: SocketAddr, token: &Token, sent: u64) {
     }
 }
 
-/// Tells the other end of a flow that this one is set up to receive. Said a few times: there is no answer.
+/// Tells the other end of a flow that this one is ready to receive. Sent three times, as there is no answer.
 pub fn go(flow: &UdpSocket, token: &Token) {
     for _ in 0..3 {
         let _ = flow.send(&Message { token: *token, kind: GO, number: 0 }.write());
@@ -145,10 +146,10 @@ pub fn go(flow: &UdpSocket, token: &Token) {
     }
 }
 
-/// Waits until the other end of a flow is set up.
+/// Waits until the other end of a flow is ready to receive.
 ///
 /// # Errors
-/// [`Error::Silent`]: it does not say so within ten seconds.
+/// [`Error::Silent`]: no message within 10 s. [`Error::Interrupted`]: stopped. [`Error::Host`]: the socket fails.
 pub fn wait_for_go(flow: &UdpSocket, token: &Token, stop: &Stop) -> Result<()> {
     let go = Message { token: *token, kind: GO, number: 0 }.write();
     flow.set_read_timeout(Some(Duration::from_millis(100))).map_err(host("set up a socket"))?;
@@ -165,74 +166,77 @@ pub fn wait_for_go(flow: &UdpSocket, token: &Token, stop: &Stop) -> Result<()> {
     Err(Error::Silent { peer: "the near end".into(), seconds: GATHER.as_secs() })
 }
 
-/// What comes to a test of a node.
-enum Came {
+/// A message to a test of a node.
+enum FlowSignal {
+    /// A flow begins: its number, and the address of its near end.
     Hello(u32, SocketAddr),
+    /// The test is over: datagrams that were sent.
     Over(u64),
 }
 
-struct Seat {
+/// A test that takes messages.
+struct WaitingTest {
     address: IpAddr,
-    comes: SyncSender<Came>,
+    signals: SyncSender<FlowSignal>,
 }
 
-/// The tests of a node that wait for flows. Clones are the same.
+/// The tests of a node that wait for flows. Clones share one table.
 #[derive(Clone, Default)]
-pub struct Flows(Arc<Mutex<HashMap<Token, Seat>>>);
+pub struct Flows(Arc<Mutex<HashMap<Token, WaitingTest>>>);
 
 impl std::fmt::Debug for Flows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Flows").field(&self.seats().len()).finish()
+        f.debug_tuple("Flows").field(&self.waiting().len()).finish()
     }
 }
 
-/// A test's place; it is forgotten when this is dropped.
+/// A test of a node, registered under its token until it is dropped.
 #[derive(Debug)]
 pub struct Test {
     flows: Flows,
     token: Token,
-    comes: Receiver<Came>,
+    signals: Receiver<FlowSignal>,
     over: Option<u64>,
 }
 
-impl std::fmt::Debug for Came {
+impl std::fmt::Debug for FlowSignal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Came::Hello(number, from) => write!(f, "Hello({number}, {from})"),
-            Came::Over(sent) => write!(f, "Over({sent})"),
+            FlowSignal::Hello(number, from) => write!(f, "Hello({number}, {from})"),
+            FlowSignal::Over(sent) => write!(f, "Over({sent})"),
         }
     }
 }
 
 impl Flows {
-    fn seats(&self) -> MutexGuard<'_, HashMap<Token, Seat>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Token, WaitingTest>> {
         self.0.lock()
     }
 
-    /// A test of a session at this address begins; none where one of its name is there already.
+    /// Registers a test of the session from this address; none if the token is in use.
     pub fn begin(&self, token: Token, address: IpAddr) -> Option<Test> {
-        let (sender, comes) = sync_channel(COMES_MAX);
-        let mut seats = self.seats();
-        if seats.contains_key(&token) {
+        let (sender, signals) = sync_channel(COMES_MAX);
+        let mut waiting = self.waiting();
+        if waiting.contains_key(&token) {
             return None;
         }
-        seats.insert(token, Seat { address: address.to_canonical(), comes: sender });
-        Some(Test { flows: self.clone(), token, comes, over: None })
+        waiting.insert(token, WaitingTest { address: address.to_canonical(), signals: sender });
+        Some(Test { flows: self.clone(), token, signals, over: None })
     }
 
-    /// A datagram that belongs to no flow yet; whether it was one of ours.
+    /// Takes a datagram that belongs to no flow yet; returns whether it was a message of a flow.
     pub fn datagram(&self, from: SocketAddr, datagram: &[u8]) -> bool {
         let Some(message) = Message::read(datagram) else { return false };
-        let seats = self.seats();
-        let seat = seats.get(&message.token).filter(|seat| seat.address == from.ip().to_canonical());
-        if let Some(seat) = seat {
-            let came = match message.kind {
-                HELLO => u32::try_from(message.number).ok().map(|number| Came::Hello(number, from)),
-                OVER => Some(Came::Over(message.number)),
+        let waiting = self.waiting();
+        let test = waiting.get(&message.token).filter(|test| test.address == from.ip().to_canonical());
+        if let Some(test) = test {
+            let signal = match message.kind {
+                HELLO => u32::try_from(message.number).ok().map(|number| FlowSignal::Hello(number, from)),
+                OVER => Some(FlowSignal::Over(message.number)),
                 _ => None,
             };
-            // Where too many wait already, it is a flood, or comes again.
-            let _ = came.map(|came| seat.comes.try_send(came));
+            // A full queue means a flood, or repeats: the message is dropped.
+            let _ = signal.map(|signal| test.signals.try_send(signal));
         }
         true
     }
@@ -240,32 +244,35 @@ impl Flows {
 
 impl Drop for Test {
     fn drop(&mut self) {
-        self.flows.seats().remove(&self.token);
+        self.flows.waiting().remove(&self.token);
     }
 }
 
 impl Test {
-    /// Waits for so many flows, and answers each once: a hello that comes again would come to the flow's own socket. That all
-    /// are there the near end hears over its session. Their sockets are bound to `local`, which is shared with the node's own.
+    /// Waits for `count` flows, and answers each once, since a repeated hello would arrive at the flow's own socket. The near
+    /// end learns over its session that all flows are there. The sockets are bound to `local`, as the node's own socket is.
     ///
     /// # Errors
-    /// [`Error::Silent`]: no further one comes within ten seconds.
+    /// [`Error::Silent`]: no further flow within 10 s. [`Error::Interrupted`]: stopped, or ended by the near end.
+    /// [`Error::Host`]: a socket cannot be made.
     pub fn gather(&mut self, local: SocketAddr, count: u32, stop: &Stop) -> Result<Vec<UdpSocket>> {
         let mut deadline = Instant::now() + GATHER;
         let mut flows: Vec<(u32, SocketAddr, UdpSocket)> = Vec::new();
         while (flows.len() as u32) < count {
             let left = deadline.saturating_duration_since(Instant::now());
-            match self.comes.recv_timeout(left.min(Duration::from_millis(100))) {
-                Ok(Came::Hello(number, from)) if number < count && flows.iter().all(|(known, ..)| *known != number) => {
+            match self.signals.recv_timeout(left.min(Duration::from_millis(100))) {
+                Ok(FlowSignal::Hello(number, from))
+                    if number < count && flows.iter().all(|(known, ..)| *known != number) =>
+                {
                     let hello = Message { token: self.token, kind: HELLO, number: number.into() }.write();
                     let socket = beside(local, from).map_err(host("make a socket for datagrams"))?;
-                    // The near end may have gone already.
+                    // The near end may be gone; then the answer fails.
                     let _ = socket.send(&hello);
                     flows.push((number, from, socket));
                     deadline = Instant::now() + GATHER;
                 }
-                Ok(Came::Hello(..)) => {}
-                Ok(Came::Over(sent)) => self.over = Some(sent),
+                Ok(FlowSignal::Hello(..)) => {}
+                Ok(FlowSignal::Over(sent)) => self.over = Some(sent),
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::Interrupted),
                 Err(RecvTimeoutError::Timeout) if stop.is_stopped() || self.over.is_some() => {
                     return Err(Error::Interrupted);
@@ -280,10 +287,10 @@ impl Test {
         Ok(flows.into_iter().map(|(.., socket)| socket).collect())
     }
 
-    /// Whether the near end has said that it is over, and how many datagrams it sent.
+    /// The number of datagrams that the near end sent, once it has ended the test.
     pub fn is_over(&mut self) -> Option<u64> {
-        while let Ok(came) = self.comes.try_recv() {
-            if let Came::Over(sent) = came {
+        while let Ok(signal) = self.signals.try_recv() {
+            if let FlowSignal::Over(sent) = signal {
                 self.over = Some(sent);
             }
         }
@@ -291,31 +298,32 @@ impl Test {
     }
 }
 
-/// A socket for one flow beside the one that all datagrams come to: the kernel tells them apart by the peer's address.
+/// A socket for one flow on the node's port: the kernel passes it the datagrams of its peer, and all others to the node's
+/// own socket.
 pub(crate) fn beside(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
     socket.bind(&local.into())?;
     socket.connect(&peer.into())?;
-    // A receiver that is held up for a moment should not lose what came meanwhile.
+    // Holds the datagrams that arrive while the receiver is not scheduled.
     let _ = socket.set_recv_buffer_size(4 << 20);
     let socket = UdpSocket::from(socket);
-    // Until it was connected, it was one of those that all datagrams come to.
+    // Until it was connected, this socket received datagrams of any peer.
     socket.set_nonblocking(true)?;
     while socket.recv(&mut [0; 1]).is_ok() {}
     socket.set_nonblocking(false)?;
     Ok(socket)
 }
 
-/// A socket that flows of their own can share the port with.
+/// The node's socket, whose port the sockets of flows can share.
 ///
 /// # Errors
-/// The port is taken.
+/// The port is in use, or the kernel makes no socket.
 pub fn shared(at: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
     if at.is_ipv6() && at.ip().is_unspecified() {
-        // As the standard library's listener is: of both families.
+        // Takes both families, as the standard library's listener does.
         socket.set_only_v6(false)?;
     }
     socket.bind(&at.into())?;

@@ -1,8 +1,8 @@
-//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, `make fuzz`
-//! (`fuzz/` at the root of the workspace) for as long as one likes.
+//! The parsers of untrusted input, as plain functions: the property tests run them in every `make test`, and `make fuzz` (`fuzz/`
+//! at the root of the workspace) for any time.
 //!
-//! Each takes any bytes, drives the real code as a socket would, and must come back: no panic, no overflow, nothing larger than
-//! what was asked, and what is written can be read.
+//! Each function takes any bytes, drives the real code as a socket would, and must return: no panic, no overflow, no answer longer
+//! than its question, and all that is written can be read.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -20,7 +20,7 @@ use crate::udp::datagram::{Head, wanted_bytes};
 const TOKEN: [u8; 16] = *b"0123456789abcdef";
 const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A datagram to a node's one port: all of those who listen there look at it.
+/// A datagram to a node's port, as all protocols on that port read it.
 pub fn datagram(bytes: &[u8]) {
     if let Some(head) = Head::read(bytes) {
         let mut again = bytes.to_vec();
@@ -33,11 +33,11 @@ pub fn datagram(bytes: &[u8]) {
     assert_eq!(is_ours, flow::is_message(bytes));
     assert!(test.as_mut().is_none_or(|test| test.is_over().is_none() || bytes.get(4..20) == Some(&TOKEN)));
     assert!(!Server::new(Bounds::default()).datagram((FROM, 9).into(), bytes), "a stream of a test that is not there");
-    let answer = echo::answer(bytes, (Some(3), 255), 1, |token| *token == TOKEN);
+    let answer = echo::answer(bytes, Some(3), 255, 1, |token| *token == TOKEN);
     if let Some(answer) = answer {
         assert!(answer.len() <= bytes.len(), "an answer is longer than its question");
         assert!(echo::read(&answer, &TOKEN).is_some() && echo::quoted(bytes, &TOKEN).is_some());
-        assert_eq!(echo::answer(&answer, (None, 0), 1, |_| true), None, "an answer is answered");
+        assert_eq!(echo::answer(&answer, None, 0, 1, |_| true), None, "an answer is answered");
     }
     let _ = (echo::read(bytes, &TOKEN), echo::quoted(bytes, &TOKEN));
 }

@@ -1,4 +1,4 @@
-//! The host while a test runs on it: who used its processors, and the settings that matter.
+//! The host during a test: use of its processors, and the settings that bound a test.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use model::v1::probe::host::Use;
 use sys::clock::{Processors, process_cpu};
 
-/// Settings that bound what a connection or a socket may do.
+/// Kernel settings that bound a connection or a socket.
 const SETTINGS: [&str; 14] = [
     "net/core/rmem_max",
     "net/core/wmem_max",
@@ -24,7 +24,7 @@ const SETTINGS: [&str; 14] = [
     "net/ipv4/tcp_no_metrics_save",
 ];
 
-/// Looks at a host from the beginning of a test to its end.
+/// Measures the use of this host from the beginning of a test to its end.
 #[derive(Debug)]
 pub struct Watch {
     started: Instant,
@@ -34,21 +34,21 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The test begins.
+    /// Begins with the host's counters of now.
     pub fn begin() -> Watch {
         let held_back = sys::cgroup::throttled();
         Watch { started: Instant::now(), processors: Processors::read(), own: process_cpu(), held_back }
     }
 
-    /// What there is to say by now.
+    /// The use of the host since the beginning.
     pub fn read(&self) -> Use {
         let (now, count) = (Processors::read(), sys::limits::processors());
-        // Of the whole host, as the rest is: this program may be allowed a part of it only.
+        // Processor time of the whole host, as in the other fields, even where this program may use a part of it only.
         let time = now.seconds_since(&self.processors);
         let settings = settings();
         let held_back = sys::cgroup::throttled().zip(self.held_back).map_or(0.0, |(now, then)| {
             let span = self.started.elapsed().as_secs_f64();
-            // Summed over processors: as long as two of them are held back, the program is.
+            // The kernel sums over processors, so two that are held back for a second count as two seconds.
             (now.saturating_sub(then).as_secs_f64() / span.max(1e-9)).min(1.0)
         });
         Use {
@@ -65,19 +65,19 @@ impl Watch {
     }
 }
 
-/// Which clock this host reads: the first 32 bits of the id that its kernel drew when it started, the same in all containers
-/// there; 0 where nobody tells.
+/// Identifies the clock that this host reads: the first 32 bits of the kernel's boot id, which is the same in all containers of
+/// a host; 0 where the kernel does not tell it.
 pub fn clock() -> u32 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     boot.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
 
-/// Whether somebody who reads this clock reads the same one as this host.
+/// Whether a peer with this clock id ([`clock`]) reads the same clock as this host.
 pub fn is_own_clock(theirs: u32) -> bool {
     theirs != 0 && theirs == clock()
 }
 
-/// What this host has of the settings that matter; in a network namespace some are not there.
+/// The settings that this host has; some do not exist in a network namespace.
 fn settings() -> BTreeMap<String, String> {
     let read = |path: &&str| {
         let text = std::fs::read_to_string(format!("/proc/sys/{path}")).ok()?;

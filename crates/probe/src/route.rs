@@ -1,14 +1,14 @@
-//! The way to a host: its hops, its other ways, its MTU, and what of it has changed.
+//! The route to a host: its hops, its parallel paths, its MTU, and changes between two traces.
 //!
-//! Probes are UDP datagrams of flows with fixed addresses and ports, so that routers that spread flows over several ways
+//! Probes are UDP datagrams of flows with fixed addresses and ports, so that routers that spread flows over several paths
 //! treat all probes of a flow alike (Augustin et al., "Avoiding traceroute anomalies with Paris traceroute", 2006). They
-//! are told apart by a number in their payload, which routers quote in what they answer; the kernel hands that over to
-//! whoever sent the probe (`IP_RECVERR`), without privilege. A node at the far end answers by [`echo`]; any other host
-//! is reached when it says that nobody is at that port.
+//! are told apart by a number in their payload, which routers quote in their ICMP errors; the kernel passes these to the
+//! sending socket (`IP_RECVERR`), without privilege. A node at the far end answers by [`echo`]; any other host is reached
+//! when it reports a closed port.
 //!
-//! The straight line: tracer, volley, seeker (what to send next, and what was learnt: pure, of a virtual time) -> drive
-//! (sends and hears for several flows at once) -> flow (one socket). Does not know: who the far end is, how it was asked
-//! to answer, and that the far end may do the same towards us.
+//! The flow of data: tracer, volley, seeker (choose the next probe and evaluate answers: pure, in virtual time) -> drive
+//! (sends and receives for several flows at once) -> flow (one socket). Does not know who the far end is, how it was asked
+//! to answer, and that the far end may probe in the other direction.
 
 mod compare;
 mod drive;
@@ -35,7 +35,7 @@ pub use order::explore;
 /// Where traceroute's probes begin (RFC 1393 and every implementation since).
 const TRACEROUTE_PORT: u16 = 33_434;
 
-/// The way to a host that is no node: forward alone. `token` tells its probes from others'.
+/// The route to a host that is no node, in forward direction only. `token` identifies this test's probes.
 ///
 /// # Errors
 /// Those of [`open`] and [`explore`].
@@ -50,7 +50,7 @@ pub fn one_way(to: IpAddr, order: &RouteOrder, token: &Token, stop: &Stop) -> Re
 /// A socket for one flow: bound to an address and port (unspecified, 0: the kernel chooses), and connected.
 ///
 /// # Errors
-/// The port is taken, or nothing leads there.
+/// [`Error::Host`]: the port is in use. [`Error::Connect`]: there is no route to `to`.
 pub fn open(from: SocketAddr, to: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(from).map_err(|source| Error::Host { doing: "bind a socket for probes", source })?;
     socket.connect(to).map_err(|source| Error::Connect { to: to.to_string(), source })?;

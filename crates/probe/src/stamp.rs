@@ -1,7 +1,8 @@
 //! STAMP (RFC 8762) and TWAMP-Light: round trips, delays, loss and variation by direction.
 //!
-//! [`send::run`] asks, [`stream::Stream`] asks without end, [`reflect::Reflector`] answers, [`reflect::serve`] does so on a socket. Sequence numbers become
-//! counts in [`tally`], times become delays in [`delays`]; both are pure, as are [`packet`] and [`tlv`].
+//! [`send::run`] sends questions for a test, [`stream::Stream`] without end. [`reflect::Reflector`] answers them, and
+//! [`reflect::serve`] runs it on a socket. [`tally`] makes counts from sequence numbers, [`delays`] makes delays from times; both
+//! are pure, as are [`packet`] and [`tlv`].
 //!
 //! What this module does not know: authenticated mode (RFC 8762, section 4.2.2), hardware time stamps, TWAMP-Control.
 

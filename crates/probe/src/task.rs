@@ -1,8 +1,8 @@
-//! Tests over flows of datagrams, both ends: how a command and a node agree on what each does, and when.
+//! Tests over flows of datagrams, both ends: how a command and a node agree on their parts and on when these begin.
 //!
 //! ```text
 //! near                                        far
-//!   Flows{token, flows, task} ──────────────>   takes a seat under the token
+//!   Flows{token, flows, task} ──────────────>   registers the token
 //!   <─────────────────────────────── Waiting
 //!   hello on each flow ═════════════════════>   a socket for each
 //!   <───────────────────────────────── Ready    (with what it needs set up)
@@ -11,7 +11,7 @@
 //!   <────────────────────────── Done(counts)
 //! ```
 //!
-//! Lines go over whatever the caller has: a session, or a channel in tests.
+//! The caller carries the lines: over a session, or over a channel in tests.
 
 mod far;
 mod near;

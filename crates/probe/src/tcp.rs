@@ -1,10 +1,10 @@
-//! TCP tests: streams in either direction, both ends counted, with what limits them.
+//! TCP tests: streams in either direction, counted at both ends, and the cause that limits them.
 //!
-//! The near end is where the command runs. It dials all streams, whichever way data goes, and asks the far end to run its
-//! half; both halves are the same code ([`half`]).
+//! The near end is the host of the command. It dials all streams, whatever their direction, and asks the far end to run its
+//! half. Both halves are the same code ([`half`]).
 
-pub(crate) mod course;
 mod expect;
+pub(crate) mod intervals;
 mod order;
 pub mod scan;
 pub(crate) mod stream;
@@ -15,56 +15,63 @@ use std::time::{Duration, Instant};
 
 use model::fault::Blame;
 use model::v1::probe::Failure;
-use model::v1::probe::tcp::{Directions, End, Interval, Line, Order, Report};
+use model::v1::probe::tcp::{Directions, End, Interval, Order, Report, TcpSampleLine};
 use socket2::SockRef;
 
 pub use expect::directions;
 pub use order::check;
-pub use stream::Flow;
+pub use stream::TestStream;
 
 use crate::error::{Error, Result};
 use crate::host::Watch;
 use crate::stop::Stop;
-use course::Course;
-use stream::{Look, Manner, Team};
+use intervals::IntervalRecorder;
+use stream::{StreamPool, StreamSample, StreamSettings};
 
-/// How often the streams are looked at.
+/// Time between samples of the streams.
 const STEP: Duration = Duration::from_millis(20);
-/// How long streams may stand still before the test is given up.
+/// A test whose streams stand still for longer is given up.
 const STILL: Duration = Duration::from_secs(15);
 /// How long the far end waits for all streams.
 const GATHER: Duration = Duration::from_secs(20);
-/// What may wait unsent in a socket: a test that has ended is not waited for while megabytes of it drain.
+/// Most unsent bytes in a socket, so that a test that has ended does not wait while megabytes drain.
 const UNSENT_BYTES: u32 = 4 << 20;
 
-/// The longest that streams work where nothing else bounds them.
+/// The longest test where nothing else bounds it.
 pub(crate) const LASTS_MAX: Duration = Duration::from_secs(86_400);
 
-/// What an end allows a test, whatever its order says.
+/// Bounds that an end sets to a test, beside those of the order.
 #[derive(Clone, Copy)]
 pub struct Bounds<'a> {
-    /// No stream works longer.
+    /// The longest that a stream may run.
     pub lasts: Duration,
-    /// Hears of bytes as they move, and of the last ones however it ends; `false` ends it.
+    /// Called with the bytes moved since the last call, while the test runs and once after its end, however it ended;
+    /// `false` ends the test.
     pub moved: &'a (dyn Fn(u64) -> bool + Sync),
 }
 
 impl Bounds<'_> {
-    /// Of who asks for a test.
+    /// The bounds of the end that orders the test: a day, and any number of bytes.
     pub const OWN: Bounds<'static> = Bounds { lasts: LASTS_MAX, moved: &|_| true };
 }
 
 /// The other end of a test, as its near end sees it.
 pub trait Peer {
     /// Dials the streams with these numbers, with the settings that a socket must have before it is connected.
+    ///
+    /// # Errors
+    /// A stream cannot be connected, or the host refuses a setting.
     fn dial(&mut self, ids: &[u32], order: &Order) -> Result<Vec<(u32, TcpStream)>>;
-    /// Has the far end run its half, and hands on what it says until it is over.
-    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(Line)) -> Result<()>;
-    /// What messages call it.
+    /// Has the far end run its half, and hands each of its lines to `hear` until it is over.
+    ///
+    /// # Errors
+    /// The far end refuses the test, or the session to it breaks.
+    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(TcpSampleLine)) -> Result<()>;
+    /// The peer's name in messages.
     fn name(&self) -> &str;
 }
 
-/// A stream's part in a test: its number, whether data goes up, and how much, at most.
+/// For each stream of a test: its number, whether data goes forward, and the most bytes it carries.
 fn parts(order: &Order) -> Vec<(u32, bool, u64)> {
     let ways: &[bool] = match order.direction {
         Directions::Forward => &[true],
@@ -76,24 +83,25 @@ fn parts(order: &Order) -> Vec<(u32, bool, u64)> {
         bytes => bytes / u64::from(order.streams) + u64::from(u64::from(at) < bytes % u64::from(order.streams)),
     };
     let way = |(at, up): (usize, &bool)| {
-        let (up, first) = (*up, at as u32 * order.streams);
+        let up = *up;
+        let first = at as u32 * order.streams;
         (0..order.streams).map(move |at| (first + at + 1, up, share(at)))
     };
     ways.iter().enumerate().flat_map(way).collect()
 }
 
 /// The streams of one end of a test.
-fn flows(order: &Order, sockets: Vec<(u32, TcpStream)>, near: bool) -> Vec<Flow> {
+fn flows(order: &Order, sockets: Vec<(u32, TcpStream)>, near: bool) -> Vec<TestStream> {
     let parts = parts(order);
     let flow = |(id, socket)| {
         let (_, up, quota) = parts.iter().find(|part| part.0 == id).copied()?;
-        Some(Flow { id, up, sends: up == near, socket, quota })
+        Some(TestStream { id, up, sends: up == near, socket, quota })
     };
     sockets.into_iter().filter_map(flow).collect()
 }
 
-/// Gives connected streams the settings of the order; what the host does not take is said.
-pub(crate) fn settle(flows: &[Flow], order: &Order, remarks: &mut Vec<String>) {
+/// Gives connected streams the settings of the order, and adds a remark for each setting that the host refuses.
+pub(crate) fn settle(flows: &[TestStream], order: &Order, remarks: &mut Vec<String>) {
     let mut remark = |text: String| {
         if !remarks.contains(&text) {
             remarks.push(text);
@@ -105,10 +113,11 @@ pub(crate) fn settle(flows: &[Flow], order: &Order, remarks: &mut Vec<String>) {
         let _ = sys::tcp::set_unsent_limit(&flow.socket, UNSENT_BYTES);
         if order.dscp > 0 {
             let class = u32::from(order.dscp) << 2;
-            // An IPv6 socket of a node may carry IPv4.
-            let set = match flow.socket.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_ipv4()) {
-                true => socket.set_tos_v4(class),
-                false => socket.set_tclass_v6(class),
+            // An IPv6 socket of a node may carry IPv4 traffic.
+            let set = if flow.socket.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_ipv4()) {
+                socket.set_tos_v4(class)
+            } else {
+                socket.set_tclass_v6(class)
             };
             if let Err(error) = set {
                 remark(format!("DSCP {} was not taken: {error}", order.dscp));
@@ -141,26 +150,29 @@ pub(crate) fn settle(flows: &[Flow], order: &Order, remarks: &mut Vec<String>) {
     }
 }
 
-/// Runs one end of a test over its streams; `note` hears of each interval, and ends the test by `false`.
+/// Runs one end of a test over its streams. `note` is called with each interval, and ends the test by returning `false`.
 ///
 /// # Errors
-/// A stream that breaks, streams that stand still for 15 s, [`Error::Interrupted`] where `stop`, `bounds` or `note` say so.
+/// [`Error::Broken`]: a stream broke. [`Error::Silent`]: no stream moved for 15 s. [`Error::Interrupted`]: ended by `stop`,
+/// `bounds` or `note`.
 pub fn half(
-    flows: Vec<Flow>,
+    flows: Vec<TestStream>,
     order: &Order,
-    (cores, bounds): (&[u32], Bounds<'_>),
+    cores: &[u32],
+    bounds: Bounds<'_>,
     stop: &Stop,
     note: &mut dyn FnMut(&Interval) -> bool,
 ) -> Result<End> {
     let peer = flows.first().and_then(|flow| flow.socket.peer_addr().ok());
     let peer = peer.map_or_else(|| "the other end".to_owned(), |address| address.to_string());
-    let (watch, mut remarks) = (Watch::begin(), Vec::new());
+    let watch = Watch::begin();
+    let mut remarks = Vec::new();
     settle(&flows, order, &mut remarks);
     let seconds = |span: f64| Duration::from_secs_f64(span);
-    let mut course = Course::new(seconds(order.interval_s), seconds(order.omit_s));
-    let team = Team::start(
+    let mut recorder = IntervalRecorder::new(seconds(order.interval_s), seconds(order.omit_s));
+    let pool = StreamPool::start(
         flows,
-        Manner { block_bytes: order.block_bytes as usize, cores, lasts: bounds.lasts, shuts: true },
+        StreamSettings { block_bytes: order.block_bytes as usize, cores, lasts: bounds.lasts, shuts: true },
     )?;
     let mut counted = 0;
     let mut moved = |sum: u64| {
@@ -168,108 +180,116 @@ pub fn half(
         counted += more;
         (bounds.moved)(more)
     };
-    let result = follow(&team, order, &mut course, stop, (note, &mut moved), &peer);
+    let mut sinks = Sinks { interval: note, bytes: &mut moved };
+    let result = follow(&pool, order, &mut recorder, stop, &mut sinks, &peer);
     if result.is_err() {
-        team.abandon();
+        pool.abandon();
     }
-    let ended = team.finish();
-    moved(ended.iter().map(|ended| ended.look.bytes).sum());
+    let ended = pool.finish();
+    moved(ended.iter().map(|ended| ended.sample.bytes).sum());
     let host = watch.read();
     result?;
     if let Some(source) = ended.iter().find_map(|ended| ended.error.as_ref()) {
         return Err(Error::Broken { peer, source: std::io::Error::new(source.kind(), source.to_string()) });
     }
-    Ok(End { totals: ended.iter().map(|ended| course.total(ended)).collect(), host, remarks })
+    Ok(End { totals: ended.iter().map(|ended| recorder.total(ended)).collect(), host, remarks })
 }
 
-/// Hears of an interval; `false` ends the test.
-type Note<'a> = &'a mut dyn FnMut(&Interval) -> bool;
-/// Hears of the bytes of all streams so far; `false` ends the test.
-type Moves<'a> = &'a mut dyn FnMut(u64) -> bool;
+/// What [`follow`] reports to; each ends the test by `false`.
+struct Sinks<'n, 'b> {
+    /// Takes each interval.
+    interval: &'n mut dyn FnMut(&Interval) -> bool,
+    /// Takes the bytes of all streams since the start.
+    bytes: &'b mut dyn FnMut(u64) -> bool,
+}
 
-/// Looks at the streams until all have come to their end.
+/// Samples the streams until all have ended.
 fn follow(
-    team: &Team,
+    pool: &StreamPool,
     order: &Order,
-    course: &mut Course,
+    recorder: &mut IntervalRecorder,
     stop: &Stop,
-    (note, moves): (Note<'_>, Moves<'_>),
+    sinks: &mut Sinks<'_, '_>,
     peer: &str,
 ) -> Result<()> {
     let end = (order.seconds > 0.0).then(|| Duration::from_secs_f64(order.seconds + order.omit_s));
-    let (mut moved, mut bytes) = (Instant::now(), 0);
+    let mut moved = Instant::now();
+    let mut bytes = 0;
     loop {
-        let now = team.started().elapsed();
+        let now = pool.started().elapsed();
         if end.is_some_and(|end| now >= end) {
-            team.hush();
+            pool.hush();
         }
-        let over = team.is_over();
-        let looks = team.look();
-        if stop.is_stopped() || !moves(looks.iter().map(|look| look.bytes).sum()) {
+        let over = pool.is_over();
+        let samples = pool.sample();
+        if stop.is_stopped() || !(sinks.bytes)(samples.iter().map(|sample| sample.bytes).sum()) {
             return Err(Error::Interrupted);
         }
-        let sum: u64 = looks.iter().map(progress).sum();
+        let sum: u64 = samples.iter().map(progress).sum();
         if sum != bytes {
-            (moved, bytes) = (Instant::now(), sum);
+            moved = Instant::now();
+            bytes = sum;
         } else if moved.elapsed() > STILL {
             return Err(Error::Silent { peer: peer.to_owned(), seconds: STILL.as_secs() });
         }
-        // The last piece of an interval is one where it is long enough to mean something.
-        let interval = match over {
-            true => (course.since_last(now) > STEP * 5).then(|| course.close(now, looks)),
-            false => course.saw(now, looks),
+        // The rest after the last interval is reported if it is long enough for a rate.
+        let interval = if over {
+            (recorder.since_last(now) > STEP * 5).then(|| recorder.close(now, samples))
+        } else {
+            recorder.saw(now, samples)
         };
-        if interval.is_some_and(|interval| !note(&interval)) {
+        if interval.is_some_and(|interval| !(sinks.interval)(&interval)) {
             return Err(Error::Interrupted);
         }
         if over {
             return Ok(());
         }
-        let until = course.due().saturating_sub(team.started().elapsed()).min(STEP);
+        let until = recorder.due().saturating_sub(pool.started().elapsed()).min(STEP);
         std::thread::sleep(until.max(Duration::from_millis(1)));
     }
 }
 
-/// What shows that a stream lives: bytes of its own, or those that the other end has confirmed.
-fn progress(look: &Look) -> u64 {
-    look.bytes + look.tcp.bytes_acked
+/// Progress of a stream: bytes moved here, and bytes acknowledged by the peer.
+fn progress(sample: &StreamSample) -> u64 {
+    sample.bytes + sample.tcp.bytes_acked
 }
 
-/// Where the far end's streams come from: the next one with its number, within so long.
-pub type Next<'a> = &'a mut dyn FnMut(Duration) -> std::result::Result<(TcpStream, u32), RecvTimeoutError>;
+/// Waits up to a given time for the far end's next stream; returns it with its number.
+pub type NextStream<'a> = &'a mut dyn FnMut(Duration) -> std::result::Result<(TcpStream, u32), RecvTimeoutError>;
 
-/// The far end's part: gathers the streams, runs its half, and says how it goes.
+/// Runs the far end's half: gathers the streams, runs [`half`] over them, and reports by `tell`.
 ///
 /// # Errors
-/// As [`half`]; streams that do not come. The near end has been told.
+/// As [`half`]; [`Error::Silent`]: streams are missing after 20 s. The failure has been reported to the near end.
 pub fn answer(
     order: &Order,
-    next: Next<'_>,
+    next: NextStream<'_>,
     (stop, bounds): (&Stop, Bounds<'_>),
-    tell: &mut dyn FnMut(&Line) -> bool,
+    tell: &mut dyn FnMut(&TcpSampleLine) -> bool,
 ) -> Result<()> {
     let result = gather(order, next, stop).and_then(|sockets| {
-        if !tell(&Line::Ready) {
+        if !tell(&TcpSampleLine::Ready) {
             return Err(Error::Interrupted);
         }
-        let mut note = |interval: &Interval| tell(&Line::Interval(interval.clone()));
-        half(flows(order, sockets, false), order, (&order.far_cores, bounds), stop, &mut note)
+        let mut note = |interval: &Interval| tell(&TcpSampleLine::Interval(interval.clone()));
+        half(flows(order, sockets, false), order, &order.far_cores, bounds, stop, &mut note)
     });
     match result {
         Ok(end) => {
-            tell(&Line::End(Box::new(end)));
+            tell(&TcpSampleLine::End(Box::new(end)));
             Ok(())
         }
         Err(error) => {
-            tell(&Line::Failed(Failure { fault: error.fault(), why: error.to_string() }));
+            tell(&TcpSampleLine::Failed(Failure { fault: error.fault(), why: error.to_string() }));
             Err(error)
         }
     }
 }
 
-fn gather(order: &Order, next: Next<'_>, stop: &Stop) -> Result<Vec<(u32, TcpStream)>> {
+fn gather(order: &Order, next: NextStream<'_>, stop: &Stop) -> Result<Vec<(u32, TcpStream)>> {
     check(order)?;
-    let (mut missing, mut sockets) = (parts(order), Vec::new());
+    let mut missing = parts(order);
+    let mut sockets = Vec::new();
     let deadline = Instant::now() + GATHER;
     while !missing.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -277,7 +297,7 @@ fn gather(order: &Order, next: Next<'_>, stop: &Stop) -> Result<Vec<(u32, TcpStr
             Ok((socket, id)) => {
                 let wanted = missing.len();
                 missing.retain(|part| part.0 != id);
-                // Any other is one of an earlier test that comes late.
+                // Any other number belongs to a late stream of an earlier test.
                 if missing.len() < wanted {
                     sockets.push((id, socket));
                 }
@@ -292,18 +312,18 @@ fn gather(order: &Order, next: Next<'_>, stop: &Stop) -> Result<Vec<(u32, TcpStr
     Ok(sockets)
 }
 
-/// What the far end has said.
+/// What the far end has reported.
 #[derive(Default)]
-struct Heard {
+struct FarReport {
     intervals: Vec<Interval>,
     end: Option<End>,
     failed: Option<Failure>,
 }
 
-/// Runs a test from its near end; `note` hears of the near end's intervals while it runs.
+/// Runs a test from its near end. `note` is called with the near end's intervals while the test runs.
 ///
 /// # Errors
-/// An order that cannot be carried out, a far end that refuses, streams that break.
+/// [`Error::Order`]: the order is out of bounds. Otherwise what [`Peer`] and [`half`] return, or the far end's failure.
 pub fn test(
     order: &Order,
     peer: &mut dyn Peer,
@@ -314,12 +334,12 @@ pub fn test(
     let ids: Vec<u32> = parts(order).iter().map(|part| part.0).collect();
     let flows = flows(order, peer.dial(&ids, order)?, true);
     let mut intervals = Vec::new();
-    let mut heard = Heard::default();
+    let mut report = FarReport::default();
     let (begin, begins) = channel();
     let (near, asked) = std::thread::scope(|scope| {
         let kept = &mut intervals;
         let near = scope.spawn(move || {
-            // The far end that refuses never says that it is ready.
+            // A far end that refuses never reports that it is ready.
             if begins.recv().is_err() {
                 return Err(Error::Interrupted);
             }
@@ -328,13 +348,13 @@ pub fn test(
                 kept.push(interval.clone());
                 true
             };
-            half(flows, order, (&order.near_cores, Bounds::OWN), stop, &mut keep)
+            half(flows, order, &order.near_cores, Bounds::OWN, stop, &mut keep)
         });
         let asked = peer.ask(order, &mut |line| match line {
-            Line::Ready => drop(begin.send(())),
-            Line::Interval(interval) => heard.intervals.push(interval),
-            Line::End(end) => heard.end = Some(*end),
-            Line::Failed(why) => heard.failed = Some(why),
+            TcpSampleLine::Ready => drop(begin.send(())),
+            TcpSampleLine::Interval(interval) => report.intervals.push(interval),
+            TcpSampleLine::End(end) => report.end = Some(*end),
+            TcpSampleLine::Failed(why) => report.failed = Some(why),
         });
         drop(begin);
         (near.join().unwrap_or(Err(Error::Interrupted)), asked)
@@ -343,8 +363,8 @@ pub fn test(
         return Err(Error::Interrupted);
     }
     asked?;
-    if let Some(Failure { fault, why }) = heard.failed {
-        // Where both ends fail, ours knows more of why; that it never began is no reason, nor is that the other end hung up.
+    if let Some(Failure { fault, why }) = report.failed {
+        // Where both ends fail, the near end knows the cause better, unless it never began or only saw the connection break.
         let far = Error::Far { peer: peer.name().to_owned(), fault, why };
         return Err(near
             .err()
@@ -353,9 +373,9 @@ pub fn test(
     }
     let near = near?;
     let silent = || Error::Silent { peer: peer.name().to_owned(), seconds: STILL.as_secs() };
-    let far = heard.end.ok_or_else(silent)?;
+    let far = report.end.ok_or_else(silent)?;
     let directions = directions(order, &near, &far);
-    Ok(Report { order: order.clone(), directions, intervals, far_intervals: heard.intervals, near, far })
+    Ok(Report { order: order.clone(), directions, intervals, far_intervals: report.intervals, near, far })
 }
 
 #[cfg(test)]

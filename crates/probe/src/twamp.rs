@@ -13,7 +13,7 @@
 //!   Stop-Sessions ────────────────>    32
 //! ```
 //!
-//! What this module does not know: the authenticated and encrypted modes (RFC 4656, section 3), which no tool of perfSONAR uses by default.
+//! This module does not know the authenticated and encrypted modes (RFC 4656, section 3), which no tool of perfSONAR uses by default.
 
 mod client;
 pub(crate) mod fuzzing;

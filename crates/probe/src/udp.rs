@@ -1,17 +1,18 @@
 //! UDP tests: paced datagrams, exact loss, order and spacing; the highest rate; request and response.
 //!
 //! Both ends are here, each with a connected socket and the same order: [`send`] and [`receive`] (or [`Receiver`],
-//! where the sender waits until the receiver is ready), [`request::measure`] and [`request::answer`]. What they say to
-//! each other beside the datagrams is the caller's conversation. One run after another over the same sockets is told
-//! apart by the run's number in each datagram.
+//! where the sender waits until the receiver is ready), [`request::measure`] and [`request::answer`]. The caller carries
+//! all messages between the ends beside the datagrams. Runs that follow each other over the same sockets are told apart by
+//! the run's number in each datagram.
 //!
-//! What this room does not know: how the ends found each other, who may test whom, interval lines (the caller looks at
+//! This module does not know how the ends found each other, who may test whom, and interval lines (the caller reads
 //! [`Watch`]).
 
 mod clock;
 pub mod columns;
 pub mod datagram;
 pub(crate) mod fuzzing;
+mod histogram;
 mod host;
 mod order;
 mod paced;
@@ -20,7 +21,6 @@ mod receive;
 pub mod request;
 mod send;
 mod sent;
-mod spread;
 pub mod sweep;
 pub mod tally;
 mod trains;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use clock::{Clock, HostClock};
-pub use datagram::Flow;
+pub use datagram::FlowId;
 pub use host::HostCounters;
 pub use order::{Mode, Plan, RUNS_TOLD_MAX, SECONDS_MAX};
 pub use paced::paced;
@@ -37,7 +37,7 @@ pub use point::point;
 pub use receive::{Receiver, receive};
 pub use send::send;
 
-/// How far an end is; clones look at the same numbers. For interval lines of somebody else's.
+/// Progress of an end, for the caller's interval lines. Clones share the counters.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<(AtomicU64, AtomicU64)>);
 
@@ -47,7 +47,7 @@ impl Watch {
         self.0.0.load(Ordering::Relaxed)
     }
 
-    /// Numbers that are missing so far; 0 at the sending end.
+    /// Datagrams that are missing so far, by their numbers; 0 at the sending end.
     pub fn missing(&self) -> u64 {
         self.0.1.load(Ordering::Relaxed)
     }
@@ -58,27 +58,27 @@ impl Watch {
     }
 }
 
-/// Tells a receiving end how many datagrams were sent. Clones tell the same one. The sender's own datagrams say so as
-/// well, but those may be lost.
+/// Tells a receiving end how many datagrams were sent. Clones share the number. The sender's last datagrams carry it as well,
+/// but may be lost.
 #[derive(Clone, Debug)]
-pub struct Ending(Arc<AtomicU64>);
+pub struct EndNotice(Arc<AtomicU64>);
 
-/// No number of datagrams: nobody has told.
+/// The value before the number is known.
 const UNTOLD: u64 = u64::MAX;
 
-impl Default for Ending {
-    fn default() -> Ending {
-        Ending(Arc::new(AtomicU64::new(UNTOLD)))
+impl Default for EndNotice {
+    fn default() -> EndNotice {
+        EndNotice(Arc::new(AtomicU64::new(UNTOLD)))
     }
 }
 
-impl Ending {
-    /// So many were sent, and there will be no more.
+impl EndNotice {
+    /// Says that the run is over after `datagrams`.
     pub fn tell(&self, datagrams: u64) {
         self.0.store(datagrams, Ordering::Release);
     }
 
-    /// What was told.
+    /// The number of datagrams sent, once it is known.
     pub fn told(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Acquire)).filter(|told| *told != UNTOLD)
     }
@@ -89,7 +89,7 @@ fn rate_bit_s(bytes: u64, seconds: f64) -> u64 {
     if seconds > 0.0 { (bytes as f64 * 8.0 / seconds).round() as u64 } else { 0 }
 }
 
-/// Nanoseconds as the public JSON has them.
+/// Nanoseconds in seconds, the unit of the public JSON.
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use model::v1::probe::tcp::{Directions, Order};
-use probe::iperf3::{Bounds, DatagramOrder, Done, Server, test, test_datagrams};
+use probe::iperf3::{Bounds, DatagramOrder, Server, TestRecord, test, test_datagrams};
 use probe::{Error, Result, Stop};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -19,7 +19,7 @@ struct Node {
     at: SocketAddr,
     stop: Stop,
     /// What became of each connection.
-    outcomes: Receiver<Result<Option<Done>>>,
+    outcomes: Receiver<Result<Option<TestRecord>>>,
 }
 
 impl Drop for Node {
@@ -80,7 +80,7 @@ fn node_that(bounds: Bounds, moved: impl Fn(IpAddr, u64) -> bool + Send + Sync +
 
 impl Node {
     /// What became of the next test; streams that were handed over are passed by.
-    fn outcome(&self) -> Result<Done> {
+    fn outcome(&self) -> Result<TestRecord> {
         loop {
             match self.outcomes.recv_timeout(Duration::from_secs(60)).expect("every connection comes to an end") {
                 Ok(None) => {}

@@ -28,8 +28,8 @@ pub fn quick() -> trace::Plan {
 
 /// Answers probes on a socket while something is done.
 pub fn while_answering<T>(node: &UdpSocket, act: impl FnOnce(SocketAddr) -> T) -> T {
-    struct Ends(Stop);
-    impl Drop for Ends {
+    struct StopGuard(Stop);
+    impl Drop for StopGuard {
         fn drop(&mut self) {
             self.0.stop();
         }
@@ -43,7 +43,7 @@ pub fn while_answering<T>(node: &UdpSocket, act: impl FnOnce(SocketAddr) -> T) -
             echo::serve(node, |token| *token == TOKEN, Duration::from_secs(120), &stop)
         });
         // A test that fails must not wait for the answers to end by themselves.
-        let ends = Ends(stop.clone());
+        let ends = StopGuard(stop.clone());
         let done = act(node.local_addr().unwrap());
         drop(ends);
         let served = served.join().unwrap().unwrap();

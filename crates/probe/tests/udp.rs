@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpRequestOrder, UdpSent, UdpSweep};
 use probe::udp::datagram::{Head, Kind, Token};
-use probe::udp::sweep::{FarEnd, Run, runs, sweep};
-use probe::udp::{Ending, Flow, HostClock, Plan, Receiver, Watch, paced, point, receive, request, send};
+use probe::udp::sweep::{FarEnd, SweepRun, runs, sweep};
+use probe::udp::{EndNotice, FlowId, HostClock, Plan, Receiver, Watch, paced, point, receive, request, send};
 use probe::{Error, Stop};
 use sys::namespace::Namespaces;
 
-const FLOW: Flow = Flow { token: Token([9; 16]), run: 5 };
+const FLOW: FlowId = FlowId { token: Token([9; 16]), run: 5 };
 /// On one host nothing is late that was sent.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 
@@ -36,7 +36,7 @@ fn spaced(us: f64) -> UdpPace {
 /// One run with both ends; `begun` is called when the receiver is ready. The receiver is told the end past the path, as
 /// over a control connection: under load the datagrams that say so may be lost.
 fn run_on(a: &UdpSocket, b: &UdpSocket, order: UdpOrder, begun: impl FnOnce()) -> UdpPoint {
-    let (ending, watch, stop) = (Ending::default(), Watch::default(), Stop::default());
+    let (ending, watch, stop) = (EndNotice::default(), Watch::default(), Stop::default());
     let receiver = Receiver::prepare(b, &order, FLOW).unwrap().waiting(STRAGGLERS);
     begun();
     let (sent, received) = thread::scope(|scope| {
@@ -173,7 +173,7 @@ fn a_stop_ends_either_end() {
     let (stop, watch, began) = (Stop::default(), Watch::default(), Instant::now());
     let (sent, received): (UdpSent, UdpReceived) = thread::scope(|scope| {
         let sending = scope.spawn(|| send(&a, &order, FLOW, &Watch::default(), &stop).unwrap());
-        let taking = scope.spawn(|| receive(&b, &order, FLOW, &Ending::default(), &watch, &stop).unwrap());
+        let taking = scope.spawn(|| receive(&b, &order, FLOW, &EndNotice::default(), &watch, &stop).unwrap());
         while watch.datagrams() == 0 && began.elapsed() < Duration::from_secs(20) {
             thread::sleep(Duration::from_millis(10));
         }
@@ -186,18 +186,18 @@ fn a_stop_ends_either_end() {
 }
 
 /// The other end of a sweep on a thread of its own.
-struct Beside<'a> {
+struct ThreadedFarEnd<'a> {
     socket: &'a UdpSocket,
     running: Option<thread::JoinHandle<UdpReceived>>,
 }
 
-impl FarEnd for Beside<'_> {
-    fn start(&mut self, run: &Run) -> probe::Result<()> {
+impl FarEnd for ThreadedFarEnd<'_> {
+    fn start(&mut self, run: &SweepRun) -> probe::Result<()> {
         let (socket, run, ready) = (self.socket.try_clone().unwrap(), *run, std::sync::mpsc::channel());
         self.running = Some(thread::spawn(move || {
             let receiver = Receiver::prepare(&socket, &run.order, run.flow).unwrap();
             ready.0.send(()).unwrap();
-            receiver.run(&Ending::default(), &Watch::default(), &Stop::default()).unwrap()
+            receiver.run(&EndNotice::default(), &Watch::default(), &Stop::default()).unwrap()
         }));
         ready.1.recv().unwrap();
         Ok(())
@@ -215,7 +215,7 @@ fn a_sweep_over_one_pair_of_sockets() {
     let plan = UdpSweep { sizes_bytes: vec![1_472, 50], spacings_s, count: Some(300), seconds: None };
     let all = runs(&plan, Token([3; 16]), 0).unwrap();
     let mut points = Vec::new();
-    let mut far = Beside { socket: &b, running: None };
+    let mut far = ThreadedFarEnd { socket: &b, running: None };
     let (watch, stop) = (Watch::default(), Stop::default());
     sweep(&a, &all, &mut far, &watch, &stop, |_, point| points.push(point.clone())).unwrap();
     assert_eq!(points.len(), 4);
@@ -230,7 +230,7 @@ fn a_sweep_over_one_pair_of_sockets() {
 #[test]
 fn stragglers_of_the_run_before_are_not_counted() {
     let (a, b) = pair("127.0.0.1:0");
-    let before = Flow { run: FLOW.run - 1, ..FLOW };
+    let before = FlowId { run: FLOW.run - 1, ..FLOW };
     let mut straggler = [0; 100];
     for number in 0..10 {
         assert!(Head { flow: before, kind: Kind::Data, number, sent_ns: 0 }.write(&mut straggler));
@@ -298,7 +298,7 @@ fn what_the_sending_host_drops_in_silence_is_not_the_networks() {
     in_a_network_of_its_own("what_the_sending_host_drops_in_silence_is_not_the_networks", SHORT_QUEUE, || {
         let (a, b) = pair("127.0.0.1:0");
         let order = order(1_000, spaced(0.0), 300);
-        let (ending, stop, watch) = (Ending::default(), Stop::default(), Watch::default());
+        let (ending, stop, watch) = (EndNotice::default(), Stop::default(), Watch::default());
         let receiver = Receiver::prepare(&b, &order, FLOW).unwrap().waiting(STRAGGLERS);
         // Without asking for errors, as any program does.
         let (plan, mut clock) = (Plan::of(&order).unwrap(), HostClock::default());
@@ -338,7 +338,7 @@ fn questions_are_answered_at_every_size() {
     let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![64, 4_000, 8_973], count: 200, timeout_s: 2.0 };
     let stop = Stop::default();
     let (told, answered) = thread::scope(|scope| {
-        let answering = scope.spawn(|| request::answer(&b, FLOW, 8_973, (&Watch::default(), &stop)).unwrap());
+        let answering = scope.spawn(|| request::answer(&b, FLOW, 8_973, &Watch::default(), &stop).unwrap());
         let told = request::measure(&a, &order, FLOW, &stop).unwrap();
         (told, answering.join().unwrap())
     });
@@ -357,7 +357,7 @@ fn answers_are_no_larger_than_allowed() {
     let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![1_000], count: 50, timeout_s: 0.01 };
     let stop = Stop::default();
     let (error, answered) = thread::scope(|scope| {
-        let answering = scope.spawn(|| request::answer(&b, FLOW, 999, (&Watch::default(), &stop)).unwrap());
+        let answering = scope.spawn(|| request::answer(&b, FLOW, 999, &Watch::default(), &stop).unwrap());
         let error = request::measure(&a, &order, FLOW, &Stop::default()).unwrap_err();
         // Behind all questions: whoever reads this has read those.
         let mut end = [0; 100];

@@ -12,14 +12,14 @@ use std::time::Duration;
 use model::v1::probe::udp::{UdpBin, UdpOrder, UdpPace, UdpPoint};
 use probe::Stop;
 use probe::udp::datagram::{Head, Kind, Token};
-use probe::udp::{Ending, Flow, Receiver, Watch, point, send};
+use probe::udp::{EndNotice, FlowId, Receiver, Watch, point, send};
 use sys::datagrams::set_receive_buffer;
 
-const FLOW: Flow = Flow { token: Token([4; 16]), run: 1 };
+const FLOW: FlowId = FlowId { token: Token([4; 16]), run: 1 };
 
 /// What the relay does to which numbers.
 #[derive(Default)]
-struct Fates {
+struct RelayFaults {
     lost: BTreeSet<u64>,
     twice: BTreeSet<u64>,
     /// Goes on only after that other number has.
@@ -28,7 +28,7 @@ struct Fates {
 }
 
 /// Carries datagrams from `from` to `to` until it is told to end.
-fn relay(from: &UdpSocket, to: &UdpSocket, fates: &Fates, over: &AtomicBool) {
+fn relay(from: &UdpSocket, to: &UdpSocket, faults: &RelayFaults, over: &AtomicBool) {
     from.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let mut held: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     let mut datagram = [0; 2_000];
@@ -37,20 +37,20 @@ fn relay(from: &UdpSocket, to: &UdpSocket, fates: &Fates, over: &AtomicBool) {
         let datagram = &datagram[..bytes];
         let head = Head::read(datagram).expect("only heads come this way");
         if head.kind == Kind::End {
-            if !fates.ends_lost {
+            if !faults.ends_lost {
                 to.send(datagram).unwrap();
             }
             continue;
         }
-        if fates.lost.contains(&head.number) {
+        if faults.lost.contains(&head.number) {
             continue;
         }
-        if let Some(after) = fates.after.get(&head.number) {
+        if let Some(after) = faults.after.get(&head.number) {
             held.insert(*after, datagram.to_vec());
             continue;
         }
         to.send(datagram).unwrap();
-        if fates.twice.contains(&head.number) {
+        if faults.twice.contains(&head.number) {
             to.send(datagram).unwrap();
         }
         if let Some(late) = held.remove(&head.number) {
@@ -60,20 +60,20 @@ fn relay(from: &UdpSocket, to: &UdpSocket, fates: &Fates, over: &AtomicBool) {
 }
 
 /// One run of `count` through the relay.
-fn run(count: u64, fates: &Fates) -> UdpPoint {
+fn run(count: u64, faults: &RelayFaults) -> UdpPoint {
     let [a, near, far, b] = [(); 4].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     for (one, other) in [(&a, &near), (&near, &a), (&far, &b), (&b, &far)] {
         one.connect(other.local_addr().unwrap()).unwrap();
     }
     set_receive_buffer(&near, 4 << 20).unwrap();
     let order = UdpOrder { bytes: 100, pace: UdpPace::Spacing { spacing_s: 20e-6 }, count: Some(count), seconds: None };
-    let (ending, watch, stop, over) = (Ending::default(), Watch::default(), Stop::default(), AtomicBool::new(false));
+    let (ending, watch, stop, over) = (EndNotice::default(), Watch::default(), Stop::default(), AtomicBool::new(false));
     let receiver = Receiver::prepare(&b, &order, FLOW).unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| relay(&near, &far, fates, &over));
+        scope.spawn(|| relay(&near, &far, faults, &over));
         let receiving = scope.spawn(|| receiver.run(&ending, &watch, &stop).unwrap());
         let sent = send(&a, &order, FLOW, &Watch::default(), &stop).unwrap();
-        if fates.ends_lost {
+        if faults.ends_lost {
             ending.tell(sent.datagrams);
         }
         let received = receiving.join().unwrap();
@@ -87,7 +87,7 @@ fn every_injected_fault_is_found_and_no_other() {
     let lost: BTreeSet<u64> = [0, 10, 11, 12, 500].into_iter().chain(1_000..1_020).chain([1_998, 1_999]).collect();
     let twice = BTreeSet::from([5, 13, 700, 1_997]);
     let after = BTreeMap::from([(100, 101), (200, 203), (300, 310)]);
-    let point = run(2_000, &Fates { lost: lost.clone(), twice, after, ends_lost: false });
+    let point = run(2_000, &RelayFaults { lost: lost.clone(), twice, after, ends_lost: false });
     let received = &point.received;
     assert_eq!((point.sent.datagrams, received.datagrams, point.lost), (2_000, 2_000 - 27, 27));
     assert_eq!(received.lost_runs, [(0, 1), (10, 3), (500, 1), (1_000, 20), (1_998, 2)]);
@@ -102,15 +102,15 @@ fn every_injected_fault_is_found_and_no_other() {
 
 #[test]
 fn an_end_that_is_lost_can_be_told_otherwise() {
-    let fates = Fates { lost: (90..100).collect(), ends_lost: true, ..Fates::default() };
-    let point = run(100, &fates);
+    let faults = RelayFaults { lost: (90..100).collect(), ends_lost: true, ..RelayFaults::default() };
+    let point = run(100, &faults);
     assert_eq!(point.received.expected, Some(100));
     assert_eq!(point.received.lost_runs, [(90, 10)]);
 }
 
 #[test]
 fn a_clean_way_is_clean() {
-    let point = run(1_000, &Fates::default());
+    let point = run(1_000, &RelayFaults::default());
     assert_eq!((point.lost, point.received.duplicates, point.received.reordered), (0, 0, 0));
     assert_eq!((point.received.ended.as_str(), point.received.datagrams), ("complete", 1_000));
 }

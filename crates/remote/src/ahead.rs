@@ -1,11 +1,11 @@
-//! Reading ahead: a file that is far away is fetched in chunks, several at a time, ahead of whoever reads it.
+//! Read-ahead: a remote file is fetched in chunks, several at a time, ahead of its readers.
 //!
-//! A reader asks for a megabyte at an offset, and a question for each would cost a round trip for each: 3.5 MB/s at 300 ms.
-//! Chunks of 8 MiB, eight of them at once, are 64 MiB on their way: 1.8 Gbit/s at 300 ms for each open file. A chunk is
-//! dropped when all of it has been read, or when nobody is in it and the readers are far beyond it.
+//! A reader asks for a megabyte at an offset. One request for each would cost a round trip for each: 3.5 MB/s at 300 ms.
+//! Eight chunks of 8 MiB at once are 64 MiB in flight: 1.8 Gbit/s at 300 ms for each open file. A chunk is dropped when all of it
+//! has been read, or when no reader is in it and the readers are far beyond it.
 //!
-//! Readers that follow each other are a run. Who goes back, for what a lost connection had, begins another, which does not
-//! disturb the first and is read ahead of only as it goes on.
+//! Readers that follow each other are a run. A reader that goes back, for the bytes of a lost connection, begins another run,
+//! which does not disturb the first. Chunks are fetched ahead of it only as it goes on.
 //!
 //! Does not know: how a chunk is fetched.
 
@@ -20,13 +20,13 @@ use store::{Error, Extent, Result, Source, Stat};
 
 /// Bytes of a chunk.
 pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
-/// Chunks ahead of the one that is read.
+/// Chunks that are fetched ahead of the one that is read.
 pub(crate) const AHEAD: u64 = 7;
-/// Chunks behind it that wait for readers that lag.
+/// Chunks behind the one that is read that are kept for readers that lag.
 const BEHIND: u64 = 8;
-/// Runs of one file that are told apart: the first, and what is read again beside it.
+/// Runs of one file that are told apart: the first, and those that read something again.
 const RUNS_MAX: usize = 4;
-/// Chunks that all files together have on their way or in memory before nothing more is fetched ahead: 512 MiB.
+/// Chunks of all files together, in flight or in memory, at which fetching ahead stops: 512 MiB.
 const CHUNKS_MAX: usize = 64;
 
 /// Chunks of all files together.
@@ -36,21 +36,21 @@ static CHUNKS: AtomicUsize = AtomicUsize::new(0);
 pub(crate) trait Fetch: Send + Sync {
     /// All bytes of the range.
     fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>>;
-    /// Whether ranges can be fetched in any order; otherwise only chunk after chunk is worth asking for.
+    /// Whether ranges can be fetched in any order. Otherwise chunks are fetched one after the other.
     fn is_random(&self) -> bool;
 }
 
-/// A chunk of those that count.
-struct Counted;
+/// Counts a chunk in [`CHUNKS`] for as long as it lives.
+struct ChunkCount;
 
-impl Counted {
-    fn new() -> Counted {
+impl ChunkCount {
+    fn new() -> ChunkCount {
         CHUNKS.fetch_add(1, Ordering::Relaxed);
-        Counted
+        ChunkCount
     }
 }
 
-impl Drop for Counted {
+impl Drop for ChunkCount {
     fn drop(&mut self) {
         CHUNKS.fetch_sub(1, Ordering::Relaxed);
     }
@@ -58,40 +58,40 @@ impl Drop for Counted {
 
 enum Chunk {
     Fetching,
-    Ready { bytes: Arc<Vec<u8>>, unread: usize, _counted: Counted },
+    Ready { bytes: Arc<Vec<u8>>, unread: usize, _counted: ChunkCount },
     Failed(Error),
 }
 
 /// Readers that follow each other through the file.
 #[derive(Clone, Copy)]
-struct Run {
-    /// The furthest chunk that one of them has come to.
+struct ReadRun {
+    /// The furthest chunk that a reader of the run has entered.
     last: u64,
-    /// Chunks beyond it that are worth fetching: more as the run goes on.
+    /// Chunks to fetch beyond `last`: more as the run goes on.
     reach: u64,
 }
 
 #[derive(Default)]
 struct State {
     chunks: BTreeMap<u64, Chunk>,
-    /// The one that was read last in front.
-    runs: Vec<Run>,
-    /// How many are in a chunk now, where any are.
+    /// The runs, the one that was read last in front.
+    runs: Vec<ReadRun>,
+    /// The number of readers in a chunk; no entry where there is none.
     readers: BTreeMap<u64, usize>,
 }
 
 impl State {
-    /// A reader comes to a chunk: the run that it belongs to, and whether that begins here.
-    fn come(&mut self, chunk: u64, ahead: u64, behind: u64) -> (Run, bool) {
-        let follows = |run: &Run| chunk <= run.last + run.reach.max(1) && chunk + behind >= run.last;
+    /// A reader enters a chunk. Returns its run, and whether that run begins here.
+    fn come(&mut self, chunk: u64, ahead: u64, behind: u64) -> (ReadRun, bool) {
+        let follows = |run: &ReadRun| chunk <= run.last + run.reach.max(1) && chunk + behind >= run.last;
         let (mut run, begins) = match self.runs.iter().position(follows) {
             Some(at) => (self.runs.remove(at), false),
-            // Who begins at the beginning is taken to want all of the file.
-            None if self.runs.is_empty() && chunk == 0 => (Run { last: 0, reach: ahead }, false),
-            None => (Run { last: chunk, reach: 0 }, true),
+            // A reader that begins at the beginning is expected to read the whole file.
+            None if self.runs.is_empty() && chunk == 0 => (ReadRun { last: 0, reach: ahead }, false),
+            None => (ReadRun { last: chunk, reach: 0 }, true),
         };
         if chunk > run.last {
-            run = Run { last: chunk, reach: (2 * run.reach).clamp(1, ahead) };
+            run = ReadRun { last: chunk, reach: (2 * run.reach).clamp(1, ahead) };
         }
         self.runs.insert(0, run);
         self.runs.truncate(RUNS_MAX);
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-struct Inner {
+struct ReadAheadShared {
     fetch: Box<dyn Fetch>,
     size: u64,
     ahead: u64,
@@ -107,15 +107,15 @@ struct Inner {
     arrived: Condvar,
 }
 
-/// A file that is read ahead of its reader.
-struct Ahead(Arc<Inner>);
+/// A file that is fetched ahead of its readers.
+struct ReadAhead(Arc<ReadAheadShared>);
 
-impl Inner {
+impl ReadAheadShared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Chunks that are kept for readers that lag.
+    /// Chunks behind the readers that are kept for those that lag.
     fn behind(&self) -> u64 {
         self.ahead.max(BEHIND)
     }
@@ -126,9 +126,9 @@ impl Inner {
 
     /// Fetches a chunk that is marked as being fetched.
     fn bring(&self, chunk: u64) {
-        let counted = Counted::new();
-        // Whoever waits is woken, whatever becomes of this thread.
-        let guard = Waited { inner: self, chunk };
+        let counted = ChunkCount::new();
+        // Wakes the waiting readers even if this thread panics.
+        let guard = FetchGuard { inner: self, chunk };
         let fetched = match self.fetch.fetch(self.span(chunk)) {
             Ok(bytes) => Chunk::Ready { unread: bytes.len(), bytes: Arc::new(bytes), _counted: counted },
             Err(error) => Chunk::Failed(error),
@@ -138,13 +138,13 @@ impl Inner {
     }
 }
 
-/// A chunk that somebody may be waiting for.
-struct Waited<'a> {
-    inner: &'a Inner,
+/// Wakes the readers that wait for a chunk, and removes the chunk if it is still being fetched.
+struct FetchGuard<'a> {
+    inner: &'a ReadAheadShared,
     chunk: u64,
 }
 
-impl Drop for Waited<'_> {
+impl Drop for FetchGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.inner.state();
         if matches!(state.chunks.get(&self.chunk), Some(Chunk::Fetching)) {
@@ -155,13 +155,13 @@ impl Drop for Waited<'_> {
     }
 }
 
-/// A reader in a chunk, which is kept for as long.
-struct Reading<'a> {
-    inner: &'a Inner,
+/// A reader in a chunk, which is kept for as long as the guard lives.
+struct ReaderGuard<'a> {
+    inner: &'a ReadAheadShared,
     chunk: u64,
 }
 
-impl Drop for Reading<'_> {
+impl Drop for ReaderGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.inner.state();
         if let Entry::Occupied(mut readers) = state.readers.entry(self.chunk) {
@@ -173,13 +173,16 @@ impl Drop for Reading<'_> {
     }
 }
 
-impl Ahead {
-    /// For a file of this length, with so many chunks ahead of the one that is read.
-    pub fn new(fetch: Box<dyn Fetch>, size: u64, ahead: u64) -> Ahead {
-        Ahead(Arc::new(Inner { fetch, size, ahead, state: Mutex::default(), arrived: Condvar::new() }))
+impl ReadAhead {
+    /// A file of `size` bytes, of which `ahead` chunks are fetched ahead of the one that is read.
+    pub fn new(fetch: Box<dyn Fetch>, size: u64, ahead: u64) -> ReadAhead {
+        ReadAhead(Arc::new(ReadAheadShared { fetch, size, ahead, state: Mutex::default(), arrived: Condvar::new() }))
     }
 
-    /// Reads at an offset; fewer bytes than asked only at the end of the file.
+    /// Reads at an offset. Returns fewer bytes than `buffer` holds only at the end of the file.
+    ///
+    /// # Errors
+    /// A chunk cannot be fetched.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let end = offset.saturating_add(buffer.len() as u64).min(self.0.size);
         let mut at = offset;
@@ -201,7 +204,7 @@ impl Ahead {
 
     /// A reader comes to a chunk; whether nobody's reading leads there. Who asks for scattered ranges gets what he asks for, and
     /// no more.
-    fn enter(&self, chunk: u64) -> (Reading<'_>, bool) {
+    fn enter(&self, chunk: u64) -> (ReaderGuard<'_>, bool) {
         let inner = &*self.0;
         let mut state = inner.state();
         *state.readers.entry(chunk).or_default() += 1;
@@ -210,7 +213,7 @@ impl Ahead {
         if !stray {
             self.fetch_ahead(&mut state, chunk, run);
         }
-        (Reading { inner, chunk }, stray)
+        (ReaderGuard { inner, chunk }, stray)
     }
 
     fn read_chunk(&self, chunk: u64, at: usize, into: &mut [u8]) -> Result<()> {
@@ -226,7 +229,7 @@ impl Ahead {
                 }
                 Some(Chunk::Fetching) => inner.arrived.wait(&mut state),
                 Some(Chunk::Failed(_)) => {
-                    // For whoever asks next it is tried anew.
+                    // The next reader tries again.
                     if let Some(Chunk::Failed(error)) = state.chunks.remove(&chunk) {
                         inner.arrived.notify_all();
                         return Err(error);
@@ -246,11 +249,11 @@ impl Ahead {
         }
     }
 
-    /// Has the chunks behind this one fetched, and forgets those that nobody will come back for.
-    fn fetch_ahead(&self, state: &mut State, chunk: u64, run: Run) {
+    /// Starts to fetch the chunks after this one, and drops those that no reader will come back for.
+    fn fetch_ahead(&self, state: &mut State, chunk: u64, run: ReadRun) {
         let inner = &self.0;
         let State { chunks, runs, readers } = state;
-        // Who has waited for one that came late finds it, however far the others have got meanwhile.
+        // A reader that waited for a late chunk still finds it, however far the other readers have got.
         let wanted = |at: &u64| {
             readers.contains_key(at)
                 || runs.iter().any(|run| at + inner.behind() >= run.last && *at <= run.last + inner.ahead)
@@ -263,7 +266,7 @@ impl Ahead {
             if next * CHUNK_BYTES >= inner.size || CHUNKS.load(Ordering::Relaxed) >= CHUNKS_MAX {
                 return;
             }
-            // Up to the furthest all were there already; those that are gone have been read.
+            // All chunks up to the furthest have been fetched before; those that are gone have been read.
             if next <= run.last || chunks.contains_key(&next) {
                 continue;
             }
@@ -271,7 +274,7 @@ impl Ahead {
             let own = Arc::clone(inner);
             let begun = std::thread::Builder::new().name("read-ahead".into()).spawn(move || own.bring(next));
             if begun.is_err() {
-                // Whoever gets there fetches it himself.
+                // The reader that gets there fetches the chunk itself.
                 chunks.remove(&next);
                 return;
             }
@@ -279,30 +282,31 @@ impl Ahead {
     }
 }
 
-/// A file open for reading, as it was when it was opened: whatever is fetched is held against that.
-pub(crate) struct File {
+/// A remote file open for reading. Its facts are those of the moment when it was opened: all later responses are compared with
+/// them.
+pub(crate) struct RemoteFile {
     stat: Stat,
-    ahead: Ahead,
+    ahead: ReadAhead,
 }
 
-impl File {
-    pub fn new(fetch: impl Fetch + 'static, stat: Stat) -> File {
-        File::so_far(fetch, stat, AHEAD)
+impl RemoteFile {
+    pub fn new(fetch: impl Fetch + 'static, stat: Stat) -> RemoteFile {
+        RemoteFile::so_far(fetch, stat, AHEAD)
     }
 
-    /// The same, with so many chunks ahead of the one that is read.
-    pub fn so_far(fetch: impl Fetch + 'static, stat: Stat, ahead: u64) -> File {
-        File { ahead: Ahead::new(Box::new(fetch), stat.meta.size, ahead), stat }
+    /// The same, with `ahead` chunks fetched ahead of the one that is read.
+    pub fn so_far(fetch: impl Fetch + 'static, stat: Stat, ahead: u64) -> RemoteFile {
+        RemoteFile { ahead: ReadAhead::new(Box::new(fetch), stat.meta.size, ahead), stat }
     }
 }
 
-impl std::fmt::Debug for File {
+impl std::fmt::Debug for RemoteFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("stat", &self.stat).finish_non_exhaustive()
+        f.debug_struct("RemoteFile").field("stat", &self.stat).finish_non_exhaustive()
     }
 }
 
-impl Source for File {
+impl Source for RemoteFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.ahead.read_at(buffer, offset)
     }
@@ -361,13 +365,13 @@ mod tests {
 
     type Fetched = Arc<Mutex<Vec<Range<u64>>>>;
 
-    fn ahead(size: u64, random: bool, fail: u64) -> (Ahead, Fetched) {
+    fn ahead(size: u64, random: bool, fail: u64) -> (ReadAhead, Fetched) {
         let fetched = Fetched::default();
         let fake = Fake { size, random, fetched: Arc::clone(&fetched), fail_once: AtomicU64::new(fail) };
-        (Ahead::new(Box::new(fake), size, AHEAD), fetched)
+        (ReadAhead::new(Box::new(fake), size, AHEAD), fetched)
     }
 
-    fn is_right(ahead: &Ahead, offset: u64, len: usize) {
+    fn is_right(ahead: &ReadAhead, offset: u64, len: usize) {
         let mut buffer = vec![0; len];
         let got = ahead.read_at(&mut buffer, offset).unwrap();
         assert!(buffer[..got] == bytes(offset..offset + got as u64), "at {offset}");

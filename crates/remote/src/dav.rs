@@ -1,7 +1,7 @@
 //! A WebDAV or plain HTTP server as a store.
 //!
-//! Does not know: links, modes, owners: WebDAV has none. What a server says it is (`DAV:`) matters less than what it does: the
-//! first question is a PROPFIND, and who cannot answer that is asked for files alone.
+//! Does not know: links, modes, owners: WebDAV has none. A server's `DAV:` header is not relied on: the first request is a
+//! PROPFIND, and a server that cannot answer it serves files alone.
 
 pub(crate) mod facts;
 mod leftovers;
@@ -22,34 +22,34 @@ use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Wri
 use web::{Headers, HttpUrl, Method, digest, target};
 
 use crate::failed::Failed;
-use crate::known::{Entry, Facts, Known, Told};
-use crate::server::{Asked, Means, Server};
+use crate::known::{Entry, Facts, FactsCache, Namespace};
+use crate::server::{ClientRequest, Means, Server};
 
-/// Nothing has been heard of the server.
+/// The server has not answered yet.
 const UNHEARD: u8 = 0;
-/// It answered a PROPFIND.
+/// The server answers PROPFIND.
 const SPEAKS_DAV: u8 = 1;
-/// It does not, but a HEAD.
+/// The server answers HEAD, but not PROPFIND.
 const SPEAKS_HTTP: u8 = 2;
 
-/// A server, from a directory on. Clones share what is known of it.
+/// A directory of a server, as a store. Clones share their connections and caches.
 #[derive(Clone, Debug)]
-pub struct Dav(Arc<Inner>);
+pub struct Dav(Arc<DavShared>);
 
 #[derive(Debug)]
-struct Inner {
+struct DavShared {
     server: Arc<Server>,
     /// `https://HOST:PORT`.
     origin: String,
-    /// What goes behind every address: `?authz=…`.
+    /// The query of every address: `?authz=…`.
     query: String,
     base: RelPath,
-    known: Known,
+    known: FactsCache,
     leftovers: leftovers::Leftovers,
     speaks: AtomicU8,
-    /// Whether files can be renamed there; not asked yet where there is none.
+    /// Whether the server says that it can rename files; unset until it is asked.
     moves: OnceLock<bool>,
-    /// They could not, although it said so.
+    /// A rename failed, although the server says that it can rename.
     moves_not: AtomicBool,
 }
 
@@ -58,17 +58,17 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 }
 
 impl Dav {
-    /// The server of an address, from `base` on; the address's query goes with every request. Nothing is asked yet.
+    /// The directory `base` of the server at an address, whose query goes with every request. Makes no request.
     pub fn new(means: Means, address: &HttpUrl, base: RelPath) -> Dav {
         let scheme = if address.is_secure() { "https" } else { "http" };
-        Dav(Arc::new(Inner {
+        Dav(Arc::new(DavShared {
             server: Arc::new(Server::new(means)),
             origin: format!("{scheme}://{}", address.authority()),
             query: address.query().map(|query| format!("?{query}")).unwrap_or_default(),
             base,
-            known: Known::default(),
+            known: FactsCache::default(),
             leftovers: leftovers::Leftovers::default(),
-            // One file was signed for, and only to be fetched.
+            // The signature covers one file, and only GET.
             speaks: AtomicU8::new(if address.is_presigned() { SPEAKS_HTTP } else { UNHEARD }),
             moves: OnceLock::new(),
             moves_not: AtomicBool::new(false),
@@ -76,10 +76,10 @@ impl Dav {
     }
 
     fn refuse_root(&self, doing: &'static str, path: &RelPath) -> Result<()> {
-        match path.is_root() {
-            true => Err(Error::Unsupported { what: doing, store: "the root itself" }),
-            false => Ok(()),
+        if path.is_root() {
+            return Err(Error::Unsupported { what: doing, store: "the root itself" });
         }
+        Ok(())
     }
 
     /// COPY or MOVE within the server.
@@ -93,12 +93,12 @@ impl Dav {
         let (url, target) = (self.url(from, is_dir)?, self.url(to, is_dir)?);
         let overwrite = if replace { "T" } else { "F" };
         let headers = Headers::new().with("Destination", target.as_str()).with("Overwrite", overwrite);
-        let whole = self.0.server.whole(&Asked::plain(method, &url, &headers))?;
+        let whole = self.0.server.whole(&ClientRequest::plain(method, &url, &headers))?;
         match whole.response.status {
-            // Of a part of it something went wrong; which part stands in the body.
+            // A part of it failed; the body says which.
             207 => Err(self.in_part(&whole.body)),
             200..300 => Ok(()),
-            // It was moved, and the answer was lost.
+            // An earlier try has moved it, and the response was lost.
             404 if whole.repeated && self.there(to)?.is_some() => Ok(()),
             _ => Err(whole.refusal(&url)),
         }
@@ -116,8 +116,8 @@ impl Dav {
     }
 }
 
-impl Told for Dav {
-    fn known(&self) -> &Known {
+impl Namespace for Dav {
+    fn known(&self) -> &FactsCache {
         &self.0.known
     }
 
@@ -133,7 +133,7 @@ impl Told for Dav {
         self.facts_there(path)
     }
 
-    /// Without files of ours that broke off.
+    /// Leaves out temporary files of uploads.
     fn ask_entries(&self, path: &RelPath) -> std::result::Result<Vec<Entry>, Failed> {
         Ok(self.without_leftovers(path, self.all_entries(path)?))
     }
@@ -187,7 +187,7 @@ impl Store for Dav {
 
     fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>> {
         self.refuse_root("creating", path)?;
-        Ok(Arc::new(writing::Putting::new(self, path, tag)))
+        Ok(Arc::new(writing::DavSink::new(self, path, tag)))
     }
 
     fn make_dir(&self, path: &RelPath) -> Result<()> {
@@ -202,7 +202,7 @@ impl Store for Dav {
             }
             Err(failed) => failed,
         };
-        // 405 is what RFC 4918 says to one that is there; others say 409, or send on to it.
+        // For a directory that exists, RFC 4918 prescribes 405; some servers answer 409, or redirect to it.
         match self.ask_facts(path) {
             Ok(facts) if facts.kind == Kind::Dir => {
                 self.0.known.learn(path, facts);
@@ -297,7 +297,7 @@ impl Store for Dav {
             let url = self.url(path, false).map_err(|failed| failed.doing("examine", path))?;
             let whole = match self.0.server.ask(&Method::Head, &url, &headers) {
                 Ok(whole) => whole,
-                // Who answers no such question has nothing to say.
+                // A server that refuses the question reports no digest.
                 Err(failed) if !failed.general && !failed.is(&[404, 410]) => return Ok(Vec::new()),
                 Err(failed) => return Err(failed.doing("examine", path)),
             };

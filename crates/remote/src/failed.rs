@@ -1,6 +1,6 @@
-//! What a server failed with, and what that means for a file, for a job, and for trying again.
+//! Failures of servers, and what they mean for the file, for the transfer and for a retry.
 //!
-//! Does not know: which store asked, or what a user typed.
+//! Does not know: which store made the request, or what a user typed.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use store::Error;
 use store::error::shown;
 use web::client::ClientError;
 
-/// A request that brought no answer, or one that says no.
+/// A request that got no response, or a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct Failed {
-    /// The status of the answer, where there was one.
+    /// The status of the response, where there was one.
     pub status: Option<u16>,
     pub fault: Fault,
-    /// Whoever asked for something else would be told the same.
+    /// Requests for other files would fail in the same way.
     pub general: bool,
     /// One sentence, without a full stop.
     pub why: String,
-    /// The same request may fare better in a while.
+    /// The same request may succeed later.
     pub again: bool,
-    /// How long the server asks to be left alone from now on.
+    /// The pause that the server asks for, from now on.
     pub pause: Option<Duration>,
 }
 
-/// What a status means.
+/// The fault of a status, and whether other requests would fail in the same way.
 fn meaning(status: u16) -> (Fault, bool) {
     match status {
         401 | 407 => (Fault::Auth, true),
@@ -35,14 +35,14 @@ fn meaning(status: u16) -> (Fault, bool) {
         404 | 410 => (Fault::Missing, false),
         405 | 501 => (Fault::Config, false),
         408 | 425 | 429 | 502..=504 => (Fault::Path, true),
-        // Of this request: others may well be answered.
+        // The server failed at this request; others may succeed.
         500 => (Fault::Peer, false),
         409 | 412 | 413 | 416 | 423 | 507 => (Fault::Storage, false),
         _ => (Fault::Peer, false),
     }
 }
 
-/// Whether an answer of this status may be another one in a while.
+/// Whether a failure with this status may pass.
 pub(crate) fn may_pass(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500 | 502..=504)
 }
@@ -57,7 +57,7 @@ fn remedy(status: u16) -> &'static str {
     }
 }
 
-/// A server's own words, as far as a line of ours can hold them: its first line of text.
+/// The server's explanation, fit for one line of text: the first line of its body.
 pub(crate) fn words(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(4 << 10)]);
     let text = match xml_message(&text) {
@@ -68,7 +68,7 @@ pub(crate) fn words(body: &[u8]) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// What S3 and WebDAV servers write between these.
+/// The message in an error document of an S3 or WebDAV server.
 fn xml_message(text: &str) -> Option<&str> {
     let of = |tag: &str| {
         let (_, rest) = text.split_once(tag)?;
@@ -78,17 +78,17 @@ fn xml_message(text: &str) -> Option<&str> {
 }
 
 impl Failed {
-    /// A server that does not do as servers do.
+    /// The server broke the protocol.
     pub fn peer(why: impl Into<String>) -> Failed {
         Failed { status: None, fault: Fault::Peer, general: false, why: why.into(), again: false, pause: None }
     }
 
-    /// The line broke, or nobody is there.
+    /// The connection broke, or could not be made.
     pub fn path(why: impl Into<String>) -> Failed {
         Failed { status: None, fault: Fault::Path, general: true, why: why.into(), again: true, pause: None }
     }
 
-    /// An answer that says no.
+    /// A refusal, by its status and body.
     pub fn status(host: &str, status: u16, body: &[u8]) -> Failed {
         let (fault, general) = meaning(status);
         let said = words(body);
@@ -97,7 +97,7 @@ impl Failed {
         Failed { status: Some(status), fault, general, why, again: may_pass(status), pause: None }
     }
 
-    /// The same, of something that cannot be tried again as it is: there is nothing left to try it with.
+    /// The same failure of an upload whose bytes are gone: a retry has nothing to send.
     pub fn for_good(self) -> Failed {
         match self.status {
             Some(507) => Failed { status: None, fault: Fault::Storage, again: false, ..self },
@@ -105,11 +105,12 @@ impl Failed {
         }
     }
 
+    /// Whether the status is one of these.
     pub fn is(&self, statuses: &[u16]) -> bool {
         self.status.is_some_and(|status| statuses.contains(&status))
     }
 
-    /// The store's error for it.
+    /// The store's error for this failure; `doing` is the verb of its message.
     pub fn doing(self, doing: &'static str, path: &RelPath) -> Error {
         let io = |kind| Error::io(doing, path, std::io::Error::new(kind, self.why.clone()));
         match self.status {
@@ -126,7 +127,7 @@ impl From<ClientError> for Failed {
         match error {
             ClientError::Url(_) => Failed { fault: Fault::Config, ..Failed::peer(why) },
             ClientError::Forbidden { .. } => Failed { fault: Fault::Auth, general: true, ..Failed::peer(why) },
-            // A certificate that nobody vouches for is no better in a while.
+            // An untrusted certificate does not become a trusted one by waiting.
             ClientError::Tls { source, .. } if source.kind() == std::io::ErrorKind::InvalidData => {
                 Failed { fault: Fault::Auth, general: true, ..Failed::peer(why) }
             }

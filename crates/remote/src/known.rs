@@ -1,7 +1,7 @@
-//! What a server has said of its files, remembered for a moment: a question for each file of a directory would cost a round
-//! trip for each, where one for the directory answers them all.
+//! A short-lived cache of the facts of a server's files. A request for each file of a directory would cost a round trip each; one
+//! listing of the directory answers them all.
 //!
-//! Does not know: how servers are asked ([`Told`] says what there is to ask).
+//! Does not know: how servers are asked. [`Namespace`] lists the questions.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,12 +20,12 @@ pub(crate) struct Facts {
     pub kind: Kind,
     /// Bytes.
     pub size: u64,
-    /// The last change, where the server tells it.
+    /// The time of the last change, where the server reports it.
     pub mtime: Option<Timestamp>,
-    /// What stands for its content.
+    /// The server's tag for the content.
     pub etag: Option<String>,
     pub executable: bool,
-    /// When this was learned: what stands for the time of a change that the server does not tell.
+    /// When these facts were learned. Stands for `mtime` where the server reports none.
     pub learned: Timestamp,
 }
 
@@ -39,12 +39,12 @@ impl Facts {
         Facts { kind: Kind::Dir, ..Facts::file(0) }
     }
 
-    /// Of a file of which nothing else is known.
+    /// A file of which only the size is known.
     pub fn file(size: u64) -> Facts {
         Facts { kind: Kind::File, size, mtime: None, etag: None, executable: false, learned: now() }
     }
 
-    /// As every store tells them, of a path on a server. Nothing there has a number: the path and the tag stand for it.
+    /// The facts as a [`Stat`]. Files on a server have no inode numbers: hashes of the server, the path and the tag stand for them.
     pub fn stat(&self, server: &str, path: &RelPath) -> Stat {
         let mode = if self.kind == Kind::Dir || self.executable { 0o755 } else { 0o644 };
         let meta = Meta { kind: self.kind, mode, size: self.size, mtime: self.mtime.unwrap_or(self.learned) };
@@ -57,13 +57,13 @@ impl Facts {
         Stat { meta, identity, names: 1, allocated: self.size, changed: None }
     }
 
-    /// Whether nothing has happened to it in between, as far as time and tag tell.
+    /// Whether the file is unchanged, by its size, time and tag. `false` where the server reports neither time nor tag.
     pub fn is_untouched(&self, later: &Facts) -> bool {
         let told = self.mtime.is_some() || self.etag.is_some();
         told && (self.size, self.mtime, &self.etag) == (later.size, later.mtime, &later.etag)
     }
 
-    /// Whether both can be the same content: what only one of them tells decides nothing.
+    /// Whether both can describe the same content. A fact that only one of them has is not compared.
     pub fn agrees(&self, other: &Facts) -> bool {
         let same = |a: &Option<String>, b: &Option<String>| match (a, b) {
             (Some(a), Some(b)) => strong(a) == strong(b),
@@ -74,20 +74,20 @@ impl Facts {
     }
 }
 
-/// A tag without its mark of weakness: a server that compresses calls the same content strong and weak by turns.
+/// A tag without its weakness mark: a server that compresses gives the same content strong and weak tags by turns.
 fn strong(tag: &str) -> &str {
     tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"')
 }
 
-/// How long a listing answers for its directory.
+/// How long a listing stays valid.
 const LISTING_HOLDS: Duration = Duration::from_secs(5);
-/// Questions about one directory's entries, without another between them, after which the directory is listed.
+/// Successive questions about entries of one directory, after which the directory is listed.
 const QUESTIONS: u32 = 3;
-/// Files that are remembered; when there are more, all are forgotten.
+/// The most files in a cache; beyond that it is cleared.
 const FILES_MAX: usize = 200_000;
 
 #[derive(Debug, Default)]
-struct Memory {
+struct CachedFacts {
     files: HashMap<RelPath, Facts>,
     /// The directory that was listed last, and when.
     listed: Option<(RelPath, Instant)>,
@@ -95,49 +95,49 @@ struct Memory {
     asked: Option<(RelPath, u32)>,
 }
 
-/// What is remembered of one server.
+/// The cached facts of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<Memory>);
+pub(crate) struct FactsCache(Mutex<CachedFacts>);
 
-/// What the memory says of a path.
+/// What the cache has of a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// It is so, as of a moment ago.
+pub(crate) enum Lookup {
+    /// The path has these facts.
     There(Facts),
-    /// It is not there, as of a moment ago.
+    /// The path does not exist.
     Missing,
-    /// The server must be asked: for this alone.
+    /// The server must be asked for this path.
     Ask,
-    /// The server must be asked, for the whole directory at once.
+    /// The server must be asked for the whole directory.
     List,
 }
 
-impl Known {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+impl FactsCache {
+    fn memory(&self) -> MutexGuard<'_, CachedFacts> {
         self.0.lock()
     }
 
-    /// What can be said of a path now.
-    pub fn answer(&self, path: &RelPath) -> Answer {
+    /// Looks a path up, and counts the question towards listing its directory.
+    pub fn answer(&self, path: &RelPath) -> Lookup {
         let mut memory = self.memory();
         let parent = path.parent();
         if memory.listed.as_ref().is_some_and(|(dir, at)| *dir == parent && at.elapsed() < LISTING_HOLDS) {
-            return memory.files.get(path).cloned().map_or(Answer::Missing, Answer::There);
+            return memory.files.get(path).cloned().map_or(Lookup::Missing, Lookup::There);
         }
         let count = match &memory.asked {
             Some((dir, count)) if *dir == parent => count + 1,
             _ => 1,
         };
         memory.asked = Some((parent, count));
-        if count > QUESTIONS { Answer::List } else { Answer::Ask }
+        if count > QUESTIONS { Lookup::List } else { Lookup::Ask }
     }
 
-    /// What was last heard of a path, however long ago.
+    /// The last known facts of a path, however old.
     pub fn last(&self, path: &RelPath) -> Option<Facts> {
         self.memory().files.get(path).cloned()
     }
 
-    /// A path is as the server says, or as we made it.
+    /// Enters the facts of a path, as the server reports them or as we made it.
     pub fn learn(&self, path: &RelPath, facts: Facts) {
         let mut memory = self.memory();
         if memory.files.len() >= FILES_MAX {
@@ -147,14 +147,14 @@ impl Known {
         memory.files.insert(path.clone(), facts);
     }
 
-    /// Something was made or moved there, and nobody knows what it is like.
+    /// Forgets a path where something was made or moved whose facts are unknown.
     pub fn doubt(&self, path: &RelPath) {
         let mut memory = self.memory();
         memory.files.retain(|known, _| !known.starts_with(path));
         memory.listed = None;
     }
 
-    /// A path is gone.
+    /// Forgets a path that no longer exists.
     pub fn forget(&self, path: &RelPath) {
         let mut memory = self.memory();
         memory.files.retain(|known, _| !known.starts_with(path));
@@ -163,7 +163,7 @@ impl Known {
         }
     }
 
-    /// A directory has these entries and no others.
+    /// Enters a complete listing of a directory.
     pub fn listed(&self, dir: &RelPath, entries: &[(RelPath, Facts)]) {
         let mut memory = self.memory();
         if memory.files.len() + entries.len() > FILES_MAX {
@@ -175,39 +175,39 @@ impl Known {
     }
 }
 
-/// A name in a directory, and what is known of it, or why nothing is.
+/// A name in a directory, with its facts or the reason why they are unknown.
 pub(crate) type Entry = (Name, Result<Facts, Failed>);
 
-/// A server that tells of its files, and what it has told.
-pub(crate) trait Told {
-    /// What is remembered.
-    fn known(&self) -> &Known;
-    /// What tells it from other servers, in messages as well.
+/// The files of a server: the questions about them, answered from the cache where that is fresh.
+pub(crate) trait Namespace {
+    /// The cache.
+    fn known(&self) -> &FactsCache;
+    /// The server's name, in messages too.
     fn host(&self) -> &str;
     /// Whether directories can be listed.
     fn lists(&self) -> bool;
-    /// Asks what is at a path.
+    /// Asks the server for the facts of a path.
     fn ask_facts(&self, path: &RelPath) -> Result<Facts, Failed>;
-    /// Asks for the entries of a directory.
+    /// Asks the server for the entries of a directory.
     fn ask_entries(&self, path: &RelPath) -> Result<Vec<Entry>, Failed>;
 
-    /// The facts of a path, from memory where that is fresh.
+    /// The facts of a path, from the cache where that is fresh.
     fn facts(&self, path: &RelPath) -> Result<Facts, Failed> {
         if path.is_root() {
             return self.ask_facts(path);
         }
         let missing = || Failed::status(self.host(), 404, b"");
         match self.known().answer(path) {
-            Answer::There(facts) => return Ok(facts),
-            Answer::Missing => return Err(missing()),
-            Answer::List if self.lists() => {
-                // Who may not list may still ask.
+            Lookup::There(facts) => return Ok(facts),
+            Lookup::Missing => return Err(missing()),
+            Lookup::List if self.lists() => {
+                // A client that may not list may still ask for one path.
                 if let Ok(entries) = self.ask_entries(&path.parent()) {
                     self.learn(&path.parent(), &entries);
                     return self.known().last(path).ok_or_else(missing);
                 }
             }
-            Answer::List | Answer::Ask => {}
+            Lookup::List | Lookup::Ask => {}
         }
         let facts = self.ask_facts(path);
         match &facts {
@@ -217,12 +217,12 @@ pub(crate) trait Told {
         facts
     }
 
-    /// The facts of what is about to be read: those that were told last, or it is asked.
+    /// The facts of a file that is about to be read: the last known ones, however old, or a question to the server.
     fn facts_to_read(&self, path: &RelPath) -> Result<Facts, Failed> {
         self.known().last(path).map_or_else(|| self.facts(path), Ok)
     }
 
-    /// What is there now, if anything is. That nobody can tell is no answer.
+    /// The present facts of a path; `None` where it does not exist. An error says nothing about either.
     fn there(&self, path: &RelPath) -> Result<Option<Facts>, Failed> {
         match self.ask_facts(path) {
             Ok(facts) => Ok(Some(facts)),
@@ -231,13 +231,13 @@ pub(crate) trait Told {
         }
     }
 
-    /// A directory was listed.
+    /// Enters a listing into the cache.
     fn learn(&self, dir: &RelPath, entries: &[Entry]) {
         let known = entries.iter().filter_map(|(name, facts)| Some((dir.join(name), facts.as_ref().ok()?.clone())));
         self.known().listed(dir, &known.collect::<Vec<_>>());
     }
 
-    /// The entries of a directory, as every store hands them out.
+    /// The entries of a directory in the form of [`store::Store::list`]; enters them into the cache.
     fn handed_out(&self, dir: &RelPath, entries: Vec<Entry>) -> Entries {
         self.learn(dir, &entries);
         let (dir, host) = (dir.clone(), self.host().to_owned());
@@ -263,24 +263,24 @@ mod tests {
 
     #[test]
     fn the_fourth_question_lists() {
-        let known = Known::default();
+        let known = FactsCache::default();
         let answers: Vec<_> = ["d/a", "d/b", "d/c", "d/e"].map(|p| known.answer(&path(p))).into();
-        assert_eq!(answers, [Answer::Ask, Answer::Ask, Answer::Ask, Answer::List]);
+        assert_eq!(answers, [Lookup::Ask, Lookup::Ask, Lookup::Ask, Lookup::List]);
         known.listed(&path("d"), &[(path("d/a"), file(1))]);
-        assert_eq!(known.answer(&path("d/a")), Answer::There(file(1)));
-        assert_eq!(known.answer(&path("d/f")), Answer::Missing);
-        assert_eq!(known.answer(&path("x/f")), Answer::Ask, "another directory");
+        assert_eq!(known.answer(&path("d/a")), Lookup::There(file(1)));
+        assert_eq!(known.answer(&path("d/f")), Lookup::Missing);
+        assert_eq!(known.answer(&path("x/f")), Lookup::Ask, "another directory");
         known.learn(&path("d/f"), file(7));
-        assert_eq!(known.answer(&path("d/f")), Answer::There(file(7)), "what we made is there");
+        assert_eq!(known.answer(&path("d/f")), Lookup::There(file(7)), "what we made is there");
         known.forget(&path("d/f"));
-        assert_eq!(known.answer(&path("d/f")), Answer::Missing);
+        assert_eq!(known.answer(&path("d/f")), Lookup::Missing);
         known.forget(&path("d"));
-        assert_ne!(known.answer(&path("d/a")), Answer::There(file(1)));
+        assert_ne!(known.answer(&path("d/a")), Lookup::There(file(1)));
     }
 
     #[test]
     fn a_new_listing_forgets_what_is_gone() {
-        let known = Known::default();
+        let known = FactsCache::default();
         known.listed(&path("d"), &[(path("d/a"), file(1)), (path("d/b"), file(2))]);
         known.listed(&path("d"), &[(path("d/b"), file(3))]);
         assert_eq!((known.last(&path("d/a")), known.last(&path("d/b"))), (None, Some(file(3))));

@@ -1,8 +1,8 @@
-//! Other people's servers as places where bytes rest: WebDAV, plain HTTP and S3 behind the one trait that directories have, so
-//! that whatever copies, compares and reports copies, compares and reports there too.
+//! Remote servers as stores: WebDAV, plain HTTP and S3 behind [`store::Store`], the trait that local directories implement. Code
+//! that copies, compares and reports on directories does the same on servers.
 //!
-//! What this crate does not know: what a job is, the native protocol, keys of nodes, command lines and environments. Who one is
-//! there (tokens, keys of S3), whom to trust and how to dial comes from above.
+//! What this crate does not know: transfers, the native protocol, keys of nodes, command lines and environments. Its callers give
+//! it the credentials (tokens, S3 keys), the authorities to trust and the way to dial.
 
 mod ahead;
 pub mod dav;

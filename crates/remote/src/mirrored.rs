@@ -1,18 +1,18 @@
-//! Several sources of the same bytes as one store, to be read from: what is asked of it comes from all of them, in proportion
-//! to what each gives, and one that crawls or dies is not waited for.
+//! A set of mirrors: several sources of the same bytes as one store for reading. Bytes come from all of them in proportion to their
+//! rates; a source that crawls or dies is not waited for.
 //!
-//! The first source is the truth for names, lengths and times; the others are asked for bytes alone. Who answers for a file
-//! with another length, or refuses by right, takes no part in it. See docs/design/mirrors.md.
+//! The first source decides names, sizes and times; the others are asked for bytes alone. A source that has another size of a file,
+//! or refuses it, takes no part in that file. See docs/design/mirrors.md.
 //!
-//! Does not know: jobs, and what the sources are beyond that they are stores.
+//! Does not know: transfers.
 
 mod chooser;
-mod crew;
 mod file;
 mod member;
 mod proof;
 #[cfg(test)]
 mod simulated;
+mod source_set;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,105 +26,105 @@ use store::error::shown;
 use store::{Capabilities, Carried, Entries, Error, Result, Sink, Source, Stat, Store};
 
 use crate::dav::Dav;
-use crate::pieces::{Near, Pieces, Trouble};
+use crate::pieces::{MemberFailure, RangeSource, StoreFile};
 use crate::s3::S3;
-use crew::Crew;
 use proof::Proof;
+use source_set::SourceSet;
 
-/// Sources of one set at most.
+/// The most sources of one set.
 pub const MEMBERS_MAX: usize = chooser::MEMBERS_MAX;
 
-/// Files whose facts, and sums of parts, are remembered before all are forgotten.
+/// The most files whose facts and checksums are remembered; beyond that all are forgotten.
 const FILES_MAX: usize = 65_536;
 
-/// Where a source's bytes rest.
+/// The store of a source.
 #[derive(Clone, Debug)]
-pub enum Place {
-    /// On a WebDAV or HTTP server; a node is one as well.
+pub enum SourceStore {
+    /// A WebDAV or HTTP server; a node is one too.
     Dav(Dav),
-    /// In a bucket.
+    /// A bucket.
     S3(S3),
-    /// Somewhere near.
+    /// A local store.
     Near(Arc<dyn Store>),
 }
 
 /// One source.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// What people call it: the locator.
+    /// The locator.
     pub name: String,
-    /// Where it is.
-    pub place: Place,
-    /// The file or directory there.
+    /// The store.
+    pub place: SourceStore,
+    /// The path of the file or directory in the store.
     pub at: RelPath,
-    /// The path by which the set calls this file or directory.
+    /// The path of the same file or directory in the set.
     root: RelPath,
 }
 
-/// What a source brought.
+/// The contribution of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Its locator.
     pub source: String,
-    /// Bytes of which it was the first to bring them.
+    /// Bytes that it was the first to bring.
     pub bytes: u64,
-    /// Why it was left out, of one file or of all.
+    /// The reason why it was left out, of one file or of all.
     pub left_out: Option<String>,
-    /// How its bytes came.
+    /// Whether its bytes came by TLS or in clear.
     pub carried: Option<Carried>,
-    /// Files in which its bytes were held against the first source's by samples alone, since no source tells a digest.
+    /// Files in which only samples of its bytes were compared with the first source's, since no source reports a digest.
     pub unproven_files: u64,
 }
 
 impl Member {
-    /// A source: `at` is the file or directory of which the others have the same.
-    pub fn new(name: String, place: Place, at: RelPath) -> Member {
+    /// A source of the file or directory `at`.
+    pub fn new(name: String, place: SourceStore, at: RelPath) -> Member {
         Member { name, place, at, root: RelPath::root() }
     }
 
     fn store(&self) -> &dyn Store {
         match &self.place {
-            Place::Dav(dav) => dav,
-            Place::S3(s3) => s3,
-            Place::Near(store) => &**store,
+            SourceStore::Dav(dav) => dav,
+            SourceStore::S3(s3) => s3,
+            SourceStore::Near(store) => &**store,
         }
     }
 
-    /// A path of the set, as this source calls it.
+    /// The path in this source of a path of the set.
     fn path(&self, path: &RelPath) -> RelPath {
         path.below(&self.root).map_or_else(|| path.clone(), |below| self.at.join_path(&below))
     }
 
-    fn pieces(&self, path: &RelPath) -> std::result::Result<(u64, Box<dyn Pieces>), Trouble> {
+    fn pieces(&self, path: &RelPath) -> std::result::Result<(u64, Box<dyn RangeSource>), MemberFailure> {
         let path = self.path(path);
         match &self.place {
-            Place::Dav(dav) => dav.pieces(&path),
-            Place::S3(s3) => s3.pieces(&path),
-            Place::Near(store) => {
+            SourceStore::Dav(dav) => dav.pieces(&path),
+            SourceStore::S3(s3) => s3.pieces(&path),
+            SourceStore::Near(store) => {
                 let source = store.open(&path)?;
                 let meta = source.stat()?.meta;
-                Ok((meta.size, Box::new(Near(source))))
+                Ok((meta.size, Box::new(StoreFile(source))))
             }
         }
     }
 }
 
 #[derive(Default)]
-struct Memory {
+struct SetMemory {
     files: HashMap<RelPath, Stat>,
     proofs: HashMap<RelPath, (Stat, Arc<Proof>)>,
 }
 
-/// The set. Clones share all that is known.
+/// A set of mirrors. Clones share all state.
 #[derive(Clone)]
 pub struct Mirrored {
-    crew: Arc<Crew>,
-    memory: Arc<Mutex<Memory>>,
+    sources: Arc<SourceSet>,
+    memory: Arc<Mutex<SetMemory>>,
 }
 
 impl std::fmt::Debug for Mirrored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mirrored").field("members", &self.crew.members).finish_non_exhaustive()
+        f.debug_struct("Mirrored").field("members", &self.sources.members).finish_non_exhaustive()
     }
 }
 
@@ -133,27 +133,27 @@ fn read_only<T>() -> Result<T> {
 }
 
 impl Mirrored {
-    /// Of these sources, the first of which is the truth; at most [`MEMBERS_MAX`]. A file that nobody brings a byte of for the
-    /// time of patience fails. `say` is told once of each source that fails, and why.
+    /// A set of these sources, at most [`MEMBERS_MAX`]; the first decides names, sizes and times. A file fails when no source brings a
+    /// byte of it for the time `patience`. `say` is called once for each source that fails, with the reason.
     pub fn new(mut members: Vec<Member>, patience: Duration, say: Box<dyn Fn(&str) + Send + Sync>) -> Mirrored {
         members.truncate(MEMBERS_MAX);
         let root = members.first().map(|first| first.at.clone()).unwrap_or_default();
         members.iter_mut().for_each(|member| member.root = root.clone());
-        Mirrored { crew: Arc::new(Crew::new(members, patience, say)), memory: Arc::default() }
+        Mirrored { sources: Arc::new(SourceSet::new(members, patience, say)), memory: Arc::default() }
     }
 
-    /// What each source brought so far, in the order in which they were given.
+    /// The contribution of each source so far, in the order of [`Mirrored::new`].
     pub fn shares(&self) -> Vec<Share> {
-        self.crew.shares()
+        self.sources.shares()
     }
 
-    /// Whether a file has failed that would fare better if it were read again: who brought other bytes of it than the first
-    /// source has been left out. Told once.
+    /// Whether a file has failed that may succeed if it is read again, since a source with other bytes than the first has been left
+    /// out. Returns `true` once for such failures.
     pub fn fares_better(&self) -> bool {
-        self.crew.fares_better()
+        self.sources.fares_better()
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, SetMemory> {
         self.memory.lock()
     }
 
@@ -165,17 +165,17 @@ impl Mirrored {
         memory.files.insert(path.clone(), stat);
     }
 
-    /// Asks the first source, and the others only where it cannot be reached: first those that are thought to be there.
+    /// Asks the first source, and the others only where it cannot be reached. Sources that have failed come last.
     fn ask<T>(&self, path: &RelPath, ask: impl Fn(&dyn Store, &RelPath) -> Result<T>) -> Result<(usize, T)> {
-        let members = &self.crew.members;
-        let (doubtful, there): (Vec<_>, Vec<_>) = (0..members.len()).partition(|m| self.crew.is_doubtful(*m));
+        let members = &self.sources.members;
+        let (doubtful, there): (Vec<_>, Vec<_>) = (0..members.len()).partition(|m| self.sources.is_doubtful(*m));
         let mut failed: Option<Error> = None;
         for at in there.into_iter().chain(doubtful) {
             match ask(members[at].store(), &members[at].path(path)) {
                 Ok(answer) => return Ok((at, answer)),
                 Err(error) if error.fault() == Fault::Path || at > 0 => {
                     if error.fault() == Fault::Path {
-                        self.crew.fell(at, error.fault(), &model::fault::with_causes(&error));
+                        self.sources.fell(at, error.fault(), &model::fault::with_causes(&error));
                     }
                     if failed.is_none() || at == 0 {
                         failed = Some(error);
@@ -190,7 +190,7 @@ impl Mirrored {
 
 impl Store for Mirrored {
     fn capabilities(&self) -> Capabilities {
-        let first = self.crew.members.first().map(|first| first.store().capabilities());
+        let first = self.sources.members.first().map(|first| first.store().capabilities());
         let plain = Capabilities {
             writes: store::Writes::InOrder,
             any_name: true,
@@ -206,11 +206,11 @@ impl Store for Mirrored {
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
         let remembered = self.memory().files.get(path).copied();
-        if let Some(stat) = remembered.filter(|_| self.crew.is_doubtful(0)) {
+        if let Some(stat) = remembered.filter(|_| self.sources.is_doubtful(0)) {
             return Ok(stat);
         }
         match (self.ask(path, |store, path| store.stat(path)), remembered) {
-            // Who has the same bytes need not have them of the same day.
+            // Another source may have the same bytes with another time.
             (Ok((1.., _)), Some(stat)) => Ok(stat),
             (Ok((_, stat)), _) => {
                 self.remember(path, stat);
@@ -255,7 +255,7 @@ impl Store for Mirrored {
             }
             Arc::clone(proof)
         };
-        Ok(Arc::new(file::file(&self.crew, path, stat, proof)))
+        Ok(Arc::new(file::file(&self.sources, path, stat, proof)))
     }
 
     fn create(&self, _path: &RelPath, _tag: &str) -> Result<Arc<dyn Sink>> {

@@ -1,18 +1,18 @@
-//! How long a request that fails for reasons that pass is tried again: a little at first, longer later, as long as the server
-//! asks for, and not for ever: a job has a patience of its own.
+//! Pauses between the tries of one request that fails for a passing reason. They double up to a limit, and are at least as long
+//! as the server asks for. The tries end after a time: the transfer above has retries of its own.
 
 use std::time::{Duration, Instant};
 
 use crate::failed::Failed;
 
-/// The first pause; each is twice the one before.
+/// The first pause; each later one is twice as long.
 const FIRST: Duration = Duration::from_millis(250);
-/// Tries of what a server says is broken in it (500): it may be, for a moment, and is mostly so for this one request.
+/// Tries of a request that the server answers with 500. Some of these failures pass; most belong to that one request.
 const BROKEN_TRIES: u32 = 3;
-/// The longest.
+/// The longest pause of our own.
 const LONGEST: Duration = Duration::from_secs(15);
-/// The longest pause that a server asks for and that is waited out within a request. Whoever waits for the answer takes half a
-/// minute of silence for a broken line; a job can wait longer than that, and says that it does.
+/// The longest pause that a server may ask for within a request. The caller takes half a minute of silence for a broken
+/// connection; a transfer can wait longer, and reports that it waits.
 const ASKED_LONGEST: Duration = Duration::from_secs(20);
 
 /// The tries of one request.
@@ -29,19 +29,22 @@ impl Patience {
         Patience { began: Instant::now(), within, next: FIRST, tries: 0 }
     }
 
-    /// The pause before the next try; none where there is none.
+    /// The pause before the next try; `None` where no further try is made.
     fn pause(&mut self, asked: Option<Duration>) -> Option<Duration> {
         let pause = asked.unwrap_or(self.next).max(self.next.min(FIRST));
         self.next = (self.next * 2).min(LONGEST);
         (pause <= ASKED_LONGEST && self.began.elapsed() + pause <= self.within).then_some(pause)
     }
 
-    /// Whether this is not the first try.
+    /// Whether the request has been tried before.
     pub fn is_repeated(&self) -> bool {
         self.tries > 0
     }
 
-    /// Waits before the next try, or gives the failure back.
+    /// Waits before the next try.
+    ///
+    /// # Errors
+    /// Returns `failed` where no further try is made.
     pub fn wait(&mut self, failed: Failed) -> Result<(), Failed> {
         if !failed.again || failed.status == Some(500) && self.tries + 1 >= BROKEN_TRIES {
             return Err(failed);
@@ -57,7 +60,7 @@ impl Patience {
     }
 }
 
-/// What `Retry-After` says (RFC 9110, section 10.2.3): seconds, or a date.
+/// Parses `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date.
 pub(crate) fn retry_after(value: Option<&str>) -> Option<Duration> {
     let value = value?.trim();
     if let Ok(seconds) = value.parse::<u32>() {

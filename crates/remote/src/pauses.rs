@@ -1,25 +1,24 @@
-//! Servers that ask to be left alone for a while (`Retry-After`): what one connection is told holds for all of them, whichever
-//! store of this process they are of, and for the next attempt of a job as well.
+//! Pauses that servers ask for (`Retry-After`). A pause holds for all connections of this process to that server, of whatever
+//! store, and for the next attempt of a transfer.
 //!
-//! Does not know: how long anybody has the patience to wait.
+//! Does not know: how long a caller is willing to wait.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// The longest pause that is kept to: a node that serves for months must not leave a server alone for good because of one
-/// answer that was wrong.
+/// The longest pause that is kept. A node runs for months: one wrong answer must not keep it from a server for good.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// By the origin of a server, when it may be asked again.
+/// When a server may be asked again, by its origin.
 static NOT_BEFORE: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
 
 fn all() -> MutexGuard<'static, BTreeMap<String, Instant>> {
     NOT_BEFORE.lock()
 }
 
-/// A server asks to be left alone for so long.
+/// Notes that a server asks for a pause.
 pub(crate) fn told(origin: &str, pause: Duration) {
     let now = Instant::now();
     let until = now + pause.min(LONGEST);
@@ -28,7 +27,7 @@ pub(crate) fn told(origin: &str, pause: Duration) {
     all.entry(origin.to_owned()).and_modify(|known| *known = until.max(*known)).or_insert(until);
 }
 
-/// How long it is to be left alone yet; none where it may be asked.
+/// The rest of a server's pause; `None` where the server may be asked.
 pub(crate) fn left(origin: &str) -> Option<Duration> {
     let until = *all().get(origin)?;
     Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())

@@ -1,6 +1,6 @@
-//! A file of one source of several, from which ranges are read: what is asked of every kind of store, and how that fails.
+//! Range reads from one source of a set: one trait for all kinds of stores, and the failures of such a read.
 //!
-//! Does not know: who else is asked.
+//! Does not know: the other sources of the set.
 
 use std::net::{Shutdown, TcpStream};
 use std::ops::Range;
@@ -18,73 +18,78 @@ use crate::failed::Failed;
 const SIP_BYTES: usize = 256 << 10;
 
 /// A file open for reading by ranges.
-pub(crate) trait Pieces: Send + Sync {
-    /// Brings the bytes of a range, in order. Whoever takes them says whether he wants more.
-    fn bring(&self, span: Range<u64>, flight: &Flight, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Trouble>;
+pub(crate) trait RangeSource: Send + Sync {
+    /// Reads a range and passes its bytes to `take` in order, until `take` returns `false`.
+    fn bring(
+        &self,
+        span: Range<u64>,
+        flight: &Flight,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), MemberFailure>;
 }
 
-/// How a question failed.
+/// What a failed read says about its member.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum How {
-    /// It may fare better in a while; after so many seconds, where it says so.
+pub(crate) enum FailureScope {
+    /// The failure may pass; after so many seconds, where the server names a time.
     Passing(Option<f64>),
-    /// Not with this file.
+    /// The member cannot bring this file.
     File,
-    /// Not with this member.
+    /// The member cannot bring any file.
     Ever,
 }
 
-/// How a member failed, and what that means for it.
+/// The failure of a member, and its scope.
 #[derive(Debug)]
-pub(crate) struct Trouble {
-    pub how: How,
+pub(crate) struct MemberFailure {
+    pub how: FailureScope,
     pub error: Error,
 }
 
-impl Trouble {
+impl MemberFailure {
     /// A server's failure.
-    pub fn of(failed: Failed, doing: &'static str, path: &RelPath) -> Trouble {
+    pub fn of(failed: Failed, doing: &'static str, path: &RelPath) -> MemberFailure {
         let how = match failed.fault {
-            _ if failed.again => How::Passing(failed.pause.map(|pause| pause.as_secs_f64())),
-            Fault::Auth | Fault::Config if failed.general => How::Ever,
-            _ => How::File,
+            _ if failed.again => FailureScope::Passing(failed.pause.map(|pause| pause.as_secs_f64())),
+            Fault::Auth | Fault::Config if failed.general => FailureScope::Ever,
+            _ => FailureScope::File,
         };
-        Trouble { how, error: failed.doing(doing, path) }
+        MemberFailure { how, error: failed.doing(doing, path) }
     }
 
-    /// A directory is where others have a file.
-    pub fn dir(path: &RelPath) -> Trouble {
-        Trouble::from(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" })
+    /// The member has a directory where the others have a file.
+    pub fn dir(path: &RelPath) -> MemberFailure {
+        MemberFailure::from(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" })
     }
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
+impl From<Error> for MemberFailure {
+    fn from(error: Error) -> MemberFailure {
         let how = match error.fault() {
-            Fault::Path => How::Passing(None),
-            Fault::Auth | Fault::Config if error.is_fatal() => How::Ever,
-            _ => How::File,
+            Fault::Path => FailureScope::Passing(None),
+            Fault::Auth | Fault::Config if error.is_fatal() => FailureScope::Ever,
+            _ => FailureScope::File,
         };
-        Trouble { how, error }
+        MemberFailure { how, error }
     }
 }
 
 #[derive(Default)]
-struct Line {
+struct FlightState {
     socket: Option<TcpStream>,
     given_up: bool,
 }
 
-/// A question on its way, and the line it is on: whoever does not need the answer any more closes the line.
+/// A read in flight, and the connection that carries it. Giving the read up closes the connection.
 #[derive(Default)]
-pub(crate) struct Flight(Mutex<Line>);
+pub(crate) struct Flight(Mutex<FlightState>);
 
 impl Flight {
-    fn line(&self) -> parking_lot::MutexGuard<'_, Line> {
+    fn line(&self) -> parking_lot::MutexGuard<'_, FlightState> {
         self.0.lock()
     }
 
-    /// The answer comes over this line.
+    /// Notes the connection that carries the response. Closes it where the read has been given up already.
     pub fn over(&self, socket: &TcpStream) {
         let mut line = self.line();
         if line.given_up {
@@ -93,14 +98,14 @@ impl Flight {
         line.socket = socket.try_clone().ok();
     }
 
-    /// The answer is here, and the line is somebody else's from here on. False where it has been closed.
+    /// Ends the read, and leaves the connection to others. Returns `false` where the connection has been closed.
     pub fn landed(&self) -> bool {
         let mut line = self.line();
         line.socket = None;
         !line.given_up
     }
 
-    /// Nobody needs the answer any more.
+    /// Gives the read up and closes its connection.
     pub fn give_up(&self) {
         let mut line = self.line();
         line.given_up = true;
@@ -110,12 +115,18 @@ impl Flight {
     }
 }
 
-/// A file of a store that is near.
-pub(crate) struct Near(pub Arc<dyn Source>);
+/// A file of a local store.
+pub(crate) struct StoreFile(pub Arc<dyn Source>);
 
-impl Pieces for Near {
-    fn bring(&self, span: Range<u64>, _flight: &Flight, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Trouble> {
-        let (mut at, mut sip) = (span.start, vec![0; SIP_BYTES]);
+impl RangeSource for StoreFile {
+    fn bring(
+        &self,
+        span: Range<u64>,
+        _flight: &Flight,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), MemberFailure> {
+        let mut at = span.start;
+        let mut sip = vec![0; SIP_BYTES];
         while at < span.end {
             let most = (span.end - at).min(SIP_BYTES as u64) as usize;
             let got = self.0.read_at(&mut sip[..most], at)?;

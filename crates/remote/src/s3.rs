@@ -1,10 +1,10 @@
 //! A bucket of an S3 server, from a prefix on, as a store.
 //!
 //! `object_store` knows S3: signatures, listings, parts, conditions. The bytes go over our own HTTP client ([`service`]), so
-//! there is one set of timeouts, authorities and tries for every server.
+//! that timeouts, authorities and retries are the same for every server.
 //!
-//! Does not know: empty directories. S3 has none: a directory is there as long as something is in it, or as long as the store
-//! that made it lives.
+//! Does not know: empty directories. S3 has none: a directory exists as long as something is in it, or as long as the store that
+//! made it lives.
 
 mod drive;
 pub(crate) mod fuzzing;
@@ -29,29 +29,29 @@ use store::error::shown;
 use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Writes};
 
 use crate::failed::Failed;
-use crate::known::{Entry, Facts, Known, Told};
+use crate::known::{Entry, Facts, FactsCache, Namespace};
 use crate::server::{Means, Server};
 use drive::drive;
 use keys::Keys;
 use listing::Listing;
 use service::Connector;
 
-/// Where a bucket is, and who one is there.
+/// A bucket's address, and the source of the key to it.
 #[derive(Clone)]
 pub struct Bucket {
     /// Its name.
     pub name: String,
     /// `https://HOST[:PORT]`; none for Amazon's own.
     pub endpoint: Option<String>,
-    /// The region; requests are signed for it.
+    /// The region for which requests are signed.
     pub region: String,
-    /// The name comes before the host rather than before the path.
+    /// Whether the bucket's name goes before the host rather than before the path.
     pub virtual_hosted: bool,
-    /// Finds the key; none for a bucket that is open to all.
+    /// Returns the key; `None` for a bucket that is open to all.
     pub credentials: Arc<KeySource>,
 }
 
-/// Finds the key to show from now on. Asked at the beginning, and again when a server turns the former one away.
+/// Returns the current key. Called at the beginning, and again when a server refuses the former key.
 pub type KeySource = dyn Fn() -> std::result::Result<Option<Credentials>, String> + Send + Sync;
 
 /// A key to an S3 server.
@@ -65,28 +65,28 @@ pub struct Credentials {
     pub token: Option<String>,
 }
 
-/// A bucket, from a prefix on. Clones share what is known of it.
+/// A prefix of a bucket, as a store. Clones share their connections and caches.
 #[derive(Clone, Debug)]
-pub struct S3(Arc<Inner>);
+pub struct S3(Arc<S3Shared>);
 
 #[derive(Debug)]
-struct Inner {
+struct S3Shared {
     store: AmazonS3,
     server: Arc<Server>,
     keys: Option<Arc<Keys>>,
     bucket: String,
     base: RelPath,
-    known: Known,
-    /// Directories that were made and have nothing in them as far as the server knows.
+    known: FactsCache,
+    /// Directories that this store made; the server knows nothing of them while they are empty.
     made: Mutex<HashSet<RelPath>>,
-    /// Directories that were asked for and are no files: files below them need no further question.
+    /// Paths that are known not to be files: files below them can be made without a further request.
     parents: Mutex<HashSet<RelPath>>,
 }
 
-/// The most bytes that S3 copies by itself in one piece, and the library in any way.
+/// The most bytes that S3 copies in one request; the library knows no other way to copy.
 const COPY_BYTES_MAX: u64 = 5 << 30;
 
-/// What went wrong, found behind what `object_store` made of it.
+/// The failure behind an error of `object_store`.
 fn failed(error: object_store::Error) -> Failed {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(inner) = cause {
@@ -118,7 +118,7 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
     Err(Error::Unsupported { what, store: "an S3 server" })
 }
 
-/// The address that requests go to: with the bucket before the host, where that is how the server wants it.
+/// The address of the server, with the bucket before the host where it is virtual-hosted.
 fn endpoint_of(bucket: &Bucket, endpoint: &str) -> String {
     let endpoint = endpoint.trim_end_matches('/');
     match endpoint.split_once("://").filter(|_| bucket.virtual_hosted) {
@@ -127,10 +127,13 @@ fn endpoint_of(bucket: &Bucket, endpoint: &str) -> String {
     }
 }
 
-type Asked<T> = std::result::Result<T, Failed>;
+type S3Result<T> = std::result::Result<T, Failed>;
 
 impl S3 {
-    /// A bucket, from `base` on. Nothing is asked yet.
+    /// The prefix `base` of a bucket. Makes no request.
+    ///
+    /// # Errors
+    /// The key cannot be read, or the bucket's settings do not make an address.
     pub fn new(means: Means, bucket: &Bucket, base: RelPath) -> Result<S3> {
         let server = Arc::new(Server::new(means));
         let mut builder = AmazonS3Builder::new()
@@ -138,7 +141,7 @@ impl S3 {
             .with_region(&bucket.region)
             .with_virtual_hosted_style_request(bucket.virtual_hosted)
             .with_allow_http(true)
-            // One object at a time is what every server knows.
+            // Every server can delete single objects.
             .with_disable_bulk_delete(true)
             // Our own client tries again.
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
@@ -155,23 +158,31 @@ impl S3 {
             None => builder.with_skip_signature(true),
         };
         let store = builder.build().map_err(|error| wrong(model::fault::with_causes(&error)))?;
-        let (known, made, parents) = (Known::default(), Mutex::default(), Mutex::default());
-        Ok(S3(Arc::new(Inner { store, server, keys, bucket: bucket.name.clone(), base, known, made, parents })))
+        Ok(S3(Arc::new(S3Shared {
+            store,
+            server,
+            keys,
+            bucket: bucket.name.clone(),
+            base,
+            known: FactsCache::default(),
+            made: Mutex::default(),
+            parents: Mutex::default(),
+        })))
     }
 
-    /// Asks the server; once more where it turned a key away and there is another by now.
-    fn ask<'a, T, F>(&'a self, question: impl Fn(&'a AmazonS3) -> F) -> Asked<T>
+    /// Makes a request, and once more where the server refused the key and there is a new one.
+    fn ask<'a, T, F>(&'a self, question: impl Fn(&'a AmazonS3) -> F) -> S3Result<T>
     where
         F: Future<Output = object_store::Result<T>>,
     {
         self.ask_until_answered(|store| drive(question(store)))
     }
 
-    fn ask_until_answered<'a, T>(&'a self, question: impl Fn(&'a AmazonS3) -> object_store::Result<T>) -> Asked<T> {
+    fn ask_until_answered<'a, T>(&'a self, question: impl Fn(&'a AmazonS3) -> object_store::Result<T>) -> S3Result<T> {
         let used = self.0.keys.as_ref().map(|keys| (keys, keys.now()));
         let answer = question(&self.0.store).map_err(failed);
         match (&answer, used) {
-            // A session that has ended is a bad request to some.
+            // Some servers answer 400 when the session of a key has ended.
             (Err(failure), Some((keys, used))) if failure.is(&[400, 401, 403]) && keys.renewed(&used) => {
                 question(&self.0.store).map_err(failed)
             }
@@ -180,18 +191,18 @@ impl S3 {
     }
 
     /// The objects and common prefixes right below a path.
-    fn list_below(&self, path: &RelPath, all: bool) -> Asked<Listing> {
+    fn list_below(&self, path: &RelPath, all: bool) -> S3Result<Listing> {
         let dir = self.key(path)?;
         self.ask_until_answered(|store| listing::list(store, &dir, all))
     }
 
-    fn is_there_as_dir(&self, path: &RelPath) -> Asked<bool> {
+    fn is_there_as_dir(&self, path: &RelPath) -> S3Result<bool> {
         let Listing { dirs, objects, nameless } = self.list_below(path, false)?;
         Ok(!(dirs.is_empty() && objects.is_empty() && nameless.is_empty()))
     }
 
     /// COPY, which S3 does by itself.
-    fn copy(&self, from: &RelPath, to: &RelPath, replace: bool) -> Asked<()> {
+    fn copy(&self, from: &RelPath, to: &RelPath, replace: bool) -> S3Result<()> {
         if !replace && self.there(to)?.is_some() {
             return Err(Failed { status: Some(412), ..Failed::peer(format!("{to} is there")) });
         }
@@ -200,11 +211,11 @@ impl S3 {
         self.ask(|store| store.copy_opts(&from, &to, options()))
     }
 
-    fn remove_object(&self, path: &RelPath) -> Asked<()> {
+    fn remove_object(&self, path: &RelPath) -> S3Result<()> {
         let key = self.key(path)?;
         self.ask(|store| store.delete(&key))?;
         self.0.known.forget(path);
-        // What held it was a directory by that alone, and whoever works in it must not find that it is gone.
+        // Its directory may have existed only by this object. It must not vanish from under the writers in it.
         let dir = path.parent();
         if !dir.is_root() {
             self.made().insert(dir);
@@ -212,8 +223,8 @@ impl S3 {
         Ok(())
     }
 
-    /// Directories and files from a path on.
-    fn tree(&self, at: RelPath, facts: &Facts, dirs: &mut Vec<RelPath>, files: &mut Vec<RelPath>) -> Asked<()> {
+    /// Collects the directories and files from a path on.
+    fn tree(&self, at: RelPath, facts: &Facts, dirs: &mut Vec<RelPath>, files: &mut Vec<RelPath>) -> S3Result<()> {
         if facts.kind != Kind::Dir {
             copies(&at, facts)?;
             files.push(at);
@@ -226,9 +237,8 @@ impl S3 {
         Ok(())
     }
 
-    /// Renames a file, or what is below a directory, object by object: copy, then remove. Whether all of it can be is known
-    /// before anything is changed.
-    fn move_all(&self, from: &RelPath, facts: &Facts, to: &RelPath) -> Asked<()> {
+    /// Renames a file or directory object by object: copy, then remove. All objects are checked before the first is changed.
+    fn move_all(&self, from: &RelPath, facts: &Facts, to: &RelPath) -> S3Result<()> {
         let (mut dirs, mut files) = (Vec::new(), Vec::new());
         self.tree(from.clone(), facts, &mut dirs, &mut files)?;
         let moved = |at: &RelPath| at.below(from).map_or_else(|| to.clone(), |below| to.join_path(&below));
@@ -258,7 +268,7 @@ impl S3 {
     }
 
     /// The key of a path. Keys are text.
-    fn key(&self, path: &RelPath) -> Asked<Path> {
+    fn key(&self, path: &RelPath) -> S3Result<Path> {
         let whole = self.0.base.join_path(path);
         let no = |why: String| Failed { fault: Fault::Config, ..Failed::peer(why) };
         let text = std::str::from_utf8(whole.as_bytes());
@@ -267,8 +277,8 @@ impl S3 {
     }
 }
 
-/// Whether S3 copies a file of that length.
-fn copies(path: &RelPath, facts: &Facts) -> Asked<()> {
+/// Checks that S3 can copy a file of this size.
+fn copies(path: &RelPath, facts: &Facts) -> S3Result<()> {
     if facts.size <= COPY_BYTES_MAX {
         return Ok(());
     }
@@ -279,8 +289,8 @@ fn copies(path: &RelPath, facts: &Facts) -> Asked<()> {
     Err(Failed { fault: Fault::Config, ..Failed::peer(why) })
 }
 
-impl Told for S3 {
-    fn known(&self) -> &Known {
+impl Namespace for S3 {
+    fn known(&self) -> &FactsCache {
         &self.0.known
     }
 
@@ -292,7 +302,7 @@ impl Told for S3 {
         true
     }
 
-    fn ask_facts(&self, path: &RelPath) -> Asked<Facts> {
+    fn ask_facts(&self, path: &RelPath) -> S3Result<Facts> {
         if path.is_root() || self.made().contains(path) {
             return Ok(Facts::dir());
         }
@@ -304,7 +314,7 @@ impl Told for S3 {
         }
     }
 
-    fn ask_entries(&self, path: &RelPath) -> Asked<Vec<Entry>> {
+    fn ask_entries(&self, path: &RelPath) -> S3Result<Vec<Entry>> {
         let key = self.key(path)?;
         let listed = self.list_below(path, true)?;
         let name = |path: &Path| path.filename().and_then(|name| Name::new(name.as_bytes()).ok());
@@ -379,7 +389,7 @@ impl Store for S3 {
             return unsupported("the bucket itself as a file");
         }
         let key = self.key(path).map_err(|failed| failed.doing("create", path))?;
-        // S3 itself has no objection to files below files, which nobody could copy back to a file system.
+        // S3 permits objects below objects, which no file system could hold.
         let parent = path.parent();
         let asked = self.parents().contains(&parent);
         if !asked {
@@ -388,7 +398,7 @@ impl Store for S3 {
             }
             self.parents().insert(parent);
         }
-        Ok(Arc::new(writing::Putting::new(self, path, key)))
+        Ok(Arc::new(writing::S3Sink::new(self, path, key)))
     }
 
     fn make_dir(&self, path: &RelPath) -> Result<()> {
@@ -437,7 +447,7 @@ impl Store for S3 {
             return unsupported("removing the bucket");
         }
         let cannot = |failed: Failed| failed.doing("remove", path);
-        // A DELETE of what is not there is a success to S3.
+        // To S3 a DELETE of a missing object is a success.
         if self.ask_facts(path).map_err(cannot)?.kind == Kind::Dir {
             if !self.ask_entries(path).map_err(cannot)?.is_empty() {
                 return Err(Error::io("remove", path, std::io::Error::from(ErrorKind::DirectoryNotEmpty)));
@@ -450,8 +460,8 @@ impl Store for S3 {
         self.remove_object(path).map_err(cannot)
     }
 
-    /// S3 renames nothing: a copy and a removal, object by object. What breaks off in the middle leaves some under either name,
-    /// and none under neither.
+    /// S3 has no rename: each object is copied and then removed. A rename that breaks off leaves every object under at least one of
+    /// the two names.
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
         let cannot = |failed: Failed| failed.doing("rename", from);
         let io = |kind| Err(Error::io("rename", from, std::io::Error::from(kind)));

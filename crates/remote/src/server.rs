@@ -1,10 +1,10 @@
-//! Asking a server: connections kept and used again, redirects followed without showing our credentials to others, a token read
-//! anew when it is refused, tries again for what passes.
+//! HTTP requests to servers. Connections are kept and used again; redirects are followed without showing our credentials to other
+//! servers; a refused token is read anew; requests that fail for a passing reason are tried again.
 //!
-//! Does not know: what is asked for. Whatever the verb, a request and its answer go through here.
+//! Does not know: what a request is for. All requests and responses of this crate pass here.
 
+mod redirects;
 mod upload;
-mod way;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,43 +21,43 @@ use crate::failed::{Failed, may_pass};
 use crate::patience::{Patience, retry_after};
 use crate::pauses;
 
+use redirects::RedirectChain;
+pub use redirects::Redirects;
 pub(crate) use upload::Upload;
-pub use way::Redirects;
-use way::Way;
 
-/// Finds the bearer token to show now, where there is one. Asked for every request: tokens are renewed behind our back.
+/// Returns the current bearer token, if there is one. Called for every request, since other programs renew tokens.
 pub type TokenSource = dyn Fn() -> Result<Option<String>, String> + Send + Sync;
 
-/// How servers are spoken to.
+/// Settings for requests to servers.
 #[derive(Clone)]
 pub struct Means {
-    /// How connections are made, and whom to trust.
+    /// Makes connections, and holds the authorities that are trusted.
     pub dialer: Dialer,
-    /// Who we are.
+    /// Our credential.
     pub token: Arc<TokenSource>,
-    /// Where servers may send us on to.
+    /// Addresses to which redirects are followed.
     pub redirects: Redirects,
-    /// How long one request is tried again.
+    /// The time for which one request is tried again.
     pub patience: Duration,
 }
 
 /// Idle connections kept, to all servers together.
 const IDLE_MAX: usize = 64;
-/// Bytes of a refusal that are read for its words.
+/// The most bytes that are read of the body of a refusal.
 const REFUSAL_BYTES: usize = 64 << 10;
-/// How long a server may take to answer a question.
+/// The longest time that a server may take to answer a request without a body.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-/// How long the server may work on what it has been sent in full, on a change that it was asked for, or on a digest: some write it
-/// down a second time, or read all of it back.
+/// The longest time that a server may take to answer an upload, a change or a question for a digest: some servers write a file a
+/// second time, or read all of it back.
 pub(crate) const SETTLE: Duration = Duration::from_secs(600);
 
-/// Servers, and the connections to them.
+/// A client of servers, with its idle connections.
 pub(crate) struct Server {
     means: Means,
     idle: Mutex<Vec<(String, Client)>>,
-    /// Files came or went within TLS, and in clear.
+    /// Whether files were carried by TLS (index 0), and in clear (index 1).
     carried: [AtomicBool; 2],
-    /// Somebody has answered: whoever cannot be reached from here on is away for a while, and not mistyped.
+    /// A server has answered. From then on a server that cannot be reached is taken to be down, not mistyped.
     met: AtomicBool,
 }
 
@@ -67,58 +67,58 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// A request whose answer fits into memory.
+/// A request, with its body in memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct ClientRequest<'a> {
     pub method: &'a Method,
     pub url: &'a HttpUrl,
     pub headers: &'a Headers,
     pub body: &'a [u8],
-    /// The most bytes of an answer.
+    /// The most bytes of the body of a response.
     pub most: usize,
-    /// Who signs a request has signed its address as well.
+    /// Whether redirects are followed. A signed request cannot follow them: its signature covers its address.
     pub follow: bool,
-    /// How long an answer may take.
+    /// The longest time that the response may take.
     pub within: Duration,
 }
 
-impl<'a> Asked<'a> {
-    /// A question without a body, with an answer of a few words.
-    pub fn plain(method: &'a Method, url: &'a HttpUrl, headers: &'a Headers) -> Asked<'a> {
+impl<'a> ClientRequest<'a> {
+    /// A request without a body, with a short response.
+    pub fn plain(method: &'a Method, url: &'a HttpUrl, headers: &'a Headers) -> ClientRequest<'a> {
         let works = method.changes() || headers.get("want-digest").is_some();
         let within = if works { SETTLE } else { SILENCE };
-        Asked { method, url, headers, body: b"", most: REFUSAL_BYTES, follow: true, within }
+        ClientRequest { method, url, headers, body: b"", most: REFUSAL_BYTES, follow: true, within }
     }
 }
 
-/// An answer with its whole body.
+/// A response with its whole body.
 #[derive(Clone, Debug)]
-pub(crate) struct Whole {
+pub(crate) struct BufferedResponse {
     pub response: Response,
-    /// Who answered, after redirects.
+    /// The address that answered, after redirects.
     pub url: HttpUrl,
     pub body: Vec<u8>,
-    /// An earlier try may have done already what was asked for.
+    /// The request was tried before: an earlier try may have had its effect.
     pub repeated: bool,
 }
 
-/// An answer whose body is still to be read.
-pub(crate) struct Begun {
+/// A response whose body is still to be read.
+pub(crate) struct StreamingResponse {
     pub client: Client,
     pub response: Response,
     pub body: Body,
     pub url: HttpUrl,
 }
 
-impl Begun {
-    /// The refusal that it is, with the server's own words.
+impl StreamingResponse {
+    /// The failure that this response reports, with the words of the server.
     pub fn refusal(mut self) -> Failed {
         let said = self.client.read_all(&mut self.body, REFUSAL_BYTES).unwrap_or_default();
         refused(&self.url, &self.response, &said)
     }
 }
 
-/// A refusal. How long the server asks to be left alone holds for whoever asks it from here.
+/// The failure that a response reports. A `Retry-After` in it holds for all requests of this process to that server.
 fn refused(url: &HttpUrl, response: &Response, body: &[u8]) -> Failed {
     let failed = Failed::status(url.authority(), response.status, body);
     match retry_after(response.headers.get("retry-after")).filter(|_| failed.again) {
@@ -148,12 +148,13 @@ impl Server {
         self.idle.lock()
     }
 
-    /// A fresh connection to whoever comes next on the way, unless he asked to be left alone.
-    fn dial(&self, way: &Way) -> Result<Client, Failed> {
-        self.leave_alone(&way.url)?;
-        Ok(Client::new(&way.dialer(&self.means.dialer, self.means.redirects), &way.url)?)
+    /// Opens a connection to the next server of a chain, unless that server has asked for a pause.
+    fn dial(&self, redirects: &RedirectChain) -> Result<Client, Failed> {
+        self.leave_alone(&redirects.url)?;
+        Ok(Client::new(&redirects.dialer(&self.means.dialer, self.means.redirects), &redirects.url)?)
     }
 
+    /// Fails while a server's pause (`Retry-After`) lasts.
     fn leave_alone(&self, url: &HttpUrl) -> Result<(), Failed> {
         match pauses::left(&origin(url)) {
             None => Ok(()),
@@ -166,19 +167,19 @@ impl Server {
     }
 
     /// A connection, and whether it has been used before.
-    fn connection(&self, way: &Way) -> Result<(Client, bool), Failed> {
-        self.leave_alone(&way.url)?;
-        let name = origin(&way.url);
+    fn connection(&self, redirects: &RedirectChain) -> Result<(Client, bool), Failed> {
+        self.leave_alone(&redirects.url)?;
+        let name = origin(&redirects.url);
         loop {
             let kept = {
                 let mut idle = self.idle();
                 idle.iter().rposition(|(known, _)| *known == name).map(|at| idle.remove(at).1)
             };
             match kept {
-                // What says something unasked, or has hung up, is of no use.
+                // A connection that is closed, or has bytes that no request asked for, cannot be used.
                 Some(client) if client.conn().is_gone() || client.conn().has_unread() => {}
                 Some(client) => return Ok((client, true)),
-                None => return Ok((self.dial(way)?, false)),
+                None => return Ok((self.dial(redirects)?, false)),
             }
         }
     }
@@ -194,7 +195,10 @@ impl Server {
         }
     }
 
-    /// What says who we are. Only where nobody else can read it, and where the address does not say it already.
+    /// The token for an address. None in clear text, and none where the address itself holds a credential.
+    ///
+    /// # Errors
+    /// The source of tokens fails.
     pub fn token(&self, url: &HttpUrl) -> Result<Option<String>, Failed> {
         let says_who = |name: &str| ["authz", "access_token"].iter().any(|known| name.eq_ignore_ascii_case(known));
         let said = url.is_presigned() || url.query().is_some_and(|query| pairs(query).any(|(name, _)| says_who(&name)));
@@ -205,32 +209,35 @@ impl Server {
         (self.means.token)().map_err(wrong)
     }
 
-    /// Sends a head and what goes with it; sends it once more where a kept connection turns out to be dead. What changes
-    /// something goes over a fresh connection: nobody can tell whether a dead one has delivered it.
-    fn send(&self, asked: &Asked<'_>, way: &Way, token: Option<&str>) -> Result<Begun, Failed> {
+    /// Sends a request, and sends it once more where a kept connection turns out to be dead. A request that changes something
+    /// goes over a fresh connection: nobody can tell whether a dead one has delivered it.
+    fn send(
+        &self,
+        asked: &ClientRequest<'_>,
+        redirects: &RedirectChain,
+        token: Option<&str>,
+    ) -> Result<StreamingResponse, Failed> {
         let headers = match token {
-            Some(token) => way.headers.clone().with("Authorization", format!("Bearer {token}")),
-            None => way.headers.clone(),
+            Some(token) => redirects.headers.clone().with("Authorization", format!("Bearer {token}")),
+            None => redirects.headers.clone(),
         };
         loop {
-            let (mut client, used) = match asked.method.changes() {
-                true => (self.dial(way)?, false),
-                false => self.connection(way)?,
-            };
-            let mut told = || -> Result<(Response, Body), ClientError> {
-                client.send(asked.method, way.url.path_and_query(), &headers)?;
+            let (mut client, used) =
+                if asked.method.changes() { (self.dial(redirects)?, false) } else { self.connection(redirects)? };
+            let mut exchange = || -> Result<(Response, Body), ClientError> {
+                client.send(asked.method, redirects.url.path_and_query(), &headers)?;
                 if !asked.body.is_empty() {
                     client.write(asked.body)?;
                 }
                 client.answer_within(asked.method, asked.within)
             };
-            match told() {
+            match exchange() {
                 Ok((response, body)) => {
                     self.met.store(true, Ordering::Relaxed);
                     if matches!(asked.method, Method::Get | Method::Put) && (200..300).contains(&response.status) {
                         self.carries(&client);
                     }
-                    return Ok(Begun { client, response, body, url: way.url.clone() });
+                    return Ok(StreamingResponse { client, response, body, url: redirects.url.clone() });
                 }
                 Err(ClientError::Broken { source, .. }) if used && source.kind() != std::io::ErrorKind::TimedOut => {}
                 Err(error) => return Err(error.into()),
@@ -238,43 +245,49 @@ impl Server {
         }
     }
 
-    /// Files come or go over this connection, wherever redirects have led to.
+    /// Notes whether this connection, which carries a file, uses TLS.
     fn carries(&self, client: &Client) {
         self.carried[usize::from(client.conn().tls().is_none())].store(true, Ordering::Relaxed);
     }
 
-    /// How files came and went so far.
+    /// Whether files were carried by TLS or, at least one of them, in clear.
     pub fn carried(&self) -> Option<Carried> {
         let [tls, plain] = [0, 1].map(|kind| self.carried[kind].load(Ordering::Relaxed));
         plain.then_some(Carried::Plain).or(tls.then_some(Carried::Tls))
     }
 
-    /// The answer to a request, after redirects; its body unread. One try.
-    pub fn once(&self, asked: &Asked<'_>) -> Result<Begun, Failed> {
+    /// Sends a request once and follows redirects. The body of the response is unread.
+    ///
+    /// # Errors
+    /// There is no response, a redirect may not be followed, or the server's pause lasts.
+    pub fn once(&self, asked: &ClientRequest<'_>) -> Result<StreamingResponse, Failed> {
         let mut headers = asked.headers.clone();
         let takes_body = matches!(asked.method.name(), "PUT" | "POST" | "PROPFIND");
         if takes_body && headers.get("content-length").is_none() {
             headers.add("Content-Length", asked.body.len().to_string());
         }
-        let mut way = Way::new(asked.url, headers);
+        let mut redirects = RedirectChain::new(asked.url, headers);
         loop {
-            let may_say = way.own && way.headers.get("authorization").is_none();
-            let token = if may_say { self.token(&way.url)? } else { None };
-            let mut begun = self.send(asked, &way, token.as_deref())?;
+            let may_say = redirects.own && redirects.headers.get("authorization").is_none();
+            let token = if may_say { self.token(&redirects.url)? } else { None };
+            let mut begun = self.send(asked, &redirects, token.as_deref())?;
             if begun.response.status == 401 && token.is_some() {
-                let renewed = self.token(&way.url)?.filter(|renewed| Some(renewed) != token.as_ref());
+                let renewed = self.token(&redirects.url)?.filter(|renewed| Some(renewed) != token.as_ref());
                 if renewed.is_some() {
-                    begun = self.send(asked, &way, renewed.as_deref())?;
+                    begun = self.send(asked, &redirects, renewed.as_deref())?;
                 }
             }
-            if !asked.follow || !way.goes_on(&begun.response, begun.client.conn().peer())? {
+            if !asked.follow || !redirects.goes_on(&begun.response, begun.client.conn().peer())? {
                 return Ok(begun);
             }
         }
     }
 
-    /// The answer to a request; its body unread. Answers that pass are waited out.
-    pub fn begin(&self, asked: &Asked<'_>) -> Result<Begun, Failed> {
+    /// Sends a request and tries again while it fails for a passing reason. The body of the response is unread.
+    ///
+    /// # Errors
+    /// As [`Server::once`], and responses that may pass but did not.
+    pub fn begin(&self, asked: &ClientRequest<'_>) -> Result<StreamingResponse, Failed> {
         let mut patience = Patience::new(self.means.patience);
         loop {
             let failed = match self.once(asked) {
@@ -286,7 +299,7 @@ impl Server {
         }
     }
 
-    /// Waits before the next try. Nobody is helped by waiting for a mistyped name.
+    /// Waits before the next try. A server that has never been reached may be a mistyped name: that fails at once.
     fn wait(&self, patience: &mut Patience, failed: Failed) -> Result<(), Failed> {
         if failed.status.is_none() && !self.met.load(Ordering::Relaxed) {
             return Err(failed);
@@ -294,18 +307,21 @@ impl Server {
         patience.wait(failed)
     }
 
-    /// The answer to a request with all of its body. What breaks off is asked for again.
-    pub fn whole(&self, asked: &Asked<'_>) -> Result<Whole, Failed> {
+    /// Sends a request and reads the whole body of the response. A response that breaks off is requested again.
+    ///
+    /// # Errors
+    /// As [`Server::begin`]; or the body is longer than the request permits.
+    pub fn whole(&self, asked: &ClientRequest<'_>) -> Result<BufferedResponse, Failed> {
         let mut patience = Patience::new(self.means.patience);
         loop {
             match self.whole_once(asked) {
-                Ok(whole) => return Ok(Whole { repeated: patience.is_repeated(), ..whole }),
+                Ok(whole) => return Ok(BufferedResponse { repeated: patience.is_repeated(), ..whole }),
                 Err(failed) => self.wait(&mut patience, failed)?,
             }
         }
     }
 
-    fn whole_once(&self, asked: &Asked<'_>) -> Result<Whole, Failed> {
+    fn whole_once(&self, asked: &ClientRequest<'_>) -> Result<BufferedResponse, Failed> {
         let mut begun = self.once(asked)?;
         if may_pass(begun.response.status) {
             return Err(begun.refusal());
@@ -322,20 +338,23 @@ impl Server {
         if !begun.body.ends_with_line() {
             self.keep(&begun.url, &begun.response, begun.client);
         }
-        Ok(Whole { response: begun.response, url: begun.url, body, repeated: false })
+        Ok(BufferedResponse { response: begun.response, url: begun.url, body, repeated: false })
     }
 
-    /// The answer to a request without a body, where it is one of success; the refusal that it is otherwise.
-    pub fn ask(&self, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<Whole, Failed> {
-        let whole = self.whole(&Asked::plain(method, url, headers))?;
-        // What was asked for has been done already, and the answer was lost.
+    /// Sends a request without a body.
+    ///
+    /// # Errors
+    /// As [`Server::whole`], and every response whose status is not 2xx.
+    pub fn ask(&self, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<BufferedResponse, Failed> {
+        let whole = self.whole(&ClientRequest::plain(method, url, headers))?;
+        // An earlier try has removed the file, and its response was lost.
         let done = *method == Method::Delete && whole.repeated && matches!(whole.response.status, 404 | 410);
         if done || (200..300).contains(&whole.response.status) { Ok(whole) } else { Err(whole.refusal(url)) }
     }
 }
 
-impl Whole {
-    /// The refusal that it is.
+impl BufferedResponse {
+    /// The failure that this response reports.
     pub fn refusal(&self, url: &HttpUrl) -> Failed {
         refused(url, &self.response, &self.body)
     }
@@ -348,7 +367,7 @@ mod tests {
     #[test]
     fn who_makes_a_digest_has_time_to_read_the_file() {
         let url = HttpUrl::parse("http://h/f").unwrap();
-        let within = |method, headers: &Headers| Asked::plain(&method, &url, headers).within;
+        let within = |method, headers: &Headers| ClientRequest::plain(&method, &url, headers).within;
         let wants = Headers::new().with("Want-Digest", "adler32");
         assert_eq!(within(Method::Head, &wants), SETTLE);
         assert_eq!((within(Method::Head, &Headers::new()), within(Method::Delete, &Headers::new())), (SILENCE, SETTLE));

@@ -10,7 +10,7 @@ use model::fault::{Blame, Fault};
 use model::{Algorithm, RelPath, Timestamp};
 use remote::S3;
 use servers::{OwnNode, S3Server, means, path};
-use store::{Coming, Finish, Sink, Store};
+use store::{FileAnnouncement, Finish, Sink, Store};
 
 const MIB: usize = 1 << 20;
 
@@ -25,7 +25,7 @@ fn finish(size: usize) -> Finish {
 
 fn begin(store: &dyn Store, at: &str, size: Option<u64>) -> Arc<dyn Sink> {
     let sink = store.create(&path(at), "tag").unwrap();
-    sink.announce(&Coming { size, mtime: Timestamp::default(), replace: true }).unwrap();
+    sink.announce(&FileAnnouncement { size, mtime: Timestamp::default(), replace: true }).unwrap();
     sink
 }
 

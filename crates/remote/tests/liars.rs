@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
 use remote::{Dav, Means};
-use script::{Asked, Reply, Script};
+use script::{Reply, Script, ScriptedRequest};
 use servers::{means, path};
-use store::{Coming, Finish, Store};
+use store::{FileAnnouncement, Finish, Store};
 use web::{Headers, Response};
 
 /// What the honest part of each server has.
@@ -51,7 +51,10 @@ fn read_all(dav: &Dav, len: usize) -> store::Result<Vec<u8>> {
 }
 
 /// Reads a file from a server that answers like this.
-fn read_from(len: usize, answer: impl Fn(&Asked, &[u8]) -> Reply + Send + Sync + 'static) -> store::Result<Vec<u8>> {
+fn read_from(
+    len: usize,
+    answer: impl Fn(&ScriptedRequest, &[u8]) -> Reply + Send + Sync + 'static,
+) -> store::Result<Vec<u8>> {
     let bytes = content(len);
     let script = Script::new(move |asked| answer(asked, &bytes));
     read_all(&dav(&script, impatient()), len)
@@ -87,7 +90,7 @@ fn an_honest_server_is_read_over_several_connections() {
 
 #[test]
 fn another_range_than_asked_for() {
-    let lies = |asked: &Asked, bytes: &[u8]| match asked.range() {
+    let lies = |asked: &ScriptedRequest, bytes: &[u8]| match asked.range() {
         Some((from, to)) => {
             let range = format!("bytes {}-{}/{}", from + 1, to + 1, bytes.len() + 1);
             Reply::new(206, Headers::new().with("Content-Range", range), &bytes[from..=to])
@@ -100,7 +103,7 @@ fn another_range_than_asked_for() {
 #[test]
 fn other_lengths_than_announced() {
     // More bytes than the range has, under an honest head.
-    let more = |asked: &Asked, bytes: &[u8]| match asked.range() {
+    let more = |asked: &ScriptedRequest, bytes: &[u8]| match asked.range() {
         Some((from, to)) => {
             let range = format!("bytes {from}-{to}/{}", bytes.len());
             Reply::new(206, Headers::new().with("Content-Range", range), &[&bytes[from..=to], b"x"].concat())
@@ -109,7 +112,7 @@ fn other_lengths_than_announced() {
     };
     refused(read_from(LARGE, more), Fault::Peer, "bytes where");
     // A file that is shorter than HEAD said.
-    let less = |asked: &Asked, bytes: &[u8]| match asked.method() {
+    let less = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
         "GET" => Reply::new(200, Headers::new(), &bytes[..1000]),
         _ => Reply::honest(asked, bytes),
     };
@@ -119,7 +122,7 @@ fn other_lengths_than_announced() {
 #[test]
 fn a_line_that_breaks_is_taken_up_again() {
     let count = AtomicUsize::new(0);
-    let breaks = move |asked: &Asked, bytes: &[u8]| match asked.method() {
+    let breaks = move |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
         "GET" if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => Reply::honest(asked, bytes).cut(3000),
         _ => Reply::honest(asked, bytes),
     };
@@ -129,7 +132,7 @@ fn a_line_that_breaks_is_taken_up_again() {
 #[test]
 fn a_server_that_never_finishes_is_given_up() {
     let began = Instant::now();
-    let cuts = |asked: &Asked, bytes: &[u8]| match asked.method() {
+    let cuts = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
         "GET" => Reply::honest(asked, bytes).cut(3000),
         _ => Reply::honest(asked, bytes),
     };
@@ -139,7 +142,7 @@ fn a_server_that_never_finishes_is_given_up() {
 
 #[test]
 fn no_ranges_but_all_of_it() {
-    let whole = |asked: &Asked, bytes: &[u8]| match asked.method() {
+    let whole = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
         "GET" => Reply::new(200, Headers::new().with("ETag", "\"one\""), bytes),
         _ => Reply::honest(asked, bytes),
     };
@@ -177,7 +180,7 @@ fn no_ranges_and_many_readers() {
 fn a_file_that_changes_midway() {
     for (name, changed) in [("ETag", "\"two\""), ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")] {
         let count = AtomicUsize::new(0);
-        let changes = move |asked: &Asked, bytes: &[u8]| {
+        let changes = move |asked: &ScriptedRequest, bytes: &[u8]| {
             let mut reply = Reply::honest(asked, bytes);
             reply.set("Last-Modified", "Sat, 05 Nov 1994 08:49:37 GMT");
             if asked.method() == "GET" && count.fetch_add(1, Ordering::SeqCst) > 0 {
@@ -187,7 +190,7 @@ fn a_file_that_changes_midway() {
         };
         refused(read_from(LARGE, changes), Fault::Storage, "changed");
     }
-    let gone = |asked: &Asked, bytes: &[u8]| match asked.method() {
+    let gone = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
         "GET" => Reply::new(404, Headers::new(), b""),
         _ => Reply::honest(asked, bytes),
     };
@@ -199,7 +202,7 @@ fn throttled_and_then_served() {
     for status in [429, 503] {
         let count = AtomicUsize::new(0);
         let began = Instant::now();
-        let busy = move |asked: &Asked, bytes: &[u8]| match count.fetch_add(1, Ordering::SeqCst) {
+        let busy = move |asked: &ScriptedRequest, bytes: &[u8]| match count.fetch_add(1, Ordering::SeqCst) {
             0 => Reply::new(status, Headers::new().with("Retry-After", "1"), b"slow down"),
             _ => Reply::honest(asked, bytes),
         };
@@ -212,9 +215,10 @@ fn throttled_and_then_served() {
 
 #[test]
 fn throttled_for_ever() {
-    let busy = |_: &Asked, _: &[u8]| Reply::new(503, Headers::new(), b"<h1>no</h1>");
+    let busy = |_: &ScriptedRequest, _: &[u8]| Reply::new(503, Headers::new(), b"<h1>no</h1>");
     refused(read_from(1000, busy), Fault::Path, "answered 503");
-    let asks_much = |_: &Asked, _: &[u8]| Reply::new(429, Headers::new().with("Retry-After", "3600"), b"later");
+    let asks_much =
+        |_: &ScriptedRequest, _: &[u8]| Reply::new(429, Headers::new().with("Retry-After", "3600"), b"later");
     let began = Instant::now();
     refused(read_from(1000, asks_much), Fault::Path, "answered 429: later");
     assert!(began.elapsed() < Duration::from_secs(10), "an hour is longer than there is patience: known at once");
@@ -282,7 +286,7 @@ fn tokens_go_nowhere_in_clear_nor_to_others() {
 
 #[test]
 fn circles_end() {
-    let circle = |_: &Asked, _: &[u8]| Reply::new(302, Headers::new().with("Location", "/f"), b"");
+    let circle = |_: &ScriptedRequest, _: &[u8]| Reply::new(302, Headers::new().with("Location", "/f"), b"");
     refused(read_from(1000, circle), Fault::Peer, "redirects");
 }
 
@@ -326,7 +330,7 @@ fn listings_that_name_what_is_elsewhere() {
 }
 
 /// A server that takes files; what it says of them afterwards is up to the test.
-fn takes(asked: &Asked, says: &dyn Fn() -> Reply) -> Reply {
+fn takes(asked: &ScriptedRequest, says: &dyn Fn() -> Reply) -> Reply {
     match asked.method() {
         "PUT" => Reply::new(201, Headers::new(), b""),
         "OPTIONS" => Reply::new(200, Headers::new().with("Allow", "GET,PUT,MOVE,DELETE").with("DAV", "1"), b""),
@@ -343,7 +347,7 @@ fn put(dav: &Dav, bytes: &[u8]) -> store::Result<()> {
 fn put_at(store: &dyn Store, at: &str, bytes: &[u8]) -> store::Result<()> {
     let sink = store.create(&path(at), "tag")?;
     let mtime = Timestamp { seconds: 1_700_000_000, nanos: 0 };
-    sink.announce(&Coming { size: Some(bytes.len() as u64), mtime, replace: true })?;
+    sink.announce(&FileAnnouncement { size: Some(bytes.len() as u64), mtime, replace: true })?;
     sink.write_at(bytes, 0)?;
     let size = bytes.len() as u64;
     sink.commit(&Finish { size, mode: 0o644, mtime, durable: false, replace: true, attributes: None })

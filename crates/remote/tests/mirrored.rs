@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use model::checksum::BlockSum;
 use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
-use remote::mirrored::{Member, Mirrored, Place};
+use remote::mirrored::{Member, Mirrored, SourceStore};
 use remote::{Dav, S3};
 use script::{Reply, Script};
 use servers::{OwnNode, S3Server, means, path};
@@ -26,13 +26,13 @@ fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect()
 }
 
-type Said = Arc<Mutex<Vec<String>>>;
+type Messages = Arc<Mutex<Vec<String>>>;
 
 /// Nobody is given up before whoever waits for the others in a test has waited.
 const PATIENT: Duration = Duration::from_secs(60);
 
-fn set(members: Vec<(&str, Place, RelPath)>, patience: Duration) -> (Mirrored, Said) {
-    let said = Said::default();
+fn set(members: Vec<(&str, SourceStore, RelPath)>, patience: Duration) -> (Mirrored, Messages) {
+    let said = Messages::default();
     let heard = Arc::clone(&said);
     let members = members.into_iter().map(|(name, place, at)| Member::new(name.into(), place, at)).collect();
     let say = move |words: &str| heard.lock().unwrap().push(words.to_owned());
@@ -88,8 +88,8 @@ fn read_in_turn(set: &Mirrored, len: usize, turn: &AtomicBool, had: impl Fn() ->
     })
 }
 
-fn dav(script: &Script) -> Place {
-    Place::Dav(Dav::new(means(), &script.url(), RelPath::root()))
+fn dav(script: &Script) -> SourceStore {
+    SourceStore::Dav(Dav::new(means(), &script.url(), RelPath::root()))
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_bucket_a_node_and_a_server_are_one() {
     let s3: S3 = bucket.store();
     put(&s3, &path("d/f"), &bytes);
     // Each beside one that takes its time: of three, the fastest may bring all before the others have begun.
-    let others = [("node", Place::Dav(node.store()), path("g")), ("bucket", Place::S3(s3), path("d/f"))];
+    let others = [("node", SourceStore::Dav(node.store()), path("g")), ("bucket", SourceStore::S3(s3), path("d/f"))];
     for (name, place, at) in others {
         let (set, said) = set(vec![("first", dav(&first), path("f")), (name, place, at)], PATIENT);
         let had = || set.shares()[1].bytes > 0;

@@ -1,7 +1,7 @@
-//! What a catalogue says of an endpoint, compared with what is there: files that it misses, files of another size, files that nobody knows of.
+//! Compares the files of an endpoint with its replicas in the catalogue: missing files, files of another size, unknown files.
 //!
-//! A listing takes time, and meanwhile files come and go: a copy that was made since the listing began is not missed, and a file that is younger than a day is not
-//! taken for a forgotten one. What is found missing is still to be proven, by asking for it.
+//! A listing takes time, and meanwhile files come and go: a copy that was made since the listing began is not missed, and a file younger than a day is not taken
+//! for an unknown one. A copy that is found missing is still to be verified, by asking the endpoint for it.
 
 use std::collections::HashMap;
 
@@ -24,20 +24,20 @@ pub struct KnownCopy<'a> {
     pub path: &'a str,
     /// Its size.
     pub bytes: u64,
-    /// It should be there; another one is wanted, under way, bad or being deleted.
+    /// Whether it should exist; other copies are wanted, being made, bad or being deleted.
     pub is_available: bool,
     /// When it was made, milliseconds since 1970.
     pub created: i64,
 }
 
-/// What is not as it should be.
+/// A difference between the catalogue and the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Difference {
-    /// The catalogue has it, and it is not there.
+    /// The catalogue has the file, and the endpoint does not.
     Missing,
     /// It has another size.
     Size,
-    /// It is there, and the catalogue does not know of it.
+    /// The endpoint has the file, and the catalogue does not know it.
     Dark,
 }
 
@@ -73,7 +73,7 @@ impl Audit {
         Audit { listed, below, begun }
     }
 
-    /// Compares a copy that the catalogue knows of, each one once; what is wrong with it.
+    /// Compares a copy of the catalogue with the listing, each copy once; returns the difference.
     pub fn compare(&mut self, copy: KnownCopy<'_>) -> Option<Difference> {
         if !copy.path.starts_with(&self.below) {
             return None;
@@ -87,7 +87,7 @@ impl Audit {
         }
     }
 
-    /// Files that nobody knows of, by path: what is left when all copies have been compared.
+    /// The unknown files, by path: those that are left when all copies have been compared.
     pub fn dark(self) -> Vec<(String, Listed)> {
         let oldest = self.begun - YOUNG_MS;
         let is_old = |listed: &Listed| listed.changed.is_none_or(|changed| changed < oldest);

@@ -9,11 +9,11 @@ pub struct Candidate {
     pub name: String,
     /// Its site; empty where none is described.
     pub site: String,
-    /// How much of what there is it is to have, beside the others; larger than 0.
+    /// Its weight among the candidates, larger than 0: its part of all groups.
     pub weight: f64,
-    /// What may still be put there; none where its space is not bounded.
+    /// Bytes that may still be stored there; none where its space is not bounded.
     pub space_bytes: Option<u64>,
-    /// What the account may still hold there, whether it is there already or not; none where no quota is set.
+    /// Bytes that the account may still hold there, stored already or not; none where no quota is set.
     pub quota_bytes: Option<u64>,
     /// Bytes of the group that are there, or on their way: they need not be moved.
     pub present_bytes: u64,
@@ -29,7 +29,7 @@ impl Candidate {
     }
 }
 
-/// What is to be chosen.
+/// A choice that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// How many endpoints, each of which has the group whole.
@@ -108,7 +108,7 @@ pub fn choose(candidates: &[Candidate], choice: Choice) -> Result<Vec<usize>, Sh
 /// when it is placed.
 ///
 /// # Errors
-/// They cannot.
+/// They cannot all be placed.
 pub fn spread(candidates: &[Candidate], copies: usize, bytes: u64) -> Result<(), Shortage> {
     let room = |candidate: &Candidate| {
         let space = candidate.space_bytes.map_or(bytes, |space| space.saturating_add(candidate.promised_bytes));

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is said of an endpoint: words and their values.
+/// The attributes of an endpoint: words and their values.
 pub type Attributes = BTreeMap<String, String>;
 
-/// Which endpoints are meant.
+/// A set of endpoints, by an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// `*`: all of them.
@@ -23,7 +23,7 @@ pub enum Expression {
         word: String,
         /// How its value is compared.
         comparison: Comparison,
-        /// With what.
+        /// The value that it is compared with.
         value: String,
     },
     /// Two expressions, and how they are joined.
@@ -85,7 +85,7 @@ impl Operator {
 }
 
 impl Expression {
-    /// Whether an endpoint is meant.
+    /// Whether an endpoint matches.
     pub fn matches(&self, endpoint: &str, attributes: &Attributes) -> bool {
         match self {
             Expression::All => true,

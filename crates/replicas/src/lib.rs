@@ -1,6 +1,6 @@
-//! Which copies of which data are to be where: names of data ([`DataName`]), expressions over the attributes of endpoints
-//! ([`Expression`]), the path that a name has at an endpoint ([`Naming`]), the choice of endpoints for a rule ([`choose`]),
-//! what is at an endpoint compared with what should be ([`Audit`]).
+//! The placement of replicas: names of data ([`DataName`]), expressions over the attributes of endpoints ([`Expression`]), the
+//! path of a name at an endpoint ([`Naming`]), the choice of endpoints for a rule ([`choose`]), and the comparison of an
+//! endpoint with the catalogue ([`Audit`]).
 //!
 //! Sizes are in bytes. What this crate does not know: databases, clocks, sockets, randomness. Everything is a function of its
 //! arguments, so that a simulator in virtual time steps the code that a hub runs.

@@ -1,4 +1,4 @@
-//! Why a file makes no page.
+//! Why a file cannot become a page.
 
 use std::io;
 
@@ -11,17 +11,17 @@ pub enum Error {
     /// The file cannot be read.
     #[error("cannot read {file}")]
     Read {
-        /// The file, as people know it.
+        /// The name of the file in messages.
         file: String,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// The file holds no receipt, series or test.
     #[error("{file}: {what}")]
     Content {
-        /// The file, as people know it.
+        /// The name of the file in messages.
         file: String,
-        /// What it holds instead, with the line.
+        /// What is wrong with its content, with the line.
         what: String,
     },
 }

@@ -1,15 +1,15 @@
-//! Formats numbers for reports. They come from files that anybody may have written: an impossible time, rate or share becomes a dash.
+//! Formats numbers for reports. The files may come from anybody: an impossible time, rate or share becomes a dash.
 
 use model::units::{BitRate, Bytes};
 
-/// Where nothing is known.
+/// Stands for an unknown value.
 pub const NONE: &str = "–";
 
 fn known(value: f64, show: impl Fn(f64) -> String) -> String {
     if value.is_finite() && value >= 0.0 { show(value) } else { NONE.to_owned() }
 }
 
-/// What may be missing.
+/// Formats a value that may be unknown.
 pub fn maybe(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), show)
 }
@@ -55,7 +55,7 @@ pub fn bytes(value: f64) -> String {
     known(value, |bytes| Bytes(bytes.round() as u64).to_string())
 }
 
-/// A share, of which 1 is all.
+/// A share, where 1 is all.
 pub fn percent(value: f64) -> String {
     known(value, |share| {
         let digits = match share {
@@ -68,7 +68,7 @@ pub fn percent(value: f64) -> String {
     })
 }
 
-/// A part of a whole; a dash where there is no whole.
+/// A part of a whole; a dash if the whole is 0.
 pub fn part_of(part: f64, whole: f64) -> String {
     percent(part / whole)
 }

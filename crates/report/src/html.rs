@@ -9,12 +9,12 @@ mod scale;
 
 use std::fmt::Write as _;
 
-pub use lanes::{Lane, lanes};
+pub use lanes::{ChartLane, lanes};
 pub use plot::{Plot, Step};
 pub use scale::Scale;
 pub use web::markup::text;
 
-/// Characters of one piece of text that may be a stranger's.
+/// The most characters of one piece of foreign text.
 const BRIEF_CHARS_MAX: usize = 600;
 
 const STYLE: &str = "\
@@ -50,7 +50,7 @@ figure svg.chart{min-width:0}}";
 
 /// A whole page, from its title and a body that is markup already.
 pub fn page(title: &str, body: &str) -> String {
-    // Nothing is fetched and nothing runs, whatever a file that was read may hold.
+    // The page loads and runs nothing, whatever the file that was read contains.
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\

@@ -1,11 +1,10 @@
 //! Pages and charts as text: one self-contained HTML page for transfers, TCP tests or a path, and the few lines of a receipt.
 //!
-//! A page is made in three steps: [`read`](read()) recognises what files hold, [`stories`] joins what belongs together, and
-//! [`page`](page()) writes it. [`html`] has what all pages need, for others who write pages.
+//! A page is made in three steps: [`read`](read()) recognises the content of files, [`stories`] joins the files of one transfer, and
+//! [`page`](page()) writes the page. [`html`] has the frame of all pages, for other crates that write pages.
 //!
-//! What this crate does not know: terminals, sockets, how a transfer runs. It reads the files that it is given, and returns text.
+//! What this crate does not know: terminals, sockets, how a transfer runs. It reads the given files, and returns text.
 
-mod course;
 mod error;
 mod format;
 pub mod html;
@@ -19,10 +18,11 @@ mod samples;
 mod series;
 mod story;
 mod tcp;
+mod timeline;
 mod transfer;
 
 pub use error::Error;
 pub use page::page;
 pub use pairs::stories;
-pub use read::{Found, Point, read};
+pub use read::{Point, ReportInput, read};
 pub use story::Story;

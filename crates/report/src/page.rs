@@ -1,5 +1,5 @@
-//! The page: a verdict first, then the numbers behind it, over time and stream by stream. The same stories make the same
-//! page, to the byte; and however long they are, there is an end to it.
+//! The page: a verdict first, then the numbers behind it, over time and stream by stream. The same stories make the same page, to the byte;
+//! the length of a page is bounded, however long the stories are.
 
 mod charts;
 mod tables;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use crate::html::{self, brief as text, name};
 use crate::story::{Story, Tone};
 
-/// Stories that are told in full; of further ones there is a row in the comparison.
+/// The most stories that are shown in full; further ones have a row in the comparison.
 const TOLD_MAX: usize = 32;
 /// Remarks and names of files that one story shows.
 const REMARKS_MAX: usize = 50;
@@ -37,7 +37,7 @@ pub fn page(title: Option<&str>, stories: &[Story]) -> String {
     html::page(title, &body)
 }
 
-/// How many went well, and how far apart they are.
+/// How many went well, and how much they differ.
 fn summary(stories: &[Story]) -> String {
     let tones =
         [(Tone::Good, "done"), (Tone::Part, "in part"), (Tone::Bad, "failed"), (Tone::Plain, "without a verdict")];

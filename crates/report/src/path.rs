@@ -1,4 +1,4 @@
-//! All tests of a path as one page: what is wrong first, then what was measured.
+//! All tests of a path as one page: the causes first, then the measurements.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use model::v1::probe::tcp::{Interval, Report};
 
 use crate::html::{self, Plot, Scale, text};
 
-/// A cause in a few words: what, in which direction, where.
+/// A cause in a few words: kind, direction, place.
 pub fn headline(cause: &Cause) -> String {
     let kind = format!("{:?}", cause.kind);
     let spaced = kind.char_indices().flat_map(|(at, c)| {

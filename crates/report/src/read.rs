@@ -1,5 +1,5 @@
-//! Files, recognised by what they hold and not by their names: receipts, the output of `--json` with a receipt or a TCP
-//! test in it, and series. They may be a stranger's, and they may be cut short.
+//! Reads files, recognised by their content and not by their names: receipts, the output of `--json` with a receipt or a TCP test in it,
+//! and series. They may come from a stranger, and they may be cut short.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,32 +16,32 @@ use serde_json::Deserializer;
 use crate::Error;
 use crate::series::{self, Series};
 
-/// A receipt that names a thousand failures has some 200 kB, a line of progress for each second of a week 130 MB.
+/// The most bytes of JSON: a receipt with a thousand failures has some 200 kB, a line of progress for each second of a week 130 MB.
 const JSON_BYTES_MAX: u64 = 256 << 20;
-/// What tells a series is its first line.
+/// The first line identifies a series.
 const HEAD_BYTES_MAX: usize = 4 << 10;
-/// Thirty years.
+/// The largest time, thirty years.
 const SECONDS_MAX: f64 = 1e9;
 
 /// The progress of a transfer at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Point {
-    /// Since its start.
+    /// Seconds since its start.
     pub seconds: f64,
-    /// Arrived by then.
+    /// Bytes that have arrived.
     pub bytes: u64,
 }
 
-/// One thing that a file can hold. A file may hold several.
+/// A document in a file. A file may have several.
 #[derive(Debug)]
-pub enum Found {
+pub enum ReportInput {
     /// A job that has ended, with the progress that its command printed.
     Receipt(Box<Receipt>, Vec<Point>),
     /// A job over time.
     Series(Box<Series>),
-    /// A TCP test, with what it was a test of.
+    /// A TCP test, with its target.
     Test(Box<tcp::Report>, String),
-    /// All tests of a path.
+    /// All tests of a path, with its target.
     Support(Box<Support>, String),
     /// A command that failed.
     Failed(String, Vec<Point>),
@@ -53,23 +53,21 @@ pub enum Found {
 ///
 /// # Errors
 /// The file cannot be read, or holds no receipt, series or test.
-pub fn read(path: &Path) -> Result<Vec<Found>, Error> {
+pub fn read(path: &Path) -> Result<Vec<ReportInput>, Error> {
     let shown = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let failed = |source: io::Error| Error::Read { file: shown.clone(), source };
     let wrong = |what: String| Error::Content { file: shown.clone(), what };
-    let input: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(io::stdin().lock()),
-        false => Box::new(File::open(path).map_err(failed)?),
-    };
+    let input: Box<dyn Read> =
+        if path == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(path).map_err(failed)?) };
     let mut input = BufReader::with_capacity(1 << 16, input);
     let begun = beginning(&mut input).map_err(failed)?;
     match kind(&begun) {
-        Kind::Series => match series::read(begun.as_slice().chain(input)) {
-            Ok(series) => Ok(vec![Found::Series(Box::new(series))]),
+        FileKind::Series => match series::read(begun.as_slice().chain(input)) {
+            Ok(series) => Ok(vec![ReportInput::Series(Box::new(series))]),
             Err(RowError::Io(error)) => Err(failed(error)),
             Err(error) => Err(wrong(error.to_string())),
         },
-        Kind::Json => {
+        FileKind::Json => {
             let mut bytes = begun;
             input.take(JSON_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
             if bytes.len() as u64 >= JSON_BYTES_MAX {
@@ -77,12 +75,14 @@ pub fn read(path: &Path) -> Result<Vec<Found>, Error> {
             }
             objects(&bytes).map_err(wrong)
         }
-        Kind::Empty => Err(wrong("is empty: neither a receipt nor a series (did the job end?)".into())),
-        Kind::Other => Err(wrong("line 1: neither a receipt (JSON) nor a series (columns time_s, stream, …)".into())),
+        FileKind::Empty => Err(wrong("is empty: neither a receipt nor a series (did the job end?)".into())),
+        FileKind::Other => {
+            Err(wrong("line 1: neither a receipt (JSON) nor a series (columns time_s, stream, …)".into()))
+        }
     }
 }
 
-enum Kind {
+enum FileKind {
     Json,
     Series,
     Empty,
@@ -101,18 +101,18 @@ fn beginning(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(begun)
 }
 
-fn kind(begun: &[u8]) -> Kind {
+fn kind(begun: &[u8]) -> FileKind {
     match begun.trim_ascii_start().first() {
-        None if begun.len() < HEAD_BYTES_MAX => Kind::Empty,
-        Some(b'{' | b'[') => Kind::Json,
-        _ if is_head(&String::from_utf8_lossy(begun)) => Kind::Series,
-        _ => Kind::Other,
+        None if begun.len() < HEAD_BYTES_MAX => FileKind::Empty,
+        Some(b'{' | b'[') => FileKind::Json,
+        _ if is_head(&String::from_utf8_lossy(begun)) => FileKind::Series,
+        _ => FileKind::Other,
     }
 }
 
-/// What an object says it is.
+/// The fields of an object that tell its kind.
 #[derive(Deserialize)]
-struct Head {
+struct ObjectHead {
     #[serde(default)]
     v: Option<u64>,
     #[serde(default)]
@@ -125,31 +125,32 @@ struct Head {
 
 /// A job, as `longhaul job show --json` prints it.
 #[derive(Deserialize)]
-struct Shown {
+struct ShownJob {
     receipt: Box<Receipt>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ObjectFields {
     #[serde(default)]
     target: String,
     #[serde(default)]
     message: String,
 }
 
-/// What the objects of a file come to.
-fn objects(bytes: &[u8]) -> Result<Vec<Found>, String> {
+/// Reads all objects of a file.
+fn objects(bytes: &[u8]) -> Result<Vec<ReportInput>, String> {
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if first == Some(&b'[') {
         let receipts: Vec<Receipt> = decode(bytes, 1)?;
-        let found: Vec<Found> =
-            receipts.into_iter().map(|receipt| Found::Receipt(Box::new(receipt), Vec::new())).collect();
+        let found: Vec<ReportInput> =
+            receipts.into_iter().map(|receipt| ReportInput::Receipt(Box::new(receipt), Vec::new())).collect();
         return if found.is_empty() { Err("line 1: a list of no receipts".into()) } else { Ok(found) };
     }
-    let mut pile = Pile::default();
+    let mut pile = DocumentCollector::default();
     let mut stream = Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
-    // Lines are counted once, not from the start for each object.
-    let (mut line, mut counted) = (1, 0);
+    // Lines are counted once, and not from the start for each object.
+    let mut line = 1;
+    let mut counted = 0;
     loop {
         let from = stream.byte_offset();
         let begins = from + bytes[from..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
@@ -158,7 +159,7 @@ fn objects(bytes: &[u8]) -> Result<Vec<Found>, String> {
         match stream.next() {
             None => break,
             Some(Ok(_)) => pile.object(&bytes[begins..stream.byte_offset()], line)?,
-            // A command that was killed leaves half a line.
+            // A command that was killed leaves an incomplete line.
             Some(Err(error)) if error.is_eof() && !pile.is_empty() => break,
             Some(Err(error)) => return Err(format!("line {}: {}", error.line(), without_place(&error))),
         }
@@ -166,13 +167,13 @@ fn objects(bytes: &[u8]) -> Result<Vec<Found>, String> {
     pile.end()
 }
 
-/// A message without the place that it names: that place is in a part of the file only.
+/// A message without its position, which is relative to a part of the file only.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())
 }
 
-/// One object, that begins on this line.
+/// Decodes one object, which begins on this line.
 fn decode<T: DeserializeOwned>(bytes: &[u8], line: usize) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| {
         let line = line + error.line().saturating_sub(1);
@@ -180,16 +181,16 @@ fn decode<T: DeserializeOwned>(bytes: &[u8], line: usize) -> Result<T, String> {
     })
 }
 
-/// What was found so far.
+/// The documents so far.
 #[derive(Default)]
-struct Pile {
-    found: Vec<Found>,
+struct DocumentCollector {
+    found: Vec<ReportInput>,
     points: Vec<Point>,
-    /// The first object that says nothing of a job or a test.
+    /// The problem of the first object that belongs to no job or test.
     other: Option<String>,
 }
 
-impl Pile {
+impl DocumentCollector {
     fn is_empty(&self) -> bool {
         self.found.is_empty() && self.points.is_empty() && self.other.is_none()
     }
@@ -198,7 +199,7 @@ impl Pile {
         if bytes.first() != Some(&b'{') {
             return Err(format!("line {line}: no object, as receipts and results are"));
         }
-        let head: Head = decode(bytes, line)?;
+        let head: ObjectHead = decode(bytes, line)?;
         if let Some(v) = head.v.filter(|v| *v != 1) {
             return Err(format!("line {line}: written by a later version (v is {v}; this program reads 1)"));
         }
@@ -206,11 +207,11 @@ impl Pile {
         match (head.event.as_deref(), test) {
             (Some("receipt"), _) => {
                 let receipt = decode(bytes, line)?;
-                self.found.push(Found::Receipt(receipt, std::mem::take(&mut self.points)));
+                self.found.push(ReportInput::Receipt(receipt, std::mem::take(&mut self.points)));
             }
             (None, _) if head.receipt.is_some() => {
-                let Shown { receipt } = decode(bytes, line)?;
-                self.found.push(Found::Receipt(receipt, Vec::new()));
+                let ShownJob { receipt } = decode(bytes, line)?;
+                self.found.push(ReportInput::Receipt(receipt, Vec::new()));
             }
             (Some("progress"), _) => {
                 let point: Point = decode(bytes, line)?;
@@ -219,16 +220,16 @@ impl Pile {
                 }
             }
             (Some("error"), _) => {
-                let named: Named = decode(bytes, line)?;
-                self.found.push(Found::Failed(named.message, std::mem::take(&mut self.points)));
+                let named: ObjectFields = decode(bytes, line)?;
+                self.found.push(ReportInput::Failed(named.message, std::mem::take(&mut self.points)));
             }
             (Some("result"), Some("tcp")) => {
-                let named: Named = decode(bytes, line)?;
-                self.found.push(Found::Test(decode(bytes, line)?, named.target));
+                let named: ObjectFields = decode(bytes, line)?;
+                self.found.push(ReportInput::Test(decode(bytes, line)?, named.target));
             }
             (Some("result"), Some("all")) => {
-                let named: Named = decode(bytes, line)?;
-                self.found.push(Found::Support(decode(bytes, line)?, named.target));
+                let named: ObjectFields = decode(bytes, line)?;
+                self.found.push(ReportInput::Support(decode(bytes, line)?, named.target));
             }
             (event, test) => {
                 let what = [event, test].into_iter().flatten().collect::<Vec<_>>().join(" of ");
@@ -240,9 +241,9 @@ impl Pile {
         Ok(())
     }
 
-    fn end(mut self) -> Result<Vec<Found>, String> {
+    fn end(mut self) -> Result<Vec<ReportInput>, String> {
         if !self.points.is_empty() {
-            self.found.push(Found::Unfinished(self.points));
+            self.found.push(ReportInput::Unfinished(self.points));
         }
         match self.other {
             Some(other) if self.found.is_empty() => Err(other),

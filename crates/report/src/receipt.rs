@@ -1,12 +1,12 @@
-//! The few lines of a receipt that people read.
+//! The few lines of a receipt for people.
 
 use model::units::{BitRate, Bytes};
 use model::v1;
 
-/// How many failures are shown to people; the receipt has more.
+/// The most failures that are shown to people; the receipt has more.
 const FAILURES_SHOWN: usize = 10;
 
-/// The first line: what was done, in a few words.
+/// The first line: the outcome in a few words.
 pub fn headline(receipt: &v1::Receipt) -> String {
     let word = match receipt.state {
         v1::State::Done => "done",
@@ -30,12 +30,12 @@ pub fn headline(receipt: &v1::Receipt) -> String {
     format!("{word}: {files} in {:.2} s{}", receipt.seconds, sent(receipt))
 }
 
-/// The mean rate of what was sent, and how much that was where it is not all of it.
+/// The mean rate of the bytes sent, and their number if it is not that of all bytes.
 fn sent(receipt: &v1::Receipt) -> String {
     let rate = BitRate(receipt.rate_bit_s);
     match receipt.sent_bytes {
         0 if receipt.rate_bit_s == 0 => String::new(),
-        // Of an older node, which does not tell the two apart.
+        // A receipt of an older node, which does not tell the two apart.
         0 => format!(", {rate}"),
         all if all == receipt.bytes => format!(", {rate}"),
         part => format!("; {} sent, {rate}", Bytes(part)),
@@ -102,7 +102,7 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     out
 }
 
-/// So many of them.
+/// A number with its noun.
 pub fn count(n: u64, noun: &str) -> String {
     match noun.strip_suffix('y') {
         _ if n == 1 => format!("1 {noun}"),
@@ -111,7 +111,7 @@ pub fn count(n: u64, noun: &str) -> String {
     }
 }
 
-/// A part that holds jobs back, as people call it.
+/// The name of a limiting part for people.
 pub fn part(name: &str) -> &str {
     match name {
         "source" => "source storage",
@@ -127,7 +127,7 @@ pub fn part(name: &str) -> &str {
     }
 }
 
-/// How payload travelled, leg by leg where they differ.
+/// How payload travelled, leg by leg if the legs differ.
 fn payload(receipt: &v1::Receipt) -> String {
     let in_words = |word: &str| match word {
         "tls" => "within TLS".to_owned(),
@@ -136,7 +136,7 @@ fn payload(receipt: &v1::Receipt) -> String {
         other => other.to_owned(),
     };
     match &receipt.carried[..] {
-        // Of an older program, which tells of streams alone.
+        // A receipt of an older program, which reports streams only.
         [] => {
             let last = receipt.streams.iter().max_by_key(|stream| stream.id);
             format!("payload {}", in_words(last.map_or("sealed", |stream| stream.payload.as_str())))
@@ -152,7 +152,7 @@ fn payload(receipt: &v1::Receipt) -> String {
     }
 }
 
-/// What held the job back, for people.
+/// The limiting part, for people.
 fn limited(by: &v1::Limit) -> String {
     let part = part(&by.part);
     let remedy = if by.remedy.is_empty() { String::new() } else { format!(" → {}", by.remedy) };
@@ -163,10 +163,12 @@ fn details(receipt: &v1::Receipt) -> Vec<String> {
     let data: Vec<&v1::Stream> = receipt.streams.iter().filter(|s| s.id > 0).collect();
     let digests: Vec<&str> = receipt.digests.iter().map(|d| d.algorithm.as_str()).collect();
     let is_memory = receipt.target.ends_with("null:") || receipt.source.iter().all(|source| source.contains("zero:"));
-    let digests = match digests.is_empty() {
-        true if is_memory => "not verified (--checksum none)".to_owned(),
-        true => "not verified by this program".to_owned(),
-        false => format!("verified by {}", digests.join(", ")),
+    let digests = if !digests.is_empty() {
+        format!("verified by {}", digests.join(", "))
+    } else if is_memory {
+        "not verified (--checksum none)".to_owned()
+    } else {
+        "not verified by this program".to_owned()
     };
     let mut out = vec![format!("  {digests}; {}", payload(receipt))];
     out.push(limited(&receipt.limited_by));

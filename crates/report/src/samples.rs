@@ -8,7 +8,7 @@ use pilot::series::COLUMNS;
 /// The id of the job of [`receipt`].
 pub const JOB: &str = "0198a1b2-0000-7000-8000-00000000000a";
 
-/// A stream that carried so much.
+/// A stream that carried `bytes`.
 fn stream(id: u32, bytes: u64) -> v1::Stream {
     v1::Stream {
         id,
@@ -33,7 +33,7 @@ fn stream(id: u32, bytes: u64) -> v1::Stream {
     }
 }
 
-/// A job of 1 GiB over two streams, that left something out.
+/// A job of 1 GiB over two streams, which left one file out.
 pub fn receipt() -> Receipt {
     let end = |here, cpu, socket| v1::End {
         here,
@@ -93,26 +93,26 @@ pub fn receipt() -> Receipt {
     }
 }
 
-/// A row of a stream that sends, all of the time since its last row spent in its socket but for the share of the processor.
+/// A row of a sending stream, which spent all of its time since the last row in its socket, except for the share of the processor.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct SampleRow {
     /// Seconds since the start.
     pub at_s: f64,
-    /// Since the last row.
+    /// Seconds since the last row.
     pub for_s: f64,
-    /// Which stream.
+    /// The number of the stream.
     pub stream: u32,
-    /// What it delivered meanwhile.
+    /// The rate that it delivered meanwhile.
     pub mbit_s: f64,
-    /// The share of its time that was the processor's.
+    /// The share of its time on the processor.
     pub busy: f64,
 }
 
-/// A series with these rows, and the other end's wherever the first stream has one.
-pub fn series(job: &str, looks: &[Look]) -> String {
+/// A series with these rows, and a row of the other end wherever the first stream has one.
+pub fn series(job: &str, looks: &[SampleRow]) -> String {
     let mut out = format!("{COLUMNS}\n");
     let mut job = job;
-    for Look { at_s, for_s, stream, mbit_s, busy } in looks {
+    for SampleRow { at_s, for_s, stream, mbit_s, busy } in looks {
         let ms = for_s * 1e3;
         let sent = (at_s * 1e6) as u64;
         let _ = writeln!(
@@ -139,12 +139,12 @@ pub fn series(job: &str, looks: &[Look]) -> String {
     out
 }
 
-/// Two streams for so many quarters of a second, the first a little faster; in the middle both stand still for one look.
-pub fn two_streams(quarters: u32) -> Vec<Look> {
+/// Two streams for `quarters` of a second, the first a little faster; in the middle both stand still for one sample.
+pub fn two_streams(quarters: u32) -> Vec<SampleRow> {
     let look = |n: u32| {
         let at_s = f64::from(n) * 0.25;
         let pause = if n == quarters / 2 { 0.0 } else { 1.0 };
-        [(1, 480.0), (2, 440.0)].map(|(stream, mbit_s)| Look {
+        [(1, 480.0), (2, 440.0)].map(|(stream, mbit_s)| SampleRow {
             at_s,
             for_s: 0.25,
             stream,

@@ -1,37 +1,40 @@
-//! Makes a course from the rows of a series. Rows of one moment are one sample, and a row is about the time since the previous row of
-//! its stream.
+//! Makes a timeline from the rows of a series. Rows of one moment are one sample, and a row is about the time since the previous row of its
+//! stream.
 
 use std::collections::HashMap;
 use std::io::BufRead;
 
 use pilot::series::rows::{Kernel, Row, RowError, Rows};
 
-use crate::course::{Course, Facts, Flow, Side, Tcp, Times};
+use crate::timeline::{Flow, Side, StreamFacts, Tcp, Times, TransferTimeline};
 
-/// A series, read.
+/// A series that was read.
 #[derive(Debug, Default)]
 pub struct Series {
-    /// The job that it says it is of.
+    /// The job that it names.
     pub job: Option<String>,
-    /// Its course.
-    pub course: Course,
+    /// Its timeline.
+    pub course: TransferTimeline,
     /// Rows that were read.
     pub rows: u64,
-    /// Rows that could not be read, and what was wrong with the first.
+    /// Rows that could not be read.
     pub lost: u64,
-    /// What was wrong with the first of them.
+    /// The fault of the first of them.
     pub first_lost: String,
-    /// It does not say what was the processor's.
+    /// It has no processor times.
     pub lacks_processor_times: bool,
 }
 
-/// The streams that are on their way at once are bounded, and so is what is remembered of them.
+/// The most streams that are remembered; the number of concurrent streams is bounded too.
 const STREAMS_MAX: usize = 8192;
 
 /// Reads all rows. A row that cannot be read is counted, and the others are read all the same.
+///
+/// # Errors
+/// The input cannot be read, or its first line is not the header of a series.
 pub fn read(input: impl BufRead) -> Result<Series, RowError> {
     let mut rows = Rows::new(input)?;
-    let mut desk = Desk::default();
+    let mut desk = SeriesReader::default();
     desk.series.lacks_processor_times = !rows.has_processor_times();
     for row in &mut rows {
         match row {
@@ -44,24 +47,24 @@ pub fn read(input: impl BufRead) -> Result<Series, RowError> {
     Ok(desk.series)
 }
 
-/// A stream at its last row.
-struct Last {
+/// The last row of a stream.
+struct LastRow {
     time_s: f64,
     kernel: Kernel,
 }
 
 #[derive(Default)]
-struct Desk {
+struct SeriesReader {
     series: Series,
-    /// The moment that rows are being gathered of, and the one before.
+    /// The time of the rows that are being collected, and the time before it.
     now_s: f64,
     before_s: f64,
     flows: Vec<Flow>,
-    last: HashMap<u32, Last>,
+    last: HashMap<u32, LastRow>,
     last_far_s: Option<f64>,
 }
 
-impl Desk {
+impl SeriesReader {
     fn lose(&mut self, what: String) {
         self.series.lost += 1;
         if self.series.lost == 1 {
@@ -88,7 +91,7 @@ impl Desk {
         match row.kernel {
             Some(_) => self.stream(row),
             None => {
-                // It had no threads before there was a stream.
+                // The other end had no threads before the first stream.
                 let from_s = self.last_far_s.unwrap_or_else(|| self.begun_s());
                 self.series.course.threads(Side::Far, from_s, row.time_s, &Times::from(&row.spent));
                 self.last_far_s = Some(row.time_s);
@@ -96,17 +99,17 @@ impl Desk {
         }
     }
 
-    /// Since when there are the streams of this moment.
+    /// The start of the earliest stream of this moment.
     fn begun_s(&self) -> f64 {
         self.flows.iter().map(|flow| flow.from_s).fold(self.now_s, f64::min)
     }
 
-    /// All streams have been seen at this moment.
+    /// Adds the streams of this moment as a sample.
     fn look(&mut self) {
         if !self.flows.is_empty() {
             let begun_s = self.begun_s();
             let flows = std::mem::take(&mut self.flows);
-            // Before the first of them was there, nothing moved.
+            // Before the first of them existed, nothing moved.
             let begun_s = begun_s.max(self.before_s);
             self.series.course.look(self.before_s, begun_s, &[]);
             self.series.course.look(begun_s, self.now_s, &flows);
@@ -122,14 +125,11 @@ impl Desk {
         let spent_s = row.spent.total().as_secs_f64();
         let last = self.last.remove(&kernel.stream);
         let since_s = last.as_ref().map_or(self.before_s, |last| last.time_s);
-        // Where the path broke, numbers are used again: a thread that has spent much less than the time since the last row
-        // is another stream's.
+        // After a break of the path, stream numbers are used again: a thread that has spent much less than the time since the last row belongs to
+        // another stream.
         let gap_s = row.time_s - since_s;
         let is_new = last.is_none() || (spent_s > 0.0 && spent_s < gap_s * 0.8);
-        let from_s = match is_new && spent_s > 0.0 {
-            true => (row.time_s - spent_s).max(0.0),
-            false => since_s,
-        };
+        let from_s = if is_new && spent_s > 0.0 { (row.time_s - spent_s).max(0.0) } else { since_s };
         let none = Kernel::default();
         let base = last.as_ref().filter(|_| !is_new).map_or(&none, |last| &last.kernel);
         let more = |of: fn(&Kernel) -> u64| of(&kernel).saturating_sub(of(base)) as f64;
@@ -153,11 +153,11 @@ impl Desk {
             note(facts, &kernel, &tcp, sent);
         }
         self.flows.push(Flow { stream: Some(kernel.stream), from_s, bytes });
-        self.last.insert(kernel.stream, Last { time_s: row.time_s, kernel });
+        self.last.insert(kernel.stream, LastRow { time_s: row.time_s, kernel });
     }
 }
 
-fn note(facts: &mut Facts, kernel: &Kernel, tcp: &Tcp, sent_bytes: f64) {
+fn note(facts: &mut StreamFacts, kernel: &Kernel, tcp: &Tcp, sent_bytes: f64) {
     if kernel.rtt_s > 0.0 {
         facts.rtt.note(kernel.rtt_s);
     }

@@ -1,21 +1,21 @@
-//! The contents of a page about one transfer or test, from whatever it was read. The page leaves out what is absent.
+//! The contents of a page about one transfer or test, from any source. The page leaves out what is absent.
 
 use model::v1;
-use pilot::verdict::Held;
+use pilot::verdict::LimitingPart;
 
-use crate::course::{Course, Facts, Moment};
 use crate::format;
+use crate::timeline::{Moment, StreamFacts, TransferTimeline};
 
 /// The outcome, which selects a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Done.
+    /// All done.
     Good,
-    /// In part.
+    /// Done in part.
     Part,
-    /// Not.
+    /// Failed.
     Bad,
-    /// Unknown.
+    /// Without a verdict.
     Plain,
 }
 
@@ -34,19 +34,19 @@ impl Tone {
 /// A row of the comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Brief {
-    /// How it ended.
+    /// The outcome.
     pub state: String,
-    /// What arrived.
+    /// Bytes that arrived.
     pub bytes: Option<f64>,
-    /// In so many files.
+    /// The number of files.
     pub files: Option<u64>,
-    /// It took.
+    /// The duration, seconds.
     pub seconds: Option<f64>,
-    /// The mean, bit/s.
+    /// The mean rate, bit/s.
     pub rate_bit_s: Option<f64>,
-    /// Data streams.
+    /// The number of data streams.
     pub streams: Option<u64>,
-    /// What held it back.
+    /// The limiting part.
     pub limited_by: String,
 }
 
@@ -55,13 +55,13 @@ pub struct Brief {
 pub struct Stream {
     /// Its number.
     pub id: u32,
-    /// Beside its number, where that does not say all.
+    /// A note beside its number.
     pub note: &'static str,
-    /// From where to where.
+    /// Its addresses: from, to.
     pub addresses: (String, String),
-    /// From when to when it was seen.
+    /// When it existed: from, to.
     pub seen: Option<(f64, f64)>,
-    /// Payload.
+    /// Bytes of payload.
     pub bytes: f64,
     /// Round trips: the least, the median, the most.
     pub rtt: [Option<f64>; 3],
@@ -71,21 +71,21 @@ pub struct Stream {
     pub mss_bytes: u64,
     /// Segments sent again.
     pub retransmits: Option<u64>,
-    /// Bytes sent, those sent again included, and those.
+    /// Bytes sent, including those sent again; and bytes sent again.
     pub sent: (f64, f64),
-    /// What the kernel thinks that the path delivers.
+    /// The kernel's estimate of the path's rate.
     pub delivery_bit_s: Option<f64>,
-    /// What it was told to send at most.
+    /// The limit on its rate.
     pub pace_bit_s: Option<f64>,
-    /// Time with something on its way or waiting, and of that with the receive window, and the send buffer, full.
+    /// Time with data in flight or waiting, and the parts of it with the receive window full and with the send buffer full.
     pub busy: (f64, f64, f64),
     /// The window that the receiver offered last.
     pub window_bytes: u64,
-    /// Both ends scale windows.
+    /// Whether both ends scale windows.
     pub is_scaled: Option<bool>,
     /// Congestion control.
     pub congestion: String,
-    /// Sealed or plain.
+    /// `sealed` or `plain`.
     pub payload: String,
 }
 
@@ -115,8 +115,8 @@ impl From<&v1::Stream> for Stream {
 }
 
 impl Stream {
-    /// A stream that only a series knows.
-    pub fn of_series(id: u32, facts: &Facts, sends: bool) -> Stream {
+    /// A stream that only a series has.
+    pub fn of_series(id: u32, facts: &StreamFacts, sends: bool) -> Stream {
         let stream = Stream {
             id,
             bytes: facts.bytes[usize::from(!sends)],
@@ -128,8 +128,8 @@ impl Stream {
         if sends { stream.with_series(facts) } else { stream }
     }
 
-    /// With what a series knows of its time. What is counted is the receipt's, where there is one: it was made later.
-    pub fn with_series(self, facts: &Facts) -> Stream {
+    /// The stream with the times that a series has. Counts of a receipt are kept: it was written later.
+    pub fn with_series(self, facts: &StreamFacts) -> Stream {
         let is_new = self.sent.0 <= 0.0;
         Stream {
             rtt: [
@@ -149,59 +149,59 @@ impl Stream {
     }
 }
 
-/// A table of whatever there is to say.
+/// A table with a title.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// What its columns are.
+    /// The column headings.
     pub heads: Vec<&'static str>,
     /// Its rows; the first cell of each names it.
     pub rows: Vec<Vec<String>>,
 }
 
-/// What did not arrive.
+/// The files that did not arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Misses {
-    /// The first of them, named.
+    /// The first of them, by name.
     pub named: Vec<v1::Miss>,
-    /// How many more the receipt names or counts.
+    /// The number of further ones that the receipt names or counts.
     pub more: u64,
 }
 
 /// One job or test.
 #[derive(Debug)]
 pub struct Story {
-    /// From where to where.
+    /// The source and the target.
     pub title: String,
-    /// What it was read from.
+    /// The files that it was read from.
     pub files: Vec<String>,
-    /// How it went.
+    /// Its outcome.
     pub tone: Tone,
-    /// In one sentence.
+    /// The verdict, one sentence.
     pub verdict: String,
-    /// What says so.
+    /// The evidence of the verdict.
     pub evidence: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
-    /// Beside others.
+    /// Its row in the comparison.
     pub brief: Brief,
     /// Key numbers, by name.
     pub numbers: Vec<(&'static str, String)>,
-    /// Over time.
-    pub course: Option<Course>,
+    /// Its timeline.
+    pub course: Option<TransferTimeline>,
     /// Its streams.
     pub streams: Vec<Stream>,
-    /// Both hosts, phases, and what else there is.
+    /// Tables of both hosts, phases and the like.
     pub sheets: Vec<Sheet>,
-    /// What did not arrive.
+    /// The files that did not arrive.
     pub misses: Misses,
-    /// What is to be known of the files themselves.
+    /// Remarks about the files that it was read from.
     pub remarks: Vec<String>,
 }
 
 impl Story {
-    /// One of which only this is known.
+    /// A story of which only this is known.
     pub fn new(title: String, tone: Tone, verdict: String) -> Story {
         Story {
             title,
@@ -221,33 +221,33 @@ impl Story {
     }
 }
 
-/// What held a job back, as people call it.
-pub fn held_word(held: Held) -> &'static str {
+/// The name of a limiting part for people.
+pub fn held_word(held: LimitingPart) -> &'static str {
     match held {
-        Held::Source => crate::receipt::part("source"),
-        Held::SenderCpu => crate::receipt::part("sender_cpu"),
-        Held::Network => crate::receipt::part("network"),
-        Held::ReceiverCpu => crate::receipt::part("receiver_cpu"),
-        Held::Target => crate::receipt::part("target"),
-        Held::Cap => crate::receipt::part("cap"),
-        Held::Orders => "nothing to send",
+        LimitingPart::Source => crate::receipt::part("source"),
+        LimitingPart::SenderCpu => crate::receipt::part("sender_cpu"),
+        LimitingPart::Network => crate::receipt::part("network"),
+        LimitingPart::ReceiverCpu => crate::receipt::part("receiver_cpu"),
+        LimitingPart::Target => crate::receipt::part("target"),
+        LimitingPart::Cap => crate::receipt::part("cap"),
+        LimitingPart::Orders => "nothing to send",
     }
 }
 
-/// For which share of the time each was the limit, the longest first; what never was is left out.
-pub fn held_shares(moments: &[Moment]) -> Vec<(Held, f64)> {
-    let lasting = |held: Option<Held>| {
+/// The share of the time in which each part was the limit, the longest first. Parts that never were are left out.
+pub fn held_shares(moments: &[Moment]) -> Vec<(LimitingPart, f64)> {
+    let lasting = |held: Option<LimitingPart>| {
         let these = moments.iter().filter(|m| m.held.is_some() && (held.is_none() || m.held == held));
         these.map(|m| m.to_s - m.from_s).sum::<f64>()
     };
     let all = lasting(None);
-    let mut shares: Vec<(Held, f64)> = Held::ALL.map(|held| (held, lasting(Some(held)) / all)).into();
+    let mut shares: Vec<(LimitingPart, f64)> = LimitingPart::ALL.map(|held| (held, lasting(Some(held)) / all)).into();
     shares.retain(|(_, share)| *share > 0.0);
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     shares
 }
 
-/// The same in words; empty where nothing is known.
+/// The same in words; empty if nothing is known.
 pub fn held_words(moments: &[Moment]) -> String {
     let words =
         held_shares(moments).into_iter().map(|(held, share)| format!("{} {}", held_word(held), format::percent(share)));

@@ -8,22 +8,22 @@ use model::v1::probe::all::Support;
 use model::v1::probe::host::Use;
 use model::v1::probe::tcp::{DirectionReport, Interval, Kernel, Report};
 
-use crate::course::{Course, Facts, Flow, Tcp};
 use crate::format;
 use crate::path::headline;
 use crate::story::{Sheet, Story, Stream, Tone};
+use crate::timeline::{Flow, StreamFacts, Tcp, TransferTimeline};
 
-/// Thirty years.
+/// The largest time, thirty years.
 const SECONDS_MAX: f64 = 1e9;
-/// Causes and settings that are shown; our own lists are shorter.
+/// The most causes and settings that are shown; the lists of `longhaul probe` are shorter.
 const ROWS_MAX: usize = 200;
 
-/// Each direction of a test.
+/// The stories of a test, one for each direction.
 pub fn stories(report: &Report, target: &str) -> Vec<Story> {
     report.directions.iter().take(2).map(|way| story(report, way, target)).collect()
 }
 
-/// The TCP tests among all tests of a path, with the causes that all of them led to.
+/// The stories of the TCP tests among all tests of a path, with the causes from all tests.
 pub fn of_support(support: &Support, target: &str) -> Vec<Story> {
     let tcp = &support.findings.tcp;
     let mut stories: Vec<Story> =
@@ -46,9 +46,10 @@ pub fn of_support(support: &Support, target: &str) -> Vec<Story> {
 }
 
 fn story(report: &Report, way: &DirectionReport, target: &str) -> Story {
-    let (title, sent, received) = match way.direction.is_forward() {
-        true => (format!("TCP test: here → {target}"), &report.near, &report.far),
-        false => (format!("TCP test: {target} → here"), &report.far, &report.near),
+    let (title, sent, received) = if way.direction.is_forward() {
+        (format!("TCP test: here → {target}"), &report.near, &report.far)
+    } else {
+        (format!("TCP test: {target} → here"), &report.far, &report.near)
     };
     let rate = BitRate(way.rate_bit_s);
     let mut story = Story::new(title, Tone::Plain, format!("{rate}, limited by {}.", way.limit));
@@ -107,21 +108,22 @@ fn with_kernel(stream: Stream, kernel: &Kernel) -> Stream {
     }
 }
 
-/// Seconds between which an interval lies; none where they are none.
+/// The start and end of an interval, seconds; none if they make no sense.
 fn span(interval: &Interval) -> Option<(f64, f64)> {
     let (from, to) = (interval.start_s, interval.end_s);
     (from >= 0.0 && from < to && to <= SECONDS_MAX).then_some((from, to))
 }
 
-/// What arrived is counted where it arrived, what the kernel says is said where it was sent from.
-fn course(report: &Report, direction: Direction) -> Course {
-    let (sender, receiver) = match direction.is_forward() {
-        true => (&report.intervals, &report.far_intervals),
-        false => (&report.far_intervals, &report.intervals),
+/// Bytes are counted at the receiving end; the kernel's facts come from the sending end.
+fn course(report: &Report, direction: Direction) -> TransferTimeline {
+    let (sender, receiver) = if direction.is_forward() {
+        (&report.intervals, &report.far_intervals)
+    } else {
+        (&report.far_intervals, &report.intervals)
     };
-    // Where the receiving end told no intervals, what was sent in them says nearly the same.
+    // If the receiving end reported no intervals, the sender's are nearly the same.
     let counted = if receiver.is_empty() { sender } else { receiver };
-    let mut course = Course::default();
+    let mut course = TransferTimeline::default();
     for interval in counted {
         let Some((from_s, to_s)) = span(interval) else { continue };
         let flow = |flow: &model::v1::probe::tcp::Flow| Flow {
@@ -145,12 +147,12 @@ fn course(report: &Report, direction: Direction) -> Course {
     course
 }
 
-/// Times and rates that can be added up; 0 for others.
+/// A time or rate that can be added up; 0 for others.
 fn sane(value: f64) -> f64 {
     if (0.0..=SECONDS_MAX).contains(&value) { value } else { 0.0 }
 }
 
-fn note(course: &mut Course, stream: u32, from_s: f64, to_s: f64, kernel: &Kernel) {
+fn note(course: &mut TransferTimeline, stream: u32, from_s: f64, to_s: f64, kernel: &Kernel) {
     let tcp = Tcp {
         stream_s: to_s - from_s,
         busy_s: sane(kernel.busy_s),
@@ -168,7 +170,7 @@ fn note(course: &mut Course, stream: u32, from_s: f64, to_s: f64, kernel: &Kerne
     }
 }
 
-fn known(facts: &mut Facts, rtt_s: f64, kernel: &Kernel) {
+fn known(facts: &mut StreamFacts, rtt_s: f64, kernel: &Kernel) {
     if rtt_s > 0.0 {
         facts.rtt.note(rtt_s);
     }

@@ -1,18 +1,18 @@
-//! Makes the story of a transfer from its receipt, its series and the progress that its command printed, as far as there are any.
+//! Makes the story of a transfer from its receipt, its series and the progress that its command printed, as far as they exist.
 
 use model::units::{BitRate, Bytes};
 use model::v1::{Receipt, State};
 
-use crate::course::{Course, Flow};
 use crate::format;
 use crate::read::Point;
 use crate::receipt;
 use crate::series::Series;
 use crate::story::{Misses, Sheet, Story, Stream, Tone, held_shares, held_word, held_words};
+use crate::timeline::{Flow, TransferTimeline};
 
-/// Sources that are named; a list of files may be long.
+/// The most sources that are named; a list of files may be long.
 const SOURCES_NAMED_MAX: usize = 5;
-/// Failures that are named: as many as our receipts have.
+/// The most failures that are named: as many as a receipt of this program has.
 const MISSES_NAMED_MAX: usize = 1000;
 
 /// Text with a capital.
@@ -82,7 +82,7 @@ fn state(receipt: &Receipt) -> String {
     format!("{word} ({})", receipt.exit)
 }
 
-fn numbers(receipt: &Receipt, course: Option<&Course>) -> Vec<(&'static str, String)> {
+fn numbers(receipt: &Receipt, course: Option<&TransferTimeline>) -> Vec<(&'static str, String)> {
     let size = |bytes: u64| format!("{} ({bytes} bytes)", Bytes(bytes));
     let mut out = vec![
         ("Ended", state(receipt)),
@@ -129,9 +129,10 @@ fn verified(receipt: &Receipt) -> String {
         Some(value) => format!("{} {value}", digest.algorithm),
         None => format!("{} ({})", digest.algorithm, receipt::count(digest.files, "file")),
     };
-    match receipt.digests.is_empty() {
-        true => "nothing".into(),
-        false => receipt.digests.iter().take(20).map(digest).collect::<Vec<_>>().join(", "),
+    if receipt.digests.is_empty() {
+        "nothing".into()
+    } else {
+        receipt.digests.iter().take(20).map(digest).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -155,7 +156,7 @@ fn phases(receipt: &Receipt) -> Sheet {
 
 /// Both hosts, side by side.
 fn ends(receipt: &Receipt) -> Option<Sheet> {
-    // Two by design; whoever writes more shows that only two are read.
+    // A receipt has two ends by design; if it has more, only two are shown.
     let ends: Vec<_> = receipt.ends.iter().take(2).collect();
     let heads = ends.iter().map(|end| if end.here { "this end" } else { "other end" });
     let heads = std::iter::once("").chain(heads).collect();
@@ -180,12 +181,12 @@ fn ends(receipt: &Receipt) -> Option<Sheet> {
     (!ends.is_empty()).then_some(Sheet { title: "Hosts".into(), heads, rows })
 }
 
-/// The course by what the command printed once a second.
-fn of_points(points: &[Point]) -> Course {
-    let mut course = Course::default();
+/// The timeline from the progress that the command printed once a second.
+fn of_points(points: &[Point]) -> TransferTimeline {
+    let mut course = TransferTimeline::default();
     let mut before = Point { seconds: 0.0, bytes: 0 };
     for point in points {
-        // Another attempt may count from less.
+        // Another attempt may count from a smaller number.
         let bytes = [point.bytes.saturating_sub(before.bytes) as f64, 0.0];
         if point.seconds > before.seconds {
             course.look(before.seconds, point.seconds, &[Flow { stream: None, from_s: before.seconds, bytes }]);
@@ -195,14 +196,14 @@ fn of_points(points: &[Point]) -> Course {
     course
 }
 
-/// A series tells the course, and of each stream what the receipt does not.
+/// Adds the timeline of a series, and the facts about streams that the receipt lacks.
 fn add_series(story: &mut Story, series: Series) {
     story.remarks.extend(remarks(&series));
     let course = series.course;
     let sends = course.sends();
     for (id, facts) in course.streams() {
         match story.streams.iter_mut().find(|stream| stream.id == id) {
-            // What the receiving end's kernel says is not about the data.
+            // The kernel's facts of the receiving end are not about the data.
             Some(stream) if !sends => stream.seen = facts.seen(),
             Some(stream) => *stream = std::mem::take(stream).with_series(facts),
             None => {
@@ -237,10 +238,11 @@ fn remarks(series: &Series) -> Vec<String> {
     out
 }
 
-/// A series whose receipt is not there.
+/// The story of a series without its receipt.
 pub fn alone(file: &str, series: Series) -> Story {
     let course = &series.course;
-    let (bytes, end_s) = (course.bytes()[usize::from(!course.sends())], course.end_s());
+    let bytes = course.bytes()[usize::from(!course.sends())];
+    let end_s = course.end_s();
     let moments = course.moments();
     let held = held_shares(&moments);
     let moved = format!("A series of {}: {} on streams", format::seconds(end_s), format::bytes(bytes));
@@ -270,7 +272,7 @@ pub fn alone(file: &str, series: Series) -> Story {
     story
 }
 
-/// A command that ended with an error and no receipt.
+/// The story of a command that ended with an error and without a receipt.
 pub fn failed(file: &str, message: &str, points: &[Point]) -> Story {
     let mut story = Story::new(file.to_owned(), Tone::Bad, "Failed before there was a receipt.".into());
     story.evidence = message.to_owned();
@@ -279,7 +281,7 @@ pub fn failed(file: &str, message: &str, points: &[Point]) -> Story {
     story
 }
 
-/// A command whose output ends before it did.
+/// The story of a command whose output ends before it did.
 pub fn unfinished(file: &str, points: &[Point]) -> Story {
     let last = points.last().copied().unwrap_or(Point { seconds: 0.0, bytes: 0 });
     let moved = format::bytes(last.bytes as f64);

@@ -9,26 +9,26 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Two levels that differ by no more than this part are one: what sums of floats leave.
+/// Two levels that differ by no more than this part count as equal: sums of floats differ by that much.
 const LEVEL_TOLERANCE: f64 = 1e-12;
 
-/// What one party asks for.
+/// The demand of one party.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
-    /// How fast its rate grows beside others'. Positive.
+    /// Its rate is in proportion to this. Positive.
     pub weight: f64,
-    /// The rate that it is given before others are given more than theirs, bytes per second.
+    /// The rate that it gets before any demand rises above its own floor, bytes per second.
     pub floor: f64,
     /// The highest rate that it can use, bytes per second; infinity for none.
     pub cap: f64,
-    /// The resources that it uses, as indices; each counts once.
+    /// The resources that it uses, as indices, each named once.
     pub path: Vec<u32>,
 }
 
-/// What keeps a demand from a higher rate.
+/// The constraint that keeps a demand from a higher rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
-    /// It has all that it can use.
+    /// Its own cap.
     Cap,
     /// This resource is full.
     Resource(u32),
@@ -39,18 +39,18 @@ pub enum Binding {
 pub struct Rate {
     /// Bytes per second.
     pub rate: f64,
-    /// What keeps it there.
+    /// The constraint that keeps it from more.
     pub binding: Binding,
 }
 
 /// Divides resources of these capacities (bytes per second) among demands; the rates are in the order of the demands. Where floors do not
-/// fit a resource, they are cut in proportion first. A demand that uses no resource has its cap.
+/// fit a resource, they are cut in proportion first. A demand that uses no resource gets its cap.
 pub fn allocate(capacities: &[f64], demands: &[Demand]) -> Vec<Rate> {
     let floors = fitting_floors(capacities, demands);
     Filling::new(capacities, demands, floors).run()
 }
 
-/// The floors, cut where a resource cannot carry all that are promised of it.
+/// The floors, cut in proportion where a resource cannot carry the sum of its floors.
 fn fitting_floors(capacities: &[f64], demands: &[Demand]) -> Vec<f64> {
     let floors: Vec<f64> = demands.iter().map(|demand| demand.floor.clamp(0.0, demand.cap.max(0.0))).collect();
     let mut promised = vec![0.0; capacities.len()];
@@ -65,9 +65,9 @@ fn fitting_floors(capacities: &[f64], demands: &[Demand]) -> Vec<f64> {
     demands.iter().zip(floors).map(cut).collect()
 }
 
-/// What happens at a level.
+/// A change of state that a level triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Happens {
+enum LevelChange {
     /// A resource may be full.
     Full(u32),
     /// A demand reaches its cap.
@@ -76,41 +76,41 @@ enum Happens {
     Rises(u32),
 }
 
-/// A level and what happens there, ordered by level; what happens at one level has a fixed order.
+/// A change of state and its level. Events are ordered by level; those of one level have a fixed order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Event {
+struct LevelEvent {
     level: f64,
-    happens: Happens,
+    happens: LevelChange,
 }
 
-impl Eq for Event {}
+impl Eq for LevelEvent {}
 
-impl Ord for Event {
-    fn cmp(&self, other: &Event) -> Ordering {
+impl Ord for LevelEvent {
+    fn cmp(&self, other: &LevelEvent) -> Ordering {
         self.level.total_cmp(&other.level).then_with(|| self.happens.cmp(&other.happens))
     }
 }
 
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+impl PartialOrd for LevelEvent {
+    fn partial_cmp(&self, other: &LevelEvent) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 /// The load of a resource at a level: `fixed + weight × level`.
 #[derive(Clone, Copy, Debug)]
-struct Load {
+struct ResourceLoad {
     fixed: f64,
     weight: f64,
-    /// How many demands rise here. Sums of weights leave a remainder when all are subtracted again; this does not.
+    /// The number of demands that rise here. It is exact, where the sum of their weights leaves a remainder of rounding.
     rising: u32,
     /// The level of the event that looks at this resource next.
     looked_at: f64,
 }
 
-/// Where a demand stands.
+/// The state of a demand.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Standing {
+enum DemandState {
     AtFloor,
     Rising,
     Frozen(Rate),
@@ -120,19 +120,19 @@ struct Filling<'a> {
     capacities: &'a [f64],
     demands: &'a [Demand],
     floors: Vec<f64>,
-    loads: Vec<Load>,
+    loads: Vec<ResourceLoad>,
     /// The demands of each resource: those of resource r are `users[users_start[r]..users_start[r + 1]]`.
     users: Vec<u32>,
     users_start: Vec<u32>,
-    standing: Vec<Standing>,
-    events: BinaryHeap<Reverse<Event>>,
+    standing: Vec<DemandState>,
+    events: BinaryHeap<Reverse<LevelEvent>>,
     level: f64,
 }
 
 impl<'a> Filling<'a> {
     fn new(capacities: &'a [f64], demands: &'a [Demand], floors: Vec<f64>) -> Filling<'a> {
         let (users, users_start) = users(capacities.len(), demands);
-        let empty = Load { fixed: 0.0, weight: 0.0, rising: 0, looked_at: f64::INFINITY };
+        let empty = ResourceLoad { fixed: 0.0, weight: 0.0, rising: 0, looked_at: f64::INFINITY };
         Filling {
             capacities,
             demands,
@@ -140,7 +140,7 @@ impl<'a> Filling<'a> {
             loads: vec![empty; capacities.len()],
             users,
             users_start,
-            standing: vec![Standing::AtFloor; demands.len()],
+            standing: vec![DemandState::AtFloor; demands.len()],
             events: BinaryHeap::with_capacity(capacities.len() + 2 * demands.len()),
             level: 0.0,
         }
@@ -152,56 +152,58 @@ impl<'a> Filling<'a> {
         while let Some(Reverse(event)) = self.events.pop() {
             self.level = self.level.max(event.level);
             match event.happens {
-                Happens::Full(resource) => self.look_at(resource, event.level),
-                Happens::Capped(demand) => self.freeze(demand, Binding::Cap),
-                Happens::Rises(demand) => self.rise(demand),
+                LevelChange::Full(resource) => self.look_at(resource, event.level),
+                LevelChange::Capped(demand) => self.freeze(demand, Binding::Cap),
+                LevelChange::Rises(demand) => self.rise(demand),
             }
         }
-        let rate = |(standing, demand): (&Standing, &Demand)| match standing {
-            Standing::Frozen(rate) => *rate,
-            // Nothing on its path ever fills: only its cap would hold it.
-            Standing::AtFloor | Standing::Rising => Rate { rate: demand.cap, binding: Binding::Cap },
+        let rate = |(standing, demand): (&DemandState, &Demand)| match standing {
+            DemandState::Frozen(rate) => *rate,
+            // No resource of its path ever fills: only its cap limits it.
+            DemandState::AtFloor | DemandState::Rising => Rate { rate: demand.cap, binding: Binding::Cap },
         };
         self.standing.iter().zip(self.demands).map(rate).collect()
     }
 
-    /// A demand has its floor, and rises when the level is there: at once where it has none.
+    /// Gives a demand its floor. It rises once the level reaches the floor: at once where it has none.
     fn enter(&mut self, index: u32) {
-        let (demand, floor) = (&self.demands[index as usize], self.floors[index as usize]);
+        let demand = &self.demands[index as usize];
+        let floor = self.floors[index as usize];
         for resource in &demand.path {
             self.loads[*resource as usize].fixed += floor;
         }
         if demand.cap <= floor {
             self.freeze(index, Binding::Cap);
         } else if floor > 0.0 {
-            self.await_level(floor / demand.weight, Happens::Rises(index));
+            self.await_level(floor / demand.weight, LevelChange::Rises(index));
         } else {
             self.rise(index);
         }
     }
 
-    fn await_level(&mut self, level: f64, happens: Happens) {
-        self.events.push(Reverse(Event { level, happens }));
+    fn await_level(&mut self, level: f64, happens: LevelChange) {
+        self.events.push(Reverse(LevelEvent { level, happens }));
     }
 
     fn rise(&mut self, index: u32) {
-        if self.standing[index as usize] != Standing::AtFloor {
+        if self.standing[index as usize] != DemandState::AtFloor {
             return;
         }
-        self.standing[index as usize] = Standing::Rising;
-        let (demand, floor) = (&self.demands[index as usize], self.floors[index as usize]);
+        self.standing[index as usize] = DemandState::Rising;
+        let demand = &self.demands[index as usize];
+        let floor = self.floors[index as usize];
         for resource in &demand.path {
             let load = &mut self.loads[*resource as usize];
             load.fixed -= floor;
             load.weight += demand.weight;
             load.rising += 1;
-            // It fills sooner than was expected. At the start all of them are looked at once all have entered.
+            // The resource fills sooner than was computed. At the start, `run` looks at all resources after all demands have entered.
             if floor > 0.0 {
                 self.look_when_full(*resource);
             }
         }
         if demand.cap.is_finite() {
-            self.await_level(demand.cap / demand.weight, Happens::Capped(index));
+            self.await_level(demand.cap / demand.weight, LevelChange::Capped(index));
         }
     }
 
@@ -209,9 +211,9 @@ impl<'a> Filling<'a> {
     fn freeze(&mut self, index: u32, binding: Binding) {
         let demand = &self.demands[index as usize];
         let rate = match self.standing[index as usize] {
-            Standing::Frozen(_) => return,
-            Standing::AtFloor => self.floors[index as usize],
-            Standing::Rising => {
+            DemandState::Frozen(_) => return,
+            DemandState::AtFloor => self.floors[index as usize],
+            DemandState::Rising => {
                 let rate = (demand.weight * self.level).min(demand.cap);
                 for resource in &demand.path {
                     let load = &mut self.loads[*resource as usize];
@@ -222,10 +224,10 @@ impl<'a> Filling<'a> {
                 rate
             }
         };
-        self.standing[index as usize] = Standing::Frozen(Rate { rate, binding });
+        self.standing[index as usize] = DemandState::Frozen(Rate { rate, binding });
     }
 
-    /// Freezes the demands of a resource that is full; one that is not yet is looked at later.
+    /// Freezes the demands of a resource that is full. A resource that is not full yet is looked at again when it should be.
     fn look_at(&mut self, resource: u32, level: f64) {
         if self.loads[resource as usize].looked_at != level {
             return;
@@ -246,11 +248,11 @@ impl<'a> Filling<'a> {
         let looked_at = &mut self.loads[resource as usize].looked_at;
         if full < *looked_at {
             *looked_at = full;
-            self.await_level(full, Happens::Full(resource));
+            self.await_level(full, LevelChange::Full(resource));
         }
     }
 
-    /// The level at which a resource fills; infinity where nothing rises.
+    /// The level at which a resource fills; infinity where no demand rises.
     fn full_at(&self, resource: u32) -> f64 {
         let load = self.loads[resource as usize];
         let left = (self.capacities[resource as usize].max(0.0) - load.fixed).max(0.0);

@@ -1,4 +1,4 @@
-//! Averages over time, not over samples: a report that comes late weighs as much as the reports that it stands for.
+//! Averages over time, not over samples: a report that comes late weighs as much as the reports that it replaces.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ pub struct TimeAverage {
 }
 
 impl TimeAverage {
-    /// With this time constant: after it, a change has been followed by 63 %.
+    /// An average with this time constant: that long after a step, it has followed 63 % of the step.
     pub fn new(constant: Duration) -> TimeAverage {
         TimeAverage { constant, value: 0.0, at: None }
     }
 
-    /// Takes a value that has held since the last report. The first one counts as it is.
+    /// Adds a value that has held since the last report, and returns the average. The first value is the average.
     pub fn report(&mut self, now: Duration, value: f64) -> f64 {
         self.value = match self.at {
             None => value,

@@ -1,15 +1,15 @@
 //! A calendar of promises: bytes that must have moved over a path by a deadline, placed in slots of time.
 //!
-//! A request is placed as late as possible before its deadline (Noormohammadpour and others, RCD, arXiv:1707.04019): what is free now stays
-//! free for what nobody knows of yet. It is accepted if all its bytes fit, and then nothing that comes later can take its place. As time
-//! passes, [`Calendar::pull`] moves promised bytes forward into what the current slot has to spare, so that the path does not idle before a
-//! deadline. A request that does not fit is answered by what would: a later deadline, or fewer bytes by this one.
+//! A request is placed as late as possible before its deadline (Noormohammadpour and others, RCD, arXiv:1707.04019), so that early slots stay
+//! free for requests that are not known yet. It is accepted if all its bytes fit; no later request can take its slots. As time passes,
+//! [`Calendar::pull`] moves promised bytes forward into the free room of the current slot, so that the path does not idle before a deadline.
+//! A request that does not fit is answered with a counter-offer: a later deadline, or fewer bytes by the deadline that was asked for.
 //!
 //! r resources on a path, s slots before the deadline: O(r·s) for a request.
 
 use std::collections::BTreeMap;
 
-/// A slot: this many seconds from the calendar's origin, in steps of its length.
+/// The number of a slot, from the calendar's origin; each slot has the calendar's length.
 pub type Slot = u64;
 
 /// A request: bytes over a path between two times.
@@ -17,26 +17,26 @@ pub type Slot = u64;
 pub struct Request {
     /// The resources that it uses.
     pub path: Vec<u32>,
-    /// Bytes.
+    /// The size of the transfer, bytes.
     pub bytes: f64,
     /// The first slot that it may use.
     pub release: Slot,
-    /// The slot before which it must have ended.
+    /// The slot before which the transfer must have ended.
     pub deadline: Slot,
     /// The highest rate that it can use, bytes per second.
     pub rate_most: f64,
 }
 
-/// What would fit instead of a request that does not.
+/// The counter-offer to a request that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterOffer {
-    /// All bytes, by this slot; none where they do not fit within the calendar's horizon.
+    /// The earliest slot by which all bytes fit; none where that is beyond the calendar's horizon.
     pub deadline: Option<Slot>,
-    /// So many bytes by the deadline that was asked for.
+    /// The bytes that fit by the deadline that was asked for.
     pub bytes: f64,
 }
 
-/// A promise by its number.
+/// The number of a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PromiseId(u64);
 
@@ -52,7 +52,7 @@ struct Promise {
 #[derive(Clone, Debug)]
 pub struct Calendar {
     slot_s: f64,
-    /// What a resource carries, bytes per second.
+    /// The capacity of each resource, bytes per second.
     capacities: Vec<f64>,
     /// Bytes promised, by resource and slot.
     taken: Vec<BTreeMap<Slot, f64>>,
@@ -62,20 +62,20 @@ pub struct Calendar {
     horizon: Slot,
 }
 
-/// Part of a byte: less is nothing.
+/// Less than this part of a byte counts as nothing.
 const NOTHING: f64 = 1e-3;
 
 impl Calendar {
-    /// Of resources with these capacities (bytes per second), in slots of so many seconds; offers reach as far as `horizon` slots.
+    /// A calendar over resources of these capacities (bytes per second), in slots of `slot_s` seconds; counter-offers reach `horizon` slots.
     pub fn new(slot_s: f64, capacities: Vec<f64>, horizon: Slot) -> Calendar {
         let taken = vec![BTreeMap::new(); capacities.len()];
         Calendar { slot_s, capacities, taken, promises: BTreeMap::new(), last: 0, horizon }
     }
 
-    /// Places a request as late as it can be.
+    /// Places a request as late as possible.
     ///
     /// # Errors
-    /// It does not fit; the counter-offer does, as long as nothing else is accepted.
+    /// The request does not fit. The counter-offer fits until another request is accepted.
     pub fn accept(&mut self, request: &Request) -> Result<PromiseId, CounterOffer> {
         let (placed, left) = self.place(request, request.deadline);
         if left > NOTHING {
@@ -90,9 +90,10 @@ impl Calendar {
         Ok(id)
     }
 
-    /// What would be placed where with this deadline, and the bytes for which there is no room.
+    /// Places a request with this deadline: the bytes in each slot, and the bytes for which there is no room.
     fn place(&self, request: &Request, deadline: Slot) -> (BTreeMap<Slot, f64>, f64) {
-        let (mut placed, mut left) = (BTreeMap::new(), request.bytes);
+        let mut placed = BTreeMap::new();
+        let mut left = request.bytes;
         for slot in (request.release..deadline).rev() {
             let room = self.room(&request.path, slot).min(request.rate_most * self.slot_s).min(left);
             if room > NOTHING {
@@ -107,7 +108,7 @@ impl Calendar {
     }
 
     fn offer(&self, request: &Request, bytes: f64) -> CounterOffer {
-        // More slots never fit less: the first deadline that fits is found by halving.
+        // A later deadline never holds fewer bytes, so the first deadline that fits is found by bisection.
         let fits = |deadline| self.place(request, deadline).1 <= NOTHING;
         let (mut least, mut most) = (request.deadline, request.release.max(request.deadline) + self.horizon);
         if !fits(most) {
@@ -120,7 +121,7 @@ impl Calendar {
         CounterOffer { deadline: Some(most), bytes }
     }
 
-    /// What a path has to spare in a slot, in bytes.
+    /// The free room of a path in a slot, in bytes.
     pub fn room(&self, path: &[u32], slot: Slot) -> f64 {
         let room = |resource: &u32| {
             let taken = self.taken[*resource as usize].get(&slot).copied().unwrap_or(0.0);
@@ -136,18 +137,18 @@ impl Calendar {
         }
     }
 
-    /// The rate that a promise is to have in a slot, bytes per second.
+    /// The rate of a promise in a slot, bytes per second.
     pub fn rate(&self, id: PromiseId, slot: Slot) -> f64 {
         let placed = self.promises.get(&id).and_then(|promise| promise.placed.get(&slot));
         placed.copied().unwrap_or(0.0) / self.slot_s
     }
 
-    /// The slot in which a promise ends, as it is placed now.
+    /// The last slot of a promise, as it is placed now.
     pub fn last_slot(&self, id: PromiseId) -> Option<Slot> {
         self.promises.get(&id)?.placed.last_key_value().map(|(slot, _)| *slot)
     }
 
-    /// Moves promised bytes into what this slot has to spare, those of the earliest ends first.
+    /// Moves promised bytes into the free room of this slot, those of the earliest ends first.
     pub fn pull(&mut self, now: Slot) {
         let mut order: Vec<(Slot, PromiseId)> =
             self.promises.iter().filter_map(|(id, promise)| Some((*promise.placed.last_key_value()?.0, *id))).collect();
@@ -184,7 +185,7 @@ impl Calendar {
         }
     }
 
-    /// A promise is kept or given back: what it has not used is free again.
+    /// Removes a promise that is kept or given back, and frees the room that it has not used.
     pub fn remove(&mut self, id: PromiseId) {
         let Some(promise) = self.promises.remove(&id) else { return };
         for (slot, bytes) in promise.placed {
@@ -244,7 +245,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is accepted, pulled and given back, no slot of a resource promises more than it has, and no promise loses a byte.
+        /// However requests are accepted, pulled and given back, no slot of a resource promises more than it has, and no promise loses a byte.
         #[test]
         fn promises_fit(requests in proptest::collection::vec((0u32..3, 0.0..20_000.0f64, 0u64..30, 1u64..30, proptest::bool::ANY), 1..40)) {
             let mut calendar = Calendar::new(10.0, vec![100.0, 60.0, 30.0], 200);

@@ -1,9 +1,9 @@
-//! How many files move at once between two endpoints where only their number can be set: third-party copies between servers that take no
-//! limit of rate.
+//! How many files move at once between two endpoints that take no rate limit, so that only the number of files can be set: third-party
+//! copies between servers.
 //!
-//! It probes by factors, not by steps of one: from 2 to 60 takes three minutes. Each number is tried for [`TRIAL`]; while a quarter more
-//! gives at least [`GAIN`] more, it goes on. Where it gives less than nothing, or transfers fail, it goes back. Then it holds, and tries again
-//! after [`HOLD`].
+//! The search goes by factors, not by steps of one: from 2 to 60 takes three minutes. Each number is tried for [`TRIAL`]. While a quarter more
+//! files bring a gain of at least [`GAIN`], the number grows. Where the rate falls, or transfers fail, the number goes back. Then it stays for
+//! [`HOLD`] before a larger number is tried again.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::average::TimeAverage;
 
 /// How long a number is tried before it is judged.
 pub const TRIAL: Duration = Duration::from_secs(10);
-/// How long a number that was found is kept before more is tried again.
+/// How long a number is kept before a larger one is tried again.
 pub const HOLD: Duration = Duration::from_secs(300);
-/// What a trial multiplies the number by.
+/// A trial multiplies the number by this.
 const GROW: f64 = 1.25;
-/// What failures multiply it by.
+/// Failures multiply the number by this.
 const BACK_OFF: f64 = 0.7;
-/// The part by which a trial must be faster.
+/// The factor by which a trial must be faster.
 const GAIN: f64 = 1.05;
-/// Part of the transfers of a trial that may fail.
+/// The part of a trial's transfers that may fail.
 const FAILED_PART: f64 = 0.1;
 /// Time constant of the rate within a trial.
 const RATE_CONSTANT: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub struct Bounds {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// A number is tried; what the number before gave is to be beaten.
+    /// A number is on trial, and must beat the rate of the number before.
     Trying { since: Duration, before: Option<(u32, f64)> },
     /// The number stays until then.
     Holding { until: Duration },
@@ -53,7 +53,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Begins with a number that was good before, or with the least.
+    /// Begins with a number that was good before, or with the least of the bounds.
     pub fn new(now: Duration, bounds: Bounds, last_good: Option<u32>) -> Concurrency {
         let number = last_good.unwrap_or(bounds.least).clamp(bounds.least, bounds.most);
         let phase = Phase::Trying { since: now, before: None };
@@ -65,14 +65,14 @@ impl Concurrency {
         self.number
     }
 
-    /// Counts a transfer that has ended; failures that say nothing of load (a file that is not there) are not to be counted.
+    /// Counts a transfer that has ended. Failures that have nothing to do with load (a missing file) must not be counted.
     pub fn ended(&mut self, failed: bool) {
         self.ended += 1;
         self.failed += u32::from(failed);
     }
 
-    /// Takes the rate of the pair since the last call, in bytes per second, and whether the number is what held it: with fewer files
-    /// queued than the number nothing can be learned. Returns the number from now on.
+    /// Takes the rate of the pair since the last call, in bytes per second, and whether as many files moved as the number allows: with fewer
+    /// files queued than that, the rate says nothing about the number. Returns the number from now on.
     pub fn step(&mut self, now: Duration, rate: f64, is_full: bool) -> u32 {
         let rate = self.rate.report(now, rate);
         if self.failed >= 2 && f64::from(self.failed) > f64::from(self.ended) * FAILED_PART {

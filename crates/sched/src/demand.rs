@@ -1,17 +1,17 @@
-//! What somebody can use, told by what it uses: a share that nobody uses is for others.
+//! The demand of a party, estimated from its use, so that others get the share that it does not use.
 //!
-//! Who uses nearly all that it is given may want more: nothing is known of its demand. Who uses much less for [`PATIENCE`] is held by something
-//! else (a disk, a receiver, a path that is not described), and keeps some room above what it uses. Whoever fills that room has it doubled.
+//! A party that uses nearly all of its share may want more: its demand is unlimited. A party that uses much less for [`PATIENCE`] is limited by
+//! something else (a disk, a receiver, a path that is not described), and keeps some room above its use. When it fills that room, the room doubles.
 
 use std::time::Duration;
 
-/// How long less must be used before it counts.
+/// How long use must be lower before it counts.
 pub const PATIENCE: Duration = Duration::from_secs(3);
-/// Part of what is given that counts as all of it.
+/// The part of a share from which on it counts as fully used.
 const NEARLY_ALL: f64 = 0.8;
-/// What is left to somebody who uses less, as a multiple of what it uses.
+/// The room that a party keeps, as a multiple of its use.
 const ROOM: f64 = 1.25;
-/// The least that is left to anybody, bytes per second: 1 Mbit/s.
+/// The least room of any party, bytes per second: 1 Mbit/s.
 const LEAST: f64 = 125e3;
 
 /// The demand of one party.
@@ -28,11 +28,11 @@ impl Default for DemandEstimate {
 }
 
 impl DemandEstimate {
-    /// Takes what is used and what was given, in bytes per second, and returns the most that can be used.
+    /// Takes the use and the share since the last call, in bytes per second, and returns the demand.
     pub fn step(&mut self, now: Duration, used: f64, given: f64) -> f64 {
         if used >= given * NEARLY_ALL {
             self.less_since = None;
-            // What was given may have been held by the cap, or by others: the cap grows until it is not what holds.
+            // The share may have been limited by the cap, or by others: the cap grows until it no longer limits.
             self.cap = if given >= self.cap * NEARLY_ALL { (self.cap * 2.0).max(LEAST) } else { f64::INFINITY };
             return self.cap;
         }

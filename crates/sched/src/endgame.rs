@@ -1,25 +1,25 @@
-//! The end of a data set: a few stragglers must not hold it. A file that takes far longer than its like is fetched from another source as
-//! well, within a budget of bytes; whichever copy is whole first counts.
+//! The end of a data set: a few stragglers must not delay it. A file that takes far longer than similar files is fetched from a second source
+//! as well, within a budget of bytes; the copy that is complete first counts.
 
 use std::time::Duration;
 
-/// Part of the bytes of a data set that may be moved twice.
+/// The part of a data set's bytes that may be moved twice.
 pub const HEDGED_PART: f64 = 0.02;
-/// A file is late when it takes this many times the median of its like...
+/// A file is late when it takes this many times the median of files of its size...
 const LATE: f64 = 3.0;
 /// ...or when its rate is below this part of its pair's median, for [`SLOW_FOR`].
 const SLOW: f64 = 0.2;
-/// How long it must be slow.
+/// How long it must be slow to be a straggler.
 const SLOW_FOR: Duration = Duration::from_secs(30);
 
-/// A file that is under way.
+/// A file that is being transferred.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnderWay {
     /// How long its attempt has taken so far.
     pub elapsed: Duration,
     /// The median of files of its size on its pair; none where too few have ended.
     pub median: Option<Duration>,
-    /// For how long it has been slower than [`SLOW`] of the median rate of its pair.
+    /// How long it has been slower than [`SLOW`] of the median rate of its pair.
     pub slow_for: Duration,
 }
 
@@ -30,19 +30,19 @@ impl UnderWay {
     }
 }
 
-/// Whether a rate is that of a straggler, beside the median of its pair.
+/// Whether a rate is that of a straggler, given the median rate of its pair.
 pub fn is_slow(rate: f64, median: f64) -> bool {
     rate < SLOW * median
 }
 
-/// What a data set may spend on moving bytes twice.
+/// The bytes that a data set has moved twice, within its budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HedgeBudget {
     spent: f64,
 }
 
 impl HedgeBudget {
-    /// Takes the bytes of a file from the budget of a data set, where they fit.
+    /// Takes the bytes of a file from the budget of a data set, if they fit; returns whether they did.
     pub fn take(&mut self, bytes: f64, data_set_bytes: f64) -> bool {
         let fits = self.spent + bytes <= data_set_bytes * HEDGED_PART;
         if fits {

@@ -1,5 +1,5 @@
-//! A network of fluids in virtual time: what the shares of this crate come to when bytes flow by them. Tests and planners step it; it has
-//! no clock, and the same input gives the same output.
+//! A network of fluids in virtual time: the rates that the shares of this crate give when bytes flow by them. Tests and planners step it;
+//! it has no clock, and the same input gives the same output.
 //!
 //! Between two changes (an arrival, an end, a new capacity) rates are constant, so a step goes from change to change and nothing is
 //! rounded to ticks.
@@ -7,14 +7,14 @@
 use crate::allocation::{Demand, Rate};
 use crate::shares::{Aggregate, Class, Group, share};
 
-/// Bytes that are to move, from a time on.
+/// Bytes to be moved from a time on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// Seconds from the start.
+    /// When it arrives, seconds from the start.
     pub arrives_s: f64,
-    /// Bytes.
+    /// Its size, bytes.
     pub bytes: f64,
-    /// Before whom it is served.
+    /// Its class.
     pub class: Class,
     /// The groups that it is in.
     pub groups: Vec<Group>,
@@ -26,14 +26,14 @@ pub struct Load {
     pub path: Vec<u32>,
 }
 
-/// A resource has another capacity from a time on.
+/// A change of a resource's capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapacityChange {
-    /// Seconds from the start.
+    /// When it changes, seconds from the start.
     pub at_s: f64,
     /// The resource.
     pub resource: u32,
-    /// Bytes per second.
+    /// The new capacity, bytes per second.
     pub capacity: f64,
 }
 
@@ -53,14 +53,14 @@ pub struct Span {
 pub struct Fluid {
     now_s: f64,
     capacities: Vec<f64>,
-    /// Those to come, the last first.
+    /// The loads that have not arrived yet, the last first.
     changes: Vec<CapacityChange>,
     loads: Vec<Load>,
     left: Vec<f64>,
     ended_s: Vec<Option<f64>>,
 }
 
-/// Part of a byte: less is nothing.
+/// Less than this part of a byte counts as nothing.
 const NOTHING: f64 = 1e-6;
 
 impl Fluid {

@@ -1,15 +1,15 @@
-//! High-water marks: how much of a link the collaboration may use, so that others keep theirs.
+//! High-water marks: how much of a link a collaboration may use, so that other traffic keeps its part.
 //!
-//! `usable = min(mark × capacity, capacity − others)`. It falls at once, since what is above the mark belongs to others, and rises slowly, so
-//! that a measurement that comes and goes does not make rates swing.
+//! `usable = min(mark × capacity, capacity − others)`. It falls at once, since the capacity above the mark belongs to others, and rises
+//! slowly, so that a measurement that comes and goes does not make rates swing.
 
 use std::time::Duration;
 
-/// It rises by at most this part of what it was, per [`RELAX_EVERY`].
+/// It rises by at most this part of itself, per [`RELAX_EVERY`].
 const RELAX: f64 = 0.1;
 /// The time that a rise by [`RELAX`] takes.
 const RELAX_EVERY: Duration = Duration::from_secs(5);
-/// Part of the target from which a rise begins, at the least: a link that was down comes back within a minute.
+/// The part of the target from which a rise begins at least: a link that was down is back within a minute.
 const RELAX_FROM: f64 = 0.05;
 
 /// The mark of a link, in bytes per second.
@@ -20,12 +20,12 @@ pub struct HighWaterMark {
 }
 
 impl HighWaterMark {
-    /// Of a link with this much capacity, of which the collaboration may use `mark` (0 to 1).
+    /// The mark of a link of this capacity, of which the collaboration may use the part `mark` (0 to 1).
     pub fn new(now: Duration, capacity: f64, mark: f64) -> HighWaterMark {
         HighWaterMark { usable: below_mark(capacity, mark, 0.0), at: now }
     }
 
-    /// Takes what is known now of the link, and the traffic of others on it, and returns what may be used.
+    /// Takes the link's capacity and the traffic of others on it, and returns the usable rate.
     pub fn step(&mut self, now: Duration, capacity: f64, mark: f64, others: f64) -> f64 {
         let target = below_mark(capacity, mark, others);
         let passed = now.saturating_sub(self.at).as_secs_f64() / RELAX_EVERY.as_secs_f64();
@@ -35,13 +35,13 @@ impl HighWaterMark {
         self.usable
     }
 
-    /// What may be used.
+    /// The usable rate.
     pub fn usable(&self) -> f64 {
         self.usable
     }
 }
 
-/// What may be used of a link in the long run: what is below its mark, and what others leave.
+/// The usable rate in the long run: below the mark, and no more than others leave.
 pub fn below_mark(capacity: f64, mark: f64, others: f64) -> f64 {
     (capacity * mark.clamp(0.0, 1.0)).min(capacity - others.max(0.0)).max(0.0)
 }

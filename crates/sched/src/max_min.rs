@@ -23,7 +23,8 @@ pub fn weighted_max_min(capacity: f64, parties: &[(f64, f64)]) -> Vec<f64> {
     let mut lowest_first: Vec<usize> = (0..parties.len()).collect();
     lowest_first.sort_by(|a, b| level(a).total_cmp(&level(b)));
     let mut weights_left: f64 = parties.iter().map(|(weight, _)| weight).sum();
-    let (mut given, mut left) = (vec![0.0; parties.len()], capacity.max(0.0));
+    let mut given = vec![0.0; parties.len()];
+    let mut left = capacity.max(0.0);
     for at in lowest_first {
         let (weight, demand) = parties[at];
         // The last one's part is all that is left, whatever rounding made of the weights.

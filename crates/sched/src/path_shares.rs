@@ -1,7 +1,7 @@
 //! The shares of the transfers that use one path.
 //!
-//! Congestion control divides a bottleneck fairly only where round trips are short: over 303 ms the first transfer keeps most of it
-//! for a minute. A node sees all of its transfers, and tells each its max-min share; a transfer that uses less leaves the rest
+//! Congestion control divides a bottleneck fairly only where round trips are short: over 303 ms the first transfer keeps most of the
+//! bottleneck for a minute. A node knows all of its transfers, and gives each its max-min share; a transfer that uses less leaves the rest
 //! to the others. A path is identified by the address of the other end.
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(2);
 const GROWTH: f64 = 1.1;
 
 #[derive(Debug)]
-struct Member {
+struct SharingTransfer {
     number: u64,
     /// Bytes per second, smoothed.
     rate: f64,
@@ -46,28 +46,28 @@ struct Member {
 }
 
 #[derive(Debug, Default)]
-struct Path {
-    members: Vec<Member>,
+struct SharedPath {
+    members: Vec<SharingTransfer>,
     /// The sum of all rates, smoothed.
     sum: f64,
     at: Option<Duration>,
-    probe: Probe,
+    probe: CapacityProbe,
 }
 
-/// The probe of a path for more capacity: a transfer that keeps to its share cannot find out by itself.
+/// A probe of a path for more capacity: a transfer that keeps to its share cannot find out by itself.
 #[derive(Debug, Default)]
-struct Probe {
+struct CapacityProbe {
     /// When the running probe began, if one runs.
     since: Option<Duration>,
     /// When the next probe begins.
     next: Option<Duration>,
-    /// The last probe found more.
+    /// Whether the last probe found more capacity.
     climbs: bool,
     /// The highest rate that a probe found.
     found: f64,
 }
 
-impl Probe {
+impl CapacityProbe {
     /// Steps the probe: `known` is the known capacity, `rate` the rate of all transfers now.
     fn tick(&mut self, now: Duration, known: f64, rate: f64) {
         let next = *self.next.get_or_insert(now + PROBE_EVERY);
@@ -96,7 +96,7 @@ impl Probe {
 /// The paths of a node's transfers, and each transfer's share.
 #[derive(Debug, Default)]
 pub struct PathShares {
-    by_peer: HashMap<IpAddr, Path>,
+    by_peer: HashMap<IpAddr, SharedPath>,
     last: u64,
 }
 
@@ -112,7 +112,8 @@ impl PathShares {
     pub fn join(&mut self, peer: IpAddr) -> ShareId {
         self.last += 1;
         let id = ShareId { peer: peer.to_canonical(), number: self.last };
-        let member = Member { number: id.number, rate: 0.0, at: None, before: (None, 0.0), grows: true, capacity: 0.0 };
+        let member =
+            SharingTransfer { number: id.number, rate: 0.0, at: None, before: (None, 0.0), grows: true, capacity: 0.0 };
         self.by_peer.entry(id.peer).or_default().members.push(member);
         id
     }
@@ -135,14 +136,14 @@ impl PathShares {
     }
 }
 
-impl Member {
-    /// The rate that it could use soon. One that grows has room to double, since it could not win it from the others.
+impl SharingTransfer {
+    /// The rate that the transfer could use soon. A transfer that grows has room to double, since it could not win that room from the others.
     fn demand(&self) -> f64 {
         self.rate * if self.grows { 2.0 } else { 1.05 }
     }
 }
 
-impl Path {
+impl SharedPath {
     fn note(&mut self, number: u64, now: Duration, rate: f64, capacity: f64) {
         if let Some(member) = self.members.iter_mut().find(|member| member.number == number) {
             let span = member.at.replace(now).map_or(SMOOTH, |at| now.saturating_sub(at));
@@ -160,7 +161,7 @@ impl Path {
         self.sum += (sum - self.sum) * (1.0 - (-span.as_secs_f64() / STEADY.as_secs_f64()).exp());
         let known = self.known();
         if self.members.len() < 2 || known <= 0.0 {
-            self.probe = Probe::default();
+            self.probe = CapacityProbe::default();
         } else {
             self.probe.tick(now, known, sum);
         }
@@ -178,12 +179,10 @@ impl Path {
         if self.members.len() < 2 || known <= 0.0 {
             return None;
         }
-        // A transfer that measured beside others measured less than the path gives.
-        let total = match self.sum > known * DISPROVED {
-            true => self.sum,
-            false => self.sum.max(known) * self.probe.part(),
-        };
-        let others: Vec<f64> = self.members.iter().filter(|m| m.number != number).map(Member::demand).collect();
+        // A transfer that measured the path beside others measured less than its capacity.
+        let total = if self.sum > known * DISPROVED { self.sum } else { self.sum.max(known) * self.probe.part() };
+        let others = self.members.iter().filter(|m| m.number != number);
+        let others: Vec<f64> = others.map(SharingTransfer::demand).collect();
         Some(left_for_one_more(total, &others))
     }
 }
@@ -194,12 +193,13 @@ mod tests {
 
     /// Two transfers on one path.
     fn pair() -> (PathShares, ShareId, ShareId) {
-        let (mut shares, peer) = (PathShares::default(), "192.0.2.7".parse().unwrap());
+        let mut shares = PathShares::default();
+        let peer = "192.0.2.7".parse().unwrap();
         let (a, b) = (shares.join(peer), shares.join(peer));
         (shares, a, b)
     }
 
-    /// Two greedy transfers, one long there: what is allowed is what is used, half a second later.
+    /// Two greedy transfers, one of which was there first: what is allowed is what is used, half a second later.
     #[test]
     fn a_newcomer_has_its_part_within_seconds() {
         let (mut shares, a, b) = pair();
@@ -208,7 +208,7 @@ mod tests {
             let now = Duration::from_millis(100) * tick;
             let for_old = shares.report(a, now, old, 100.0).unwrap();
             let for_new = shares.report(b, now, new, 0.0).unwrap();
-            // The newcomer grows into what the other leaves.
+            // The newcomer grows into the room that the other leaves.
             old += (for_old - old) * 0.2;
             new = (new * 1.3).min(for_new).min(105.0 - old);
         }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(shares.report(b, Duration::ZERO, new, 50.0), None, "alone again");
     }
 
-    /// Two transfers that use what they are given, over a path that gives ten times as much as one of them once found.
+    /// Two transfers that use all of their shares, over a path that gives ten times as much as one of them once measured.
     #[test]
     fn transfers_together_find_out_that_there_is_more() {
         let (mut shares, a, b) = pair();
@@ -238,7 +238,7 @@ mod tests {
         assert!(wide > 900.0, "{wide}");
     }
 
-    /// A measure that is less than what is used holds nobody down.
+    /// A measured capacity below the use limits no transfer.
     #[test]
     fn a_wrong_measure_holds_nobody_down() {
         let (mut shares, a, b) = pair();

@@ -1,12 +1,12 @@
-//! Priorities, and ageing: a priority is a weight, not a strict order, and grows while its files wait, so that nothing starves.
+//! Priorities and ageing: a priority is a weight, not a strict order, and grows while its files wait, so that no file starves.
 
 use std::time::Duration;
 
-/// A priority, 1 to 5; 3 unless said. Each has twice the weight of the one below.
+/// A priority, 1 to 5; the default is 3. Each has twice the weight of the one below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(u8);
 
-/// What files gain a level of priority in.
+/// How long files wait to gain a level of priority.
 pub const LEVEL_EVERY: Duration = Duration::from_secs(3600);
 
 impl Default for Priority {
@@ -31,7 +31,7 @@ impl Priority {
         self.0
     }
 
-    /// Its weight, where the oldest of its files has waited for so long.
+    /// Its weight, where its oldest file has waited for `waited`.
     pub fn weight(self, waited: Duration) -> f64 {
         let levels = f64::from(self.0 - 1) + waited.as_secs_f64() / LEVEL_EVERY.as_secs_f64();
         levels.min(f64::from(Priority::MOST.0 - 1)).exp2()

@@ -1,19 +1,19 @@
-//! What follows a failure: which files are tried again and when, and when an endpoint is left in peace.
+//! The reaction to a failure: which files are tried again and when, and how long a failing endpoint is given a rest.
 
 use std::time::Duration;
 
 use model::Fault;
 
-/// What a failure means for the file.
+/// The remedy for a file after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Remedy {
     /// The path, or a server that was busy: try again after a pause.
     Later,
-    /// This source does not have the file, or has other bytes: try another source at once, and none again that failed so.
+    /// This source lacks the file, or has other bytes: try another source at once, and never again one that failed so.
     OtherSource,
     /// The target has no room: everything queued to it waits.
     QueueWaits,
-    /// Trying again would end alike: whoever asked for it has to change something.
+    /// Another attempt would fail in the same way: the request itself must change.
     Never,
 }
 
@@ -37,25 +37,25 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after so many failed attempts: it doubles, and `dice` (0 to 1) takes up to half of it away, so that what failed together
-    /// does not come back together.
+    /// The pause after `failed` failed attempts. It doubles each time; `dice` (0 to 1) takes up to half of it away, so that transfers that failed
+    /// together do not come back together.
     pub fn pause(&self, failed: u32, dice: f64) -> Duration {
         let doubled = self.first.saturating_mul(1 << failed.saturating_sub(1).min(20));
         doubled.min(self.longest).mul_f64(1.0 - 0.5 * dice.clamp(0.0, 1.0))
     }
 }
 
-/// A circuit breaker of an endpoint (Nygard, Release It!, chapter 5): after [`TRIPS`] failures within [`WINDOW`] nothing is sent there until a
-/// pause is over; then one transfer tries.
+/// A circuit breaker of an endpoint (Nygard, Release It!, chapter 5): after [`TRIPS`] failures within [`WINDOW`] nothing is sent to the endpoint
+/// until a pause is over; then one transfer tries.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker {
-    /// When the last failures were, oldest first, and no success since.
+    /// The times of the last failures since the last success, oldest first.
     failures: Vec<Duration>,
-    /// It is open until then.
+    /// The breaker is open until then.
     open_until: Option<Duration>,
     /// How often it has opened since the last success.
     opened: u32,
-    /// A transfer tries.
+    /// A transfer tries whether the endpoint works again.
     is_trying: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Breaker {
 pub const TRIPS: usize = 5;
 /// Failures that are older do not count.
 pub const WINDOW: Duration = Duration::from_secs(60);
-/// How long it stays open.
+/// How long a breaker stays open.
 pub const OPEN: Backoff = Backoff { first: Duration::from_secs(15), longest: Duration::from_secs(600) };
 
 impl Breaker {
@@ -72,22 +72,22 @@ impl Breaker {
         self.open_until.is_some_and(|until| now < until || self.is_trying)
     }
 
-    /// A transfer to the endpoint begins. Where it was open and the pause is over, this is the one that tries.
+    /// Notes that a transfer to the endpoint begins. If the breaker was open and its pause is over, this transfer is the trial.
     pub fn began(&mut self) {
         self.is_trying = self.open_until.is_some();
     }
 
-    /// Until when nothing is sent there.
+    /// The time until which nothing is sent to the endpoint.
     pub fn open_until(&self) -> Option<Duration> {
         self.open_until
     }
 
-    /// A transfer there went well.
+    /// Notes that a transfer to the endpoint succeeded.
     pub fn succeeded(&mut self) {
         *self = Breaker::default();
     }
 
-    /// A transfer there failed for a reason that is the endpoint's.
+    /// Notes that a transfer failed through the endpoint's fault.
     pub fn failed(&mut self, now: Duration) {
         self.failures.retain(|at| now.saturating_sub(*at) < WINDOW);
         self.failures.push(now);

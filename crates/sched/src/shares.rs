@@ -1,47 +1,46 @@
 //! Hierarchical shares over many resources: community → activity → aggregate, or a tree of any depth.
 //!
-//! Each resource has its own tree: only those that use it take part, since a community that moves data between other sites must not
-//! lose here what it cannot use there. Within a resource, a group's share is divided among its members by their weights; what one
-//! of them cannot use goes to its siblings first, then to the siblings of its group, and so on up.
+//! Each resource has its own tree, of the aggregates that use it only: a community that moves data between other sites must not lose here what
+//! it cannot use there. Within a resource, a group's share is divided among its members by their weights. The part that a member cannot use
+//! goes to its siblings first, then to the siblings of its group, and so on up.
 //!
-//! Two steps, repeated. [`allocate`] gives rates for weights, and names the resource that binds each aggregate. The tree of that resource
-//! gives what each of its aggregates is entitled to there: that is its weight in the next pass. Over one bottleneck the second pass is
-//! exact. Over several, every pass is feasible and leaves nothing that somebody could use; the passes settle which of such divisions
-//! it is.
+//! The division alternates two steps. [`allocate`] gives rates for weights, and names the resource that binds each aggregate. The tree of that
+//! resource gives the entitlement of each aggregate there, which is its weight in the next pass. Over one bottleneck the second pass is exact.
+//! Over several, every pass is feasible and leaves no capacity that an aggregate could use; the passes settle which of such divisions it is.
 
 use crate::allocation::{Binding, Demand, Rate, allocate};
 use crate::max_min::weighted_max_min;
 
-/// Which aggregates are served before others are.
+/// The classes of aggregates, in the order in which they are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Promised: reservations, and transfers with an accepted deadline.
+    /// Promised capacity: reservations, and transfers with an accepted deadline.
     Reserved,
     /// All others.
     #[default]
     Standard,
-    /// What waits until nobody else wants the capacity.
+    /// Aggregates that wait until no other wants the capacity.
     Background,
 }
 
 impl Class {
-    /// All of them, the first to be served first.
+    /// All classes, the first to be served first.
     pub const ALL: [Class; 3] = [Class::Reserved, Class::Standard, Class::Background];
 }
 
-/// A group of the tree, and its weight among its siblings. Groups of one number are one group; its weight is the same wherever it is named.
+/// A group of the tree, and its weight among its siblings. Groups with the same number are one group, and have the same weight everywhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Group {
-    /// Unlike that of any other group, at whatever depth.
+    /// Unique in the whole tree.
     pub number: u32,
     /// Positive.
     pub weight: f64,
 }
 
-/// Files that have the same path and the same place in the tree: what rates are given to.
+/// Files that have the same path and the same place in the tree: the unit that rates are given to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
-    /// Before whom it is served.
+    /// Its class.
     pub class: Class,
     /// The groups that it is in, from the root down: its community, its activity.
     pub groups: Vec<Group>,
@@ -49,7 +48,7 @@ pub struct Aggregate {
     pub demand: Demand,
 }
 
-/// Passes after the first. The second changes rates by less than a part in a hundred where bottlenecks differ; it is made for them.
+/// Passes after the first. The second is for aggregates with different bottlenecks, whose rates it changes by less than a part in a hundred.
 const PASSES: usize = 2;
 
 /// Divides resources of these capacities (bytes per second) among aggregates, class by class; rates are in the order of the aggregates.
@@ -76,7 +75,7 @@ fn share_class(capacities: &[f64], aggregates: &[&Aggregate]) -> Vec<Rate> {
     let mut demands: Vec<Demand> = aggregates.iter().map(|aggregate| aggregate.demand.clone()).collect();
     let groups: Vec<&[Group]> = aggregates.iter().map(|aggregate| aggregate.groups.as_slice()).collect();
     let mut rates = allocate(capacities, &demands);
-    // Where all are in one group, weights are all there is.
+    // Where all aggregates are in one group, their weights decide alone.
     let first = groups.first().copied().unwrap_or_default();
     if groups.iter().all(|groups| same(groups, first)) {
         return rates;
@@ -108,7 +107,7 @@ fn members_by_resource(resources: usize, demands: &[Demand]) -> Vec<Vec<usize>> 
     members
 }
 
-/// What each aggregate is entitled to: the least of what the trees of the resources that bind somebody give it.
+/// The entitlement of each aggregate: the least that the trees of the resources that bind any aggregate give it.
 fn entitlements(capacities: &[f64], by_resource: &[Vec<usize>], aggregates: &[&Aggregate], rates: &[Rate]) -> Vec<f64> {
     let mut entitled: Vec<f64> = aggregates.iter().map(|aggregate| aggregate.demand.cap).collect();
     for (resource, members) in by_resource.iter().enumerate() {
@@ -118,7 +117,7 @@ fn entitlements(capacities: &[f64], by_resource: &[Vec<usize>], aggregates: &[&A
         }
         let leaf = |at: &usize| {
             let Demand { weight, cap, .. } = aggregates[*at].demand;
-            // One that is bound elsewhere uses here what it gets there.
+            // An aggregate that another resource binds uses no more here than it gets there.
             let demand = if rates[*at].binding == here { cap } else { rates[*at].rate };
             Leaf { groups: &aggregates[*at].groups, weight, demand }
         };
@@ -127,10 +126,9 @@ fn entitlements(capacities: &[f64], by_resource: &[Vec<usize>], aggregates: &[&A
             entitled[*at] = entitled[*at].min(given);
         }
     }
-    // A weight is positive and finite: one that is entitled to nothing, or is held by nothing, keeps its own.
-    let weight = |(entitled, aggregate): (f64, &&Aggregate)| match entitled > 0.0 && entitled.is_finite() {
-        true => entitled,
-        false => aggregate.demand.weight,
+    // A weight is positive and finite: an aggregate without an entitlement, or with an infinite one, keeps its own weight.
+    let weight = |(entitled, aggregate): (f64, &&Aggregate)| {
+        if entitled > 0.0 && entitled.is_finite() { entitled } else { aggregate.demand.weight }
     };
     entitled.into_iter().zip(aggregates).map(weight).collect()
 }
@@ -146,7 +144,7 @@ pub struct Leaf<'a> {
     pub demand: f64,
 }
 
-/// Divides one resource by a tree: at every group weighted max-min among its members, whose demands are the sums of what is below them.
+/// Divides one resource by a tree: at every group weighted max-min among its members, whose demands are the sums of the demands below them.
 pub fn divide(capacity: f64, leaves: &[Leaf<'_>]) -> Vec<f64> {
     let mut given = vec![0.0; leaves.len()];
     let mut order: Vec<usize> = (0..leaves.len()).collect();

@@ -1,27 +1,27 @@
-//! Which of several sources of a file is read: the one by which it is expected to be there first.
+//! The choice among several sources of a file: the one from which the file is expected to be complete first.
 
 use std::time::Duration;
 
-/// What is known of a source.
+/// The facts about a source that the choice depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Source {
-    /// The rate of its pair with the target, bytes per second; none where nothing has moved yet.
+    /// The rate of its pair with the target, bytes per second; none where no file has moved yet.
     pub rate: Option<f64>,
     /// Bytes that are queued before this file on that pair.
     pub queued: f64,
-    /// How long a file takes there before its first byte; hours, where it is on tape.
+    /// How long a file takes there before its first byte; hours, if it is on tape.
     pub startup: Duration,
     /// How many attempts of this file failed there.
     pub failed: u32,
 }
 
-/// The rate that is assumed of a pair on which nothing has moved: enough that it is tried, and less than a good one has.
+/// The rate that is assumed of a pair on which no file has moved: enough that it is tried, and less than that of a good pair.
 pub const UNKNOWN_RATE: f64 = 50e6;
-/// What a failed attempt multiplies the expected time by.
+/// Each failed attempt multiplies the expected time by this.
 const FAILED_FACTOR: f64 = 4.0;
 
 impl Source {
-    /// When a file of so many bytes is expected to be there.
+    /// The expected time until a file of `bytes` is complete.
     pub fn expected(&self, bytes: f64) -> Duration {
         let rate = self.rate.filter(|rate| *rate > 0.0).unwrap_or(UNKNOWN_RATE);
         let seconds = self.startup.as_secs_f64() + (self.queued + bytes) / rate;

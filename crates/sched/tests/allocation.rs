@@ -11,9 +11,9 @@ const CASES: u64 = 200;
 const SLACK: f64 = 2e-3;
 
 /// Repeatable numbers without a library: SplitMix64 (Steele, Lea and Flood, 2014).
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -28,7 +28,7 @@ impl Dice {
 }
 
 fn random_case(seed: u64) -> (Vec<f64>, Vec<Demand>) {
-    let mut dice = Dice(seed);
+    let mut dice = SeededRandom(seed);
     let resources = 1 + dice.below(5);
     let capacities: Vec<f64> = (0..resources).map(|_| 50.0 + dice.below(1000) as f64).collect();
     let demands = (0..1 + dice.below(9))

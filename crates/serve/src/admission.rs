@@ -34,11 +34,11 @@ pub(crate) struct AdmissionQueue<T> {
     all: usize,
     share: usize,
     plenty: usize,
-    inner: Mutex<Inner<T>>,
+    inner: Mutex<AdmissionState<T>>,
 }
 
 #[derive(Debug)]
-struct Inner<T> {
+struct AdmissionState<T> {
     taken: usize,
     each: HashMap<IpAddr, usize>,
     /// The connections that wait, and since when.
@@ -46,7 +46,7 @@ struct Inner<T> {
     closed: bool,
 }
 
-impl<T> Inner<T> {
+impl<T> AdmissionState<T> {
     fn take(&mut self, from: IpAddr) {
         self.taken += 1;
         *self.each.entry(from).or_default() += 1;
@@ -70,7 +70,7 @@ impl<T> AdmissionQueue<T> {
     }
 
     fn of(all: usize, share: usize, plenty: usize) -> AdmissionQueue<T> {
-        let inner = Inner { taken: 0, each: HashMap::new(), waiting: FairQueue::default(), closed: false };
+        let inner = AdmissionState { taken: 0, each: HashMap::new(), waiting: FairQueue::default(), closed: false };
         AdmissionQueue { all, share, plenty, inner: Mutex::new(inner) }
     }
 
@@ -120,7 +120,7 @@ impl<T> AdmissionQueue<T> {
         if inner.taken >= self.all {
             return None;
         }
-        let Inner { taken, each, waiting, .. } = &mut *inner;
+        let AdmissionState { taken, each, waiting, .. } = &mut *inner;
         let has = |from: &IpAddr| each.get(from).copied().unwrap_or(0);
         let mut next = waiting.pop(|from| has(from) < self.share);
         if next.is_none() && *taken < self.plenty {
@@ -149,8 +149,8 @@ impl<T> AdmissionQueue<T> {
     }
 }
 
-/// Hears that a place has become free.
-pub(crate) trait Places: Send + Sync {
+/// Is called when a place has become free.
+pub(crate) trait AdmissionObserver: Send + Sync {
     /// A connection of this client has released its place.
     fn given_back(&self, from: IpAddr);
 }
@@ -158,7 +158,7 @@ pub(crate) trait Places: Send + Sync {
 /// A connection's place among those that are served at once. Dropping it, a panic of its thread included, releases the place to the
 /// connection whose turn it is.
 pub struct Admitted {
-    places: Weak<dyn Places>,
+    places: Weak<dyn AdmissionObserver>,
     from: IpAddr,
 }
 
@@ -169,7 +169,7 @@ impl std::fmt::Debug for Admitted {
 }
 
 impl Admitted {
-    pub(crate) fn new(places: Weak<dyn Places>, from: IpAddr) -> Admitted {
+    pub(crate) fn new(places: Weak<dyn AdmissionObserver>, from: IpAddr) -> Admitted {
         Admitted { places, from }
     }
 }

@@ -30,19 +30,19 @@ struct Counts {
 
 /// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum LimitReached {
     /// The limit on all connections is reached.
     All,
     /// The limit of this client is reached: half of all.
     There,
 }
 
-impl Full {
+impl LimitReached {
     /// The reason, for a log.
     pub fn words(self) -> &'static str {
         match self {
-            Full::All => "as many connections are open as may be",
-            Full::There => "as many connections of its network are open as may be",
+            LimitReached::All => "as many connections are open as may be",
+            LimitReached::There => "as many connections of its network are open as may be",
         }
     }
 }
@@ -72,7 +72,10 @@ impl ConnectionLimits {
     }
 
     /// Counts one more connection from this address.
-    pub fn admit(self: &Arc<ConnectionLimits>, address: IpAddr) -> Result<ConnectionPermit, Full> {
+    ///
+    /// # Errors
+    /// [`LimitReached`]: the limit on all connections, or that of the client.
+    pub fn admit(self: &Arc<ConnectionLimits>, address: IpAddr) -> Result<ConnectionPermit, LimitReached> {
         let mut permit = ConnectionPermit { limits: Arc::clone(self), from: client_prefix(address), takes: 0 };
         permit.take(1)?;
         self.counts().connections += 1;
@@ -90,16 +93,16 @@ impl ConnectionPermit {
     ///
     /// # Errors
     /// The limit does not allow it; the connection counts as before.
-    pub fn take(&mut self, descriptors: usize) -> Result<(), Full> {
+    pub fn take(&mut self, descriptors: usize) -> Result<(), LimitReached> {
         let more = descriptors.saturating_sub(self.takes);
         let most = self.limits.most;
         let mut counts = self.limits.counts();
         if counts.all + more > most {
-            return Err(Full::All);
+            return Err(LimitReached::All);
         }
         let there = counts.each.get(&self.from).copied().unwrap_or(0);
         if there + more > most.div_ceil(2) {
-            return Err(Full::There);
+            return Err(LimitReached::There);
         }
         counts.each.insert(self.from, there + more);
         counts.all += more;
@@ -134,10 +137,10 @@ mod tests {
         let (a, b) = ("192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
         let first = limits.admit(a).unwrap();
         let _second = limits.admit("::ffff:192.0.2.1".parse().unwrap()).unwrap();
-        assert_eq!(limits.admit(a).unwrap_err(), Full::There);
+        assert_eq!(limits.admit(a).unwrap_err(), LimitReached::There);
         let _third = limits.admit(b).unwrap();
         let _fourth = limits.admit("2001:db8::ffff".parse().unwrap()).unwrap();
-        assert_eq!(limits.admit(a).unwrap_err(), Full::All);
+        assert_eq!(limits.admit(a).unwrap_err(), LimitReached::All);
         drop(first);
         assert!(limits.admit(a).is_ok());
         assert_eq!(limits.len(), 3);
@@ -150,7 +153,7 @@ mod tests {
         let mut sessions: Vec<ConnectionPermit> = (0..2).map(|_| limits.admit(a).unwrap()).collect();
         sessions.iter_mut().for_each(|permit| permit.take(4).unwrap());
         let mut third = limits.admit(a).unwrap();
-        assert_eq!(third.take(4), Err(Full::There), "one client takes ten of twenty");
+        assert_eq!(third.take(4), Err(LimitReached::There), "one client takes ten of twenty");
         assert_eq!(third.take(1), Ok(()), "it has what it had");
         limits.admit(b).unwrap().take(10).unwrap();
         drop(sessions);

@@ -130,6 +130,9 @@ impl Pace {
     }
 
     /// How long to wait for the next bytes.
+    ///
+    /// # Errors
+    /// The time for a short body is over.
     pub fn patience(&mut self) -> io::Result<Duration> {
         self.patience_at(Instant::now())
     }
@@ -148,7 +151,10 @@ impl Pace {
         }
     }
 
-    /// Counts bytes that have come; fails where they come too slowly.
+    /// Counts bytes that have come.
+    ///
+    /// # Errors
+    /// They come too slowly.
     pub fn took(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes as u64;
         if self.since.elapsed() > PACE_WINDOW {
@@ -169,7 +175,10 @@ pub(crate) struct Uptake {
 }
 
 impl Uptake {
-    /// Counts bytes that were sent and the time waited for room; fails where the client takes them too slowly.
+    /// Counts bytes that were sent, and the time waited for room.
+    ///
+    /// # Errors
+    /// The client takes them too slowly.
     pub fn gave(&mut self, bytes: u64, waited: Duration) -> io::Result<()> {
         self.bytes += bytes;
         self.waited += waited;

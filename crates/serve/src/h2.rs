@@ -122,14 +122,14 @@ impl Drop for Slot<'_> {
 }
 
 /// The facts that all requests of a connection share.
-struct Facts {
+struct ConnectionFacts {
     peer: SocketAddr,
     secure: bool,
     client_name: Option<String>,
 }
 
 /// A request, with its body and the handle for its answer.
-struct Job {
+struct PendingRequest {
     request: http::Request<RecvStream>,
     respond: SendResponse<Bytes>,
 }
@@ -145,9 +145,9 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     let Some(slot) = connections.enter() else { return refuse(conn, Reason::ENHANCE_YOUR_CALM) };
     let (peer, secure) = (conn.peer(), conn.tls().is_some());
-    let facts = Facts { peer, secure, client_name };
+    let facts = ConnectionFacts { peer, secure, client_name };
     let queue = RequestQueue::new();
-    let work = |job: Job| stream::answer(job, &facts, service);
+    let work = |job: PendingRequest| stream::answer(job, &facts, service);
     let runtime = runtime()?;
     // The scope ends when the last worker has cleaned up behind its request.
     std::thread::scope(|scope| {
@@ -232,7 +232,7 @@ fn broken(error: h2::Error) -> io::Error {
 
 /// The next event of a connection.
 enum Event {
-    Stream(Box<Job>),
+    Stream(Box<PendingRequest>),
     Over(io::Result<()>),
     /// A worker is free, or time has passed.
     Look,
@@ -244,8 +244,8 @@ async fn attend(
     connection: &mut Connection,
     transport: &Transport,
     connections: &Connections,
-    queue: &RequestQueue<Job>,
-    give_to_worker: impl Fn(Job),
+    queue: &RequestQueue<PendingRequest>,
+    give_to_worker: impl Fn(PendingRequest),
 ) -> io::Result<()> {
     let mut closing = connections.closing.subscribe();
     let mut close = pin!(closing.wait_for(|closing| *closing));
@@ -308,7 +308,7 @@ fn next(connection: &mut Connection, room: bool, cx: &mut std::task::Context<'_>
         return connection.poll_closed(cx).map(|over| Event::Over(over.map_err(broken)));
     }
     connection.poll_accept(cx).map(|next| match next {
-        Some(Ok((request, respond))) => Event::Stream(Box::new(Job { request, respond })),
+        Some(Ok((request, respond))) => Event::Stream(Box::new(PendingRequest { request, respond })),
         Some(Err(error)) => Event::Over(Err(broken(error))),
         None => Event::Over(Ok(())),
     })

@@ -20,10 +20,10 @@ const WAKER: u64 = 0;
 /// The idle connections of a server.
 pub(crate) struct IdleConnections<T> {
     epoll: OwnedFd,
-    inner: Mutex<Inner<T>>,
+    inner: Mutex<IdleState<T>>,
 }
 
-struct Inner<T> {
+struct IdleState<T> {
     last: u64,
     closed: bool,
     connections: HashMap<u64, (T, Instant)>,
@@ -35,11 +35,11 @@ impl<T: AsFd> IdleConnections<T> {
     /// # Errors
     /// The host gives no epoll descriptor.
     pub fn new() -> io::Result<IdleConnections<T>> {
-        let inner = Inner { last: WAKER, closed: false, connections: HashMap::new() };
+        let inner = IdleState { last: WAKER, closed: false, connections: HashMap::new() };
         Ok(IdleConnections { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, inner: Mutex::new(inner) })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner<T>> {
+    fn inner(&self) -> MutexGuard<'_, IdleState<T>> {
         self.inner.lock()
     }
 

@@ -21,7 +21,7 @@ mod sniff;
 pub mod tls;
 
 pub use admission::Admitted;
-pub use connection_limits::{ConnectionPermit, Full};
+pub use connection_limits::{ConnectionPermit, LimitReached};
 pub use exchange::{Exchange, LITTLE_BYTES, Length, PIECE_BYTES};
 pub use incoming::Incoming;
 pub use server::{Counts, Server, Stop, Waits, WeakServer};

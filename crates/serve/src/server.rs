@@ -12,11 +12,11 @@ use model::client_prefix;
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
 
-use crate::admission::{AdmissionQueue, Admitted, Places};
+use crate::admission::{AdmissionObserver, AdmissionQueue, Admitted};
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::idle::IdleConnections;
 use crate::service::{ClearText, Protocols, Rejection};
-use crate::sniff::{FirstBytes, Spoken, peek_spoken, sniff};
+use crate::sniff::{FirstBytes, Protocol, peek_spoken, sniff};
 use crate::tls::{Accepted, H2, TlsSettings};
 use crate::{Incoming, h1, h2};
 
@@ -69,11 +69,11 @@ pub struct Counts {
 
 /// A listening server. Clones are handles of the same server.
 pub struct Server<S> {
-    inner: Arc<Inner<S>>,
+    inner: Arc<ServerState<S>>,
 }
 
 /// A handle that does not keep the server alive.
-pub struct WeakServer<S>(Weak<Inner<S>>);
+pub struct WeakServer<S>(Weak<ServerState<S>>);
 
 impl<S> WeakServer<S> {
     /// The server, as long as another handle keeps it alive.
@@ -88,8 +88,8 @@ impl<S> Clone for Server<S> {
     }
 }
 
-struct Inner<S> {
-    me: Weak<Inner<S>>,
+struct ServerState<S> {
+    me: Weak<ServerState<S>>,
     listener: TcpListener,
     service: Arc<S>,
     tls: Option<ArcSwap<TlsSettings>>,
@@ -151,7 +151,7 @@ impl<S: Protocols> Server<S> {
     ) -> io::Result<Server<S>> {
         listener.set_nonblocking(true)?;
         let (idle, stop) = (IdleConnections::new()?, Waker::new()?);
-        let inner = Arc::new_cyclic(|me| Inner {
+        let inner = Arc::new_cyclic(|me| ServerState {
             me: me.clone(),
             listener,
             service,
@@ -245,14 +245,14 @@ impl<S: Protocols> Server<S> {
     }
 }
 
-impl<S: Protocols> Places for Inner<S> {
+impl<S: Protocols> AdmissionObserver for ServerState<S> {
     fn given_back(&self, from: IpAddr) {
         self.admission.leave(from);
         self.begin_next();
     }
 }
 
-impl<S: Protocols> Inner<S> {
+impl<S: Protocols> ServerState<S> {
     fn accept_all(&self) -> io::Result<()> {
         loop {
             {
@@ -315,7 +315,7 @@ impl<S: Protocols> Inner<S> {
         let Some(own) = self.me.upgrade() else { return false };
         let serve = move || {
             // Made here: where no thread starts, this would be dropped with the closure and begin the next one from there.
-            let places: Weak<dyn Places> = own.me.clone();
+            let places: Weak<dyn AdmissionObserver> = own.me.clone();
             let admitted = Admitted::new(places, from);
             match connection {
                 Waiting::Fresh(fresh) => {
@@ -351,7 +351,7 @@ impl<S: Protocols> Inner<S> {
                 Waiting::Fresh(fresh) => {
                     let is_served = self.service.clear_text(peer) == ClearText::Served;
                     if is_served
-                        && peek_spoken(&fresh.socket, &*self.service) == Some(Spoken::Http)
+                        && peek_spoken(&fresh.socket, &*self.service) == Some(Protocol::Http)
                         && let Ok(conn) = web::Conn::new(fresh.socket, None)
                     {
                         h1::Connection::new(conn, None, Some(fresh.permit)).end_busy();
@@ -381,20 +381,20 @@ impl<S: Protocols> Inner<S> {
         let FirstBytes { spoken, first } = sniff(&socket, &*self.service, deadline)?;
         let incoming = Incoming { socket, peer, number, deadline, permit, admitted, first };
         match spoken {
-            Spoken::Tls => self.serve_tls(incoming),
-            Spoken::Http => self.serve_clear(incoming),
-            Spoken::Http2 => {
+            Protocol::Tls => self.serve_tls(incoming),
+            Protocol::Http => self.serve_clear(incoming),
+            Protocol::Http2 => {
                 let conn = web::Conn::new(incoming.socket, None)?;
                 match self.service.clear_text(peer) {
                     ClearText::Served => h2::serve(conn, None, &self.h2, &*self.service),
                     _ => h2::refuse_unsealed(conn),
                 }
             }
-            Spoken::Other => {
+            Protocol::Other => {
                 self.service.serve(incoming);
                 Ok(())
             }
-            Spoken::Unknown => {
+            Protocol::Unknown => {
                 self.service.refused(&Rejection::Protocol { peer, reason: "not a protocol that is spoken here" });
                 Ok(())
             }

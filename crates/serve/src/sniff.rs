@@ -27,7 +27,7 @@ pub enum Match {
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spoken {
+pub(crate) enum Protocol {
     /// TLS.
     Tls,
     /// HTTP/1 in clear.
@@ -43,38 +43,38 @@ pub(crate) enum Spoken {
 /// The protocol of a connection, and the bytes that were peeked at.
 #[derive(Debug)]
 pub(crate) struct FirstBytes {
-    pub spoken: Spoken,
+    pub spoken: Protocol,
     pub first: Vec<u8>,
 }
 
 /// A verdict on the first bytes, or none while more are needed.
-fn judge(first: &[u8], others: &impl Protocols) -> Option<Spoken> {
+fn judge(first: &[u8], others: &impl Protocols) -> Option<Protocol> {
     // Some clients end the request before with an empty line too many (RFC 9112, section 2.2).
     let first = first.strip_prefix(b"\r\n").unwrap_or(first);
     match first {
         [] | [b'\r'] => return None,
         // A TLS handshake record (RFC 8446, section 5.1), and its major version.
         [0x16] => return None,
-        [0x16, 3, ..] => return Some(Spoken::Tls),
+        [0x16, 3, ..] => return Some(Protocol::Tls),
         _ => {}
     }
     match others.recognises(first) {
-        Match::Yes => return Some(Spoken::Other),
+        Match::Yes => return Some(Protocol::Other),
         Match::Maybe => return None,
         Match::No => {}
     }
     // HTTP/2 begins with a request that HTTP/1 cannot mean (RFC 9113, section 3.4).
     if first.starts_with(h2::PREFACE) {
-        return Some(Spoken::Http2);
+        return Some(Protocol::Http2);
     }
     let is_more_needed =
         h2::PREFACE.starts_with(first) || (first.len() < 3 && first.iter().all(u8::is_ascii_uppercase));
     match looks_like_http(first) {
         _ if is_more_needed => None,
-        true => Some(Spoken::Http),
+        true => Some(Protocol::Http),
         // A method in small letters that has not ended yet.
         false if first.len() < FIRST_BYTES && first.iter().all(u8::is_ascii_alphabetic) => None,
-        false => Some(Spoken::Unknown),
+        false => Some(Protocol::Unknown),
     }
 }
 
@@ -91,7 +91,7 @@ fn is_word_and_blank(first: &[u8]) -> bool {
 }
 
 /// The protocol by the bytes that have come so far. Does not wait; leaves the socket in non-blocking mode.
-pub(crate) fn peek_spoken(socket: &TcpStream, others: &impl Protocols) -> Option<Spoken> {
+pub(crate) fn peek_spoken(socket: &TcpStream, others: &impl Protocols) -> Option<Protocol> {
     let mut first = [0; FIRST_BYTES];
     let got = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut first)).unwrap_or(0);
     judge(&first[..got], others)
@@ -153,21 +153,21 @@ mod tests {
     #[test]
     fn first_bytes_tell() {
         let judge = |first: &[u8]| judge(first, &Others);
-        assert_eq!(judge(&[0x16, 3, 1, 2]), Some(Spoken::Tls));
-        assert_eq!((judge(b"LHS1...."), judge(b"LHS")), (Some(Spoken::Other), None));
-        assert_eq!(judge(b"GET / HT"), Some(Spoken::Http));
-        assert_eq!(judge(b"LOCK /x "), Some(Spoken::Http));
-        assert_eq!(judge(b"PRI * HT"), Some(Spoken::Http2));
-        assert_eq!((judge(b"PRI"), judge(b"PRINT / ")), (None, Some(Spoken::Http)));
+        assert_eq!(judge(&[0x16, 3, 1, 2]), Some(Protocol::Tls));
+        assert_eq!((judge(b"LHS1...."), judge(b"LHS")), (Some(Protocol::Other), None));
+        assert_eq!(judge(b"GET / HT"), Some(Protocol::Http));
+        assert_eq!(judge(b"LOCK /x "), Some(Protocol::Http));
+        assert_eq!(judge(b"PRI * HT"), Some(Protocol::Http2));
+        assert_eq!((judge(b"PRI"), judge(b"PRINT / ")), (None, Some(Protocol::Http)));
         assert_eq!(judge(b"GE"), None);
-        assert_eq!(judge(&[0x16, 9]), Some(Spoken::Unknown));
-        assert_eq!(judge(b"SSH-2.0-"), Some(Spoken::Http)); // told apart from HTTP by its answer only
-        assert_eq!(judge(b"\0\0\0\0"), Some(Spoken::Unknown));
-        assert_eq!(judge(b"hello, w"), Some(Spoken::Unknown));
-        assert_eq!((judge(b"hello"), judge(b"abcdefgh")), (None, Some(Spoken::Other)));
-        assert_eq!((judge(b"ge"), judge(b"get / HTTP/1.1")), (None, Some(Spoken::Http)));
-        assert_eq!(judge(b"proppatch / HTT"), Some(Spoken::Http));
+        assert_eq!(judge(&[0x16, 9]), Some(Protocol::Unknown));
+        assert_eq!(judge(b"SSH-2.0-"), Some(Protocol::Http)); // told apart from HTTP by its answer only
+        assert_eq!(judge(b"\0\0\0\0"), Some(Protocol::Unknown));
+        assert_eq!(judge(b"hello, w"), Some(Protocol::Unknown));
+        assert_eq!((judge(b"hello"), judge(b"abcdefgh")), (None, Some(Protocol::Other)));
+        assert_eq!((judge(b"ge"), judge(b"get / HTTP/1.1")), (None, Some(Protocol::Http)));
+        assert_eq!(judge(b"proppatch / HTT"), Some(Protocol::Http));
         assert_eq!((judge(b"\r"), judge(b"\r\n"), judge(b"\r\nGE")), (None, None, None));
-        assert_eq!(judge(b"\r\nGET / HTTP/1"), Some(Spoken::Http));
+        assert_eq!(judge(b"\r\nGET / HTTP/1"), Some(Protocol::Http));
     }
 }

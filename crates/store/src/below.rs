@@ -11,8 +11,8 @@ use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
 use crate::{
-    Asked, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store,
-    make_dirs,
+    AttributeSelection, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space,
+    Stat, Store, make_dirs,
 };
 
 /// The store below a directory, from which nothing leads back up. Links on the way to it are followed as everywhere in the
@@ -116,7 +116,7 @@ impl Store for Below {
         self.store.forget(&self.at(path), tag)
     }
 
-    fn attributes(&self, path: &RelPath, asked: Asked) -> Result<Attributes> {
+    fn attributes(&self, path: &RelPath, asked: AttributeSelection) -> Result<Attributes> {
         self.store.attributes(&self.at(path), asked)
     }
 

@@ -11,7 +11,7 @@ use sha2::{Sha256, Sha512};
 use crate::{Extent, Result, Source};
 
 /// One serial digest in progress.
-enum Serial {
+enum SerialDigest {
     Md5(Md5),
     Sha256(Sha256),
     Blake3(Box<Blake3>),
@@ -19,25 +19,25 @@ enum Serial {
     Sha512(Box<Sha512>),
 }
 
-impl Serial {
-    fn new(algorithm: Algorithm) -> Option<Serial> {
+impl SerialDigest {
+    fn new(algorithm: Algorithm) -> Option<SerialDigest> {
         match algorithm {
-            Algorithm::Md5 => Some(Serial::Md5(Md5::new())),
-            Algorithm::Sha256 => Some(Serial::Sha256(Sha256::new())),
-            Algorithm::Blake3 => Some(Serial::Blake3(Box::default())),
-            Algorithm::Sha1 => Some(Serial::Sha1(Sha1::new())),
-            Algorithm::Sha512 => Some(Serial::Sha512(Box::default())),
+            Algorithm::Md5 => Some(SerialDigest::Md5(Md5::new())),
+            Algorithm::Sha256 => Some(SerialDigest::Sha256(Sha256::new())),
+            Algorithm::Blake3 => Some(SerialDigest::Blake3(Box::default())),
+            Algorithm::Sha1 => Some(SerialDigest::Sha1(Sha1::new())),
+            Algorithm::Sha512 => Some(SerialDigest::Sha512(Box::default())),
             Algorithm::Crc32c | Algorithm::Adler32 => None,
         }
     }
 
     fn update(&mut self, bytes: &[u8]) {
         match self {
-            Serial::Md5(h) => h.update(bytes),
-            Serial::Sha256(h) => h.update(bytes),
-            Serial::Sha1(h) => h.update(bytes),
-            Serial::Sha512(h) => h.update(bytes),
-            Serial::Blake3(h) => {
+            SerialDigest::Md5(h) => h.update(bytes),
+            SerialDigest::Sha256(h) => h.update(bytes),
+            SerialDigest::Sha1(h) => h.update(bytes),
+            SerialDigest::Sha512(h) => h.update(bytes),
+            SerialDigest::Blake3(h) => {
                 h.update(bytes);
             }
         }
@@ -45,11 +45,11 @@ impl Serial {
 
     fn finish(self) -> Option<Digest> {
         match self {
-            Serial::Md5(h) => Digest::new(Algorithm::Md5, &h.finalize()),
-            Serial::Sha256(h) => Digest::new(Algorithm::Sha256, &h.finalize()),
-            Serial::Blake3(h) => Digest::new(Algorithm::Blake3, h.finalize().as_bytes()),
-            Serial::Sha1(h) => Digest::new(Algorithm::Sha1, &h.finalize()),
-            Serial::Sha512(h) => Digest::new(Algorithm::Sha512, &h.finalize()),
+            SerialDigest::Md5(h) => Digest::new(Algorithm::Md5, &h.finalize()),
+            SerialDigest::Sha256(h) => Digest::new(Algorithm::Sha256, &h.finalize()),
+            SerialDigest::Blake3(h) => Digest::new(Algorithm::Blake3, h.finalize().as_bytes()),
+            SerialDigest::Sha1(h) => Digest::new(Algorithm::Sha1, &h.finalize()),
+            SerialDigest::Sha512(h) => Digest::new(Algorithm::Sha512, &h.finalize()),
         }
     }
 }
@@ -58,7 +58,7 @@ impl Serial {
 /// digests cannot be had this way and the file must be read.
 #[derive(Default)]
 pub struct InOrder {
-    serial: Vec<Serial>,
+    serial: Vec<SerialDigest>,
     next: u64,
     broken: bool,
 }
@@ -75,7 +75,7 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 impl InOrder {
     /// Digests for the serial ones among `algorithms`.
     pub fn new(algorithms: &[Algorithm]) -> InOrder {
-        InOrder { serial: algorithms.iter().filter_map(|a| Serial::new(*a)).collect(), next: 0, broken: false }
+        InOrder { serial: algorithms.iter().filter_map(|a| SerialDigest::new(*a)).collect(), next: 0, broken: false }
     }
 
     /// The bytes at `offset`. Those that were seen before are passed over.
@@ -104,26 +104,34 @@ impl InOrder {
         if self.serial.is_empty() {
             return Some(Vec::new());
         }
-        (!self.broken && self.next == size).then(|| self.serial.into_iter().filter_map(Serial::finish).collect())
+        (!self.broken && self.next == size).then(|| self.serial.into_iter().filter_map(SerialDigest::finish).collect())
     }
 }
 
-/// Bytes of a hole that pass between two looks at whether anybody still waits.
+/// Bytes of a hole between two calls of `is_wanted`.
 const HOLE_BYTES: u64 = 64 << 20;
 
 /// Digests of a whole file, read once. Holes are not read.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn of_file(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm]) -> Result<Vec<Digest>> {
     Ok(of_file_while(source, path, algorithms, &|| true)?.unwrap_or_default())
 }
 
-/// Digests of a file that is still being written: of this length, whatever it has now, because what was not written at its end
-/// is a hole.
+/// Digests of a file of `size` bytes that is still being written. It may be shorter now: the rest is a hole.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn of_unfinished(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm], size: u64) -> Result<Vec<Digest>> {
     let there = source.stat()?.meta.size;
     Ok(of_length(source, path, algorithms, (there.min(size), size), &|| true)?.unwrap_or_default())
 }
 
-/// The same as of a file as long as somebody wants them, who is asked again and again; none where nobody does any more.
+/// As [`of_file`], while `is_wanted` returns `true`; it is called again and again. `None` once it returns `false`.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn of_file_while(
     source: &dyn Source,
     path: &RelPath,

@@ -1,6 +1,6 @@
-//! A directory's entries, and how many unfinished files are passed over among them.
+//! The entries of a directory, and the number of unfinished files that are left out.
 //!
-//! What an interrupted copy has left is nobody's data yet: no listing shows it, no copy takes it along.
+//! The files of an interrupted copy are not data yet: listings do not show them, and copies leave them out.
 
 use model::name::Name;
 
@@ -14,13 +14,13 @@ pub struct Entries {
     left_out: u64,
 }
 
-/// Whether a name is that of a file that an interrupted copy has left: in a directory of a store, or on another server.
+/// Whether a name is that of an unfinished file, in a directory of a store or on a remote server.
 pub fn is_left_behind(name: &[u8]) -> bool {
     is_temporary_name(name) || name.starts_with(b".longhaul-") && name.ends_with(b".upload")
 }
 
 impl Entries {
-    /// All of these.
+    /// These entries, all of them.
     pub fn new(entries: impl Iterator<Item = Result<(Name, Result<Stat>)>> + Send + 'static) -> Entries {
         Entries { entries: Box::new(entries), is_hidden: |_| false, left_out: 0 }
     }
@@ -37,13 +37,13 @@ impl Entries {
         Entries { is_hidden, ..self }
     }
 
-    /// The same, where the store itself has left out so many unfinished files already.
+    /// The same, where the store itself has already left out this number of unfinished files.
     #[must_use]
     pub fn without(self, left_out: u64) -> Entries {
         Entries { left_out, ..self }
     }
 
-    /// The same, where somebody looks at every entry on the way that can be examined.
+    /// The same, with a call of `look` for every entry that can be examined.
     #[must_use]
     pub fn inspected(self, mut look: impl FnMut(&Name, &Stat) + Send + 'static) -> Entries {
         let entries = self.entries.inspect(move |entry| {
@@ -54,7 +54,7 @@ impl Entries {
         Entries { entries: Box::new(entries), ..self }
     }
 
-    /// The same, where somebody says otherwise about some of them.
+    /// The same, with the facts of each entry replaced by `change`.
     #[must_use]
     pub fn changed(self, mut change: impl FnMut(&Name, Result<Stat>) -> Result<Stat> + Send + 'static) -> Entries {
         let entries = self.entries.map(move |entry| {
@@ -66,7 +66,7 @@ impl Entries {
         Entries { entries: Box::new(entries), ..self }
     }
 
-    /// Unfinished files passed over so far.
+    /// Unfinished files left out so far.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

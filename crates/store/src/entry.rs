@@ -1,9 +1,9 @@
-//! One entry of a directory as a store of its own: what a credential for a single path reaches, be it a file, a directory
-//! or not there yet.
+//! One entry of a directory as a store of its own, for a credential for a single path. The entry is a file, a directory, or does
+//! not exist yet.
 //!
-//! Paths begin with the entry's name; the empty path is the directory that holds it, which says no more than that it is
-//! one. The entry itself is never a link: none is followed there and none is made. Below it, where it is a directory,
-//! everything is as in any other confined store.
+//! Paths begin with the entry's name. The empty path is the directory that holds it, of which only its kind is shown. The entry itself
+//! is never a link: none is followed and none is made there. Below it, where it is a directory, the store is like any other confined
+//! store.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,8 +14,8 @@ use model::{Algorithm, Kind, Timestamp};
 
 use crate::error::{in_words, shown};
 use crate::{
-    Asked, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store,
-    below_of,
+    AttributeSelection, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space,
+    Stat, Store, below_of,
 };
 
 /// The entry at `path` of a store as a store of its own, and its path in there. `strictly`: the way to it is one that a
@@ -34,43 +34,43 @@ pub fn granted_entry(
     };
     let reached = if strictly { Reached::StrictlyThenNoLink { make } } else { Reached::FreelyThenNoLink };
     let parent = below_of(store, &path.parent(), reached)?;
-    let entry = Entry { parent, name, inside: OnceLock::new() };
+    let entry = GrantedEntry { parent, name, inside: OnceLock::new() };
     let at = entry.itself();
     Ok((Arc::new(entry), at))
 }
 
 #[derive(Debug)]
-struct Entry {
+struct GrantedEntry {
     /// The directory that holds it; no link is followed there.
     parent: Arc<dyn Store>,
     name: Name,
-    /// What is below it, once it was seen to be a directory.
+    /// The store below it, once it is known to be a directory.
     inside: OnceLock<Arc<dyn Store>>,
 }
 
-/// Where a path leads.
-enum Place<'a> {
-    /// To the directory that holds the entry.
+/// A path, by its relation to the entry.
+enum EntryPath<'a> {
+    /// The directory that holds the entry.
     Above,
-    /// To the entry.
+    /// The entry.
     Itself,
     /// Below the entry.
     Inside(&'a dyn Store, RelPath),
 }
 
-impl Entry {
+impl GrantedEntry {
     fn itself(&self) -> RelPath {
         RelPath::root().join(&self.name)
     }
 
-    fn place(&self, path: &RelPath) -> Result<Place<'_>> {
+    fn place(&self, path: &RelPath) -> Result<EntryPath<'_>> {
         if path.is_root() {
-            return Ok(Place::Above);
+            return Ok(EntryPath::Above);
         }
         match path.below(&self.itself()) {
             None => Err(Error::Outside { path: shown(path), entry: self.name.to_string() }),
-            Some(below) if below.is_root() => Ok(Place::Itself),
-            Some(below) => Ok(Place::Inside(self.inside()?, below)),
+            Some(below) if below.is_root() => Ok(EntryPath::Itself),
+            Some(below) => Ok(EntryPath::Inside(self.inside()?, below)),
         }
     }
 
@@ -82,25 +82,25 @@ impl Entry {
         Ok(&**self.inside.get_or_init(|| opened))
     }
 
-    /// The store and the path for something that is done to the entry or to what is below it.
+    /// The store and the path for an operation on the entry or below it.
     fn at(&self, path: &RelPath) -> Result<(&dyn Store, RelPath)> {
         match self.place(path)? {
-            Place::Above => Err(Error::Outside { path: shown(path), entry: self.name.to_string() }),
-            Place::Itself => Ok((&*self.parent, self.itself())),
-            Place::Inside(inside, below) => Ok((inside, below)),
+            EntryPath::Above => Err(Error::Outside { path: shown(path), entry: self.name.to_string() }),
+            EntryPath::Itself => Ok((&*self.parent, self.itself())),
+            EntryPath::Inside(inside, below) => Ok((inside, below)),
         }
     }
 
-    /// The same for what is not done to the entry itself, in words: "made a link", "renamed".
+    /// The same for an operation that is refused for the entry itself. `refused` is its participle: "made a link", "renamed".
     fn below(&self, path: &RelPath, refused: &'static str) -> Result<(&dyn Store, RelPath)> {
         match self.place(path)? {
-            Place::Inside(inside, below) => Ok((inside, below)),
-            Place::Above | Place::Itself => Err(Error::Granted { path: shown(path), refused }),
+            EntryPath::Inside(inside, below) => Ok((inside, below)),
+            EntryPath::Above | EntryPath::Itself => Err(Error::Granted { path: shown(path), refused }),
         }
     }
 }
 
-impl Store for Entry {
+impl Store for GrantedEntry {
     fn capabilities(&self) -> Capabilities {
         self.parent.capabilities()
     }
@@ -111,17 +111,17 @@ impl Store for Entry {
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
         match self.place(path)? {
-            Place::Above => self.parent.stat(path),
-            Place::Itself => self.parent.stat(&self.itself()),
-            Place::Inside(inside, below) => inside.stat(&below),
+            EntryPath::Above => self.parent.stat(path),
+            EntryPath::Itself => self.parent.stat(&self.itself()),
+            EntryPath::Inside(inside, below) => inside.stat(&below),
         }
     }
 
     fn is_dir(&self, path: &RelPath) -> bool {
         match self.place(path) {
-            Ok(Place::Above) => true,
-            Ok(Place::Itself) => self.parent.is_dir(&self.itself()),
-            Ok(Place::Inside(inside, below)) => inside.is_dir(&below),
+            Ok(EntryPath::Above) => true,
+            Ok(EntryPath::Itself) => self.parent.is_dir(&self.itself()),
+            Ok(EntryPath::Inside(inside, below)) => inside.is_dir(&below),
             Err(_) => false,
         }
     }
@@ -139,7 +139,7 @@ impl Store for Entry {
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
         let (store, at) = self.at(path)?;
         store.open(&at).map_err(|error| match store.stat(&at) {
-            // That a link leads out says little where it would not be followed anyway.
+            // A link here is never followed: that it leads out of the store is not the point.
             Ok(there) if there.meta.kind == Kind::Symlink => {
                 Error::Kind { path: shown(path), found: in_words(Kind::Symlink), wanted: "a file" }
             }
@@ -167,7 +167,7 @@ impl Store for Entry {
         store.forget(&path, tag)
     }
 
-    fn attributes(&self, path: &RelPath, asked: Asked) -> Result<Attributes> {
+    fn attributes(&self, path: &RelPath, asked: AttributeSelection) -> Result<Attributes> {
         let (store, path) = self.at(path)?;
         store.attributes(&path, asked)
     }
@@ -191,10 +191,10 @@ impl Store for Entry {
 
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {
         match self.place(path)? {
-            Place::Above => self.parent.space(path),
-            Place::Itself if self.parent.is_dir(&self.itself()) => self.parent.space(&self.itself()),
-            Place::Itself => self.parent.space(&RelPath::root()),
-            Place::Inside(inside, below) => inside.space(&below),
+            EntryPath::Above => self.parent.space(path),
+            EntryPath::Itself if self.parent.is_dir(&self.itself()) => self.parent.space(&self.itself()),
+            EntryPath::Itself => self.parent.space(&RelPath::root()),
+            EntryPath::Inside(inside, below) => inside.space(&below),
         }
     }
 

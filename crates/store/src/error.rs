@@ -1,4 +1,4 @@
-//! What a store can fail with: which operation, on what, why, and what to do about it.
+//! The errors of stores: the operation, the path, the reason and the remedy.
 
 use std::io;
 
@@ -13,23 +13,23 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system said no.
+    /// A system call failed.
     #[error("cannot {doing} {path}{}", remedy(.source))]
     Io {
-        /// What was being done: "read", "create", …
+        /// The operation: "read", "create", …
         doing: &'static str,
-        /// On what.
+        /// The path.
         path: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system had taken what was written and could not keep it. Said once: to ask again would find nothing wrong, and the
-    /// bytes are not there all the same. So there is no trying again but with what is found there, read anew.
+    /// The system accepted bytes and could not store them. It reports this once: a second call would succeed, although the bytes are
+    /// lost. So a retry must read back what the file holds.
     #[error("what was written to {path} could not be kept{}", remedy(.source))]
     Late {
-        /// Of what.
+        /// The path.
         path: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// The path, or a link on it, leads out of the root.
@@ -38,9 +38,9 @@ pub enum Error {
     /// Another entry than the one that the credential is for.
     #[error("what was shown is for {entry} alone, and {path} is something else")]
     Outside {
-        /// What was wanted.
+        /// The requested path.
         path: String,
-        /// What may be had.
+        /// The entry that the credential is for.
         entry: String,
     },
     /// The entry that the credential is for stays what it is: a file or a directory of that name.
@@ -48,55 +48,55 @@ pub enum Error {
     Granted {
         /// The entry.
         path: String,
-        /// What it was to be.
+        /// The refused operation, as a participle.
         refused: &'static str,
     },
-    /// The name of a file that is not finished: those are given by the store alone.
+    /// The name of an unfinished file. Only the store itself uses such names.
     #[error("{0} is the name of an unfinished file; such names are this program's own")]
     Unfinished(String),
-    /// Somebody has locked it, and has not given it back.
+    /// A client holds a lock on the entry.
     #[error("{path} is locked by {who} until {until}; wait, or have it unlocked there")]
     Locked {
-        /// What.
+        /// The entry.
         path: String,
-        /// Who has it.
+        /// The owner of the lock.
         who: String,
-        /// Until when, in UTC.
+        /// When the lock expires, in UTC.
         until: String,
     },
-    /// A file was there, and replacing it was not asked for.
+    /// A file exists, and may not be replaced.
     #[error("{0} exists already and differs (--no-overwrite)")]
     Exists(String),
-    /// Something of another kind is in the way.
+    /// The entry is of another kind.
     #[error("{path} is {found}, not {wanted}")]
     Kind {
-        /// What is in the way.
+        /// The entry.
         path: String,
-        /// What it is.
+        /// Its kind.
         found: &'static str,
-        /// What it should be.
+        /// The expected kind.
         wanted: &'static str,
     },
-    /// Somebody else's server, where the bytes rest, said no, or nothing.
+    /// A remote server refused, or did not answer.
     #[error("cannot {doing} {path}: {why}")]
     Server {
-        /// What was being done.
+        /// The operation: "read", "create", …
         doing: &'static str,
-        /// On what.
+        /// The path.
         path: String,
-        /// Whose fault it is.
+        /// The fault.
         fault: Fault,
-        /// Every other file would meet the same.
+        /// Operations on other files would fail in the same way.
         general: bool,
-        /// What happened, in words.
+        /// The reason, in words.
         why: String,
     },
     /// The back end cannot do this.
     #[error("{what} is not possible on {store}")]
     Unsupported {
-        /// What.
+        /// The operation.
         what: &'static str,
-        /// Where.
+        /// The kind of store.
         store: &'static str,
     },
 }
@@ -140,18 +140,18 @@ impl Error {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// What was written before is lost, or may be.
+    /// Bytes that were written before are lost, or may be.
     pub(crate) fn late(path: &RelPath, source: impl Into<io::Error>) -> Error {
         Error::Late { path: shown(path), source: source.into() }
     }
 
-    /// Whether there is no room, or no more of a quota.
+    /// Whether the device is full, or the quota is used up.
     pub fn is_full(&self) -> bool {
         let Error::Io { source, .. } = self else { return false };
         [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&source.kind())
     }
 
-    /// Whether the unfinished file is worth keeping: room may come, and where some of it was lost, the next attempt finds what is there.
+    /// Whether the unfinished file is worth keeping: space may become free, and after a loss the next attempt reads back what is left.
     pub fn may_go_on(&self) -> bool {
         self.is_full() || matches!(self, Error::Late { .. })
     }

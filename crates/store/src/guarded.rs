@@ -1,5 +1,5 @@
-//! A store whose changes somebody else has to agree to, at the moment when they are made: a file that comes is asked about when it is
-//! begun, and again when it gets its name.
+//! A store with a guard that must agree to each change at the moment when it is made: for a new file, when it is begun and again when
+//! it gets its name.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
 use crate::{
-    Asked, Capabilities, Carried, Coming, Entries, Facts, Finish, Lineage, Reached, Result, Sink, Source, Space, Stat,
-    Store,
+    AttributeSelection, Capabilities, Carried, Entries, Facts, FileAnnouncement, Finish, Lineage, Reached, Result,
+    Sink, Source, Space, Stat, Store,
 };
 
-/// What is done to an entry.
+/// A change of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It gets other bytes or facts, or comes to be: a name that is not there is added to its directory.
+    /// It is created, or gets other bytes or facts.
     Put,
-    /// It goes from its directory, with everything below it.
+    /// It is removed from its directory, with everything below it.
     Gone,
 }
 
-/// Who has to agree.
+/// Decides about the changes of a store.
 pub trait Guard: Send + Sync + Debug {
-    /// Whether a change may be made; whether the entry is there is found out only by who asks.
+    /// Checks that a change may be made. `is_there` looks whether the entry exists.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the change is refused.
     fn agree(&self, path: &RelPath, change: Change, is_there: &dyn Fn() -> bool) -> Result<()>;
-    /// An entry is no longer there.
+    /// Called after an entry was removed.
     fn is_gone(&self, path: &RelPath);
-    /// A file has got its name.
+    /// Called after a file got its name.
     fn has_come(&self, _path: &RelPath) {}
 }
 
-/// The store, guarded. Paths that the guard is asked about are below this directory.
+/// A store with a guard. The guard gets the paths of the store with `dir` before them.
 pub fn guarded(store: Arc<dyn Store>, dir: RelPath, guard: Arc<dyn Guard>) -> Arc<dyn Store> {
     Arc::new(Guarded { store, dir, guard })
 }
@@ -115,7 +115,7 @@ impl Store for Guarded {
         self.store.forget(path, tag)
     }
 
-    fn attributes(&self, path: &RelPath, asked: Asked) -> Result<Attributes> {
+    fn attributes(&self, path: &RelPath, asked: AttributeSelection) -> Result<Attributes> {
         self.store.attributes(path, asked)
     }
 
@@ -212,7 +212,7 @@ impl Sink for GuardedSink {
         self.sink.clear(offset, len)
     }
 
-    fn announce(&self, coming: &Coming) -> Result<()> {
+    fn announce(&self, coming: &FileAnnouncement) -> Result<()> {
         self.sink.announce(coming)
     }
 

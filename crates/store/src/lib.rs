@@ -1,11 +1,26 @@
-//! Where bytes rest: one small trait over directories of a file system, memory, and the endless ends `null:` and
-//! `zero:`; digests; one conformance suite for all.
+//! Stores: one trait over directories of a file system, memory, pipes, and the endless files `null:` and `zero:`; digests; one
+//! conformance suite for all.
 //!
-//! Everything is blocking and positional: the data plane is plain threads, and a block goes where it belongs, not
-//! where a cursor stands. What a back end can do is data ([`Capabilities`]), not a question of its type.
+//! All calls are blocking and positional: the data plane is plain threads, and a block is written at its offset, not at a cursor. The
+//! abilities of a back end are data ([`Capabilities`]), not a question of its type.
 //!
-//! What this crate does not know: the network, the protocol, who may do what. A store refuses what leads out of its
-//! root; whether somebody may write below it is decided above.
+//! What this crate does not know: the network, the protocol, and rights. A store refuses paths that lead out of its root; its callers
+//! decide who may write below it.
+//!
+//! A file is written under a tag, and has its name once it is committed:
+//!
+//! ```
+//! use model::name::RelPath;
+//! use store::Store;
+//! use store::memory::Memory;
+//!
+//! let store = Memory::default();
+//! let path = RelPath::parse(b"run7")?;
+//! let sink = store.create(&path, "tag")?;
+//! sink.write_at(b"events", 0)?;
+//! assert!(store.stat(&path).is_err(), "not committed yet");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod below;
 pub mod digest;
@@ -67,10 +82,10 @@ pub struct Capabilities {
     pub lists: bool,
 }
 
-/// An entry's facts, with what tells its links apart.
+/// An entry's facts, with the identity by which its hard links are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// What travels.
+    /// The facts that are transferred.
     pub meta: Meta,
     /// Device and inode: equal for two names of one file.
     pub identity: (u64, u64),
@@ -78,53 +93,53 @@ pub struct Stat {
     pub names: u64,
     /// Bytes that it takes on the device; less than its size where it has holes.
     pub allocated: u64,
-    /// Last change of the data or of the facts, which nobody can set; none where the store keeps none. On Linux the ctime, which is
-    /// exact to the nanosecond from 6.13 on, and to the tick before.
+    /// The last change of the data or of the facts, a time that cannot be set; `None` where the store keeps none. On Linux the ctime,
+    /// which is exact to the nanosecond from 6.13 on, and to the tick before.
     pub changed: Option<Timestamp>,
 }
 
-/// What lies at an offset of a file, and where it ends.
+/// The extent at an offset of a file, with its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Bytes, up to this offset.
+    /// Data, up to this offset.
     Data(u64),
-    /// Nothing, up to this offset: it reads as zeros.
+    /// A hole, up to this offset: it reads as zeros.
     Hole(u64),
 }
 
-/// Which attributes are asked for.
+/// The attributes to read or to compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct AttributeSelection {
     /// The owner.
     pub owner: bool,
     /// Extended attributes and ACLs.
     pub xattrs: bool,
 }
 
-/// Where an entry lies in the host's file systems, as devices and inodes.
+/// The position of an entry in the host's file systems, as devices and inodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
-    /// The entry itself, where it is there.
+    /// The entry itself, where it exists.
     pub itself: Option<(u64, u64)>,
-    /// The directories above it, innermost first, up to the host's root directory; for an entry that is not there from the nearest one
-    /// that is.
+    /// The directories above it, innermost first, up to the host's root directory; for a missing entry from the nearest directory that
+    /// exists.
     pub above: Vec<(u64, u64)>,
 }
 
-/// What an entry should have besides its data.
+/// The facts that an entry should have besides its data.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// Permission bits.
     pub mode: u32,
     /// Last change.
     pub mtime: Timestamp,
-    /// Which attributes it should have.
-    pub asked: Asked,
-    /// Those; none where it should have none.
+    /// The attributes that are compared and set.
+    pub asked: AttributeSelection,
+    /// Their values; `None` where the entry should have none.
     pub attributes: Option<&'a Attributes>,
 }
 
-/// Room on the device behind a path.
+/// Space on the device of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     /// Bytes that this user may still write.
@@ -135,10 +150,10 @@ pub struct Space {
     pub device: u64,
 }
 
-/// What is known of a file before its first byte is written.
+/// The facts of a file that are known before its first byte is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coming {
-    /// Its length; none where it ends where it ends.
+pub struct FileAnnouncement {
+    /// Its length in bytes; `None` where it is unknown.
     pub size: Option<u64>,
     /// Its last change.
     pub mtime: Timestamp,
@@ -149,7 +164,7 @@ pub struct Coming {
 /// How a file is finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {
-    /// Its length; what was not written below it is a hole.
+    /// Its length in bytes; ranges below it that were not written are holes.
     pub size: u64,
     /// Permission bits.
     pub mode: u32,
@@ -183,23 +198,23 @@ pub enum Reached {
     },
 }
 
-/// How bytes of files crossed a network.
+/// Whether the bytes of files crossed a network by TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Carried {
-    /// Within TLS, all of them.
+    /// All of them by TLS.
     Tls,
-    /// Some of them in clear.
+    /// Some of them in clear text.
     Plain,
 }
 
 /// A place that holds a tree. Paths are below its root; no call follows a link out of it.
 pub trait Store: Send + Sync + Debug {
-    /// What it can do.
+    /// The abilities of the back end.
     fn capabilities(&self) -> Capabilities;
     /// Facts about an entry; a symbolic link is not followed. Idempotent.
     fn stat(&self, path: &RelPath) -> Result<Stat>;
-    /// The same tree, where a symbolic link is what it leads to, as far as its way is one that this store goes; none where there are
-    /// no links.
+    /// The same tree with symbolic links replaced by their targets, as far as this store may follow them; `None` where there are no
+    /// links.
     fn following_links(&self) -> Result<Option<Arc<dyn Store>>> {
         Ok(None)
     }
@@ -207,19 +222,19 @@ pub trait Store: Send + Sync + Debug {
     fn is_dir(&self, path: &RelPath) -> bool;
     /// The entries of a directory. Idempotent.
     fn list(&self, path: &RelPath) -> Result<Entries>;
-    /// Where a symbolic link points. Idempotent.
+    /// The target of a symbolic link. Idempotent.
     fn read_link(&self, path: &RelPath) -> Result<Vec<u8>>;
     /// Opens a file to read. Idempotent.
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>>;
     /// Starts a file beside its final name, under a name made from `tag`. Dropping the sink discards it.
     fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>>;
-    /// Goes on with a file that was started with this tag and kept ([`Sink::keep`]); none where there is none.
+    /// Continues a file that was started with this tag and kept ([`Sink::keep`]); `None` where there is none.
     fn resume(&self, _path: &RelPath, _tag: &str) -> Result<Option<Arc<dyn Sink>>> {
         Ok(None)
     }
-    /// Writes to a file that another process has started with this tag, and will finish: nothing but [`Sink::write_at`],
-    /// [`Sink::clear`] and [`Sink::flush`] is done with it, and dropping it changes nothing. `size` is what its length will be.
-    /// None where there is none to be seen from here.
+    /// Opens a file that another process has started with this tag, and will finish. The caller uses only [`Sink::write_at`],
+    /// [`Sink::clear`] and [`Sink::flush`]; dropping the sink changes nothing. `size` is the final length in bytes. `None` where this
+    /// host sees no such file.
     fn join(&self, _path: &RelPath, _tag: &str, _size: u64) -> Result<Option<Arc<dyn Sink>>> {
         Ok(None)
     }
@@ -228,10 +243,10 @@ pub trait Store: Send + Sync + Debug {
         Ok(())
     }
     /// Owner and extended attributes of an entry. Idempotent.
-    fn attributes(&self, _path: &RelPath, _asked: Asked) -> Result<Attributes> {
+    fn attributes(&self, _path: &RelPath, _asked: AttributeSelection) -> Result<Attributes> {
         Ok(Attributes::default())
     }
-    /// Where an entry lies, past the store's own root as well; empty where that says nothing.
+    /// The directories above an entry, above the store's own root too; empty where a back end has no such thing.
     fn lineage(&self, _path: &RelPath) -> Lineage {
         Lineage::default()
     }
@@ -239,12 +254,12 @@ pub trait Store: Send + Sync + Debug {
     fn differs(&self, _path: &RelPath, _from: &Facts<'_>) -> Result<bool> {
         Ok(false)
     }
-    /// Gives an entry the facts that it should have; whether any were others. New files get theirs in [`Sink::commit`]. A store
-    /// without owners and modes has nothing to do. Idempotent.
+    /// Gives an entry the facts that it should have. Returns whether any were different. New files get theirs in [`Sink::commit`]. A
+    /// store without owners and modes does nothing. Idempotent.
     fn refresh(&self, _path: &RelPath, _to: &Facts<'_>) -> Result<bool> {
         Ok(false)
     }
-    /// Room on the device behind a directory; none where the store has no bound. Idempotent.
+    /// Space on the device of a directory; `None` where the store has no bound. Idempotent.
     fn space(&self, _path: &RelPath) -> Result<Option<Space>> {
         Ok(None)
     }
@@ -258,30 +273,30 @@ pub trait Store: Send + Sync + Debug {
     fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()>;
     /// Removes a file, a link or an empty directory.
     fn remove(&self, path: &RelPath) -> Result<()>;
-    /// Removes the unfinished files of a directory, whoever they are of: it is about to go. Idempotent.
+    /// Removes all unfinished files of a directory, which is about to be removed. Idempotent.
     fn remove_unfinished(&self, _dir: &RelPath) -> Result<()> {
         Ok(())
     }
     /// Renames; a file of the new name is replaced where allowed, and so is an empty directory by another one.
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()>;
-    /// A store rooted in a directory of this one, which nothing in it leads out of. None where a path leads nowhere else
-    /// anyway, so that [`below`] need only put the directory before it.
+    /// A store rooted in a directory of this one; no path leads out of it. `None` where no path could anyway, so that [`below`] need
+    /// only put the directory before each path.
     fn confined(&self, _dir: &RelPath, _reached: Reached) -> Result<Option<Arc<dyn Store>>> {
         Ok(None)
     }
-    /// How the bytes of files came here and went from here so far; none where they do not cross a network, or none did.
+    /// Whether the bytes of files have crossed the network by TLS so far; `None` where none have crossed a network.
     fn carried(&self) -> Option<Carried> {
         None
     }
-    /// Digests that the back end itself vouches for, of those asked for, without the bytes coming here. Idempotent.
+    /// Those of the wanted digests that the back end itself reports, without reading the file here. Idempotent.
     fn digests(&self, _path: &RelPath, _wanted: &[Algorithm]) -> Result<Vec<Digest>> {
         Ok(Vec::new())
     }
-    /// A note that we left on an entry, as [`Source::note`]; of directories as well. Idempotent.
+    /// A note on an entry, as [`Source::note`]; for directories too. Idempotent.
     fn note(&self, _path: &RelPath, _name: &str) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }
-    /// Leaves a note on an entry, in place of one of this name; an empty one is none.
+    /// Sets a note on an entry, in place of one of this name; an empty note removes it.
     fn set_note(&self, path: &RelPath, _name: &str, _note: &[u8]) -> Result<()> {
         let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
         Err(Error::io("leave a note on", path, source))
@@ -292,25 +307,24 @@ pub trait Store: Send + Sync + Debug {
 pub trait Source: Send + Sync + Debug {
     /// Reads at an offset; fewer bytes than asked only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
-    /// How many of the bytes from an offset on are known to be zeros, so that a buffer of zeros need not be filled with
-    /// them again. They are data, not a hole. None where they must be read.
+    /// The number of bytes from an offset on that are known to be zeros, so that a buffer of zeros need not be filled with
+    /// them again. They are data, not a hole. `None` where they must be read.
     fn zeros_at(&self, _offset: u64, _len: usize) -> Option<usize> {
         None
     }
     /// The facts now, which may differ from those listed.
     fn stat(&self) -> Result<Stat>;
-    /// What lies at an offset before the end of the file.
+    /// The extent at an offset before the end of the file.
     fn extent(&self, offset: u64, size: u64) -> Result<Extent>;
-    /// The file as the kernel knows it, for calls that move its bytes past this process. None where it is not the kernel's.
+    /// The file's descriptor, for calls that move its bytes past this process. `None` where it has none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// A note that we left on the file (an extended attribute `user.longhaul.NAME`). None where there is none, or the store
-    /// keeps no notes.
+    /// A note on the file (an extended attribute `user.longhaul.NAME`). `None` where there is none, or the store keeps no notes.
     fn note(&self, _name: &str) -> Option<Vec<u8>> {
         None
     }
-    /// Leaves a note on the file. Whether the store keeps it: that may depend on the file system, and on whose file it is.
+    /// Sets a note on the file. Returns whether the store keeps it, which may depend on the file system and on the file's owner.
     fn set_note(&self, _name: &str, _note: &[u8]) -> bool {
         false
     }
@@ -320,7 +334,7 @@ pub trait Source: Send + Sync + Debug {
 pub trait Sink: Send + Sync + Debug {
     /// Writes all of the buffer at an offset.
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
-    /// Makes a range of a file that is gone on with a hole again, whatever an earlier attempt wrote there.
+    /// Makes a range of a resumed file a hole again, whatever an earlier attempt wrote there.
     fn clear(&self, offset: u64, len: u64) -> Result<()> {
         let zeros = vec![0; len.min(1 << 20) as usize];
         let mut at = offset;
@@ -331,45 +345,49 @@ pub trait Sink: Send + Sync + Debug {
         }
         Ok(())
     }
-    /// What is about to be written, said before the first byte of it where anybody knows.
-    fn announce(&self, _coming: &Coming) -> Result<()> {
+    /// Announces the facts of the file before its first byte, where they are known.
+    fn announce(&self, _coming: &FileAnnouncement) -> Result<()> {
         Ok(())
     }
-    /// Its name is one that a later attempt looks for: from here on it is locked, and neither renamed nor removed where
-    /// that name has become another file's. [`Store::resume`] does the same.
+    /// Prepares the file for a later attempt, which finds it by its name: from now on it is locked, and it is neither renamed nor removed
+    /// where that name has become another file's. [`Store::resume`] does the same.
     fn guard(&self) {}
-    /// Reserves room for a file of this length; full is an error. Whether the room is taken: not every store can.
+    /// Reserves space for a file of this length in bytes; a full device is an error. Returns whether the space is reserved: not every
+    /// store can.
     fn reserve(&self, _size: u64) -> Result<bool> {
         Ok(false)
     }
-    /// Somebody who has joined it has written up to here ([`Store::join`]).
+    /// Notes that a process that has joined the file has written up to an offset ([`Store::join`]).
     fn reached(&self, _end: u64) {}
-    /// What was written so far reaches the file system before this returns, for all hosts that share it; and it says then what it has
-    /// against that. Costs nothing on one of this host's own.
+    /// Makes the bytes written so far visible to all hosts that share the file system, and reports errors that were delayed. Costs nothing
+    /// on a local file system.
     fn publish(&self) -> Result<()> {
         Ok(())
     }
-    /// What was written so far reaches stable storage before this returns.
+    /// Writes the bytes so far to stable storage.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
-    /// What is read of it next comes from where it is kept and not from memory, as far as the system can be told so: not all
-    /// that was written may have got there, or somebody else has written it.
+    /// Drops cached pages of the file, as far as the system permits, so that later reads come from the device: not all writes may have
+    /// reached it, or another host may have written.
     fn distrust(&self) {}
-    /// What was written stays, under its temporary name, for [`Store::resume`].
+    /// Keeps the file under its temporary name, for [`Store::resume`].
     fn keep(&self) {
         self.discard();
     }
-    /// What has been written, to read it back.
+    /// The file as a source, to read back what was written.
     fn as_source(&self) -> Result<Arc<dyn Source>>;
-    /// Gives the file its length, mode, time and name. At most once, unless it failed for want of room; any other failure
-    /// discards it.
+    /// Gives the file its length, mode, time and name. Called at most once, unless it failed for lack of space; any other failure
+    /// discards the file.
     fn commit(&self, finish: &Finish) -> Result<()>;
     /// Removes what was written. Harmless after `commit`.
     fn discard(&self);
 }
 
 /// Makes a directory and all its missing parents.
+///
+/// # Errors
+/// A directory cannot be made, or another entry has its name.
 pub fn make_dirs(store: &dyn Store, path: &RelPath) -> Result<()> {
     if store.is_dir(path) {
         return Ok(());

@@ -7,6 +7,7 @@
 
 mod attributes;
 mod by_descriptor;
+mod cache_choice;
 mod confined;
 mod file;
 mod lineage;
@@ -14,7 +15,6 @@ mod list;
 mod names;
 mod notes;
 mod put;
-mod way;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -30,15 +30,16 @@ use self::confined::open_below;
 pub use self::names::{is_temporary_name, temporary_name};
 use crate::error::{in_words, shown};
 use crate::{
-    Asked, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store, Writes,
+    AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat,
+    Store, Writes,
 };
 
-/// What to do about symbolic links on the way to an entry.
+/// How symbolic links on the path to an entry are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// Follow those that stay below the root: an operator's export.
+    /// Links that stay below the root are followed: for an operator's export.
     Inside,
-    /// Follow none: a tree that a stranger's node is filling.
+    /// No link is followed: for a tree that a remote node fills.
     Refuse,
 }
 
@@ -91,7 +92,10 @@ impl Posix {
         Facts { mode: facts.mode & self.mode_mask(), ..*facts }
     }
 
-    /// The store below a directory. The path itself may go through links: it is the caller's own.
+    /// The store below a directory. The path itself may go through links: the caller chose it.
+    ///
+    /// # Errors
+    /// The directory cannot be opened, or the kernel has no `openat2`.
     pub fn open(root: &Path, links: Links) -> Result<Posix> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(root, flags, Mode::empty());
@@ -357,7 +361,7 @@ impl Store for Posix {
         }
     }
 
-    fn attributes(&self, path: &RelPath, asked: Asked) -> Result<Attributes> {
+    fn attributes(&self, path: &RelPath, asked: AttributeSelection) -> Result<Attributes> {
         attributes::read(&self.open_facts(path)?, path, asked)
     }
 

@@ -1,4 +1,4 @@
-//! Removes trees: children first, links not followed, and whatever cannot go stays with the directories that it lies in.
+//! Removes trees: children first, without following links. An entry that cannot be removed stays, with the directories above it.
 
 use std::collections::HashSet;
 
@@ -9,43 +9,43 @@ use crate::{Error, Result, Store};
 
 /// Watches over the removal of a tree.
 pub trait Overseer {
-    /// Whether the rest is to go as well.
+    /// Whether the removal goes on.
     fn goes_on(&mut self) -> bool {
         true
     }
 
-    /// Asked before an entry goes.
+    /// Called before an entry is removed.
     ///
     /// # Errors
-    /// It stays, for this reason.
+    /// The entry stays, for this reason.
     fn may_go(&mut self, _path: &RelPath) -> Result<()> {
         Ok(())
     }
 
-    /// Told of an entry that stays; the directories above it stay as well, and nobody is told of those.
+    /// Called for an entry that stays. The directories above it stay too, without a call.
     ///
     /// # Errors
-    /// Nothing else is removed, for this reason.
+    /// Ends the removal, for this reason.
     fn stays(&mut self, path: &RelPath, why: Error) -> Result<()>;
 }
 
 /// Removes an entry and everything below it, children first. A link is removed, not followed.
 ///
 /// # Errors
-/// What cannot be removed; what came before it is gone.
+/// The first entry that cannot be removed; entries before it are gone.
 pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
     remove_all_while(store, path, &|| true).map(drop)
 }
 
-/// The same, for as long as somebody wants it. Whether all of it is gone.
+/// The same, for as long as `is_wanted` returns `true`. Returns whether all of it is gone.
 ///
 /// # Errors
-/// What cannot be removed; what came before it is gone.
+/// The first entry that cannot be removed; entries before it are gone.
 pub fn remove_all_while(store: &dyn Store, path: &RelPath, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
     remove_tree(store, path, &mut AllOrNothing(is_wanted))
 }
 
-/// Nothing is left out: the first entry that stays ends the removal.
+/// An overseer for which the first entry that stays ends the removal.
 struct AllOrNothing<'a>(&'a dyn Fn() -> bool);
 
 impl Overseer for AllOrNothing<'_> {
@@ -58,23 +58,23 @@ impl Overseer for AllOrNothing<'_> {
     }
 }
 
-/// The same, under somebody's eyes. Whether all of it is gone.
+/// The same, watched by an overseer. Returns whether all of it is gone.
 ///
 /// # Errors
-/// The entry is not there, or the overseer ends it; what came before that is gone.
+/// The entry does not exist, or the overseer ends the removal; entries before that are gone.
 pub fn remove_tree(store: &dyn Store, path: &RelPath, overseer: &mut dyn Overseer) -> Result<bool> {
     let kind = store.stat(path)?.meta.kind;
     let mut removal = Removal { store, overseer, left: Vec::new(), kept: HashSet::new(), is_whole: true };
     if kind == Kind::Dir {
         // A path can be 2,000 levels deep, which no thread's stack is made for.
-        removal.left.push(Left::Full(path.clone()));
+        removal.left.push(PendingDirectory::Full(path.clone()));
     } else {
         removal.entry(path)?;
     }
     while let Some(next) = removal.left.pop() {
         let goes_on = match next {
-            Left::Full(path) => removal.directory(path)?,
-            Left::Empty(path) => removal.emptied(&path).map(|()| true)?,
+            PendingDirectory::Full(path) => removal.directory(path)?,
+            PendingDirectory::Empty(path) => removal.emptied(&path).map(|()| true)?,
         };
         if !goes_on {
             return Ok(false);
@@ -84,24 +84,24 @@ pub fn remove_tree(store: &dyn Store, path: &RelPath, overseer: &mut dyn Oversee
 }
 
 /// A directory that is to be removed.
-enum Left {
-    /// With what is in it.
+enum PendingDirectory {
+    /// Its entries have not been removed yet.
     Full(RelPath),
-    /// Nothing is in it any more but unfinished files, and what stays.
+    /// Its entries have been removed, except unfinished files and entries that stay.
     Empty(RelPath),
 }
 
 struct Removal<'a> {
     store: &'a dyn Store,
     overseer: &'a mut dyn Overseer,
-    left: Vec<Left>,
+    left: Vec<PendingDirectory>,
     /// Directories that stay because something in them does.
     kept: HashSet<RelPath>,
     is_whole: bool,
 }
 
 impl Removal<'_> {
-    /// What somebody else has removed meanwhile is gone as well.
+    /// Reports an entry that stays. An entry that another process has removed meanwhile counts as removed.
     fn settle(&mut self, path: &RelPath, removed: Result<()>) -> Result<()> {
         match removed {
             Err(why) if !why.is_not_found() => {
@@ -113,7 +113,7 @@ impl Removal<'_> {
         }
     }
 
-    /// A directory stays, and so do those above it.
+    /// Keeps a directory, and those above it.
     fn keep(&mut self, dir: &RelPath) {
         let mut above = dir.clone();
         while self.kept.insert(above.clone()) && !above.is_root() {
@@ -126,19 +126,19 @@ impl Removal<'_> {
         self.settle(path, removed)
     }
 
-    /// Removes what is in a directory but its directories: those are added to what is left. A listing holds a descriptor, so it is
-    /// over before they are opened. Whether the removal goes on.
+    /// Removes the entries of a directory, except its directories, which are added to `left`. A listing holds a descriptor, so it ends
+    /// before they are opened. Returns whether the removal goes on.
     fn directory(&mut self, path: RelPath) -> Result<bool> {
         let entries = match self.store.list(&path) {
             Ok(entries) => entries,
             Err(why) => return self.settle(&path, Err(why)).map(|()| true),
         };
-        self.left.push(Left::Empty(path.clone()));
+        self.left.push(PendingDirectory::Empty(path.clone()));
         for entry in entries {
             let (name, stat) = match entry {
                 Ok(entry) => entry,
                 Err(why) => {
-                    // Nobody knows what of it is left.
+                    // What is left of the directory is unknown.
                     self.keep(&path);
                     self.settle(&path, Err(why))?;
                     continue;
@@ -146,7 +146,7 @@ impl Removal<'_> {
             };
             let below = path.join(&name);
             match stat {
-                Ok(stat) if stat.meta.kind == Kind::Dir => self.left.push(Left::Full(below)),
+                Ok(stat) if stat.meta.kind == Kind::Dir => self.left.push(PendingDirectory::Full(below)),
                 Ok(_) => self.entry(&below)?,
                 Err(why) => self.settle(&below, Err(why))?,
             }

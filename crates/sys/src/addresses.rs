@@ -1,9 +1,9 @@
-//! Whose an address is.
+//! Tells whether an address belongs to this host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// Whether packets to an address stay on this host: whether the kernel would send them from that very address, as it does to
-/// those of all interfaces. Nothing is sent. Where there is no way to the address it is not ours.
+/// Whether packets to an address stay on this host: the kernel would send them from that very address, as it does to the addresses of
+/// all interfaces. Sends nothing. An address that no route leads to is not the host's own.
 pub fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where control groups for processors are, from the text of `/proc/self/mounts`: the directory, and whether they are of
-/// version 2.
+/// The directory of the control groups for processors, from the text of `/proc/self/mounts`, and whether they are of version 2.
 pub fn cpu_root(mounts: &str) -> Option<(PathBuf, bool)> {
     let lines = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let first = lines().find(|words| {
@@ -27,7 +26,7 @@ fn own(groups: &str, is_second: bool) -> Option<&str> {
     groups.lines().find(of)?.splitn(3, ':').nth(2)
 }
 
-/// The time in the text of `cpu.stat`.
+/// The throttled time in the text of `cpu.stat`.
 fn held_back(stat: &str) -> Option<Duration> {
     let of = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
     of("throttled_usec ").map(Duration::from_micros).or_else(|| of("throttled_time ").map(Duration::from_nanos))

@@ -19,11 +19,11 @@ pub fn process_cpu() -> Duration {
 /// Time of all processors together since the machine started, in ticks of the kernel's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processors {
-    /// Doing something, for whomever; with what a hypervisor took away.
+    /// Busy time, whoever caused it; includes the time that a hypervisor took away.
     pub busy: u64,
-    /// Of that, what a hypervisor took away.
+    /// The part of `busy` that a hypervisor took away.
     pub steal: u64,
-    /// All of it.
+    /// Busy and idle time together.
     pub total: u64,
 }
 
@@ -43,7 +43,7 @@ impl Processors {
         Processors { busy: total - idle, steal: ticks.get(7).copied().unwrap_or(0), total }
     }
 
-    /// How much time all processors had since `before`, in seconds: USER_HZ is 100 for all programs (time(7)).
+    /// The time of all processors since `before`, in seconds: USER_HZ is 100 for all programs (time(7)).
     pub fn seconds_since(&self, before: &Processors) -> f64 {
         self.total.saturating_sub(before.total) as f64 / 100.0
     }

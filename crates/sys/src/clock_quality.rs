@@ -1,4 +1,4 @@
-//! How good this host's clock is, as the kernel was told by whatever keeps it (adjtimex(2)).
+//! The quality of this host's clock, as the program that keeps it has told the kernel (adjtimex(2)).
 
 use std::io;
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 /// The clock of this host at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClockQuality {
-    /// Something outside holds the clock to UTC, and has not been silent for too long (`STA_UNSYNC` is clear).
+    /// An external reference holds the clock to UTC, and has not been silent for too long (`STA_UNSYNC` is clear).
     pub synchronised: bool,
-    /// The most that the clock may be off. The kernel's `maxerror`: half the way to the reference clock and what may
-    /// have gathered since; not `esterror`, which leaves out that the way there and back may differ. Means nothing
-    /// where the clock is not synchronised.
+    /// The largest possible error of the clock. The kernel's `maxerror`: half the round trip to the reference clock, plus the drift since
+    /// then; not `esterror`, which ignores that forward and reverse delay may differ. Without meaning where the clock is not
+    /// synchronised.
     pub error: Duration,
-    /// The correction that is still to be made, nanoseconds.
+    /// The correction that remains to be made, nanoseconds.
     pub offset_ns: i64,
-    /// How much the clock is sped up, parts per million.
+    /// The rate at which the clock is sped up, parts per million.
     pub frequency_ppm: f64,
 }
 
-/// Least error where the clock's keeper gives no estimate of its own. Simple clients (SNTP) call the error nothing the
-/// moment they have set the clock; over the Internet they are right within some tens of milliseconds.
+/// The least error where the program that keeps the clock gives no estimate of its own. Simple clients (SNTP) report an error of zero
+/// as soon as they have set the clock; over the Internet they are right within some tens of milliseconds.
 const UNSTATED: Duration = Duration::from_millis(50);
 
 /// Reads the kernel's account of its clock.
 ///
 /// # Errors
-/// The call is forbidden (a container's filter). The clock may be good all the same; nobody can say.
+/// The call is forbidden (a container's filter). The clock may be good all the same, but that is not known.
 pub fn read() -> io::Result<ClockQuality> {
     // SAFETY: all fields are integers, for which zero is a value; `modes` of zero makes the call a pure read.
     let mut raw: libc::timex = unsafe { std::mem::zeroed() };
@@ -39,7 +39,7 @@ pub fn read() -> io::Result<ClockQuality> {
 
 fn judge(raw: &libc::timex) -> ClockQuality {
     let micros = |us: libc::c_long| Duration::from_micros(us.unsigned_abs());
-    // In nanoseconds where the keeper asked for that, else in microseconds.
+    // In nanoseconds where the clock's keeper asked for that, else in microseconds.
     let unit = if raw.status & libc::STA_NANO != 0 { 1 } else { 1_000 };
     let offset_ns = raw.offset.saturating_mul(unit);
     let least = if raw.esterror == 0 { UNSTATED } else { Duration::ZERO };

@@ -1,5 +1,5 @@
-//! Many datagrams in one system call, with what the kernel knows of each: when it arrived, and how large the pieces are
-//! that it has joined.
+//! Sends and receives many datagrams in one system call, with the kernel's facts about each: its time of arrival, and the size of the
+//! datagrams that the kernel has joined.
 
 use std::io::{self, IoSlice};
 use std::mem::{size_of, zeroed};
@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// Messages in one system call. More than this bought nothing, and the kernel's own bound is 1,024 (UIO_MAXIOV).
+/// Messages in one system call. More gained nothing; the kernel's own bound is 1,024 (UIO_MAXIOV).
 pub const MESSAGES_MAX: usize = 64;
 
 /// Space for the control messages of one datagram: a time stamp (header 16, two numbers of 8) and a size (header 16, an
@@ -36,36 +36,50 @@ fn get(socket: &UdpSocket, level: libc::c_int, name: libc::c_int) -> io::Result<
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// Whether sending says that this host had no room (ENOBUFS), which Linux hides from UDP sockets without `IP_RECVERR`.
-/// With it ICMP errors are queued ([`crate::errqueue::receive_report`]), and those that may pass are told as well;
-/// without it the queue is emptied.
+/// Whether a send fails if this host has no room (ENOBUFS), which Linux hides from UDP sockets without `IP_RECVERR`. With it, ICMP
+/// errors are queued ([`crate::errqueue::receive_report`]), and transient ones are reported as well; without it the queue is emptied.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn tell_errors(socket: &UdpSocket, on: bool) -> io::Result<()> {
     let four = set(socket, libc::SOL_IP, libc::IP_RECVERR, on.into());
-    match socket.local_addr()?.is_ipv4() {
-        true => four,
-        // It may carry IPv4 as well; where it does not, nothing is lost.
-        false => set(socket, libc::SOL_IPV6, libc::IPV6_RECVERR, on.into()),
+    if socket.local_addr()?.is_ipv4() {
+        four
+    } else {
+        // The socket may carry IPv4 as well; if it does not, the option has no effect.
+        set(socket, libc::SOL_IPV6, libc::IPV6_RECVERR, on.into())
     }
 }
 
-/// Whether arrivals are stamped by the kernel (SO_TIMESTAMPNS, CLOCK_REALTIME in nanoseconds).
+/// Whether the kernel stamps arrivals (SO_TIMESTAMPNS, CLOCK_REALTIME in nanoseconds).
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn stamp_arrivals(socket: &UdpSocket, on: bool) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, on.into())
 }
 
-/// Whether what arrives at once may come in one piece (UDP_GRO, Linux 5.0): datagrams of one size, the last one
-/// shorter.
+/// Whether the kernel may join datagrams of one size into one message (UDP_GRO, Linux 5.0); the last datagram may be shorter.
+///
+/// # Errors
+/// The kernel is older than 5.0.
 pub fn join_arrivals(socket: &UdpSocket, on: bool) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_GRO, on.into())
 }
 
-/// Asks for a receive buffer, beyond `net.core.rmem_max` where this process may (CAP_NET_ADMIN). Returns what it got,
-/// in the kernel's count, which includes its own overhead and so is twice what was asked for.
+/// Sets the receive buffer, beyond `net.core.rmem_max` if this process may (CAP_NET_ADMIN). Returns the size that is in force, in the
+/// kernel's count, which includes its own overhead and so is twice the size that was asked for.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> io::Result<usize> {
     set_buffer(socket, bytes, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)
 }
 
-/// Asks for a send buffer, as [`set_receive_buffer`] does.
+/// Sets the send buffer, as [`set_receive_buffer`] sets the other.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn set_send_buffer(socket: &UdpSocket, bytes: usize) -> io::Result<usize> {
     set_buffer(socket, bytes, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)
 }
@@ -77,8 +91,11 @@ fn set_buffer(socket: &UdpSocket, bytes: usize, forced: libc::c_int, plain: libc
     Ok(usize::try_from(get(socket, libc::SOL_SOCKET, plain)?).unwrap_or(0))
 }
 
-/// Datagrams, or joined pieces, that this socket has dropped since it was made: no room, or a wrong checksum
-/// (SO_MEMINFO, Linux 4.12: the number behind SO_RXQ_OVFL, which is told only with the next datagram). Wraps.
+/// The number of datagrams, or joined messages, that this socket has dropped since it was made, for want of room or with a wrong
+/// checksum (SO_MEMINFO, Linux 4.12: the number behind SO_RXQ_OVFL, which comes only with the next datagram). Wraps.
+///
+/// # Errors
+/// The kernel is older than 4.12.
 pub fn dropped(socket: &UdpSocket) -> io::Result<u32> {
     const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
     let mut facts = [0u32; DROPS + 1];
@@ -100,10 +117,10 @@ pub fn dropped(socket: &UdpSocket) -> io::Result<u32> {
     }
 }
 
-/// Sends each message to where the socket is connected; returns how many the kernel took, from the first on.
+/// Sends each message to the address that the socket is connected to; returns how many the kernel took, from the first on.
 ///
 /// # Errors
-/// Those of the first message. Where a later one fails, the number says so, and its error comes with the next call.
+/// The error of the first message. Where a later message fails, the number is smaller, and its error comes with the next call.
 pub fn send_many(socket: &UdpSocket, messages: &[IoSlice<'_>]) -> io::Result<usize> {
     let count = messages.len().min(MESSAGES_MAX);
     // SAFETY: headers of zeros are valid: null pointers, lengths of 0.
@@ -121,18 +138,18 @@ pub fn send_many(socket: &UdpSocket, messages: &[IoSlice<'_>]) -> io::Result<usi
 /// One message that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Its payload, as much as there was room for.
+    /// Its payload, up to the room that there was.
     pub bytes: &'a [u8],
-    /// When it arrived, nanoseconds since 1970, where the kernel stamps.
+    /// Its time of arrival, nanoseconds since 1970, if the kernel stamps arrivals.
     pub stamp_ns: Option<u64>,
-    /// The size of the datagrams that are joined in it, the last one shorter; none where it is one datagram.
+    /// The size of the datagrams that are joined in it, the last one shorter; none for a single datagram.
     pub datagram_bytes: Option<usize>,
-    /// It was longer.
+    /// The message was longer than the room for it.
     pub truncated: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Facts {
+struct MessageFacts {
     bytes: usize,
     stamp_ns: Option<u64>,
     datagram_bytes: Option<usize>,
@@ -141,23 +158,26 @@ struct Facts {
 
 /// Room for the messages of one system call.
 #[derive(Debug)]
-pub struct Basket {
+pub struct ReceiveBuffers {
     bytes: Vec<u8>,
     each: usize,
     control: Vec<[u64; CONTROL_WORDS]>,
-    facts: Vec<Facts>,
+    facts: Vec<MessageFacts>,
 }
 
-impl Basket {
-    /// Room for so many messages of so many bytes; at most [`MESSAGES_MAX`].
-    pub fn new(messages: usize, bytes_each: usize) -> Basket {
+impl ReceiveBuffers {
+    /// Room for `messages` messages (at most [`MESSAGES_MAX`]) of `bytes_each` bytes.
+    pub fn new(messages: usize, bytes_each: usize) -> ReceiveBuffers {
         let (messages, each) = (messages.clamp(1, MESSAGES_MAX), bytes_each.max(1));
         let control = vec![[0; CONTROL_WORDS]; messages];
-        Basket { bytes: vec![0; messages * each], each, control, facts: Vec::with_capacity(messages) }
+        ReceiveBuffers { bytes: vec![0; messages * each], each, control, facts: Vec::with_capacity(messages) }
     }
 
-    /// Takes what is there, and waits for the first where nothing is: for the socket's read timeout, if it has one and
-    /// blocks. Returns how many came; [`Basket::pieces`] has them.
+    /// Receives the messages that are there. If there is none, and the socket blocks, waits for the first until the socket's read timeout.
+    /// Returns the number of messages; [`ReceiveBuffers::pieces`] gives them.
+    ///
+    /// # Errors
+    /// `WouldBlock` or `TimedOut` if no message came, or an error of the socket.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.facts.clear();
         let count = self.control.len();
@@ -185,10 +205,10 @@ impl Basket {
         };
         let came = usize::try_from(came).map_err(|_| io::Error::last_os_error())?;
         for header in &headers[..came.min(count)] {
-            let facts = Facts {
+            let facts = MessageFacts {
                 bytes: (header.msg_len as usize).min(self.each),
                 truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-                ..Facts::default()
+                ..MessageFacts::default()
             };
             // SAFETY: the kernel has just filled this header's control buffer, which is part of `self.control`.
             self.facts.push(unsafe { read_control(&header.msg_hdr, facts) });
@@ -196,7 +216,7 @@ impl Basket {
         Ok(came)
     }
 
-    /// What the last call of [`Basket::receive`] took.
+    /// The messages that the last call of [`ReceiveBuffers::receive`] took.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         self.bytes.chunks_exact(self.each).zip(&self.facts).map(|(room, facts)| Piece {
             bytes: &room[..facts.bytes],
@@ -209,7 +229,7 @@ impl Basket {
 
 /// # Safety
 /// `header` was filled by the kernel, and its control buffer is still there.
-unsafe fn read_control(header: &libc::msghdr, mut facts: Facts) -> Facts {
+unsafe fn read_control(header: &libc::msghdr, mut facts: MessageFacts) -> MessageFacts {
     // SAFETY: by this function's contract, control messages lie in the buffer as CMSG_NXTHDR expects them.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !next.is_null() {
@@ -260,13 +280,13 @@ mod tests {
         let before = real();
         let texts = [b"one".as_slice(), b"", b"three and more"];
         assert_eq!(send_many(&a, &texts.map(IoSlice::new)).unwrap(), 3);
-        let mut basket = Basket::new(8, 5);
+        let mut basket = ReceiveBuffers::new(8, 5);
         assert_eq!(basket.receive(&b).unwrap(), 3);
         let after = real();
         let pieces: Vec<Piece<'_>> = basket.pieces().collect();
         assert_eq!(pieces.iter().map(|p| p.bytes).collect::<Vec<_>>(), [b"one".as_slice(), b"", b"three"]);
         assert_eq!(pieces.iter().map(|p| p.truncated).collect::<Vec<_>>(), [false, false, true]);
-        // A clock that is being set may step between; it does not by a minute.
+        // A clock that is being set may step in between, but not by a minute.
         let minute = 60_000_000_000;
         assert!(pieces.iter().all(|p| p.stamp_ns.is_some_and(|at| at > before - minute && at < after + minute)));
         assert!(pieces.windows(2).all(|two| two[0].stamp_ns <= two[1].stamp_ns));
@@ -279,7 +299,7 @@ mod tests {
         join_arrivals(&b, true).unwrap();
         let train: Vec<u8> = (0..250u8).collect();
         assert_eq!(send_many(&a, &[IoSlice::new(&train)]).unwrap(), 1);
-        let mut basket = Basket::new(4, 65_535);
+        let mut basket = ReceiveBuffers::new(4, 65_535);
         let (mut got, mut joined) = (Vec::<u8>::new(), 0);
         while got.len() < train.len() {
             basket.receive(&b).unwrap();
@@ -302,7 +322,7 @@ mod tests {
         for _ in 0..200 {
             a.send(&[0; 1_000]).unwrap();
         }
-        let mut basket = Basket::new(64, 1_000);
+        let mut basket = ReceiveBuffers::new(64, 1_000);
         let mut got = 0;
         b.set_nonblocking(true).unwrap();
         while let Ok(came) = basket.receive(&b) {
@@ -317,7 +337,7 @@ mod tests {
     fn nothing_to_take_is_an_error_not_a_wait() {
         let (_a, b) = pair();
         b.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
-        let mut basket = Basket::new(4, 100);
+        let mut basket = ReceiveBuffers::new(4, 100);
         assert_eq!(basket.receive(&b).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert_eq!(basket.pieces().count(), 0);
     }

@@ -1,5 +1,5 @@
-//! UDP sockets that learn what the network says about their datagrams: ICMP errors and whose they are, the TTL and time
-//! of what arrives, probes that nobody fragments (`IP_RECVERR`, ip(7); the same for IPv6). No privilege is needed.
+//! UDP sockets that receive what the network reports about their datagrams: ICMP errors with their sender, the TTL and time of
+//! arrivals, probes that no router fragments (`IP_RECVERR`, ip(7); the same for IPv6). No privilege is needed.
 //!
 //! What this module does not know: what a probe is, or what an error means.
 
@@ -10,28 +10,28 @@ use std::time::Duration;
 
 use socket2::SockAddr;
 
-/// Room for what comes beside a datagram: an error with its offender (60 bytes), TTL, time, address; 168 bytes in all.
+/// Room for the control messages of a datagram: an error with its sender (60 bytes), TTL, time, address; 168 bytes in all.
 const CONTROL_BYTES: usize = 512;
 /// As long as any socket address (`sockaddr_storage`).
 const NAME_BYTES: usize = 128;
 
-/// Where a report comes from.
+/// The origin of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// This host: the datagram did not leave it.
     Local,
-    /// Somebody's ICMP.
+    /// An ICMP message.
     Icmp4,
-    /// Somebody's ICMPv6.
+    /// An ICMPv6 message.
     Icmp6,
-    /// Something else, by the kernel's number.
+    /// Another origin, by the kernel's number.
     Other(u8),
 }
 
-/// What became of a datagram (`struct sock_extended_err`, linux/errqueue.h).
+/// A report about a datagram that was sent (`struct sock_extended_err`, linux/errqueue.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Who says so.
+    /// The origin of the report.
     pub origin: Origin,
     /// The ICMP type.
     pub kind: u8,
@@ -39,26 +39,26 @@ pub struct Report {
     pub code: u8,
     /// The error that the next call on the socket would have returned.
     pub errno: i32,
-    /// For what was too large: how much would have fitted, in bytes of IP.
+    /// For a datagram that was too large: the largest size that fits, in bytes of IP.
     pub info: u32,
-    /// The address that the report came from.
+    /// The address that sent the report.
     pub offender: Option<IpAddr>,
 }
 
-/// What arrived: a datagram, or a report of one that was sent.
+/// An arrival: a datagram, or a report about one that was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Length of the datagram, or of what the report quotes of its payload. What exceeds the buffer is lost.
+    /// The length of the datagram, or of the payload that the report quotes. Bytes beyond the buffer are lost.
     pub bytes: usize,
-    /// Who sent it; for a report: whom the datagram was for.
+    /// The sender of the datagram; for a report, the destination of the datagram that it is about.
     pub from: Option<SocketAddr>,
-    /// To which of this host's addresses it came. Only if [`tell_arrivals`] was called, as for what follows.
+    /// The address of this host that it came to. Only after [`tell_arrivals`], like the next two.
     pub to: Option<IpAddr>,
     /// Its TTL or hop limit; for a report: that of the packet that carried it.
     pub ttl: Option<u8>,
-    /// When it came, since 1970, by the kernel's real-time clock.
+    /// Its time of arrival, since 1970, by the kernel's real-time clock.
     pub at: Option<Duration>,
-    /// What it reports. Never with [`receive`].
+    /// The report. Never with [`receive`].
     pub report: Option<Report>,
 }
 
@@ -76,8 +76,8 @@ fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sets an option of the socket's family. An IPv6 socket may carry IPv4 as well, and takes the IPv4 option for that;
-/// where it does not, nothing is lost.
+/// Sets an option of the socket's family. An IPv6 socket may carry IPv4 as well, and takes the IPv4 option for that; if it does not,
+/// the option has no effect.
 fn set_both(socket: &UdpSocket, v4: libc::c_int, v6: libc::c_int, value: libc::c_int) -> io::Result<()> {
     if socket.local_addr()?.is_ipv4() {
         return set(socket, libc::SOL_IP, v4, value);
@@ -86,27 +86,39 @@ fn set_both(socket: &UdpSocket, v4: libc::c_int, v6: libc::c_int, value: libc::c
     set(socket, libc::SOL_IPV6, v6, value)
 }
 
-/// Errors are queued with their cause, for [`receive_report`].
+/// Queues errors with their cause, for [`receive_report`].
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn queue_reports(socket: &UdpSocket) -> io::Result<()> {
     set_both(socket, libc::IP_RECVERR, libc::IPV6_RECVERR, 1)
 }
 
-/// TTL, time and own address of what arrives are told.
+/// Makes [`receive`] give TTL, time and own address of each arrival.
+///
+/// # Errors
+/// The kernel refuses an option.
 pub fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
     set_both(socket, libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT, 1)?;
     set_both(socket, libc::IP_PKTINFO, libc::IPV6_RECVPKTINFO, 1)?;
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Nobody fragments what is sent (DF is set), and what the host believes about the path's MTU is not asked: only the
-/// interface's own bounds a datagram.
+/// Forbids fragmentation of sent datagrams (DF is set) and ignores the host's estimate of the path's MTU: only the MTU of the
+/// interface bounds a datagram.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn never_fragment(socket: &UdpSocket) -> io::Result<()> {
     const _: () = assert!(libc::IP_PMTUDISC_PROBE == libc::IPV6_PMTUDISC_PROBE);
     set_both(socket, libc::IP_MTU_DISCOVER, libc::IPV6_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
 }
 
-/// IPv6 flow labels stay zero. The kernel would choose one at random for each socket, and routers that look at it would
-/// send the same addresses and ports another way next time.
+/// Keeps IPv6 flow labels at zero. The kernel would choose a random one for each socket, and routers that look at the label would
+/// send the same addresses and ports over another path next time.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn clear_flow_label(socket: &UdpSocket) -> io::Result<()> {
     match socket.local_addr()? {
         SocketAddr::V4(_) => Ok(()),
@@ -114,7 +126,10 @@ pub fn clear_flow_label(socket: &UdpSocket) -> io::Result<()> {
     }
 }
 
-/// What the host believes to be the MTU of a connected socket's path, in bytes of IP.
+/// The MTU of a connected socket's path as the host knows it, in bytes of IP.
+///
+/// # Errors
+/// The socket is not connected.
 pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
     let (level, name) = match socket.local_addr()? {
         SocketAddr::V4(_) => (libc::SOL_IP, libc::IP_MTU),
@@ -127,13 +142,18 @@ pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(value.unsigned_abs()) }
 }
 
-/// The next datagram, if one is there (else `WouldBlock`). An error that is pending comes first, once; where reports
-/// are queued, its cause is in [`receive_report`].
+/// Receives the next datagram. A pending error comes first, once; if reports are queued, [`receive_report`] has its cause.
+///
+/// # Errors
+/// `WouldBlock` if there is no datagram, or the pending error.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
     take(socket, buffer, 0)
 }
 
-/// The next report, with what it quotes of the datagram's payload; `WouldBlock` if there is none.
+/// Receives the next report, with the part of the datagram's payload that it quotes.
+///
+/// # Errors
+/// `WouldBlock` if there is no report.
 pub fn receive_report(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
     take(socket, buffer, libc::MSG_ERRQUEUE)
 }
@@ -159,8 +179,10 @@ fn take(socket: &UdpSocket, buffer: &mut [u8], flags: libc::c_int) -> io::Result
     Ok(arrival)
 }
 
-/// Sends a datagram from one of this host's addresses: what a host with several of them must do for an answer to be
-/// taken as one.
+/// Sends a datagram from one of this host's addresses. A host with several addresses must answer from the address that was asked.
+///
+/// # Errors
+/// The kernel does not take the datagram.
 pub fn send_from(socket: &UdpSocket, datagram: &[u8], to: SocketAddr, from: Option<IpAddr>) -> io::Result<usize> {
     let is_v4 = socket.local_addr()?.is_ipv4();
     let to = match to {
@@ -186,7 +208,7 @@ pub fn send_from(socket: &UdpSocket, datagram: &[u8], to: SocketAddr, from: Opti
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// The header of what comes beside a datagram: length (header included), level, type.
+/// The header of a control message: length (header included), level, type.
 const NOTE_HEADER: usize = size_of::<libc::cmsghdr>();
 const _: () = assert!(NOTE_HEADER == size_of::<usize>() + 8);
 
@@ -210,7 +232,7 @@ fn source_note(from: IpAddr, is_v4: bool) -> Vec<u8> {
     note
 }
 
-/// Reads what came beside a datagram (cmsg(3)).
+/// Reads the control messages of a datagram (cmsg(3)).
 fn note(arrival: &mut Arrival, mut control: &[u8]) {
     while let Some((length, level, kind)) = note_header(control) {
         let Some(data) = control.get(NOTE_HEADER..length) else { return };
@@ -233,7 +255,7 @@ fn note(arrival: &mut Arrival, mut control: &[u8]) {
     }
 }
 
-/// Length, level and type of the next note; none where there is no whole one.
+/// Length, level and type of the next control message; none if it is incomplete.
 fn note_header(control: &[u8]) -> Option<(usize, i32, i32)> {
     let (length, rest) = control.split_first_chunk::<{ size_of::<usize>() }>()?;
     let length = usize::from_ne_bytes(*length);
@@ -358,7 +380,7 @@ mod tests {
             let socket = probing(host);
             socket.connect(far.local_addr().unwrap()).unwrap();
             let mtu = path_mtu(&socket).unwrap();
-            // Loopback may carry what no datagram can be; then there is nothing to see here.
+            // Loopback may carry more than the largest datagram; then this test has no case.
             let Some(bytes) = (mtu as usize + 1).checked_sub(headers).filter(|bytes| *bytes <= 65_507) else {
                 assert!(mtu >= 65_535, "{mtu}");
                 continue;
@@ -378,7 +400,7 @@ mod tests {
             let client = UdpSocket::bind((if asked.contains(':') { "::1" } else { "127.0.0.1" }, 0)).unwrap();
             client.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
             let port = server.local_addr().unwrap().port();
-            // Connected: takes answers from there only.
+            // A connected socket takes answers from that address only.
             client.connect((asked, port)).unwrap();
             client.send(b"?").unwrap();
             let mut buffer = [0; 8];

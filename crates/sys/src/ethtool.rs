@@ -1,6 +1,6 @@
-//! What the driver of a NIC says and changes through SIOCETHTOOL (ethtool(8), linux/ethtool.h).
+//! Reads and changes the settings of a NIC's driver through SIOCETHTOOL (ethtool(8), linux/ethtool.h).
 //!
-//! What it does not know: what the values should be, and names for them other than the driver's own.
+//! What it does not know: which values are right, and other names for them than the driver's own.
 
 mod parse;
 mod request;
@@ -9,7 +9,7 @@ use std::io;
 
 pub use parse::{Driver, Feature, Link};
 use parse::{counters, driver, feature, light_mw, link, names, short, spread, word, words};
-use request::{Asked, Request};
+use request::{EthtoolRequest, NicSocket};
 
 const GDRVINFO: u32 = 0x03;
 const GSTRINGS: u32 = 0x1b;
@@ -32,7 +32,7 @@ const SS_FEATURES: u32 = 4;
 
 /// Blocks of 32 features that are asked for; Linux 6.18 has two.
 const FEATURE_BLOCKS: u32 = 8;
-/// Words of a mask of link modes, at most: their number is a signed byte.
+/// Words of a mask of link modes, at most: the kernel counts them in a signed byte.
 const MASK_WORDS_MAX: i8 = 127;
 /// Bytes of a module's memory that are read: both halves of an SFP; the lanes of a QSFP are in the first quarter.
 const MODULE_BYTES_MAX: u32 = 512;
@@ -75,7 +75,7 @@ const PAUSE: Numbers = Numbers { read: 0x12, words: 4 };
 const CHANNELS: Numbers = Numbers { read: 0x3c, words: 9 };
 
 impl Number {
-    /// Its structure, and its word there.
+    /// Its structure, and its index there.
     fn place(self) -> (Numbers, usize) {
         match self {
             Number::RingRxMax => (RINGS, 1),
@@ -112,33 +112,42 @@ fn absent() -> io::Error {
 
 /// A NIC of the network of the thread that made this.
 ///
-/// Errors of all of it: no such NIC, or nothing of the kind ([`is_absent`]); no permission (CAP_NET_ADMIN, to change
-/// things); an answer that makes no sense (`InvalidData`).
+/// Errors of all methods: no such NIC, or a driver without the setting ([`is_absent`]); no permission (CAP_NET_ADMIN, for changes); an
+/// answer that makes no sense (`InvalidData`).
 #[derive(Debug)]
-pub struct Nic(Asked);
+pub struct Nic(NicSocket);
 
 impl Nic {
-    /// By its name. Whether it is there shows when it is asked.
+    /// A NIC by its name. A NIC that does not exist fails only when it is used.
+    ///
+    /// # Errors
+    /// The name cannot be that of an interface, or no socket can be made.
     pub fn new(name: &str) -> io::Result<Nic> {
-        Asked::new(name).map(Nic)
+        NicSocket::new(name).map(Nic)
     }
 
-    /// A request that begins with these words, answered.
-    fn ask(&self, with: &[u32]) -> io::Result<Request> {
-        let mut request = Request::new(with)?;
+    /// Sends a request that begins with these words; the answer is in the returned request.
+    fn ask(&self, with: &[u32]) -> io::Result<EthtoolRequest> {
+        let mut request = EthtoolRequest::new(with)?;
         self.0.ethtool(&mut request)?;
         Ok(request)
     }
 
-    /// Who drives it.
+    /// The driver of the NIC.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn driver(&self) -> io::Result<Driver> {
         driver(self.ask(&[GDRVINFO])?.bytes())
     }
 
-    /// What the link does.
+    /// The state of the link.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn link(&self) -> io::Result<Link> {
-        // Asked without room for the masks, the kernel answers how many words they have, as a negative number, and
-        // nothing else; asked again with that number, it answers in full. The number is the 16th byte.
+        // Without room for the masks, the kernel answers with the number of their words, negated, and nothing else. A second request with
+        // that number gets the full answer. The number is the 16th byte.
         let first = self.ask(&[GLINKSETTINGS])?;
         let wanted = first.bytes().get(15).copied().ok_or_else(short)? as i8;
         if !(-MASK_WORDS_MAX..0).contains(&wanted) {
@@ -150,12 +159,18 @@ impl Nic {
     }
 
     /// A number.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn number(&self, which: Number) -> io::Result<u32> {
         let (numbers, at) = which.place();
         word(self.ask(&[numbers.read])?.bytes(), at)
     }
 
-    /// Changes a number, and leaves those beside it as they are.
+    /// Changes a number, and leaves the others of its structure as they are.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn set_number(&self, which: Number, value: u32) -> io::Result<()> {
         let (numbers, at) = which.place();
         let now = self.ask(&[numbers.read])?;
@@ -165,7 +180,7 @@ impl Nic {
         self.ask(&all).map(drop)
     }
 
-    /// How many names a set has; none where the driver has no such set.
+    /// The number of names in a set; none where the driver has no such set.
     fn count(&self, set: u32) -> io::Result<u32> {
         let mask = 1u64 << set;
         let halves = mask.to_ne_bytes();
@@ -178,11 +193,14 @@ impl Nic {
     fn names(&self, set: u32) -> io::Result<Vec<String>> {
         let count = self.count(set)?;
         let names = names(self.ask(&[GSTRINGS, set, count])?.bytes())?;
-        // Empty where the count has changed in between.
+        // The list is empty if the count has changed in between.
         if names.len() == count as usize { Ok(names) } else { Err(short()) }
     }
 
-    /// Every switch with its name, as the kernel numbers them.
+    /// Every feature with its name, in the kernel's order.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn features(&self) -> io::Result<Vec<(String, Feature)>> {
         let names = self.names(SS_FEATURES)?;
         let answer = self.ask(&[GFEATURES, FEATURE_BLOCKS])?;
@@ -190,17 +208,20 @@ impl Nic {
         named.map(|(at, name)| Ok((name, feature(answer.bytes(), at)?))).collect()
     }
 
-    /// Turns a switch.
+    /// Switches a feature on or off.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn set_feature(&self, name: &str, on: bool) -> io::Result<()> {
         let names = self.names(SS_FEATURES)?;
         let at = names.iter().position(|known| known == name).ok_or_else(absent)?;
-        // Blocks of what is meant and what it becomes. The kernel takes no more blocks than it has features for.
+        // Blocks of a mask and the new values. The kernel takes no more blocks than it has features for.
         let mut words = vec![0; 2 + 2 * names.len().div_ceil(32)];
         (words[0], words[1]) = (SFEATURES, names.len().div_ceil(32) as u32);
         words[2 + 2 * (at / 32)] = 1 << (at % 32);
         words[3 + 2 * (at / 32)] = u32::from(on) << (at % 32);
-        let mut request = Request::new(&words)?;
-        // Bits: not to be changed; noted, but another switch stands against it; changed by a substitute.
+        let mut request = EthtoolRequest::new(&words)?;
+        // Bits of the result: not to be changed; noted, but another feature prevents it; changed by a substitute.
         match self.0.ethtool(&mut request)? {
             0 | 4 => Ok(()),
             bits if bits & 1 == 1 => Err(io::Error::other("the driver does not let this switch be changed")),
@@ -209,32 +230,47 @@ impl Nic {
     }
 
     /// Every counter with its name.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn statistics(&self) -> io::Result<Vec<(String, u64)>> {
         let names = self.names(SS_STATS)?;
         let counters = counters(self.ask(&[GSTATS, names.len() as u32])?.bytes())?;
         if counters.len() == names.len() { Ok(names.into_iter().zip(counters).collect()) } else { Err(short()) }
     }
 
-    /// The receive queue for each entry of the table by which flows are spread, and how many such queues there are.
+    /// The receive queue of each entry of the table that spreads flows, and the number of receive queues.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn spread(&self) -> io::Result<(Vec<u32>, u32)> {
         let size = word(self.ask(&[GRXFHINDIR, 0])?.bytes(), 1)?;
         let table = spread(self.ask(&[GRXFHINDIR, size])?.bytes())?;
         Ok((table, word(self.ask(&[GRXRINGS])?.bytes(), 2)?))
     }
 
-    /// How many rules steer flows to queues.
+    /// The number of rules that steer flows to queues.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn steering_rules(&self) -> io::Result<u32> {
-        // The count is behind the rule itself, of 168 bytes.
+        // The count follows the rule itself, which has 168 bytes.
         word(self.ask(&[GRXCLSRLCNT])?.bytes(), 184 / 4)
     }
 
-    /// Kinds of forward error correction in use.
+    /// The kinds of forward error correction in use.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn error_correction(&self) -> io::Result<Vec<&'static str>> {
         let active = word(self.ask(&[GFECPARAM])?.bytes(), 1)?;
         Ok(words(active, &["none", "auto", "off", "rs", "baser", "llrs"]))
     }
 
-    /// What can note the time of packets, in the words of ethtool(8).
+    /// The kinds of time stamps that the NIC supports, in the words of ethtool(8).
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn stamping_kinds(&self) -> io::Result<Vec<&'static str>> {
         const KINDS: [&str; 7] = [
             "hardware-transmit",
@@ -248,15 +284,21 @@ impl Nic {
         Ok(words(word(self.ask(&[GET_TS_INFO])?.bytes(), 1)?, &KINDS))
     }
 
-    /// Whether it notes the time of packets that come in.
+    /// Whether the NIC stamps arriving packets.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn stamps_arrivals(&self) -> io::Result<bool> {
-        let mut request = Request::new(&[])?;
+        let mut request = EthtoolRequest::new(&[])?;
         self.0.stamping(&mut request)?;
         // Flags, kinds sent, kinds received.
         Ok(word(request.bytes(), 2)? != 0)
     }
 
-    /// Light that its module receives, mW a lane. Absent where there is no such module, or it does not measure.
+    /// The light that its module receives, mW a lane. Absent where there is no such module, or it does not measure light.
+    ///
+    /// # Errors
+    /// See [`Nic`].
     pub fn light_mw(&self) -> io::Result<Vec<f64>> {
         let about = self.ask(&[GMODULEINFO])?;
         let (kind, bytes) = (word(about.bytes(), 1)?, word(about.bytes(), 2)?.min(MODULE_BYTES_MAX));

@@ -1,4 +1,4 @@
-//! Files past the page cache, memory for them, and how much of a file the page cache holds.
+//! Files past the page cache, memory for direct I/O, and the share of a file that the page cache holds.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use rustix::fs::{Advice, OFlags};
 
-/// What direct input and output want offsets, lengths and memory to be multiples of, on every disk of today: bytes.
+/// Offsets, lengths and memory of direct input and output must be multiples of this on every disk of today, bytes.
 pub const ALIGNMENT: usize = 4096;
 
-/// Memory that begins where direct input and output want it.
+/// Memory that is aligned for direct input and output.
 #[derive(Debug)]
 pub struct Aligned {
     memory: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// So many bytes, all zero.
+    /// `length` bytes, all zero.
     pub fn zeroed(length: usize) -> Aligned {
         let memory = vec![0; length + ALIGNMENT];
         // The vector never grows, so its bytes stay where they are.
@@ -50,45 +50,49 @@ fn options(direct: bool) -> OpenOptions {
     options
 }
 
-/// A new file for writing, past the page cache if so wished.
+/// Creates a file for writing, past the page cache if `direct`.
 ///
 /// # Errors
-/// It is there already; the file system takes no direct output (EINVAL), in which case an empty file may be left.
+/// The file exists, or the file system takes no direct output (EINVAL), in which case an empty file may be left.
 pub fn create(path: &Path, direct: bool) -> io::Result<File> {
     options(direct).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// A file for reading, past the page cache if so wished.
+/// Opens a file for reading, past the page cache if `direct`.
 ///
 /// # Errors
-/// It is not there, or the file system takes no direct input (EINVAL).
+/// The file does not exist, or the file system takes no direct input (EINVAL).
 pub fn open(path: &Path, direct: bool) -> io::Result<File> {
     options(direct).read(true).open(path)
 }
 
-/// Writes to the disk what the page cache holds of a file, and asks the kernel to keep none of it. Whether it did, tells
-/// [`resident`].
+/// Writes the cached changes of a file to the disk, and asks the kernel to drop the file from the page cache. [`resident`] tells
+/// whether it did.
+///
+/// # Errors
+/// The file cannot be written to the disk.
 pub fn forget(file: &File) -> io::Result<()> {
     rustix::fs::fdatasync(file)?;
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// What is looked at of a long file: so many windows at even distances, each so long. Looking costs some 50 ns a page.
+/// A long file is sampled: this many windows at even distances, each of this length. A sample costs some 50 ns a page.
 const WINDOWS: u64 = 128;
 const WINDOW_BYTES: u64 = 16 << 20;
 
-/// The share of a file that is in the page cache, from 0 to 1; of a file longer than 2 GiB, by samples. The file is open
-/// for reading.
+/// The share of a file that is in the page cache, from 0 to 1; of a file longer than 2 GiB, by samples. The file must be open for
+/// reading.
 ///
 /// # Errors
-/// It cannot be mapped: not a file, or a file system without a page cache.
+/// The file cannot be mapped: not a regular file, or a file system without a page cache.
 pub fn resident(file: &File) -> io::Result<f64> {
     let length = file.metadata()?.len();
     let windows = length.div_ceil(WINDOW_BYTES);
     let looked = windows.min(WINDOWS);
-    let (mut pages, mut cached) = (0, 0);
+    let mut pages = 0;
+    let mut cached = 0;
     for n in 0..looked {
-        // Without overflow: a window's number times 128 fits.
+        // This cannot overflow: a window's number times 128 fits.
         let offset = n * windows / looked * WINDOW_BYTES;
         let span = (length - offset).min(WINDOW_BYTES) as usize;
         let found = pages_of(file, offset, span)?;
@@ -99,11 +103,12 @@ pub fn resident(file: &File) -> io::Result<f64> {
     Ok(if pages == 0 { 0.0 } else { cached as f64 / pages as f64 })
 }
 
-/// A byte for each page of a part of a file: odd where the page cache has it. A part is not empty.
+/// A byte for each page of a part of a file: odd where the page cache has the page. The part must not be empty.
 fn pages_of(file: &File, offset: u64, span: usize) -> io::Result<Vec<u8>> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut pages = vec![0; span.div_ceil(rustix::param::page_size())];
-    let (kind, fd) = (libc::MAP_SHARED, file.as_raw_fd());
+    let kind = libc::MAP_SHARED;
+    let fd = file.as_raw_fd();
     // SAFETY: a new mapping at an address of the kernel's choice; nothing else is replaced, and it is never read.
     let address = unsafe { libc::mmap(std::ptr::null_mut(), span, libc::PROT_READ, kind, fd, offset) };
     if address == libc::MAP_FAILED {
@@ -117,16 +122,16 @@ fn pages_of(file: &File, offset: u64, span: usize) -> io::Result<Vec<u8>> {
     if status < 0 { Err(error) } else { Ok(pages) }
 }
 
-/// Has what was written brought to the file system, and says what that has against it: one of another host (NFS, CIFS, FUSE) takes
-/// writes and may refuse them later, for want of space or quota, to who closes the file (close(2)). A copy of the descriptor is closed;
-/// this one stays open. On a file system of this host's own there is nothing to do.
+/// Makes the file system report errors of earlier writes. A remote one (NFS, CIFS, FUSE) takes writes and may refuse them later, for want
+/// of space or quota, when the file is closed (close(2)). A copy of the descriptor is closed; this one stays open. On a local file system
+/// this does nothing.
 ///
 /// # Errors
-/// What the file system says.
+/// The error that the file system reports.
 pub fn check_written(file: &impl AsFd) -> io::Result<()> {
     loop {
         let copy = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
-        // SAFETY: the copy is ours, and nobody's any more after this, whatever is said: the kernel lets go of it in any case.
+        // SAFETY: the copy is owned here and not used after this: the kernel releases it, whatever `close` returns.
         match unsafe { libc::close(copy.into_raw_fd()) } {
             0 => return Ok(()),
             _ => match io::Error::last_os_error() {
@@ -144,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A name for a file, removed at the end.
+    /// The name of a file, which is removed at the end.
     struct Name(PathBuf);
 
     impl Name {
@@ -179,7 +184,7 @@ mod tests {
         assert!(create(&name.0, false).is_err(), "a file that is there is not taken");
         let file = open(&name.0, false).unwrap();
         assert_eq!(resident(&file).unwrap(), 1.0);
-        // In memory nothing can be forgotten; on a disk all of it is.
+        // A file in memory cannot be dropped; a file on a disk is dropped as a whole.
         let in_memory = rustix::fs::fstatfs(&file).unwrap().f_type == 0x0102_1994;
         forget(&written).unwrap();
         assert_eq!(resident(&file).unwrap(), if in_memory { 1.0 } else { 0.0 });
@@ -199,7 +204,7 @@ mod tests {
             Ok(file) => file,
             Err(error) => {
                 let to = std::env::temp_dir();
-                // Past the harness, which shows nothing of tests that pass.
+                // Written past the harness, which hides the output of tests that pass.
                 let skipped =
                     format!("SKIPPED direct_bytes_come_back: {} takes no direct output: {error}\n", to.display());
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes());

@@ -1,8 +1,8 @@
-//! IPv6 flow labels that somebody chose (RFC 6437; the kernel's side is `net/ipv6/ip6_flowlabel.c`): leased for a socket
-//! before it connects, and read off the packets that arrive. No privilege is needed.
+//! IPv6 flow labels of the program's choice (RFC 6437; the kernel's side is `net/ipv6/ip6_flowlabel.c`): leased for a socket before it
+//! connects, and read from the packets that arrive. No privilege is needed.
 //!
-//! What this module does not know: what a label means, or who reads it. A socket that `accept` returned takes no label:
-//! its calls succeed and change nothing, since the connection got its own with the SYN.
+//! What this module does not know: what a label means, or who reads it. A socket that `accept` returned takes no label: the calls succeed
+//! and change nothing, since the connection got its label with the SYN.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -18,13 +18,13 @@ const IPV6_FLOWINFO_SEND: libc::c_int = 33;
 const ACTION_GET: u8 = 0;
 const FLAG_CREATE: u16 = 1;
 const FLAG_REMOTE: u16 = 8;
-/// The other values of this field shut others out: processes, users, or everybody.
+/// Other values of this field make the lease exclusive: to a process, a user, or the socket.
 const SHARE_ANY: u8 = 255;
 
 /// `struct in6_flowlabel_req`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Request {
+struct LabelRequest {
     destination: [u8; 16],
     label: [u8; 4],
     action: u8,
@@ -35,7 +35,7 @@ struct Request {
     padding: u32,
 }
 
-const _: () = assert!(size_of::<Request>() == 32 && std::mem::offset_of!(Request, flags) == 22);
+const _: () = assert!(size_of::<LabelRequest>() == 32 && std::mem::offset_of!(LabelRequest, flags) == 22);
 
 fn set<T>(socket: &impl AsFd, name: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: pointer and length describe `value`, plain numbers that the kernel only reads during the call.
@@ -51,29 +51,29 @@ fn set<T>(socket: &impl AsFd, name: libc::c_int, value: &T) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Leases a label for what this socket will send there, and lets it be named: `connect` to an address with
-/// [`flow_info`] of the label then puts it on every packet of the connection, the SYN included.
+/// Leases a label for packets of this socket to `destination`. `connect` to an address with [`flow_info`] of the label then puts it on
+/// every packet of the connection, the SYN included.
 ///
-/// A lease is of a whole network namespace, and there are no more than 32 labels for one mark, so it is shared: with
-/// whoever shares with anybody, as we do, in other processes as well. A lease that shuts others out would gain nothing,
-/// since a label need not be of one flow alone (RFC 6437, section 2), and would have a price: while one exists, the
-/// kernel refuses every label that was not leased, to all programs (`flowlabel_has_excl`). "Of one process" means to the
-/// kernel of one thread.
+/// A lease belongs to a whole network namespace, which has no more than 32 labels for one mark, so it is shared with every program that
+/// shares too. An exclusive lease would gain nothing, since a label need not be of one flow alone (RFC 6437, section 2), and would have a
+/// price: while one exists, the kernel refuses every label that was not leased, to all programs (`flowlabel_has_excl`). "Of one process"
+/// means one thread to the kernel.
 ///
-/// `PermissionDenied`: somebody keeps this label to himself; another one may be free. `ERANGE`: a host that keeps labels
-/// from 0x80000 on for its own use (`net.ipv6.flowlabel_state_ranges`); a lower one may do.
+/// # Errors
+/// `InvalidInput`: the label is 0 or has more than 20 bits. `PermissionDenied`: another program holds this label exclusively; another label may be free. `ERANGE`: the host keeps labels from
+/// 0x80000 on for its own use (`net.ipv6.flowlabel_state_ranges`); a lower one may do.
 pub fn set_flow_label(socket: &impl AsFd, destination: Ipv6Addr, label: u32) -> io::Result<()> {
     if label == 0 || label > LABEL_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a flow label has 20 bits, and none is 0"));
     }
-    let request = Request {
+    let request = LabelRequest {
         destination: destination.octets(),
         label: label.to_be_bytes(),
         action: ACTION_GET,
         share: SHARE_ANY,
-        // Without IPV6_FL_F_EXCL the kernel joins the lease that is there: nobody can come in between.
+        // Without IPV6_FL_F_EXCL the kernel joins an existing lease, so there is no race.
         flags: FLAG_CREATE,
-        // Zero is the kernel's least, six seconds; a label that sockets hold does not expire.
+        // Zero means the kernel's least, six seconds; a label that sockets hold does not expire.
         expires: 0,
         linger: 0,
         padding: 0,
@@ -82,19 +82,25 @@ pub fn set_flow_label(socket: &impl AsFd, destination: Ipv6Addr, label: u32) -> 
     set(socket, IPV6_FLOWINFO_SEND, &1i32)
 }
 
-/// A label as `SocketAddrV6::set_flowinfo` wants it, which passes on what it is given: in the order of the network.
+/// A label in the byte order that `SocketAddrV6::set_flowinfo` passes on: that of the network.
 pub fn flow_info(label: u32) -> u32 {
     (label & LABEL_MAX).to_be()
 }
 
-/// Has the label of arriving packets kept. On a listening socket it holds for what is accepted from it.
+/// Makes the kernel keep the label of arriving packets. Sockets that a listening socket accepts inherit this.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn watch_flow_label(socket: &impl AsFd) -> io::Result<()> {
     set(socket, IPV6_FLOWINFO, &1i32)
 }
 
 /// The label of the packet that arrived last on a watched connection.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn arrived_flow_label(socket: &impl AsFd) -> io::Result<u32> {
-    let mut request = Request {
+    let mut request = LabelRequest {
         destination: [0; 16],
         label: [0; 4],
         action: ACTION_GET,
@@ -104,7 +110,7 @@ pub fn arrived_flow_label(socket: &impl AsFd) -> io::Result<u32> {
         linger: 0,
         padding: 0,
     };
-    let mut length = size_of::<Request>() as libc::socklen_t;
+    let mut length = size_of::<LabelRequest>() as libc::socklen_t;
     // SAFETY: the pointers describe `request` and its length, which outlive the call; the kernel writes at most that, and
     // every pattern of bits is a valid value of these numbers.
     let status = unsafe {
@@ -165,7 +171,7 @@ mod tests {
             say(&mut near, &mut far);
             assert_eq!(arrived_flow_label(&far).unwrap(), LABEL);
         }
-        // Whoever leases none has the kernel's choice.
+        // A socket without a lease has a label of the kernel's choice.
         let (mut near, mut far) = connect(&listener, self::socket(), None);
         say(&mut near, &mut far);
         assert_ne!(arrived_flow_label(&far).unwrap(), LABEL);
@@ -176,7 +182,7 @@ mod tests {
         let Some(listener) = listening("many_flows_share_a_label") else { return };
         let label = LABEL | 1;
         let mut held = Vec::new();
-        // Threads: a lease of a "process" would be one of a thread.
+        // Threads: a lease of a "process" would belong to one thread.
         for elsewhere in [Ipv6Addr::LOCALHOST, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), Ipv6Addr::LOCALHOST] {
             let socket = std::thread::spawn(move || {
                 let socket = socket();
@@ -197,7 +203,7 @@ mod tests {
         }
         // A lease outlives its socket by some seconds: the next run of this test needs another label.
         let (label, own) = (0x1_0000 | std::process::id() & 0xffff, socket());
-        let alone = Request {
+        let alone = LabelRequest {
             destination: Ipv6Addr::LOCALHOST.octets(),
             label: label.to_be_bytes(),
             action: ACTION_GET,

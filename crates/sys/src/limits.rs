@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit on open descriptors to the hard one and returns what is in force. A node holds one
-/// descriptor per stream and open file; the usual soft limit of 1,024 was made for `select`.
+/// Raises the soft limit on open descriptors to the hard one and returns the limit in force. A node holds a descriptor for each stream and
+/// open file; the usual soft limit of 1,024 was made for `select`.
 pub fn raise_descriptor_limit() -> u64 {
     let now = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: now.maximum, maximum: now.maximum };

@@ -17,7 +17,7 @@ use rustix::mount::{
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-/// The namespaces of a host of its own. They live as long as a descriptor or a process in them.
+/// The namespaces of an emulated host. They live as long as a descriptor or a process in them.
 #[derive(Debug)]
 pub struct Namespaces {
     net: File,
@@ -25,11 +25,11 @@ pub struct Namespaces {
     uts: File,
 }
 
-/// The kinds, by their names below `/proc/PID/ns`.
+/// The kinds of namespaces, by their names below `/proc/PID/ns`.
 const KINDS: [&str; 3] = ["net", "mnt", "uts"];
 
 impl Namespaces {
-    /// Makes new ones and moves this thread into them for the rest of its life. Mounts of the host still appear.
+    /// Makes new namespaces and moves this thread into them for the rest of its life. Mounts of the host still appear.
     ///
     /// # Errors
     /// No permission (CAP_SYS_ADMIN).
@@ -42,33 +42,41 @@ impl Namespaces {
         Ok(Namespaces { net: net?, mount: mount?, uts: uts? })
     }
 
-    /// Those that a process holds under these descriptors.
+    /// The namespaces that a process holds open under these descriptors.
     ///
     /// # Errors
-    /// The process is gone, or is not ours to look into.
+    /// The process has ended, or this user may not open its descriptors.
     pub fn of(pid: u32, descriptors: [RawFd; 3]) -> io::Result<Namespaces> {
         let [net, mount, uts] = descriptors.map(|number| File::open(format!("/proc/{pid}/fd/{number}")));
         Ok(Namespaces { net: net?, mount: mount?, uts: uts? })
     }
 
-    /// The descriptors, in the order of [`Namespaces::of`].
+    /// The numbers of the descriptors, in the order of [`Namespaces::of`].
     pub fn descriptors(&self) -> [RawFd; 3] {
         [self.net.as_raw_fd(), self.mount.as_raw_fd(), self.uts.as_raw_fd()]
     }
 
-    /// The number of the network, as the links below `/proc/PID/ns/net` have it.
+    /// The inode number of the network namespace, as in the link `/proc/PID/ns/net`.
+    ///
+    /// # Errors
+    /// The descriptor cannot be read.
     pub fn network_number(&self) -> io::Result<u64> {
         use std::os::unix::fs::MetadataExt;
         Ok(self.net.metadata()?.ino())
     }
 
-    /// Moves this thread's network: sockets that it opens from now on are there, and stay there.
+    /// Moves this thread into the network: sockets that it opens from now on belong to that network, and stay in it.
+    ///
+    /// # Errors
+    /// No permission (CAP_SYS_ADMIN).
     pub fn enter_network(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.net.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Runs a command there, in the directory where the caller is, as a member of a control group if one is given (its
-    /// open `cgroup.procs`).
+    /// Makes a command run in these namespaces, in the caller's directory, and in a control group if one is given (its open `cgroup.procs`).
+    ///
+    /// # Errors
+    /// The caller's directory does not exist any more, or its path has a zero byte.
     pub fn hold(self: &Arc<Self>, command: &mut Command, group: Option<File>) -> io::Result<()> {
         let directory = match command.get_current_dir() {
             Some(directory) => directory.to_owned(),
@@ -81,7 +89,7 @@ impl Namespaces {
                 group.write_all(b"0")?;
             }
             move_into_link_name_space(namespaces.mount.as_fd(), Some(LinkNameSpaceType::Mount))?;
-            // The root is the new one's now; the caller's directory is there as well, unless it was deleted.
+            // The root is now that of the new namespace; the caller's directory exists in it too, unless it was deleted.
             let _ = rustix::process::chdir(directory.as_c_str());
             move_into_link_name_space(namespaces.uts.as_fd(), Some(LinkNameSpaceType::HostNameAndNISDomainName))?;
             namespaces.enter_network()
@@ -93,24 +101,32 @@ impl Namespaces {
     }
 }
 
-/// Gives this thread's host a name.
+/// Sets the host name in this thread's namespace.
+///
+/// # Errors
+/// No permission (CAP_SYS_ADMIN), or the name is too long.
 pub fn set_host_name(name: &str) -> io::Result<()> {
     Ok(rustix::system::sethostname(name.as_bytes())?)
 }
 
-/// Puts a file in the place of another, for this thread's mount namespace.
+/// Mounts the file `with` over the file `over`, in this thread's mount namespace.
+///
+/// # Errors
+/// No permission (CAP_SYS_ADMIN), or one of the files does not exist.
 pub fn cover(with: &Path, over: &Path) -> io::Result<()> {
     Ok(mount_bind(with, over)?)
 }
 
-/// Shows the devices of this thread's network below `/sys`. Control groups, which are not of a network, stay where they
-/// were.
+/// Mounts a `/sys` that shows the devices of this thread's network. Control groups, which belong to no network, stay where they were.
+///
+/// # Errors
+/// No permission (CAP_SYS_ADMIN).
 pub fn mount_sysfs() -> io::Result<()> {
     const GROUPS: &str = "/sys/fs/cgroup";
     let copy = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let groups = open_tree(CWD, GROUPS, copy);
     mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?;
-    // A host without them has none to show.
+    // A host without control groups has none to show.
     if let Ok(groups) = groups {
         let _ = move_mount(groups, "", CWD, GROUPS, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
     }

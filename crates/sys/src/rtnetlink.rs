@@ -1,7 +1,6 @@
-//! What the kernel says of a network interface and its queueing disciplines, and changes there (rtnetlink(7)).
+//! Reads and changes network interfaces and their queueing disciplines (rtnetlink(7)).
 //!
-//! A socket of its own for each question; the kernel answers before it returns from the question. What it does not know:
-//! what the values should be.
+//! Each request has a socket of its own; the kernel answers before the request returns. What it does not know: which values are right.
 
 mod parse;
 
@@ -22,7 +21,7 @@ const NLM_F_ACK: u16 = 0x4;
 const NLM_F_DUMP: u16 = 0x300;
 const NLM_F_REPLACE: u16 = 0x100;
 const NLM_F_CREATE: u16 = 0x400;
-/// What was dumped changed meanwhile.
+/// The kernel's data changed during the dump.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
 const IFLA_IFNAME: u16 = 3;
@@ -47,42 +46,42 @@ const SKIP_STATS: u32 = 1 << 3;
 /// Bytes of `struct ifinfomsg` and of `struct tcmsg`.
 const LINK_BYTES: usize = 16;
 const QDISC_BYTES: usize = 20;
-/// The kernel's messages to one who asks are 32 KiB at most; one interface with many virtual functions may have more.
+/// The kernel's messages have at most 32 KiB by default; one interface with many virtual functions may have more.
 const ANSWER_BYTES_MAX: usize = 1 << 18;
 /// Queueing disciplines of a whole host; NICs have up to some hundred queues each.
 const QDISCS_MAX: usize = 1 << 16;
-/// The kernel answers at once.
+/// How long to wait for the kernel's answer, which comes at once.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a dump is begun again that changed under it.
+/// How often a dump is repeated because the data changed during it.
 const DUMPS_MAX: usize = 3;
 
-/// The parent of what is at the root of an interface.
+/// The parent of a discipline at the root of an interface.
 pub const ROOT: u32 = u32::MAX;
 
-/// An interface. A number that this kernel does not know is none.
+/// An interface. A number that this kernel does not report is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Its number.
     pub index: i32,
-    /// Bytes of a packet.
+    /// The largest packet, bytes.
     pub mtu_bytes: Option<u32>,
-    /// Packets that wait, for disciplines that go by it.
+    /// The length of its queue in packets, for disciplines that use it.
     pub queue_packets: Option<u32>,
     /// Transmit queues.
     pub transmit_queues: Option<u32>,
     /// `IF_OPER_*` of linux/if.h: 2 is down, 6 is up.
     pub operstate: Option<u8>,
-    /// What makes it, where that is no driver: `veth`, `bond`, …
+    /// The kind of a virtual interface: `veth`, `bond`, …
     pub kind: Option<String>,
-    /// Bytes of the largest piece that is sent to it.
+    /// The largest segment that it takes for segmentation offload, bytes.
     pub gso_max_bytes: Option<u32>,
-    /// Bytes of the largest piece that is merged from received packets.
+    /// The largest segment that is merged from received packets, bytes.
     pub gro_max_bytes: Option<u32>,
     /// As `gso_max_bytes`, for IPv4 alone (Linux 6.3).
     pub gso_ipv4_max_bytes: Option<u32>,
     /// As `gro_max_bytes`, for IPv4 alone (Linux 6.3).
     pub gro_ipv4_max_bytes: Option<u32>,
-    /// Bytes of the largest piece that the device can cut.
+    /// The largest segment that the device itself can cut, bytes.
     pub tso_max_bytes: Option<u32>,
 }
 
@@ -105,16 +104,16 @@ pub struct Qdisc {
     pub kind: String,
     /// Major number in the upper half; 0 where the kernel gave none.
     pub handle: u32,
-    /// What it belongs to: [`ROOT`], or class and discipline above it.
+    /// Its parent: [`ROOT`], or the class and discipline above it.
     pub parent: u32,
-    /// Of fq: what one flow may send, bytes/s; `u32::MAX` is no limit.
+    /// Of fq: the maximum rate of one flow, bytes/s; `u32::MAX` is no limit.
     pub flow_rate_max_bytes_s: Option<u32>,
 }
 
 impl Qdisc {
-    /// Whether it is a part of another one.
+    /// Whether it is a child of this discipline.
     pub fn is_child_of(&self, root: &Qdisc) -> bool {
-        // What filters packets that come in has a parent of its own, with ones in its upper half.
+        // The discipline for incoming packets (ingress) has a special parent, with ones in its upper half.
         self.parent >> 16 == root.handle >> 16 && self.parent != ROOT
     }
 }
@@ -123,7 +122,7 @@ fn senseless() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer makes no sense")
 }
 
-/// What an error message says; none where it is an acknowledgement.
+/// The error of an error message; none if it is an acknowledgement.
 fn refusal(body: &[u8]) -> io::Result<()> {
     match u32_at(body, 0).ok_or_else(senseless)?.cast_signed() {
         0 => Ok(()),
@@ -131,7 +130,7 @@ fn refusal(body: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Asks, and hands over messages until the answer is complete. Whether it changed while it was given.
+/// Sends a request, and passes on messages until the answer is complete. Returns whether the data changed during the answer.
 fn exchange(
     kind: u16,
     flags: u16,
@@ -142,10 +141,11 @@ fn exchange(
     const SEQUENCE: u32 = 1;
     let mut socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(Protocol::from(libc::NETLINK_ROUTE)))?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    // Without an address it goes to the kernel.
+    // Without an address, the message goes to the kernel.
     socket.write_all(&request(kind, flags | NLM_F_REQUEST, SEQUENCE, fixed, with))?;
     let mut buffer = vec![0; ANSWER_BYTES_MAX];
-    let (mut changed, mut count) = (false, 0);
+    let mut changed = false;
+    let mut count = 0;
     loop {
         let length = socket.read(&mut buffer)?;
         let before = count;
@@ -157,7 +157,7 @@ fn exchange(
                 NLMSG_DONE => return Ok(changed),
                 _ => each(message),
             }
-            // A question about one thing has one answer.
+            // A request for one object has one answer.
             if flags & (NLM_F_DUMP | NLM_F_ACK) == 0 {
                 return Ok(changed);
             }
@@ -168,7 +168,7 @@ fn exchange(
     }
 }
 
-/// An interface out of the body of its message.
+/// Parses an interface from the body of its message.
 fn parse_link(body: &[u8]) -> Option<Link> {
     let all = body.get(LINK_BYTES..)?;
     let number = |which: u16| u32_at(attribute(all, which)?, 0);
@@ -187,7 +187,7 @@ fn parse_link(body: &[u8]) -> Option<Link> {
     })
 }
 
-/// A discipline of an interface out of the body of its message; none where it is another one's.
+/// Parses a discipline of an interface from the body of its message; none if it belongs to another interface.
 fn parse_qdisc(body: &[u8], index: i32) -> Option<Qdisc> {
     let all = body.get(QDISC_BYTES..)?;
     if u32_at(body, 4)?.cast_signed() != index {
@@ -202,7 +202,7 @@ fn parse_qdisc(body: &[u8], index: i32) -> Option<Qdisc> {
 /// An interface of this thread's network.
 ///
 /// # Errors
-/// There is none of that name (`ENODEV`); the kernel does not answer.
+/// There is no interface of that name (`ENODEV`), or the kernel does not answer.
 pub fn link(name: &str) -> io::Result<Link> {
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
         let why = format!("{name:?} is not the name of an interface");
@@ -220,10 +220,10 @@ pub fn link(name: &str) -> io::Result<Link> {
     found.ok_or_else(senseless)
 }
 
-/// The disciplines of an interface, as the kernel lists them: the root's, and those below it.
+/// The disciplines of an interface, in the kernel's order: that of the root, and those below it.
 ///
 /// # Errors
-/// As [`link`]; or they change faster than they can be read.
+/// As [`link`], or the disciplines change faster than they can be read.
 pub fn qdiscs(name: &str) -> io::Result<Vec<Qdisc>> {
     let index = link(name)?.index;
     for _ in 0..DUMPS_MAX {
@@ -267,11 +267,10 @@ pub fn set_size(name: &str, which: Size, value: u32) -> io::Result<()> {
     exchange(RTM_NEWLINK, NLM_F_ACK, &head, &with, &mut |_| {}).map(drop)
 }
 
-/// Puts a discipline, with its defaults, in the place of another: at [`ROOT`], or where `parent` says. A handle of 0
-/// leaves it to the kernel.
+/// Replaces the discipline at [`ROOT`], or at `parent`, by one of this kind with its defaults. With a handle of 0 the kernel chooses.
 ///
 /// # Errors
-/// As [`set_size`]; the kernel has no such discipline, or no such place.
+/// As [`set_size`]; or the kernel has no such discipline, or the interface no such parent.
 pub fn replace_qdisc(name: &str, kind: &str, parent: u32, handle: u32) -> io::Result<()> {
     let head = qdisc_head(link(name)?.index, handle, parent);
     let with = [(TCA_KIND, [kind.as_bytes(), &[0]].concat())];

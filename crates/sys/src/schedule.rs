@@ -1,4 +1,4 @@
-//! When a thread runs: real-time priority and exact sleeps.
+//! Real-time priority, processor affinity and exact sleeps of a thread.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -12,7 +12,7 @@ use rustix::thread::{
 /// they end rather than up to 50 µs later.
 ///
 /// # Errors
-/// No permission (CAP_SYS_NICE, or RLIMIT_RTPRIO). The sleeps are exact all the same.
+/// No permission (CAP_SYS_NICE, or RLIMIT_RTPRIO). Sleeps are exact all the same.
 pub fn prefer_this_thread() -> io::Result<()> {
     set_current_timer_slack(NonZeroU64::new(1))?;
     let parameters = libc::sched_param { sched_priority: 1 };
@@ -21,7 +21,7 @@ pub fn prefer_this_thread() -> io::Result<()> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the calling thread may run on a processor: what an operator kept free (taskset(1), `CPUAffinity=`) stays so.
+/// Whether the calling thread may run on a processor: processors that an operator keeps free (taskset(1), `CPUAffinity=`) stay free.
 pub fn may_run_on(processor: u32) -> bool {
     let at = processor as usize;
     at < CpuSet::MAX_CPU && sched_getaffinity(None).is_ok_and(|allowed| allowed.is_set(at))
@@ -41,7 +41,7 @@ pub fn run_on(processor: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// Sleeps, or less where a signal comes.
+/// Sleeps for a time, or until a signal comes.
 pub fn nap(span: Duration) {
     let nanos = i64::from(span.subsec_nanos());
     let request = Timespec { tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX), tv_nsec: nanos };

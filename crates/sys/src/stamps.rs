@@ -1,8 +1,8 @@
-//! Datagrams with what the kernel knows about them: when they came and left (SO_TIMESTAMPING, software stamps), and the
-//! TTL they came with.
+//! Datagrams with the kernel's facts about them: their times of arrival and departure (SO_TIMESTAMPING, software stamps), and the TTL
+//! that they arrived with.
 //!
-//! All times are the host's real-time clock, since 1970. They are taken in the network stack: later than the wire by
-//! the driver and its interrupt, but free of the time that a process waits for a processor.
+//! All times are of the host's real-time clock, since 1970. The network stack takes them: later than the wire by the driver and its
+//! interrupt, but without the time that a process waits for a processor.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,32 +11,32 @@ use std::time::Duration;
 
 use socket2::SockAddr;
 
-/// A datagram that came.
+/// A datagram that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Bytes of the buffer that it fills.
+    /// Its length in the buffer, bytes.
     pub bytes: usize,
-    /// It was longer than the buffer; the rest is gone.
+    /// The datagram was longer than the buffer; the rest is lost.
     pub is_cut: bool,
-    /// From whom, as the socket writes it: an IPv6 socket has IPv4 addresses in their mapped form.
+    /// Its sender, as the socket writes it: an IPv6 socket has IPv4 addresses in their mapped form.
     pub from: SocketAddr,
-    /// When, where the socket has [`enable`] on.
+    /// Its time of arrival, if [`enable`] was called for the socket.
     pub at: Option<Duration>,
-    /// TTL or hop limit that was left, where the socket has [`tell_ttl`] on.
+    /// Its TTL or hop limit at arrival, if [`tell_ttl`] was called for the socket.
     pub ttl: Option<u8>,
 }
 
 /// A datagram that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// Its number: datagrams sent since the stamps were switched on, from 0.
+    /// Its number among the datagrams sent since [`enable`], from 0.
     pub number: u32,
-    /// When it was handed to the device.
+    /// The time when it was handed to the device.
     pub at: Duration,
 }
 
 const ARRIVALS: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-// Without the packet itself in the answer: that would need a permission, and room.
+// Without the packet itself in the answer, which would need a permission and room.
 const DEPARTURES: u32 =
     libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
@@ -57,12 +57,12 @@ fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Switches stamps of arrivals on, and of departures where wanted. Departures are numbered from 0 again, and those not
-/// yet fetched are forgotten: the way to start afresh after a send that failed, which the kernel may or may not have
-/// counted. Whoever asks for departures fetches them: they make `poll` say `ERR`.
+/// Switches on stamps of arrivals, and of departures if wanted. Departures are numbered from 0 again, and stamps that were not fetched
+/// yet are dropped: a fresh start after a send that failed, which the kernel may or may not have counted. A caller that asks for
+/// departures must fetch them, since they make `poll` report `ERR`.
 ///
 /// # Errors
-/// A kernel without such stamps.
+/// The kernel has no such stamps.
 pub fn enable(socket: &UdpSocket, with_departures: bool) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, ARRIVALS as libc::c_int)?;
     if with_departures {
@@ -73,23 +73,27 @@ pub fn enable(socket: &UdpSocket, with_departures: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks for the TTL (IPv4) or hop limit (IPv6) of what arrives.
+/// Makes [`receive`] give the TTL (IPv4) or hop limit (IPv6) of arrivals.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn tell_ttl(socket: &UdpSocket) -> io::Result<()> {
     if socket.local_addr()?.is_ipv6() {
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
-        // For IPv4 that comes to an IPv6 socket; one that takes IPv6 alone may refuse.
+        // For IPv4 that arrives at an IPv6 socket; a socket for IPv6 alone may refuse the option.
         let _ = set(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1);
         return Ok(());
     }
     set(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1)
 }
 
-/// Takes a datagram that waits; none where there is none. Never blocks.
+/// Receives a datagram; none if there is none. Never blocks.
 ///
 /// # Errors
-/// What the socket has to say about earlier datagrams, such as `ConnectionRefused`; the next call goes on.
+/// An error of earlier datagrams, such as `ConnectionRefused`; the next call goes on.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<Arrival>> {
-    let (mut at, mut ttl) = (None, None);
+    let mut at = None;
+    let mut ttl = None;
     let taken = take(socket, buffer, 0, |level, kind, data| match (level, kind) {
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => at = software_time(data),
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
@@ -102,10 +106,14 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<Arriv
     Ok(Some(Arrival { bytes: taken.bytes.min(buffer.len()), is_cut: taken.is_cut, from, at, ttl }))
 }
 
-/// Takes the stamp of a departure that waits; none where there is none. Never blocks.
+/// Takes the stamp of a departure; none if there is none. Never blocks.
+///
+/// # Errors
+/// An error of the socket.
 pub fn departure(socket: &UdpSocket) -> io::Result<Option<Departure>> {
     loop {
-        let (mut at, mut number) = (None, None);
+        let mut at = None;
+        let mut number = None;
         let taken = take(socket, &mut [], libc::MSG_ERRQUEUE, |level, kind, data| match (level, kind) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => at = software_time(data),
             (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => number = stamped(data),
@@ -114,13 +122,13 @@ pub fn departure(socket: &UdpSocket) -> io::Result<Option<Departure>> {
         match (taken, at, number) {
             (None, ..) => return Ok(None),
             (Some(_), Some(at), Some(number)) => return Ok(Some(Departure { number, at })),
-            // An ICMP error, where the socket asks for those: not ours. Each turn takes one from a queue that is bounded.
+            // An ICMP error, on a socket that asks for those: not a stamp. Each turn takes one message from a bounded queue.
             _ => {}
         }
     }
 }
 
-struct Taken {
+struct ReceivedMessage {
     bytes: usize,
     is_cut: bool,
     from: Option<SocketAddr>,
@@ -132,7 +140,7 @@ fn take(
     buffer: &mut [u8],
     flags: libc::c_int,
     mut message: impl FnMut(libc::c_int, libc::c_int, &[u8]),
-) -> io::Result<Option<Taken>> {
+) -> io::Result<Option<ReceivedMessage>> {
     let mut control = [0u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: pointers and integers, for all of which zero is a value.
@@ -175,7 +183,7 @@ fn take(
         // SAFETY: as for the first one.
         at = unsafe { libc::CMSG_NXTHDR(&raw const head, at) };
     }
-    Ok(Some(Taken { bytes, is_cut: head.msg_flags & libc::MSG_TRUNC != 0, from: address.as_socket() }))
+    Ok(Some(ReceivedMessage { bytes, is_cut: head.msg_flags & libc::MSG_TRUNC != 0, from: address.as_socket() }))
 }
 
 /// A value of plain integers from the front of `data`; none where it is too short.
@@ -198,7 +206,7 @@ fn software_time(data: &[u8]) -> Option<Duration> {
     (!at.is_zero()).then_some(at)
 }
 
-/// The number of the datagram, where the message is of a departure.
+/// The number of the datagram, if the message is of a departure.
 fn stamped(data: &[u8]) -> Option<u32> {
     let error: libc::sock_extended_err = whole(data)?;
     (error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING).then_some(error.ee_data)
@@ -220,7 +228,7 @@ mod tests {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
     }
 
-    /// Loopback hands over within the call; the wait is for machines that do it elsewhere.
+    /// Waits for a result: loopback delivers within the call, but some machines deliver later.
     fn soon<T>(mut take: impl FnMut() -> io::Result<Option<T>>) -> T {
         for _ in 0..500 {
             if let Some(taken) = take().unwrap() {
@@ -231,8 +239,8 @@ mod tests {
         panic!("nothing came within a second");
     }
 
-    /// Sends until what comes has a time. The kernel begins to note times of arrival a while after the first socket of all has
-    /// asked for them (a work queue: `netstamp_work` in net/core/dev.c); what comes before has none.
+    /// Sends until an arrival has a stamp. The kernel begins to stamp arrivals some time after the first socket of all has asked for stamps
+    /// (a work queue: `netstamp_work` in net/core/dev.c); earlier arrivals have none.
     fn begin_stamps(send: impl Fn() -> usize, to: &UdpSocket) {
         let mut buffer = [0u8; 64];
         for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! What the kernel knows about a TCP connection, and the options that a mover sets.
+//! The kernel's facts about a TCP connection, and the options that a transfer sets.
 
 use std::io::{self, Read};
 use std::mem::{MaybeUninit, size_of};
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use model::tcp::TcpInfo;
 use socket2::SockRef;
 
-/// The head of the kernel's `struct tcp_info` (linux/tcp.h) up to the fields used here. The C library's own copy stops
-/// years earlier. The kernel only ever appends, and fills as much as the caller's length allows.
+/// The head of the kernel's `struct tcp_info` (linux/tcp.h) up to the fields used here. The C library's copy ends years earlier. The
+/// kernel only ever appends fields, and fills as many as the caller's length allows.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawTcpInfo {
     state: u8,
-    /// State of congestion control, times that RTO expired in a row, probes unanswered, times that they were put off.
+    /// State of congestion control, RTOs in a row, unanswered probes, backoff.
     ca_state_to_backoff: [u8; 4],
     options: u8,
     window_scales: u8,
@@ -26,7 +26,7 @@ struct RawTcpInfo {
     rcv_mss: u32,
     unacked: u32,
     sacked_to_fackets: [u32; 4],
-    /// Milliseconds since data was sent, an acknowledgement was sent, data came, an acknowledgement came.
+    /// Milliseconds since: data was sent, an acknowledgement was sent, data arrived, an acknowledgement arrived.
     last_times: [u32; 4],
     pmtu: u32,
     rcv_ssthresh: u32,
@@ -80,6 +80,9 @@ const FLAG_APP_LIMITED: u8 = 1;
 const STATE_CLOSED: u8 = 7;
 
 /// Reads `TCP_INFO`. Fields that an old kernel does not know read as zero.
+///
+/// # Errors
+/// The kernel refuses the call.
 pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
     let mut raw = MaybeUninit::<RawTcpInfo>::zeroed();
     let mut len = size_of::<RawTcpInfo>() as libc::socklen_t;
@@ -132,17 +135,20 @@ pub fn congestion(socket: &TcpStream) -> String {
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
-/// Chooses the congestion control of one connection. Fails where the host does not have or allow it.
+/// Sets the congestion control of one connection.
+///
+/// # Errors
+/// The host does not have it, or does not permit it.
 pub fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
     SockRef::from(socket).set_tcp_congestion(name.as_bytes())
 }
 
-/// Congestion controls that this host allows to ordinary users.
+/// Congestion controls that this host permits to ordinary users.
 pub fn congestion_allowed() -> Vec<String> {
     congestion_list("tcp_allowed_congestion_control")
 }
 
-/// Congestion controls that this host has, allowed or not.
+/// Congestion controls that this host has, permitted or not.
 pub fn congestion_available() -> Vec<String> {
     congestion_list("tcp_available_congestion_control")
 }
@@ -152,8 +158,8 @@ fn congestion_list(name: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The largest buffers, in bytes, that the kernel gives a connection by itself: to receive and to send (`tcp_rmem`,
-/// `tcp_wmem`, tcp(7)). Zero where it does not say.
+/// The largest buffers, in bytes, that the kernel gives a connection by itself: to receive and to send (`tcp_rmem`, `tcp_wmem`, tcp(7)).
+/// Zero where the kernel does not say.
 pub fn buffers_max() -> (u64, u64) {
     let last = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
@@ -169,6 +175,9 @@ pub fn scales_windows() -> bool {
 }
 
 /// Caps the rate at which the kernel sends on one connection (`SO_MAX_PACING_RATE`, bytes per second).
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn set_pacing(socket: &TcpStream, bytes_per_second: u64) -> io::Result<()> {
     let rate: libc::c_ulong = bytes_per_second;
     // SAFETY: the pointer and length describe `rate`, which outlives the call. Eight bytes: the kernel takes the long
@@ -185,12 +194,15 @@ pub fn set_pacing(socket: &TcpStream, bytes_per_second: u64) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Settings of every connection: no Nagle delay, keep-alive, and an end to waiting for a peer that stopped answering
+/// Sets the options of every connection: no Nagle delay, keep-alive, and a bound on waiting for a peer that stopped answering
 /// (`TCP_USER_TIMEOUT`, RFC 5482).
+///
+/// # Errors
+/// The kernel refuses an option.
 pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     let reference = SockRef::from(socket);
     reference.set_tcp_nodelay(true)?;
-    // The end that only reads has nothing unacknowledged: it learns of a dead path by these probes alone.
+    // An end that only reads has nothing unacknowledged: only these probes tell it that the path is dead.
     let seconds = |span: Duration| span.max(Duration::from_secs(1));
     let probes = socket2::TcpKeepalive::new().with_time(seconds(silence / 2)).with_interval(seconds(silence / 6));
     let probes = probes.with_retries(3);
@@ -198,11 +210,11 @@ pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     reference.set_tcp_user_timeout(Some(silence))
 }
 
-/// Fills the buffer by a deadline, however slowly the bytes come: a bound on each read alone would be none on all of them. The
-/// socket waits for as long as it likes afterwards.
+/// Fills the buffer by a deadline, however slowly the bytes come: a bound on each read would be no bound on all of them. Afterwards the
+/// socket has no read timeout.
 ///
 /// # Errors
-/// `TimedOut` at the deadline, `UnexpectedEof` where the peer ends, and what the system says.
+/// `TimedOut` at the deadline, `UnexpectedEof` if the peer closes the connection, or an error of the system.
 pub fn read_exact_by(mut socket: &TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
     let mut have = 0;
     while have < buffer.len() {
@@ -214,7 +226,7 @@ pub fn read_exact_by(mut socket: &TcpStream, buffer: &mut [u8], deadline: Instan
         match socket.read(&mut buffer[have..]) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(got) => have += got,
-            // The time is looked at above.
+            // The loop checks the time.
             Err(e) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&e.kind()) => {}
             Err(e) => return Err(e),
         }
@@ -222,13 +234,19 @@ pub fn read_exact_by(mut socket: &TcpStream, buffer: &mut [u8], deadline: Instan
     socket.set_read_timeout(None)
 }
 
-/// How long sent data may stay unacknowledged, or a peer's window shut, before the connection is given up. A receiver
-/// with a slow disk shuts its window for as long as it likes and is not dead.
+/// Sets how long sent data may stay unacknowledged, or the peer's window closed, before the connection is given up. A receiver with a slow
+/// disk may close its window for long and is not dead.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn set_patience(socket: &TcpStream, patience: Duration) -> io::Result<()> {
     SockRef::from(socket).set_tcp_user_timeout(Some(patience))
 }
 
-/// How soon the end that only reads gives up a connection whose path carries nothing any more.
+/// Sets how soon an end that only reads gives up a connection whose path carries nothing any more.
+///
+/// # Errors
+/// The kernel refuses an option.
 pub fn set_probes(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     let second = Duration::from_secs(1);
     let probes = socket2::TcpKeepalive::new().with_time(second).with_interval(second).with_retries(3);
@@ -237,7 +255,7 @@ pub fn set_probes(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     reference.set_tcp_user_timeout(Some(silence))
 }
 
-/// Whether the peer has closed or reset a connection on which it never sends: looked at, not waited for.
+/// Whether the peer has closed or reset a connection on which it never sends. Does not wait.
 pub fn is_closed_by_peer(socket: &TcpStream) -> bool {
     use rustix::net::{RecvFlags, recv};
     let mut one = [0u8; 1];
@@ -248,12 +266,15 @@ pub fn is_closed_by_peer(socket: &TcpStream) -> bool {
     }
 }
 
-/// Bytes that have arrived on a connection and that nobody has read yet.
+/// Bytes that have arrived on a connection and have not been read yet.
 pub fn unread_bytes(socket: &TcpStream) -> u64 {
     rustix::io::ioctl_fionread(socket).unwrap_or(0)
 }
 
-/// Bounds what waits in the kernel unsent, so that a block is not chosen for a stream long before it can leave.
+/// Bounds the unsent bytes in the kernel, so that no block is assigned to a stream long before it can leave.
+///
+/// # Errors
+/// The kernel refuses the option.
 pub fn set_unsent_limit(socket: &TcpStream, bytes: u32) -> io::Result<()> {
     SockRef::from(socket).set_tcp_notsent_lowat(bytes)
 }
@@ -274,7 +295,7 @@ mod tests {
         far.write_all(b"x").unwrap();
         near.read_exact(&mut [0]).unwrap();
         let near_info = info(&near).unwrap();
-        // Whether the SYN counts has changed between kernels.
+        // Kernels differ in whether the SYN counts.
         assert!((100_000..=100_001).contains(&near_info.bytes_acked), "{near_info:?}");
         assert_eq!(near_info.bytes_received, 1);
         assert!((100_000..200_000).contains(&near_info.bytes_sent), "{near_info:?}");
@@ -282,7 +303,7 @@ mod tests {
         assert_eq!(near_info.window_scaling, scales_windows());
         assert!(near_info.mss_bytes >= 536, "{near_info:?}");
         assert!(near_info.rtt > Duration::ZERO && near_info.rtt < Duration::from_secs(1), "{near_info:?}");
-        // Counted in ticks of the kernel's clock: so short a life may round to none.
+        // Counted in ticks of the kernel's clock: the time of so short a connection may round to zero.
         assert!(near_info.busy < Duration::from_secs(1), "{near_info:?}");
     }
 
@@ -292,7 +313,7 @@ mod tests {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
         near.set_nonblocking(true).unwrap();
-        // Nobody reads: both ends' buffers fill, and a part stays with the sender.
+        // The peer does not read, so the buffers of both ends fill, and a part stays with the sender.
         let mut written = 0;
         while let Ok(bytes) = near.write(&[7; 1 << 16]) {
             written += bytes as u64;
@@ -308,7 +329,7 @@ mod tests {
         }));
     }
 
-    /// A byte now and then keeps no deadline from coming.
+    /// A byte now and then does not postpone the deadline.
     #[test]
     fn a_trickle_does_not_put_off_the_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

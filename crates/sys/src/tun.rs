@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 /// The longest name of an interface, in bytes.
 pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
 
-/// Makes the interface in the network of this thread; it goes with the descriptor. Reads and writes do not block.
+/// Makes the interface in the network of this thread; it is removed with the descriptor. Reads and writes do not block.
 ///
 /// # Errors
 /// No `/dev/net/tun` (module `tun`), no permission (CAP_NET_ADMIN in the network), a name that is taken or too long.
@@ -35,7 +35,7 @@ pub fn open(name: &str) -> io::Result<File> {
         return Err(io::Error::last_os_error());
     }
     let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    // Without those for UDP (before Linux 6.2), the kernel cuts datagrams by itself: slower, and otherwise the same.
+    // Without offloads for UDP (before Linux 6.2), the kernel cuts datagrams by itself: slower, and otherwise the same.
     offload(&device, offloads | libc::TUN_F_USO4 | libc::TUN_F_USO6).or_else(|_| offload(&device, offloads))?;
     Ok(device)
 }

@@ -1,4 +1,4 @@
-//! UDP sockets that hand the kernel, and take from it, many datagrams at once.
+//! UDP sockets that pass many datagrams to the kernel, or take many from it, at once.
 
 use std::io;
 use std::net::UdpSocket;
@@ -18,12 +18,18 @@ fn set(socket: &UdpSocket, name: libc::c_int, value: libc::c_int) -> io::Result<
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What is sent at once leaves in datagrams of this size, the last one shorter (UDP_SEGMENT, Linux 4.18).
+/// Makes the kernel cut each message into datagrams of this size, the last one shorter (UDP_SEGMENT, Linux 4.18).
+///
+/// # Errors
+/// The kernel is older than 4.18.
 pub fn set_datagram_bytes(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     set(socket, libc::UDP_SEGMENT, libc::c_int::from(bytes))
 }
 
-/// What arrives at once may come in one piece (UDP_GRO, Linux 5.0): datagrams of one size, the last one shorter.
+/// Lets the kernel join datagrams of one size into one message (UDP_GRO, Linux 5.0); the last datagram may be shorter.
+///
+/// # Errors
+/// The kernel is older than 5.0.
 pub fn take_many(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::UDP_GRO, 1)
 }

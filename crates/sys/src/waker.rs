@@ -9,20 +9,23 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// Wakes one waiting thread; clones wake the same one.
 #[derive(Clone, Debug)]
-pub struct Waker(Arc<Inner>);
+pub struct Waker(Arc<WakerState>);
 
 #[derive(Debug)]
-struct Inner {
+struct WakerState {
     descriptor: OwnedFd,
-    /// A wake is on its way already: saves the system call where many things happen at once.
+    /// A wake is pending already: saves the system call where many wakes come at once.
     rung: AtomicBool,
 }
 
 impl Waker {
     /// A new descriptor, not ready.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
     pub fn new() -> io::Result<Waker> {
         let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Waker(Arc::new(Inner { descriptor, rung: AtomicBool::new(false) })))
+        Ok(Waker(Arc::new(WakerState { descriptor, rung: AtomicBool::new(false) })))
     }
 
     /// Makes the descriptor readable. Many calls before the waiter looks count as one.
@@ -33,7 +36,7 @@ impl Waker {
         }
     }
 
-    /// Forgets all wakes so far. Whoever waits looks at what it waits for after this call, not before.
+    /// Clears all wakes so far. The waiter must look at what it waits for after this call, not before.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0.descriptor, &mut [0u8; 8]);
         self.0.rung.store(false, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Changing a host, with all that was there before kept first; and taking it back.
+//! Changes a host, after a snapshot of everything that will be changed; and takes the changes back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,118 +9,119 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::{Host, Unread};
+use crate::host::{Host, HostError};
 use crate::judge::selected;
-use crate::plan::{Change, Place};
+use crate::plan::{Change, SettingLocation};
 use crate::rule::Persist;
 
-/// Our files. No other is ever written.
+/// The files of this program. It writes no others.
 const SYSCTL_FILE: &str = "/etc/sysctl.d/90-longhaul.conf";
 const UNIT_FILE: &str = "/etc/systemd/system/longhaul-tune.service";
-/// What `systemctl enable` would do by a link, as a file: it can be kept and put back like the others (systemd.unit(5)).
+/// A file in place of the link that `systemctl enable` would make: it can be kept and put back like the others (systemd.unit(5)).
 const WANT_FILE: &str = "/etc/systemd/system/multi-user.target.d/90-longhaul.conf";
 const UDEV_FILE: &str = "/etc/udev/rules.d/90-longhaul.rules";
 const HEAD: &str = "# Written by `longhaul tune apply --persist`; `longhaul tune undo` takes it away.\n";
 
-/// What was there before.
+/// A snapshot: the state of a host before a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
-    /// 1.
+    /// The version of the format: 1.
     pub v: u32,
     /// The host's machine id.
     pub host: String,
-    /// The boot that the values are of: another one has forgotten what was not made to last.
+    /// The boot that the values are of: another boot has lost the values that were not persistent.
     pub boot: String,
-    /// When, for people.
+    /// When it was made, for people.
     pub made: String,
-    /// What is changed, in this order.
+    /// The changes, in the order in which they are made.
     pub changes: Vec<Change>,
-    /// Our files as they were; none where they were not there.
+    /// The program's files as they were; none for a file that did not exist.
     pub files: BTreeMap<String, Option<String>>,
 }
 
-/// Why a change, or taking it back, failed.
+/// Why a change failed, or could not be taken back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// The snapshot.
+    /// The snapshot cannot be read or written.
     #[error("cannot keep what is there now in {path}: nothing was changed")]
     Snapshot {
-        /// Where.
+        /// Its path.
         path: String,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A snapshot that is none.
+    /// The file is no snapshot.
     #[error("{path} is no snapshot of this program's: {why}")]
     NoSnapshot {
-        /// Where.
+        /// Its path.
         path: String,
-        /// Why.
+        /// What is wrong with it.
         why: String,
     },
-    /// A snapshot of somebody else.
+    /// The snapshot is of another host.
     #[error("{path} is of another host ({host}): its values are not this one's")]
     OtherHost {
-        /// Where.
+        /// Its path.
         path: String,
-        /// Of whom.
+        /// The id of that host.
         host: String,
     },
-    /// The kernel refuses.
+    /// The kernel refuses a change.
     #[error("{place} could not be set to {value:?} ({why}); {undone}")]
     Refused {
-        /// What, in words.
+        /// The setting.
         place: String,
-        /// To what.
+        /// The value that was refused.
         value: String,
-        /// Why.
-        why: Unread,
-        /// What was done about the changes before it.
+        /// The reason.
+        why: HostError,
+        /// What was taken back of the changes before it.
         undone: TakenBack,
     },
-    /// Our own files.
+    /// A file of this program cannot be written.
     #[error("cannot write {path} ({why}); {undone}")]
     File {
-        /// Which.
+        /// Its path.
         path: String,
-        /// Why.
-        why: Unread,
-        /// What was done about it.
+        /// The reason.
+        why: HostError,
+        /// What was taken back.
         undone: TakenBack,
     },
-    /// Not all of it could be taken back.
+    /// Some changes could not be taken back.
     #[error("{0}")]
     Stuck(TakenBack),
-    /// All is as it was, but the snapshot that says otherwise is still there.
+    /// Everything is as it was, but the snapshot could not be removed.
     #[error("all is as it was, but {path} cannot be removed")]
     Left {
-        /// Where.
+        /// Its path.
         path: String,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// How taking something back went.
+/// The result of taking changes back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TakenBack {
-    /// What could not be, in words.
+    /// The settings that could not be restored, in words.
     pub left: Vec<String>,
 }
 
 impl fmt::Display for TakenBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.left.is_empty() {
-            true => f.write_str("all is as it was"),
-            false => write!(f, "not all of it could be taken back: {}", self.left.join("; ")),
+        if self.left.is_empty() {
+            f.write_str("all is as it was")
+        } else {
+            write!(f, "not all of it could be taken back: {}", self.left.join("; "))
         }
     }
 }
 
-/// The host's id, and its boot's. A host without an id (an image before its first start, a container) is known by its
-/// boot: two of them are not the same.
+/// The id of the host, and that of its boot. A host without an id (an image before its first start, a container) is identified by its
+/// boot, so that two of them differ.
 pub fn identity(host: &dyn Host) -> (String, String) {
     let read = |path: &str| host.read(Path::new(path)).ok().filter(|text| !text.is_empty());
     let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|| "unknown".into());
@@ -128,11 +129,11 @@ pub fn identity(host: &dyn Host) -> (String, String) {
     (id.unwrap_or_else(|| format!("boot {boot}")), boot)
 }
 
-/// Keeps what is there, then changes it; with `persist`, in our own files as well. Where the kernel refuses half-way, what
-/// was done is taken back. Returns where the snapshot is.
+/// Writes a snapshot, then makes the changes; with `persist`, also in the program's own files. If the kernel refuses one of them, those
+/// made so far are taken back. Returns the path of the snapshot.
 ///
 /// # Errors
-/// [`ApplyError`]; nothing is left changed, or what is left is named.
+/// [`ApplyError`]. Nothing stays changed, or the error names what does.
 pub fn apply(
     host: &dyn Host,
     changes: &[Change],
@@ -147,16 +148,16 @@ pub fn apply(
     if let Err(ApplyError::Refused { undone, .. } | ApplyError::File { undone, .. }) = &done
         && undone.left.is_empty()
     {
-        // There is nothing to undo; that it failed weighs more than that a file is left.
+        // There is nothing to undo; the error of the change matters more than a file that is left.
         let _ = forget(&path);
     }
     done.map(|()| path)
 }
 
-/// Keeps what is there before changes that are to be taken back soon.
+/// Writes a snapshot before changes that will be taken back soon.
 ///
 /// # Errors
-/// It cannot be kept.
+/// The snapshot cannot be written.
 pub(crate) fn begin(
     host: &dyn Host,
     changes: &[Change],
@@ -173,20 +174,21 @@ pub(crate) fn begin(
 /// # Errors
 /// [`ApplyError::Refused`].
 pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError> {
-    let refused = |change: &Change, why: Unread, count: usize| {
-        let (place, value) = (change.place.to_string(), change.after.clone());
+    let refused = |change: &Change, why: HostError, count: usize| {
+        let place = change.place.to_string();
+        let value = change.after.clone();
         ApplyError::Refused { place, value, why, undone: take_back(host, snapshot, count) }
     };
     let made = || snapshot.changes.iter().filter(|change| !change.follows);
     for (at, change) in snapshot.changes.iter().enumerate().filter(|(_, change)| !change.follows) {
         let done = change.place.write(host, &change.after).and_then(|()| took(host, change));
-        // What is not there has not been changed either.
-        let count = if done == Err(Unread::Absent) { at } else { at + 1 };
+        // A setting that does not exist has not been changed either.
+        let count = if done == Err(HostError::Absent) { at } else { at + 1 };
         done.map_err(|why| refused(change, why, count))?;
     }
-    // A later change may have set an earlier one anew: a scheduler of a disk brings its own depth of queue.
+    // A later change may have reset an earlier one: a disk's scheduler brings its own queue depth.
     for change in made().filter(|change| took(host, change).is_err()) {
-        // Whether it holds is asked below, of all of them.
+        // Whether the changes hold is checked below, for all of them.
         let _ = change.place.write(host, &change.after);
     }
     let all = snapshot.changes.len();
@@ -196,7 +198,7 @@ pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError
 /// Removes a snapshot of which nothing is left to undo.
 ///
 /// # Errors
-/// It is still there.
+/// The file cannot be removed.
 pub(crate) fn forget(path: &Path) -> Result<(), ApplyError> {
     fs::remove_file(path).map_err(|source| ApplyError::Left { path: path.display().to_string(), source })
 }
@@ -206,15 +208,15 @@ fn look(host: &dyn Host, changes: &[Change], made: &str) -> Snapshot {
     Snapshot { v: 1, host: id, boot, made: made.to_owned(), changes: changes.to_vec(), files: BTreeMap::new() }
 }
 
-/// Files of ours, or that they are not there.
+/// The present contents of the program's files; none for a file that does not exist.
 fn as_they_are<'a>(
     host: &dyn Host,
     paths: impl Iterator<Item = &'a String>,
 ) -> Result<BTreeMap<String, Option<String>>, ApplyError> {
-    // One of ours that cannot be read could not be put back.
+    // A file that cannot be read could not be put back.
     let before = |path: &String| match host.read_exact(Path::new(path)) {
         Ok(text) => Ok((path.clone(), Some(text))),
-        Err(Unread::Absent) => Ok((path.clone(), None)),
+        Err(HostError::Absent) => Ok((path.clone(), None)),
         Err(why) => Err(ApplyError::File { path: path.clone(), why, undone: TakenBack::default() }),
     };
     paths.map(before).collect()
@@ -230,41 +232,42 @@ fn write_ours(host: &dyn Host, snapshot: &Snapshot, files: &BTreeMap<String, Str
     Ok(())
 }
 
-/// Some of the kernel's files take what they do not keep.
-fn took(host: &dyn Host, change: &Change) -> Result<(), Unread> {
+/// Checks that a change holds: some of the kernel's files accept values that they do not keep.
+fn took(host: &dyn Host, change: &Change) -> Result<(), HostError> {
     let is = change.place.read(host)?;
     let same = |a: &str, b: &str| a.split_whitespace().eq(b.split_whitespace());
-    match same(&is, &change.after) || selected(&is) == change.after {
-        true => Ok(()),
-        false => Err(Unread::Failed(format!("it says {is:?} afterwards"))),
+    if same(&is, &change.after) || selected(&is) == change.after {
+        Ok(())
+    } else {
+        Err(HostError::Failed(format!("it says {is:?} afterwards")))
     }
 }
 
-/// The snapshot's file: whole and on the disk before anything is changed, or not there.
+/// Writes the snapshot's file: it is complete and on the disk before anything is changed, or does not exist.
 fn keep(snapshot: &Snapshot, directory: &Path) -> Result<PathBuf, ApplyError> {
     let path = directory.join(format!("{}.json", snapshot.made.replace([':', ' '], "-")));
     let on_the_way = path.with_extension("new");
     let failed = |source| ApplyError::Snapshot { path: path.display().to_string(), source };
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(directory)?;
-        // Under another name until it is whole: half a snapshot would stand before those that can be undone.
+        // It has another name until it is complete: half a snapshot would come before those that can be undone.
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&on_the_way)?;
         file.write_all(&serde_json::to_vec_pretty(snapshot)?)?;
         file.sync_all()?;
-        // Never over another one, of somebody who did so in the same millisecond.
+        // A link never replaces another snapshot, made by somebody else in the same millisecond.
         fs::hard_link(&on_the_way, &path)?;
         fs::remove_file(&on_the_way)?;
         fs::File::open(directory)?.sync_all()
     };
     write().map_err(|error| {
-        // What is left of it is of no use; why it failed is what counts.
+        // The rest of the file is of no use; the error matters.
         let _ = fs::remove_file(&on_the_way);
         failed(error)
     })?;
     Ok(path)
 }
 
-/// Our files, as they should be.
+/// The program's files, with their new contents.
 fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let of = |persist: Persist| changes.iter().filter(move |change| change.persist == persist && !change.follows);
@@ -273,7 +276,7 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
         .map(|text| crate::facts::settings(&text).into_iter().collect())
         .unwrap_or_default();
     for change in of(Persist::SysctlD) {
-        if let Place::Sysctl(name) = &change.place {
+        if let SettingLocation::Sysctl(name) = &change.place {
             settings.insert(name.clone(), change.after.clone());
         }
     }
@@ -281,7 +284,7 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
         let lines: String = settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
         files.insert(SYSCTL_FILE.to_owned(), format!("{HEAD}{lines}"));
     }
-    // What an earlier call made to last stays, in its order.
+    // Lines that an earlier call made persistent stay, in their order.
     let with_earlier = |file: &str, is_ours: fn(&str) -> bool, lines: Vec<String>| {
         let earlier = host.read(Path::new(file)).unwrap_or_default();
         let mut all: Vec<String> = earlier.lines().filter(|line| is_ours(line)).map(str::to_owned).collect();
@@ -307,59 +310,61 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
     files
 }
 
-/// What a line of ours is about: two that differ only in the value, their last word, are about the same.
+/// The setting of a line of the program's files: two lines that differ only in the value, their last word, are about the same setting.
 fn subject_of(line: &str) -> &str {
-    match line.starts_with("ACTION=") {
-        true => line.rsplit_once('=').map_or(line, |(about, _)| about),
-        // A command writes its value first or last; only the very same one is known to be about the same.
-        false => line,
+    if line.starts_with("ACTION=") {
+        line.rsplit_once('=').map_or(line, |(about, _)| about)
+    } else {
+        // A command has its value first or last: only identical commands are known to be about the same setting.
+        line
     }
 }
 
-/// A command between single quotes in a line of a unit (systemd.service(5)): quotes, variables and specifiers are its own.
+/// Quotes a command for a line of a unit (systemd.service(5)): quotes, variables and specifiers are taken literally.
 fn in_unit(command: &str) -> String {
     command.replace('\\', r"\\").replace('\'', r"\'").replace('$', "$$").replace('%', "%%")
 }
 
-/// A line of udev for a file below a block device or a NIC.
-fn udev_rule(place: &Place, value: &str) -> Option<String> {
-    let Place::File(path) = place else { return None };
+/// A udev rule for a file below a block device or a NIC.
+fn udev_rule(place: &SettingLocation, value: &str) -> Option<String> {
+    let SettingLocation::File(path) = place else { return None };
     let (subsystem, rest) = match path.strip_prefix("/sys/block/") {
         Some(rest) => ("block", rest),
         None => ("net", path.strip_prefix("/sys/class/net/")?),
     };
     let (device, attribute) = rest.split_once('/')?;
-    // A NIC gets its name after it was added, which is a move.
+    // A NIC gets its name after it was added, and that is a move.
     let action = if subsystem == "net" { "add|change|move" } else { "add|change" };
     Some(format!(
         "ACTION==\"{action}\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\""
     ))
 }
 
-/// Reads a snapshot, for this host.
+/// Reads a snapshot of this host.
 ///
 /// # Errors
-/// It is none, or of another host.
+/// The file is no snapshot, or one of another host.
 pub fn read(host: &dyn Host, path: &Path) -> Result<Snapshot, ApplyError> {
     let wrong = |why: String| ApplyError::NoSnapshot { path: path.display().to_string(), why };
     let text = fs::read(path).map_err(|e| wrong(e.to_string()))?;
     let snapshot: Snapshot = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
-    match snapshot.host == identity(host).0 {
-        true => Ok(snapshot),
-        false => Err(ApplyError::OtherHost { path: path.display().to_string(), host: snapshot.host }),
+    if snapshot.host == identity(host).0 {
+        Ok(snapshot)
+    } else {
+        Err(ApplyError::OtherHost { path: path.display().to_string(), host: snapshot.host })
     }
 }
 
-/// Writes everything back as it was, the last change first, and looks whether it is.
+/// Restores all settings, the last change first, and checks that they are as before.
 ///
 /// # Errors
-/// [`ApplyError::Stuck`]: what could not be written back.
+/// [`ApplyError::Stuck`]: some settings could not be restored.
 pub fn undo(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError> {
     let undone = take_back(host, snapshot, snapshot.changes.len());
     if undone.left.is_empty() { Ok(()) } else { Err(ApplyError::Stuck(undone)) }
 }
 
-/// Takes back the first so many changes, and our files.
+/// Takes back the first `count` changes, and restores the program's files.
 fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> TakenBack {
     let mut left = Vec::new();
     for (file, before) in &snapshot.files {
@@ -372,13 +377,13 @@ fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> TakenBack {
             left.push(format!("{file}: {why}"));
         }
     }
-    // Twice, as one may set another anew. What is as it was needs no writing; there are values that the kernel says and
-    // does not take.
+    // Twice, since one setting may reset another. A setting that is as before is not written; some values can be read but not
+    // written.
     for _ in 0..2 {
         for change in snapshot.changes.iter().take(count).rev() {
             let back = Change { after: change.before.clone(), ..change.clone() };
             if took(host, &back).is_err() {
-                // Whether it is as it was is asked below, of all of them.
+                // Whether the settings are as before is checked below, for all of them.
                 let _ = back.place.write(host, &back.after);
             }
         }

@@ -1,4 +1,4 @@
-//! The audit: every rule, on everything that it is about, and how it stands.
+//! The audit: every rule, on every subject that it applies to, with its result.
 
 use std::path::Path;
 
@@ -7,38 +7,38 @@ use model::units::BitRate;
 pub use crate::finding::{Finding, Status};
 
 use crate::facts;
-use crate::host::{Host, Known, Unread, sysctl};
+use crate::host::{Host, HostError, HostResult, sysctl};
 use crate::judge::{Judgement, judge, wanted};
 use crate::plan;
 use crate::rule::{Condition, Means, Nature, Read, Rule, Severity};
 use crate::subjects::{Subject, Subjects};
-use crate::target::{Around, Target};
+use crate::target::{ResolveContext, Target};
 
-/// All of a host.
+/// The audit of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Audit {
-    /// The worst first: what differs, then what is unknown, by severity; then the rest, in the order of the rules.
+    /// The worst first: settings that differ, then unknown ones, by severity; then the rest, in the order of the rules.
     pub findings: Vec<Finding>,
 }
 
 impl Audit {
-    /// Looks at a host.
+    /// Audits a host.
     pub fn of(host: &dyn Host, rules: &[Rule], target: &Target, subjects: &Subjects) -> Audit {
-        // A program is started for it, and many rules ask.
+        // This starts a program, and many rules need the result.
         let physical = facts::is_physical(host).map_err(|why| why.to_string());
-        let look = Look { host, target, subjects, physical: &physical };
-        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(look, rule)).collect();
+        let audit = AuditContext { host, target, subjects, physical: &physical };
+        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(audit, rule)).collect();
         plan::agree(host, rules, &mut findings, subjects);
         findings.sort_by_key(|finding| (rank(finding.status), std::cmp::Reverse(finding.severity)));
         Audit { findings }
     }
 
-    /// How many stand so.
+    /// The number of findings with this status.
     pub fn count(&self, status: Status) -> usize {
         self.findings.iter().filter(|finding| finding.status == status).count()
     }
 
-    /// The worst that differs; none where nothing does.
+    /// The highest severity of the findings that differ; none where none does.
     pub fn worst(&self) -> Option<Severity> {
         let differs = self.findings.iter().filter(|finding| finding.status == Status::Differs);
         differs.map(|finding| finding.severity).max()
@@ -54,19 +54,19 @@ fn rank(status: Status) -> u8 {
     }
 }
 
-/// What all rules of an audit go by.
+/// The host, the target and the subjects that all rules of an audit are judged by.
 #[derive(Clone, Copy)]
-struct Look<'a> {
+struct AuditContext<'a> {
     host: &'a dyn Host,
     target: &'a Target,
     subjects: &'a Subjects,
-    /// Whether it is no virtual machine, or why nobody can say.
+    /// Whether the host is a physical machine, or why that is not known.
     physical: &'a Result<bool, String>,
 }
 
-/// A rule on each NIC, each disk, or the host.
-fn on_all(look: Look<'_>, rule: &Rule) -> Vec<Finding> {
-    let subjects = look.subjects;
+/// Applies a rule to each NIC, each disk, or the host.
+fn on_all(audit: AuditContext<'_>, rule: &Rule) -> Vec<Finding> {
+    let subjects = audit.subjects;
     let of_nic = rule.read.is_of_nic();
     let of_disk = rule.read.is_of_disk();
     let on: Vec<Subject<'_>> = match (of_nic, of_disk) {
@@ -78,7 +78,7 @@ fn on_all(look: Look<'_>, rule: &Rule) -> Vec<Finding> {
         let what = if of_nic { "NIC" } else { "disk" };
         return vec![bare(rule, None, Status::NotApplicable, Some(format!("no {what} is looked at")))];
     }
-    on.into_iter().map(|subject| on_one(look, rule, subject)).collect()
+    on.into_iter().map(|subject| on_one(audit, rule, subject)).collect()
 }
 
 fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<String>) -> Finding {
@@ -106,37 +106,37 @@ fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<Strin
     }
 }
 
-fn on_one(look: Look<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
-    let Look { host, target, .. } = look;
+fn on_one(audit: AuditContext<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
+    let AuditContext { host, target, .. } = audit;
     let name = subject.name();
     let open = |status, note| Finding {
         command: fill(&rule.command, None, "", subject),
         ..bare(rule, name.clone(), status, Some(note))
     };
     for condition in &rule.when {
-        match holds(look, condition, subject) {
+        match holds(audit, condition, subject) {
             Ok(true) => {}
             Ok(false) => return open(Status::NotApplicable, format!("it is for {condition}")),
             Err(why) => return open(Status::Unknown, format!("whether it is for this host: {why}")),
         }
     }
     let named = |what: &str| facts::number(host, what, subject);
-    let around = Around { nic_bit_s: subject.speed(), named: &named };
-    let wish = wanted(&rule.want, target, around);
-    let is_ok = |value: &str| judge(value, &rule.want, target, around) == Judgement::Ok;
-    let observed = read(look, &rule.read, subject, &is_ok).and_then(|value| counted(value, rule.nature));
+    let context = ResolveContext { nic_bit_s: subject.speed(), named: &named };
+    let wish = wanted(&rule.want, target, context);
+    let is_ok = |value: &str| judge(value, &rule.want, target, context) == Judgement::Ok;
+    let observed = read(audit, &rule.read, subject, &is_ok).and_then(|value| counted(value, rule.nature));
     let (status, note) = match (&observed, &wish) {
-        (Err(Unread::Absent), _) => (Status::NotApplicable, Some(Unread::Absent.to_string())),
+        (Err(HostError::Absent), _) => (Status::NotApplicable, Some(HostError::Absent.to_string())),
         (Err(why), _) => (Status::Unknown, Some(why.to_string())),
         (Ok(_), Err(why)) => (Status::Unknown, Some(why.clone())),
-        (Ok(observed), Ok(_)) => match judge(observed, &rule.want, target, around) {
+        (Ok(observed), Ok(_)) => match judge(observed, &rule.want, target, context) {
             Judgement::Ok => (Status::Ok, None),
             Judgement::Differs => (Status::Differs, None),
             Judgement::Unknown(why) => (Status::Unknown, Some(why)),
         },
     };
     let value = wish.as_ref().ok().and_then(|wish| wish.value.clone());
-    // A command of several numbers says all of them, where the rule looks at one.
+    // The command for a setting of several numbers sets all of them, where the rule is about one.
     let whole = match &rule.read {
         Read::Sysctl { name, field: Some(_) } => sysctl(host, &subject.fill(name), None).unwrap_or_default(),
         _ => observed.as_deref().unwrap_or_default().to_owned(),
@@ -156,21 +156,26 @@ fn on_one(look: Look<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
 }
 
 /// The value of a rule, as text; of several processors, the first that is not as wanted.
-fn read(look: Look<'_>, read: &Read, subject: Subject<'_>, is_wanted: &dyn Fn(&str) -> bool) -> Known<String> {
-    let Look { host, subjects, .. } = look;
+fn read(
+    audit: AuditContext<'_>,
+    read: &Read,
+    subject: Subject<'_>,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> HostResult<String> {
+    let AuditContext { host, subjects, .. } = audit;
     match read {
         Read::Sysctl { name, field } => sysctl(host, &subject.fill(name), *field),
         Read::File(path) => facts::file(host, &subject.fill(path), is_wanted),
-        Read::Ethtool(what) => host.ethtool(subject.nic().ok_or(Unread::Absent)?, what),
-        Read::Netlink(what) => host.netlink(subject.nic().ok_or(Unread::Absent)?, what),
+        Read::Ethtool(what) => host.ethtool(subject.nic().ok_or(HostError::Absent)?, what),
+        Read::Netlink(what) => host.netlink(subject.nic().ok_or(HostError::Absent)?, what),
         Read::Fact(name) => facts::fact(host, name, subject, &subjects.disks),
     }
 }
 
-/// A value, if it is one that its nature allows: where nothing is wanted, nonsense would be shown as if it were known.
-fn counted(value: String, nature: Nature) -> Known<String> {
+/// Returns a value that its nature allows: a rule that only reports would show nonsense as a known value.
+fn counted(value: String, nature: Nature) -> HostResult<String> {
     match nature {
-        Nature::Counter if value.parse::<u64>().is_err() => Err(Unread::Failed(format!("{value:?} is no count"))),
+        Nature::Counter if value.parse::<u64>().is_err() => Err(HostError::Failed(format!("{value:?} is no count"))),
         _ => Ok(value),
     }
 }
@@ -191,16 +196,16 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
     }
 }
 
-/// Whether a driver keeps a switch as it is: to try would fail, and take the other changes of a plan back with it.
+/// Whether a driver keeps a feature as it is: a change would fail, and take back the other changes of a plan.
 fn is_fixed(host: &dyn Host, what: &str, subject: Subject<'_>) -> bool {
     let fixed = |nic: &str| host.ethtool(nic, &format!("{what}.fixed")).is_ok_and(|is| is == "yes");
     what.starts_with("feature.") && subject.nic().is_some_and(fixed)
 }
 
-/// Disciplines that are no more than their kind, as nearly always nobody has given them options.
+/// Disciplines that are determined by their kind, since hardly anybody gives them options.
 const PLAIN_QDISCS: [&str; 6] = ["noqueue", "pfifo", "pfifo_fast", "fq", "fq_codel", "mq"];
 
-/// Why a change is left to a person, though this program could make it; none where it is not.
+/// Why a change is left to a person, though this program could make it; none if it is not.
 fn by_hand(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Option<String> {
     let nic = subject.nic()?;
     if matches!(read, Read::Ethtool(what) if is_fixed(host, what, subject)) {
@@ -215,7 +220,7 @@ fn by_hand(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Option<String>
     shaper.map(|kind| format!("undo could not bring back the options that {kind} on {nic} may have: do it by hand"))
 }
 
-/// A command with its places filled in.
+/// A command with its placeholders filled in.
 fn fill(command: &str, value: Option<&str>, whole: &str, subject: Subject<'_>) -> String {
     let mut text = subject.fill(command);
     if let Some(value) = value {
@@ -228,8 +233,8 @@ fn fill(command: &str, value: Option<&str>, whole: &str, subject: Subject<'_>) -
 }
 
 /// Whether a condition holds.
-fn holds(look: Look<'_>, condition: &Condition, subject: Subject<'_>) -> Result<bool, String> {
-    let Look { host, target, subjects, physical } = look;
+fn holds(audit: AuditContext<'_>, condition: &Condition, subject: Subject<'_>) -> Result<bool, String> {
+    let AuditContext { host, target, subjects, physical } = audit;
     match condition {
         Condition::RateAtLeast(least) => match target.rate_bit_s.or(subject.speed()) {
             Some(rate) => Ok(rate >= *least),
@@ -255,7 +260,7 @@ fn holds(look: Look<'_>, condition: &Condition, subject: Subject<'_>) -> Result<
         }
         Condition::Has(what) => match facts::has(host, what, subject) {
             // A disk that is not mounted has no XFS on it, and so on.
-            Err(Unread::Absent) => Ok(false),
+            Err(HostError::Absent) => Ok(false),
             known => known.map_err(|e| e.to_string()),
         },
         Condition::Physical => physical.clone(),

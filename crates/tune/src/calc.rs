@@ -1,7 +1,7 @@
 //! The calculator: what a rate, a round trip, a loss, a packet size, a window and a volume imply for each other.
 //!
-//! Pure: numbers in, lines out. The laws are `model::laws`; here is which of them a question can be answered with. What
-//! it does not know: this host, and whether a number was measured, promised or wished for.
+//! Pure: numbers in, lines out. `model::laws` has the laws; this module decides which of them a question can be answered with. What it
+//! does not know: this host, and whether a number was measured, promised or wished for.
 
 mod shown;
 mod table;
@@ -10,11 +10,11 @@ mod tests;
 
 use model::laws::{self, freight, line};
 
-/// What is known of a path, a job and a parcel. Nothing is assumed for what is left out: the lines that need it are
-/// left out as well. A number outside of [`USABLE`] counts as left out.
+/// The known numbers of a path, a job and a parcel. Nothing is assumed for a missing number: the lines that need it are missing too. A
+/// number outside of [`USABLE`] counts as missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Question {
-    /// Rate of the line, bit/s: what its packets take, headers and gaps included.
+    /// Rate of the line, bit/s, including packet headers and gaps.
     pub rate_bit_s: Option<f64>,
     /// Round-trip time, seconds.
     pub rtt_s: Option<f64>,
@@ -24,7 +24,7 @@ pub struct Question {
     pub mtu_bytes: Option<f64>,
     /// Window of each stream, bytes.
     pub window_bytes: Option<f64>,
-    /// What is to be moved, bytes.
+    /// The volume of data, bytes.
     pub volume_bytes: Option<f64>,
     /// Share of the rate that is payload, at most one; if left out, what full packets of the MTU leave.
     pub efficiency: Option<f64>,
@@ -37,45 +37,45 @@ pub struct Question {
 /// A courier who carries disks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ship {
-    /// From door to door, seconds.
+    /// Time from door to door, seconds.
     pub journey_s: f64,
-    /// Rate at which the disks are filled, and emptied again, bit/s; if left out, copying costs no time.
+    /// Rate at which the disks are filled, and later emptied, bit/s; if left out, copying takes no time.
     pub copy_bit_s: Option<f64>,
 }
 
-/// All that follows from a question, in the order in which a person would ask.
+/// All results that follow from a question, in the order in which a person would ask for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// One line for each law that could be applied.
-    pub lines: Vec<Line>,
+    pub lines: Vec<CalculatedLine>,
 }
 
 /// One result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// What it is.
+pub struct CalculatedLine {
+    /// The name of the quantity.
     pub name: &'static str,
-    /// The number, in [`Line::unit`].
+    /// The number, in [`CalculatedLine::unit`].
     pub value: f64,
     /// `B`, `bit/s`, `s`, `packets/s`, `streams`, or `1` for fractions and ratios.
     pub unit: &'static str,
     /// The number as people read it: `375 MB (358 MiB)`.
     pub shown: String,
-    /// How it was computed, in the words of the question.
+    /// The formula, in the words of the question.
     pub formula: &'static str,
-    /// Who says so.
+    /// The source of the formula.
     pub source: &'static str,
 }
 
-/// Numbers that the laws are fed with, whatever the unit: beyond, products of them would be no numbers.
+/// The range of usable numbers, whatever the unit: products of larger ones would overflow.
 pub const USABLE: std::ops::RangeInclusive<f64> = 1e-12..=1e24;
 /// The smallest MTU of IPv4, bytes (RFC 791).
 const MTU_BYTES_MIN: f64 = 68.0;
 
-/// Lines that need the same numbers; none where one of them is missing.
-type Group = fn(&Question) -> Option<Vec<Line>>;
+/// A group of lines that need the same numbers; none where one of them is missing.
+type Group = fn(&Question) -> Option<Vec<CalculatedLine>>;
 
-/// Answers what can be answered.
+/// Answers a question as far as its numbers allow.
 pub fn answer(question: &Question) -> Answer {
     let known = question.usable();
     let groups: [Group; 10] =
@@ -84,7 +84,7 @@ pub fn answer(question: &Question) -> Answer {
 }
 
 impl Question {
-    /// The question without the numbers that no law could use.
+    /// The question without the numbers that no law can use.
     fn usable(&self) -> Question {
         let usable = |value: Option<f64>| value.filter(|value| USABLE.contains(value));
         let ship = self.ship.filter(|ship| USABLE.contains(&ship.journey_s));
@@ -105,24 +105,24 @@ impl Question {
         f64::from(self.streams.unwrap_or(1))
     }
 
-    /// The line's rate that falls to one stream, bit/s.
+    /// One stream's share of the line's rate, bit/s.
     fn each_bit_s(&self) -> Option<f64> {
         Some(self.rate_bit_s? / self.stream_count())
     }
 
-    /// What a full packet of TCP carries, bytes.
+    /// The payload of a full TCP packet, bytes.
     fn mss_bytes(&self) -> Option<f64> {
         Some(line::payload_bytes(self.mtu_bytes?, line::TCP_IPV4_BYTES))
     }
 
-    /// The share of the rate that is payload: as told, as the MTU leaves it, or all.
+    /// The share of the rate that is payload: as given, or as the MTU implies, or all.
     fn share(&self) -> f64 {
         let by_mtu = || self.mtu_bytes.map(|mtu| line::efficiency(mtu, line::TCP_IPV4_BYTES));
         self.efficiency.or_else(by_mtu).unwrap_or(1.0)
     }
 
-    /// What all streams together may carry, bit/s: the payload of the line, the windows (where none is known, the largest
-    /// that TCP has), CUBIC under the loss.
+    /// The rate that all streams together may reach, bit/s: limited by the payload of the line, the windows (the largest of TCP if they are
+    /// not known), and CUBIC under the loss.
     fn expected_bit_s(&self) -> Option<f64> {
         let (rate, rtt) = (self.rate_bit_s?, self.rtt_s?);
         let largest = laws::WINDOW_BYTES_MAX as f64;
@@ -137,8 +137,8 @@ impl Question {
     }
 }
 
-/// What must be in flight to fill the line, and what has to be set for it.
-fn in_flight(q: &Question) -> Option<Vec<Line>> {
+/// The bytes in flight that fill the line, and the settings that allow them.
+fn in_flight(q: &Question) -> Option<Vec<CalculatedLine>> {
     let (rate, rtt) = (q.rate_bit_s?, q.rtt_s?);
     let streams = match q.window_bytes {
         Some(window) => table::STREAMS_FOR_WINDOW.line(laws::streams_for_window(rate, rtt, window) as f64),
@@ -155,8 +155,8 @@ fn in_flight(q: &Question) -> Option<Vec<Line>> {
     ])
 }
 
-/// The most that the window lets through.
-fn windows(q: &Question) -> Option<Vec<Line>> {
+/// The highest rate that the window allows.
+fn windows(q: &Question) -> Option<Vec<CalculatedLine>> {
     let each = laws::window_rate_bit_s(q.window_bytes?, q.rtt_s?);
     let mut lines = vec![table::WINDOW_RATE.line(each)];
     if q.stream_count() > 1.0 {
@@ -165,14 +165,14 @@ fn windows(q: &Question) -> Option<Vec<Line>> {
     Some(lines)
 }
 
-/// How long the streams take to get up to the line's rate.
-fn ramp(q: &Question) -> Option<Vec<Line>> {
+/// The time that the streams take to reach the line's rate.
+fn ramp(q: &Question) -> Option<Vec<CalculatedLine>> {
     let (each, rtt, mss) = (q.each_bit_s()?, q.rtt_s?, q.mss_bytes()?);
     Some(vec![table::SLOW_START.line(laws::slow_start_s(laws::bdp_bytes(each, rtt), mss, rtt))])
 }
 
-/// How long the stream that one loss hits takes to get back to its share of the line's rate.
-fn one_loss(q: &Question) -> Option<Vec<Line>> {
+/// The time that a stream takes, after one loss, to return to its share of the line's rate.
+fn one_loss(q: &Question) -> Option<Vec<CalculatedLine>> {
     let (each, rtt, mss) = (q.each_bit_s()?, q.rtt_s?, q.mss_bytes()?);
     Some(vec![
         table::RENO_RECOVERY.line(laws::reno_recovery_s(each, rtt, mss)),
@@ -180,8 +180,8 @@ fn one_loss(q: &Question) -> Option<Vec<Line>> {
     ])
 }
 
-/// What a loss that goes on leaves to one stream, and how many streams make up for it.
-fn random_loss(q: &Question) -> Option<Vec<Line>> {
+/// The rate of one stream under a constant loss, and the number of streams that make up for it.
+fn random_loss(q: &Question) -> Option<Vec<CalculatedLine>> {
     let (mss, rtt, loss) = (q.mss_bytes()?, q.rtt_s?, q.loss?);
     let (reno, cubic) = (laws::mathis_bit_s(mss, rtt, loss), laws::cubic_bit_s(mss, rtt, loss));
     let mut lines = vec![table::RENO_RATE.line(reno), table::CUBIC_RATE.line(cubic)];
@@ -193,13 +193,13 @@ fn random_loss(q: &Question) -> Option<Vec<Line>> {
     Some(lines)
 }
 
-/// What the streams will carry, all limits together.
-fn expected(q: &Question) -> Option<Vec<Line>> {
+/// The rate to expect, all limits together.
+fn expected(q: &Question) -> Option<Vec<CalculatedLine>> {
     Some(vec![table::EXPECTED.line(q.expected_bit_s()?)])
 }
 
 /// Packets of the MTU on the line.
-fn packets(q: &Question) -> Option<Vec<Line>> {
+fn packets(q: &Question) -> Option<Vec<CalculatedLine>> {
     let mtu = q.mtu_bytes?;
     let mut lines = vec![
         table::EFFICIENCY_IPV4.line(line::efficiency(mtu, line::TCP_IPV4_BYTES)),
@@ -213,8 +213,8 @@ fn packets(q: &Question) -> Option<Vec<Line>> {
     Some(lines)
 }
 
-/// How fast a stream goes through its sequence numbers.
-fn sequence(q: &Question) -> Option<Vec<Line>> {
+/// The time in which a stream uses up its sequence numbers.
+fn sequence(q: &Question) -> Option<Vec<CalculatedLine>> {
     let each = q.each_bit_s()?;
     Some(vec![
         table::SEQUENCE_WRAP.line(laws::sequence_wrap_s(each)),
@@ -222,8 +222,8 @@ fn sequence(q: &Question) -> Option<Vec<Line>> {
     ])
 }
 
-/// How long the volume takes: at the line's rate, and at what is to be expected.
-fn volume(q: &Question) -> Option<Vec<Line>> {
+/// The time for the volume: at the line's rate, and at the rate to expect.
+fn volume(q: &Question) -> Option<Vec<CalculatedLine>> {
     let mut lines = vec![table::TRANSFER.line(q.transfer_s()?)];
     if let (Some(volume), Some(expected)) = (q.volume_bytes, q.expected_bit_s()) {
         lines.push(table::TRANSFER_EXPECTED.line(freight::transfer_s(volume, expected, 1.0)));
@@ -231,8 +231,8 @@ fn volume(q: &Question) -> Option<Vec<Line>> {
     Some(lines)
 }
 
-/// The volume on disks in a parcel.
-fn courier(q: &Question) -> Option<Vec<Line>> {
+/// The time and rate of a courier who carries the volume on disks.
+fn courier(q: &Question) -> Option<Vec<CalculatedLine>> {
     let (volume, ship) = (q.volume_bytes?, q.ship?);
     let copy_bit_s = ship.copy_bit_s.unwrap_or(f64::INFINITY);
     let courier_s = freight::courier_s(volume, ship.journey_s, copy_bit_s);

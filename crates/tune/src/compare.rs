@@ -1,29 +1,28 @@
-//! Where two hosts drift apart: their audits side by side. Pure: it reads what `tune audit --json` says, of this release
-//! or another.
+//! Compares the audits of two hosts. Pure: it reads the output of `tune audit --json`, of this release or another.
 
 use serde::{Deserialize, Serialize};
 
-/// An audit, as far as it is compared. What else it says is left alone.
+/// An audit, with the fields that are compared. Other fields are ignored.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Side {
-    /// Whose.
+    /// The host.
     pub host: SideHost,
-    /// What for, as it says it.
+    /// The target, as the audit has it.
     pub target: serde_json::Value,
-    /// Its rules.
+    /// The rules.
     pub rules: Vec<SideRule>,
 }
 
 /// A host.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SideHost {
-    /// Its name; none where it does not know it.
+    /// Its name; none where it has none.
     pub name: Option<String>,
-    /// Release of its kernel.
+    /// The release of its kernel.
     pub kernel: Option<String>,
-    /// The NICs that were looked at.
+    /// The NICs that were audited.
     pub nics: Vec<SideNic>,
-    /// The disks that were looked at.
+    /// The disks that were audited.
     pub disks: Vec<String>,
 }
 
@@ -43,54 +42,54 @@ pub struct SideRule {
     pub title: String,
     /// The NIC or disk.
     pub subject: Option<String>,
-    /// What is there.
+    /// The observed value.
     pub observed: Option<String>,
-    /// What should be.
+    /// The wanted value.
     pub wanted: Option<String>,
-    /// How it stands.
+    /// The status of the finding.
     pub status: String,
-    /// What it costs.
+    /// The cost if it is wrong.
     pub severity: String,
     /// The unit of its numbers.
     pub unit: Option<String>,
 }
 
-/// What a host has where the other has something else.
+/// The value of a rule on one host, where it differs from that of the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Has {
-    /// The NIC or disk, by its name there.
+pub struct SideValue {
+    /// The NIC or disk, by its name on that host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What is there; none where it is not known.
+    /// The observed value; none where it is not known.
     pub observed: Option<String>,
-    /// What should be.
+    /// The wanted value.
     pub wanted: Option<String>,
-    /// How it stands: `ok`, `differs`, `unknown`, `not_applicable`.
+    /// The status: `ok`, `differs`, `unknown`, `not_applicable`.
     pub status: String,
 }
 
-/// A rule that stands differently on two hosts.
+/// A rule whose values differ between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Drift {
     /// The rule.
     pub rule: String,
     /// Its title.
     pub title: String,
-    /// What it costs where it is wrong.
+    /// The cost if it is wrong.
     pub severity: String,
     /// The unit of its numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// The first host.
-    pub a: Has,
+    pub a: SideValue,
     /// The second.
-    pub b: Has,
-    /// Who is to change it: `a`, `b`, `both`; `neither` where both are as wanted, or nothing is.
+    pub b: SideValue,
+    /// The host that should change: `a`, `b`, `both`; `neither` if both are as wanted, or nothing is wanted.
     pub change: &'static str,
 }
 
-/// What differs, the weightiest first; what one of the two cannot say is left out, and so are counters and other values
-/// that are never the same (`passing`).
+/// The differences, the most severe first. A rule that is unknown on one of the two is left out, and so are counters and other values that
+/// always differ (`passing`).
 pub fn drift(a: &Side, b: &Side, passing: &dyn Fn(&str) -> bool) -> Vec<Drift> {
     let pairs = pairs(&a.host, &b.host);
     let mut found = Vec::new();
@@ -107,7 +106,7 @@ pub fn drift(a: &Side, b: &Side, passing: &dyn Fn(&str) -> bool) -> Vec<Drift> {
     found
 }
 
-/// NICs and disks of the one that no one of the other stands beside: of `a`, and of `b`.
+/// NICs and disks of each host that have no counterpart on the other: those of `a`, and those of `b`.
 pub fn alone(a: &Side, b: &Side) -> (Vec<String>, Vec<String>) {
     let pairs = pairs(&a.host, &b.host);
     let names = |host: &SideHost| {
@@ -126,7 +125,7 @@ fn compared(a: &SideRule, b: &SideRule) -> Option<Drift> {
     if a.observed == b.observed || a.observed.is_none() || b.observed.is_none() {
         return None;
     }
-    let has = |rule: &SideRule| Has {
+    let has = |rule: &SideRule| SideValue {
         subject: rule.subject.clone(),
         observed: rule.observed.clone(),
         wanted: rule.wanted.clone(),
@@ -151,8 +150,8 @@ fn weight(severity: &str) -> u8 {
     }
 }
 
-/// Which subject of the one is which of the other: the host itself; those of one name; then the rest in their order, as
-/// the same card has another name on another board.
+/// Pairs the subjects of two hosts: the host itself; those of one name; then the rest in their order, since the same card has another name
+/// on another board.
 fn pairs(a: &SideHost, b: &SideHost) -> Vec<(Option<String>, Option<String>)> {
     let nics = |host: &SideHost| host.nics.iter().map(|nic| nic.name.clone()).collect::<Vec<_>>();
     let mut pairs = vec![(None, None)];

@@ -1,7 +1,7 @@
-//! What rules ask for that is no single file: found out from several, by name.
+//! Facts that rules ask for by name and that no single file holds: each is computed from several.
 //!
-//! A fact that this host does not have is [`Unread::Absent`], one that cannot be found out is said to be unknown with the
-//! reason; no fact is guessed. Questions are answered `yes` or `no`.
+//! A fact that this host does not have is [`HostError::Absent`]; a fact that cannot be read is unknown, with the reason.
+//! No fact is guessed. The value of a yes-or-no fact is `yes` or `no`.
 
 mod host;
 mod interrupts;
@@ -14,7 +14,7 @@ mod storage;
 
 use std::path::Path;
 
-use crate::host::{Host, Known, Unread};
+use crate::host::{Host, HostError, HostResult};
 use crate::subjects::Subject;
 
 pub(crate) use host::{is_physical, settings};
@@ -24,8 +24,8 @@ pub(crate) use kernel::kernel;
 /// The fact that a plan of interrupts makes true.
 pub(crate) const IRQS_PINNED: &str = "nic_irqs_pinned";
 
-/// A fact by its name, on a host of which these disks are looked at.
-pub(crate) fn fact(of: &dyn Host, name: &str, subject: Subject<'_>, disks: &[String]) -> Known<String> {
+/// A fact by its name, on a host of which these disks are audited.
+pub(crate) fn fact(of: &dyn Host, name: &str, subject: Subject<'_>, disks: &[String]) -> HostResult<String> {
     if let Some(nic) = subject.nic() {
         return nic::fact(of, name, nic, disks);
     }
@@ -36,29 +36,29 @@ pub(crate) fn fact(of: &dyn Host, name: &str, subject: Subject<'_>, disks: &[Str
     found.unwrap_or_else(|| unknown(name))
 }
 
-/// No reader has this name: a mistake in the table, which a test rules out.
-fn unknown<T>(name: &str) -> Known<T> {
-    Err(Unread::Failed(format!("this release does not know how to find out {name}")))
+/// The error for a name without a reader: a mistake in the table, which a test rules out.
+fn unknown<T>(name: &str) -> HostResult<T> {
+    Err(HostError::Failed(format!("this release does not know how to find out {name}")))
 }
 
-/// A number that a rule's wish refers to.
-pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> Known<f64> {
+/// A number that a rule's value refers to.
+pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> HostResult<f64> {
     let parsed = |text: String| {
         let number = text.parse::<u32>().map(f64::from);
-        number.map_err(|_| Unread::Failed(format!("{text:?} is no number that makes sense")))
+        number.map_err(|_| HostError::Failed(format!("{text:?} is no number that makes sense")))
     };
-    let nic = || subject.nic().ok_or(Unread::Absent);
+    let nic = || subject.nic().ok_or(HostError::Absent);
     match name {
         "ring_rx_max" => parsed(of.ethtool(nic()?, "ring.rx.max")?),
         "ring_tx_max" => parsed(of.ethtool(nic()?, "ring.tx.max")?),
-        // Below this an interface cannot do it, whatever is asked for (ip-link(8)).
+        // Below this an interface does not support it, whatever is set (ip-link(8)).
         "big_tcp" => Ok(parsed(of.netlink(nic()?, "tso_max_size")?)?.min(185_000.0)),
         "queues_min" => Ok(nic::queues(of, nic()?)?.min(8.0)),
         "queues_max" => Ok(nic::queues(of, nic()?)?.clamp(1.0, 16.0)),
         "page_bytes" => of.page_bytes().map(f64::from),
         "conntrack_twice" => Ok(parsed(of.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count"))?)? * 2.0),
         "request_kb" => {
-            let disk = subject.disk().ok_or(Unread::Absent)?;
+            let disk = subject.disk().ok_or(HostError::Absent)?;
             let most = of.read(&Path::new("/sys/block").join(disk).join("queue/max_hw_sectors_kb"))?;
             Ok(parsed(most)?.min(4_096.0))
         }
@@ -67,11 +67,11 @@ pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> Known<f
 }
 
 /// Whether a host, a NIC or a disk has something.
-pub(crate) fn has(of: &dyn Host, what: &str, subject: Subject<'_>) -> Known<bool> {
-    // A rule of the host that depends on a NIC goes by its fastest, as everywhere.
+pub(crate) fn has(of: &dyn Host, what: &str, subject: Subject<'_>) -> HostResult<bool> {
+    // A rule of the host that depends on a NIC uses the fastest one, like all such rules.
     let nic = || match subject {
-        Subject::Host(nic) => nic.map(|nic| nic.name.as_str()).ok_or(Unread::Absent),
-        of_part => of_part.nic().ok_or(Unread::Absent),
+        Subject::Host(nic) => nic.map(|nic| nic.name.as_str()).ok_or(HostError::Absent),
+        of_part => of_part.nic().ok_or(HostError::Absent),
     };
     match what {
         "nvme" if subject.disk().is_none() => storage::any_nvme(of),
@@ -83,20 +83,19 @@ pub(crate) fn has(of: &dyn Host, what: &str, subject: Subject<'_>) -> Known<bool
     }
 }
 
-/// A file of the kernel; `{cpu}` in its path stands for all processors, and the first one that is not as wanted is what
-/// counts.
-pub(crate) fn file(of: &dyn Host, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Known<String> {
+/// A file of the kernel. `{cpu}` in its path stands for all processors; the first value that is not as wanted is the value of the rule.
+pub(crate) fn file(of: &dyn Host, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> HostResult<String> {
     if !path.contains("{cpu}") {
         return of.read(Path::new(path));
     }
     let all = of_cpus(of, path)?;
-    let (_, value) = all.iter().find(|(_, value)| !is_wanted(value)).or(all.first()).ok_or(Unread::Absent)?;
+    let (_, value) = all.iter().find(|(_, value)| !is_wanted(value)).or(all.first()).ok_or(HostError::Absent)?;
     Ok(value.clone())
 }
 
-/// A file of each processor, and what it says.
-pub(crate) fn of_cpus(of: &dyn Host, path: &str) -> Known<Vec<(String, String)>> {
-    let (before, after) = path.split_once("{cpu}").ok_or(Unread::Absent)?;
+/// The file of each processor, with its value.
+pub(crate) fn of_cpus(of: &dyn Host, path: &str) -> HostResult<Vec<(String, String)>> {
+    let (before, after) = path.split_once("{cpu}").ok_or(HostError::Absent)?;
     let before = before.strip_suffix("cpu").unwrap_or(before);
     let mut values = Vec::new();
     for name in of.list(Path::new(before))? {
@@ -106,8 +105,8 @@ pub(crate) fn of_cpus(of: &dyn Host, path: &str) -> Known<Vec<(String, String)>>
             let path = format!("{before}{name}{after}");
             match of.read(Path::new(&path)) {
                 Ok(value) => values.push((path, value)),
-                // A processor that is off has no frequency.
-                Err(Unread::Absent) => {}
+                // A processor that is offline has no frequency.
+                Err(HostError::Absent) => {}
                 Err(why) => return Err(why),
             }
         }
@@ -115,43 +114,43 @@ pub(crate) fn of_cpus(of: &dyn Host, path: &str) -> Known<Vec<(String, String)>>
     Ok(values)
 }
 
-fn yes(is: bool) -> Known<String> {
+fn yes(is: bool) -> HostResult<String> {
     Ok(if is { "yes" } else { "no" }.to_owned())
 }
 
 /// A number in a file.
-fn number_in<T: std::str::FromStr>(of: &dyn Host, path: &Path) -> Known<T> {
+fn number_in<T: std::str::FromStr>(of: &dyn Host, path: &Path) -> HostResult<T> {
     let text = of.read(path)?;
-    text.parse().map_err(|_| Unread::Failed(format!("{} says {text:?}", path.display())))
+    text.parse().map_err(|_| HostError::Failed(format!("{} says {text:?}", path.display())))
 }
 
-/// A switch of the kernel's.
-fn switch(text: &str) -> Known<bool> {
+/// A switch of the kernel.
+fn switch(text: &str) -> HostResult<bool> {
     match text {
         "0" => Ok(false),
         "1" => Ok(true),
-        _ => Err(Unread::Failed(format!("{text:?} is neither on nor off"))),
+        _ => Err(HostError::Failed(format!("{text:?} is neither on nor off"))),
     }
 }
 
-/// Nothing has more processors than that.
+/// The most processors of any host.
 const CPUS_MAX: usize = 65_536;
 
-/// Processors of a list like `0-3,8,10-11`; there is always one.
-fn list(text: &str) -> Known<Vec<u32>> {
+/// The processors of a list like `0-3,8,10-11`; there is always at least one.
+fn list(text: &str) -> HostResult<Vec<u32>> {
     let range = |part: &str| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         let range = from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?;
         (range.start() <= range.end() && (*range.end() as usize) < CPUS_MAX).then_some(range)
     };
-    let no_list = || Unread::Failed(format!("{text:?} is no list of processors"));
+    let no_list = || HostError::Failed(format!("{text:?} is no list of processors"));
     let ranges: Vec<_> = text.split(',').map(range).collect::<Option<_>>().ok_or_else(no_list)?;
     let mut cpus = Vec::new();
     for range in ranges {
         cpus.extend(range);
-        // Ranges that are said over and over.
+        // Ranges that are repeated over and over.
         if cpus.len() > CPUS_MAX {
-            return Err(Unread::Failed("a list of more processors than there are".into()));
+            return Err(HostError::Failed("a list of more processors than there are".into()));
         }
     }
     Ok(cpus)
@@ -201,7 +200,7 @@ pub(crate) mod tests {
         assert_eq!(governor(), Ok("powersave".into()), "the others do not outvote it");
     }
 
-    /// Every fact and name that the table asks for is known here.
+    /// Every fact and name that the table refers to is known here.
     #[test]
     fn the_table_asks_for_what_is_there() {
         use crate::rule::{Condition, Read, Value, Want, rules};
@@ -209,7 +208,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let host = crate::host::Recorded::new(dir.path());
         let nic = Nic { name: "eth0".into(), ..Nic::default() };
-        let is_unknown = |why: &Unread| matches!(why, Unread::Failed(text) if text.contains("does not know how"));
+        let is_unknown = |why: &HostError| matches!(why, HostError::Failed(text) if text.contains("does not know how"));
         for rule in rules().unwrap() {
             let subject = match (rule.read.is_of_nic(), rule.read.is_of_disk()) {
                 (true, _) => Subject::Nic(&nic),

@@ -1,10 +1,10 @@
-//! What an audit finds: one rule on one subject, and how it stands.
+//! A finding of an audit: one rule on one subject, with its status.
 
 use serde::Serialize;
 
 use crate::rule::{Area, Confidence, Conflict, Means, Nature, Persist, Severity};
 
-/// How a rule stands.
+/// The status of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -12,9 +12,9 @@ pub enum Status {
     Ok,
     /// Not as wanted.
     Differs,
-    /// Nobody can say; `note` has the reason.
+    /// It cannot be determined; `note` has the reason.
     Unknown,
-    /// Not for this host; `note` has the reason.
+    /// The rule does not apply to this host; `note` has the reason.
     NotApplicable,
 }
 
@@ -27,33 +27,33 @@ pub struct Finding {
     pub title: String,
     /// Its area.
     pub area: Area,
-    /// The NIC or disk; none where it is of the whole host.
+    /// The NIC or disk; none for the whole host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What is there; none where it could not be read.
+    /// The observed value; none where it could not be read.
     pub observed: Option<String>,
-    /// What should be, in words; none where that is not known.
+    /// The wanted value in words; none where it is not known.
     pub wanted: Option<String>,
-    /// The unit of both, where they are numbers that have one.
+    /// The unit of both, if they are numbers with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// What it would be set to.
+    /// The value that it would be set to.
     #[serde(skip)]
     pub value: Option<String>,
-    /// How it stands.
+    /// The status.
     pub status: Status,
-    /// Why it is unknown or not applicable, or why what differs is left to a person.
+    /// Why it is unknown or not applicable, or why a setting that differs is left to a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What it costs.
+    /// The cost if it is wrong.
     pub severity: Severity,
-    /// Why.
+    /// The reason for the rule.
     pub why: String,
-    /// Who says so.
+    /// The source of the rule.
     pub source: String,
-    /// How that is known.
+    /// How well the source supports it.
     pub confidence: Confidence,
-    /// Where the field disagrees.
+    /// Where other recommendations differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflict: Option<Conflict>,
     /// The exact command.
@@ -62,10 +62,10 @@ pub struct Finding {
     pub persist: Persist,
     /// Whether this program can change it here.
     pub writable: bool,
-    /// By what; by a person where undo could not bring back what is there, whatever the rule says.
+    /// How it is changed; by a person where undo could not restore the present value, whatever the rule says.
     #[serde(skip)]
     pub set: Means,
-    /// What kind of value it is.
+    /// The nature of the value.
     #[serde(skip)]
     pub nature: Nature,
 }

@@ -1,7 +1,7 @@
-//! The one seam through which a host is looked at and changed: files below a root, and what ethtool and rtnetlink say.
+//! The one interface through which a host is read and changed: files below a root, ethtool and rtnetlink.
 //!
-//! [`Live`] is this host. [`Recorded`] is a tree of files in its shape, with the answers of ethtool and rtnetlink beside
-//! it (`ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `pagesize`): so hosts that are not here are tried as well.
+//! [`Live`] is this host. [`Recorded`] is a tree of files in the same shape, with the answers of ethtool and rtnetlink
+//! beside them (`ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `pagesize`): tests and reports judge other hosts by it.
 
 mod live;
 mod recorded;
@@ -12,81 +12,80 @@ use std::path::Path;
 pub use live::Live;
 pub use recorded::Recorded;
 
-/// Why a value is not known.
+/// Why a setting of a host cannot be read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum HostError {
     /// This host has no such thing.
     Absent,
-    /// It may not be read by this user.
+    /// This user may not read or write it.
     Denied,
-    /// It says something that makes no sense, or fails; in words.
+    /// The read or write failed, or the value makes no sense; in words.
     Failed(String),
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unread::Absent => f.write_str("this host has no such thing"),
-            Unread::Denied => f.write_str("this user may not: try as root"),
-            Unread::Failed(why) => f.write_str(why),
+            HostError::Absent => f.write_str("this host has no such thing"),
+            HostError::Denied => f.write_str("this user may not: try as root"),
+            HostError::Failed(why) => f.write_str(why),
         }
     }
 }
 
-/// What reading gives.
-pub type Known<T> = Result<T, Unread>;
+/// The result of reading or writing a setting of a host.
+pub type HostResult<T> = Result<T, HostError>;
 
-impl From<std::io::Error> for Unread {
-    fn from(error: std::io::Error) -> Unread {
+impl From<std::io::Error> for HostError {
+    fn from(error: std::io::Error) -> HostError {
         match error.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Unread::Absent,
-            std::io::ErrorKind::PermissionDenied => Unread::Denied,
-            _ => Unread::Failed(error.to_string()),
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => HostError::Absent,
+            std::io::ErrorKind::PermissionDenied => HostError::Denied,
+            _ => HostError::Failed(error.to_string()),
         }
     }
 }
 
-/// Bytes of a file of the kernel that are read at most: none that is asked for is longer. The list of all modules is the
-/// longest, at about 1 MiB.
+/// The most bytes that are read of a file of the kernel. The longest that is read, the list of all modules, has about 1 MiB.
 pub const FILE_BYTES_MAX: u64 = 1 << 22;
 
 /// A host.
 pub trait Host {
     /// The text of a file, without the blanks around it.
-    fn read(&self, path: &Path) -> Known<String>;
+    fn read(&self, path: &Path) -> HostResult<String>;
     /// Names in a directory, sorted.
-    fn list(&self, path: &Path) -> Known<Vec<String>>;
-    /// Where a link points to, as it is written.
-    fn link(&self, path: &Path) -> Known<String>;
-    /// What ethtool knows of a NIC.
-    fn ethtool(&self, nic: &str, what: &str) -> Known<String>;
-    /// What rtnetlink knows of a NIC.
-    fn netlink(&self, nic: &str, what: &str) -> Known<String>;
-    /// Whether the clock is held to UTC by something outside, and by how much it may be off, in seconds (adjtimex(2)).
-    fn clock(&self) -> Known<(bool, f64)>;
+    fn list(&self, path: &Path) -> HostResult<Vec<String>>;
+    /// The target of a symbolic link, as written.
+    fn link(&self, path: &Path) -> HostResult<String>;
+    /// A setting of a NIC by ethtool.
+    fn ethtool(&self, nic: &str, what: &str) -> HostResult<String>;
+    /// A setting of a NIC by rtnetlink.
+    fn netlink(&self, nic: &str, what: &str) -> HostResult<String>;
+    /// Whether an external reference holds the clock to UTC, and its largest possible error, in seconds (adjtimex(2)).
+    fn clock(&self) -> HostResult<(bool, f64)>;
     /// Whether this user may write to a file of the kernel.
     fn may_write(&self, path: &Path) -> bool;
     /// Whether this user may change NICs.
     fn may_administer(&self) -> bool;
-    /// A file's bytes as they are, blanks and all.
-    fn read_exact(&self, path: &Path) -> Known<String>;
-    /// Writes a file; of the kernel in one write, of ours as a whole.
-    fn write(&self, path: &Path, text: &str) -> Known<()>;
-    /// Removes a file of ours; that it is not there is no failure.
-    fn remove(&self, path: &Path) -> Known<()>;
-    /// Changes what ethtool changes.
-    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> Known<()>;
-    /// Changes what rtnetlink changes.
-    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> Known<()>;
-    /// What a program that belongs to the system says (`systemctl`, `tuned-adm`), its first line.
-    fn say(&self, program: &str, words: &[&str]) -> Known<String>;
-    /// All that such a program says, which may be nothing; a failure where it did not end well.
-    fn say_all(&self, program: &str, words: &[&str]) -> Known<String>;
-    /// Bytes of a page of memory: what the kernel counts in pages is many times as much where they are large.
-    fn page_bytes(&self) -> Known<u32>;
+    /// The text of a file, unchanged.
+    fn read_exact(&self, path: &Path) -> HostResult<String>;
+    /// Writes a file: one of the kernel in one write, one of this program as a whole.
+    fn write(&self, path: &Path, text: &str) -> HostResult<()>;
+    /// Removes a file of this program. A file that does not exist is no error.
+    fn remove(&self, path: &Path) -> HostResult<()>;
+    /// Changes a setting of a NIC by ethtool.
+    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> HostResult<()>;
+    /// Changes a setting of a NIC by rtnetlink.
+    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> HostResult<()>;
+    /// The first line of the output of a system program (`systemctl`, `tuned-adm`).
+    fn say(&self, program: &str, words: &[&str]) -> HostResult<String>;
+    /// The whole output of such a program, which may be empty; an error if the program failed.
+    fn say_all(&self, program: &str, words: &[&str]) -> HostResult<String>;
+    /// The size of a page of memory, bytes: the kernel counts many limits in pages.
+    fn page_bytes(&self) -> HostResult<u32>;
 }
 
-/// The file of a sysctl. Dots between names are slashes; a slash in a name (of a VLAN's interface) stands for a dot.
+/// The file of a sysctl. Dots between names become slashes; a slash in a name (of a VLAN's interface) stands for a dot.
 pub fn sysctl_path(name: &str) -> String {
     let swap = |c: char| match c {
         '.' => '/',
@@ -96,14 +95,17 @@ pub fn sysctl_path(name: &str) -> String {
     format!("/proc/sys/{}", name.chars().map(swap).collect::<String>())
 }
 
-/// A sysctl's text, or one field of it.
-pub fn sysctl(host: &dyn Host, name: &str, field: Option<usize>) -> Known<String> {
+/// The text of a sysctl, or one field of it.
+///
+/// # Errors
+/// It cannot be read, or has no such field.
+pub fn sysctl(host: &dyn Host, name: &str, field: Option<usize>) -> HostResult<String> {
     let text = host.read(Path::new(&sysctl_path(name)))?;
     match field {
         None => Ok(text.split_whitespace().collect::<Vec<_>>().join(" ")),
         Some(field) => {
             let found = text.split_whitespace().nth(field).map(str::to_owned);
-            found.ok_or_else(|| Unread::Failed(format!("{text:?} has no field {field}")))
+            found.ok_or_else(|| HostError::Failed(format!("{text:?} has no field {field}")))
         }
     }
 }

@@ -1,27 +1,27 @@
-//! Whether a value is as a rule wants it. Pure.
+//! Compares a value with the wish of a rule. Pure.
 
 use std::cmp::Ordering;
 
 use crate::rule::{Value, Want};
-use crate::target::{Around, Resolved, Target};
+use crate::target::{ResolveContext, Resolved, Target};
 
-/// How a value stands to its rule.
+/// The result of comparing a value with its rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// As it should be, or nothing is wanted.
+    /// The value is as the rule wants it, or the rule wants nothing.
     Ok,
-    /// Not as it should be: this is what it should be.
+    /// The value is not as the rule wants it.
     Differs,
-    /// Nobody can say; why.
+    /// Whether it is cannot be told; why.
     Unknown(String),
 }
 
-/// What a rule wants, in words; and the value that it would be set to, where there is one.
+/// The value that a rule wants: in words, and as it would be set.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// `at least 67108864`, `fq or fq_codel`.
+pub struct WantedSetting {
+    /// In words: `at least 67108864`, `fq or fq_codel`.
     pub words: String,
-    /// What it is set to.
+    /// The value that is written; none where the rule names none.
     pub value: Option<String>,
 }
 
@@ -38,40 +38,40 @@ fn shown(resolved: &Resolved) -> Result<String, String> {
     }
 }
 
-/// What is wanted here.
+/// The wanted value on this host.
 ///
 /// # Errors
-/// Why it is not known.
-pub fn wanted(want: &Want, target: &Target, around: Around<'_>) -> Result<Wanted, String> {
-    let value = |value: &Value| shown(&target.resolve(value, around));
+/// The reason for which it is not known.
+pub fn wanted(want: &Want, target: &Target, context: ResolveContext<'_>) -> Result<WantedSetting, String> {
+    let value = |value: &Value| shown(&target.resolve(value, context));
     Ok(match want {
         Want::Is(is) => {
             let is = value(is)?;
-            Wanted { words: is.clone(), value: Some(is) }
+            WantedSetting { words: is.clone(), value: Some(is) }
         }
         Want::AtLeast(least) => {
             let least = value(least)?;
-            Wanted { words: format!("at least {least}"), value: Some(least) }
+            WantedSetting { words: format!("at least {least}"), value: Some(least) }
         }
         Want::AtMost(most) => {
             let most = value(most)?;
-            Wanted { words: format!("at most {most}"), value: Some(most) }
+            WantedSetting { words: format!("at most {most}"), value: Some(most) }
         }
         Want::OneOf(all) => {
             let all = all.iter().map(value).collect::<Result<Vec<_>, _>>()?;
-            Wanted { words: all.join(" or "), value: all.first().cloned() }
+            WantedSetting { words: all.join(" or "), value: all.first().cloned() }
         }
         Want::Contains(word) => {
             let word = value(word)?;
-            Wanted { words: format!("with {word}"), value: Some(word) }
+            WantedSetting { words: format!("with {word}"), value: Some(word) }
         }
-        Want::Report(_) => Wanted { words: "as it is".into(), value: None },
+        Want::Report(_) => WantedSetting { words: "as it is".into(), value: None },
     })
 }
 
 /// Whether a value is as wanted.
-pub fn judge(observed: &str, want: &Want, target: &Target, around: Around<'_>) -> Judgement {
-    let test = |value: &Value, holds: fn(Ordering) -> bool| match target.resolve(value, around) {
+pub fn judge(observed: &str, want: &Want, target: &Target, context: ResolveContext<'_>) -> Judgement {
+    let test = |value: &Value, holds: fn(Ordering) -> bool| match target.resolve(value, context) {
         Resolved::Unknown(why) => Err(why),
         Resolved::Number(wanted) => number_of(observed).map(|is| is.partial_cmp(&wanted).is_some_and(holds)),
         Resolved::Word(word) => match (version(&word).filter(|parts| parts.len() >= 3), version(observed)) {
@@ -80,7 +80,7 @@ pub fn judge(observed: &str, want: &Want, target: &Target, around: Around<'_>) -
             _ => Ok(selected(observed) == word),
         },
     };
-    // What has a bound is a size, a count or a time: none of them is below zero.
+    // A value with a bound is a size, a count or a time: none of these is negative.
     let bound = |value: &Value, holds: fn(Ordering) -> bool| match number_of(observed) {
         Ok(is) if is < 0.0 => Err(format!("{observed:?} makes no sense")),
         _ => test(value, holds),
@@ -90,7 +90,7 @@ pub fn judge(observed: &str, want: &Want, target: &Target, around: Around<'_>) -
         Want::AtLeast(value) => bound(value, Ordering::is_ge),
         Want::AtMost(value) => bound(value, Ordering::is_le),
         Want::OneOf(all) => any(all.iter().map(|value| test(value, Ordering::is_eq))),
-        Want::Contains(value) => shown(&target.resolve(value, around))
+        Want::Contains(value) => shown(&target.resolve(value, context))
             .map(|wanted| observed.split([' ', ',', '\t']).any(|part| part == wanted)),
         Want::Report(_) => Ok(true),
     };
@@ -101,7 +101,7 @@ pub fn judge(observed: &str, want: &Want, target: &Target, around: Around<'_>) -
     }
 }
 
-/// One that holds is enough; of those that cannot be told, none may have held.
+/// Whether any alternative holds. If none does, and one cannot be told, the result cannot be told.
 fn any(outcomes: impl Iterator<Item = Result<bool, String>>) -> Result<bool, String> {
     let mut unknown = None;
     for outcome in outcomes {
@@ -114,7 +114,7 @@ fn any(outcomes: impl Iterator<Item = Result<bool, String>>) -> Result<bool, Str
     unknown.map_or(Ok(false), Err)
 }
 
-/// A number of the kernel's, which has 64 bits and no exponent; `unlimited` is more than any.
+/// A number of the kernel, which has 64 bits and no exponent; `unlimited` is more than any number.
 fn number_of(observed: &str) -> Result<f64, String> {
     if observed == "unlimited" {
         return Ok(f64::INFINITY);
@@ -124,14 +124,14 @@ fn number_of(observed: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("{observed:?} is no number"))
 }
 
-/// A version, `6.5.10`; what a rule wants is one if it has three numbers, as two would be a number.
+/// A version, `6.5.10`. The wanted value is a version if it has three numbers; with two it would be a number.
 fn version(text: &str) -> Option<Vec<u32>> {
     let head = text.split(|c: char| c != '.' && !c.is_ascii_digit()).next()?;
     let parts: Vec<u32> = head.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     (parts.len() >= 2).then_some(parts)
 }
 
-/// The choice that is in force, where a file of the kernel lists all of them: `always [madvise] never`.
+/// The selected choice, where a file of the kernel lists all of them: `always [madvise] never`.
 pub(crate) fn selected(observed: &str) -> &str {
     let bracketed = observed.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     bracketed.map_or(observed, |(selected, _)| selected)
@@ -141,7 +141,7 @@ pub(crate) fn selected(observed: &str) -> &str {
 mod tests {
     use super::*;
 
-    const HERE: Around<'static> = Around { nic_bit_s: None, named: &crate::target::nothing };
+    const HERE: ResolveContext<'static> = ResolveContext { nic_bit_s: None, named: &crate::target::nothing };
 
     fn word(word: &str) -> Value {
         Value::Word(word.into())
@@ -190,7 +190,7 @@ mod tests {
         let says = |want: Want| wanted(&want, &target, HERE).unwrap();
         assert_eq!(
             says(Want::AtLeast(Value::Number(65_536.0))),
-            Wanted { words: "at least 65536".into(), value: Some("65536".into()) }
+            WantedSetting { words: "at least 65536".into(), value: Some("65536".into()) }
         );
         assert_eq!(says(Want::OneOf(vec![word("fq"), word("fq_codel")])).words, "fq or fq_codel");
         assert_eq!(says(Want::Report(true)).value, None);

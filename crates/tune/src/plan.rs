@@ -1,4 +1,4 @@
-//! What would be changed, in which order, and as a script that somebody else may read and run.
+//! Plans changes: which settings, in which order; and writes the plan as a script that others can read and run.
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts;
 use crate::finding::{Finding, Status};
-use crate::host::{Host, Known, sysctl, sysctl_path};
+use crate::host::{Host, HostResult, sysctl, sysctl_path};
 use crate::judge::selected;
 use crate::rule::{Means, Persist, Read, Rule, Want};
 use crate::subjects::{Subject, Subjects};
 
-/// Something that can be changed.
+/// Where a setting is read and written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum SettingLocation {
     /// A sysctl, by its dotted name.
     Sysctl(String),
     /// A file of the kernel.
@@ -23,49 +23,54 @@ pub enum Place {
     Ethtool {
         /// The NIC.
         nic: String,
-        /// Which.
+        /// Its name.
         what: String,
     },
     /// A setting of a NIC by rtnetlink.
     Netlink {
         /// The NIC.
         nic: String,
-        /// Which.
+        /// Its name.
         what: String,
     },
 }
 
-impl Place {
-    /// What is there now.
-    pub fn read(&self, host: &dyn Host) -> Known<String> {
+impl SettingLocation {
+    /// The value that it has now.
+    ///
+    /// # Errors
+    /// The host has no such setting, or it cannot be read.
+    pub fn read(&self, host: &dyn Host) -> HostResult<String> {
         match self {
-            Place::Sysctl(name) => sysctl(host, name, None),
-            Place::File(path) => host.read(std::path::Path::new(path)),
-            Place::Ethtool { nic, what } => host.ethtool(nic, what),
-            Place::Netlink { nic, what } => host.netlink(nic, what),
+            SettingLocation::Sysctl(name) => sysctl(host, name, None),
+            SettingLocation::File(path) => host.read(std::path::Path::new(path)),
+            SettingLocation::Ethtool { nic, what } => host.ethtool(nic, what),
+            SettingLocation::Netlink { nic, what } => host.netlink(nic, what),
         }
     }
 
-    /// Changes it.
+    /// Sets it to a value.
     ///
     /// # Errors
-    /// The kernel refuses.
-    pub fn write(&self, host: &dyn Host, value: &str) -> Known<()> {
+    /// The host has no such setting, or the kernel refuses the value.
+    pub fn write(&self, host: &dyn Host, value: &str) -> HostResult<()> {
         match self {
-            Place::Sysctl(name) => host.write(std::path::Path::new(&sysctl_path(name)), value),
-            Place::File(path) => host.write(std::path::Path::new(path), value),
-            Place::Ethtool { nic, what } => host.set_ethtool(nic, what, value),
-            Place::Netlink { nic, what } => host.set_netlink(nic, what, value),
+            SettingLocation::Sysctl(name) => host.write(std::path::Path::new(&sysctl_path(name)), value),
+            SettingLocation::File(path) => host.write(std::path::Path::new(path), value),
+            SettingLocation::Ethtool { nic, what } => host.set_ethtool(nic, what, value),
+            SettingLocation::Netlink { nic, what } => host.set_netlink(nic, what, value),
         }
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SettingLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Sysctl(name) => f.write_str(name),
-            Place::File(path) => f.write_str(path),
-            Place::Ethtool { nic, what } | Place::Netlink { nic, what } => write!(f, "{nic} {what}"),
+            SettingLocation::Sysctl(name) => f.write_str(name),
+            SettingLocation::File(path) => f.write_str(path),
+            SettingLocation::Ethtool { nic, what } | SettingLocation::Netlink { nic, what } => {
+                write!(f, "{nic} {what}")
+            }
         }
     }
 }
@@ -73,20 +78,20 @@ impl std::fmt::Display for Place {
 /// One change. Several rules may ask for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The rules.
+    /// The ids of the rules.
     pub ids: Vec<String>,
-    /// What is changed.
-    pub place: Place,
-    /// As it is.
+    /// The setting.
+    pub place: SettingLocation,
+    /// The present value.
     pub before: String,
-    /// As it will be.
+    /// The new value.
     pub after: String,
-    /// By hand.
+    /// The command that makes the change by hand.
     pub command: String,
     /// How it survives a reboot.
     pub persist: Persist,
-    /// The kernel makes it by itself with the change before it: kept for undo, and never written. (To write it would
-    /// undo that change: a limit as a share of memory sets the one in bytes to 0, even where the share is 0 already.)
+    /// The kernel makes this change by itself with the one before it: it is kept for undo, and never written. (To write it would undo that
+    /// change: a limit as a share of memory sets the one in bytes to 0, even where the share is 0 already.)
     #[serde(default, skip_serializing_if = "is_false")]
     pub follows: bool,
 }
@@ -100,31 +105,31 @@ fn is_false(is: &bool) -> bool {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// No rule has that name.
+    /// No rule has that id.
     #[error("there is no rule {0}; `longhaul tune audit` lists them")]
     NoRule(String),
-    /// Nobody knows how it stands.
+    /// The present value is not known.
     #[error("how {id} stands is not known ({why})")]
     Unknown {
         /// The rule.
         id: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It is not for this program to change.
+    /// This program cannot change it.
     #[error("{id} is nothing that this program can change here: {why}")]
     NotOurs {
         /// The rule.
         id: String,
-        /// Why, or what to do by hand.
+        /// The reason, or what to do by hand.
         why: String,
     },
 }
 
-/// The changes that would make everything as wanted that can be changed; or those of some rules.
+/// Plans the changes that make every setting as wanted, as far as this program can; or those of some rules.
 ///
 /// # Errors
-/// A rule that is not there, or that cannot be applied here.
+/// A rule does not exist, or cannot be applied to this host.
 pub fn plan(
     host: &dyn Host,
     rules: &[Rule],
@@ -158,20 +163,20 @@ pub fn plan(
     Ok(changes)
 }
 
-/// The commands of findings that share a value with others say all of it: typed one after the other, each rule's own would
-/// take back what the one before it did.
+/// Makes the commands of findings that share a setting contain all of their values: otherwise each command, typed after another, would
+/// take back what that one did.
 pub(crate) fn agree(host: &dyn Host, rules: &[Rule], findings: &mut [Finding], subjects: &Subjects) {
     let could = |finding: &Finding| Finding { writable: finding.set != Means::Manual, ..finding.clone() };
     let all: Vec<Finding> = findings.iter().map(could).collect();
     let changes = plan(host, rules, &all, subjects, &[]).unwrap_or_default();
     for change in changes.iter().filter(|change| !change.follows) {
-        let Place::Sysctl(name) = &change.place else { continue };
+        let SettingLocation::Sysctl(name) = &change.place else { continue };
         let its = |finding: &&mut Finding| finding.status == Status::Differs && change.ids.contains(&finding.id);
         for finding in findings.iter_mut().filter(its) {
             finding.command = by_hand(name, &change.after);
         }
     }
-    // A rule whose places have values of their own has no command of its own.
+    // A rule with a value for each setting has no command of its own.
     let of_irqs = |rule: &&Rule| rule.read == Read::Fact(facts::IRQS_PINNED.into());
     let ids: Vec<&str> = rules.iter().filter(of_irqs).map(|rule| rule.id.as_str()).collect();
     for finding in findings.iter_mut().filter(|f| f.status == Status::Differs && ids.contains(&f.id.as_str())) {
@@ -184,19 +189,20 @@ pub(crate) fn agree(host: &dyn Host, rules: &[Rule], findings: &mut [Finding], s
     }
 }
 
-/// The least, the middle and the largest of three numbers in their order, whatever was asked of each alone. A rule that
-/// bounds the largest from above has its way, else whoever asks for more.
+/// Puts three numbers into ascending order: the least, the middle and the largest. A rule that bounds the largest from above prevails;
+/// otherwise the rule that asks for more.
 fn ascend(changes: &mut [Change]) {
     for change in changes {
-        let Place::Sysctl(name) = &change.place else { continue };
+        let SettingLocation::Sysctl(name) = &change.place else { continue };
         let numbers: Option<Vec<u64>> = change.after.split_whitespace().map(|field| field.parse().ok()).collect();
         let Some([least, middle, most]) = numbers.as_deref().and_then(|n| <[u64; 3]>::try_from(n).ok()) else {
             continue;
         };
         let was = change.before.split_whitespace().nth(2).and_then(|field| field.parse::<u64>().ok());
-        let ordered = match was.is_some_and(|was| most < was) {
-            true => [least.min(most), middle.min(most), most],
-            false => [least, middle.max(least), most.max(middle).max(least)],
+        let ordered = if was.is_some_and(|was| most < was) {
+            [least.min(most), middle.min(most), most]
+        } else {
+            [least, middle.max(least), most.max(middle).max(least)]
         };
         if ordered != [least, middle, most] {
             change.after = ordered.map(|number| number.to_string()).join(" ");
@@ -205,7 +211,7 @@ fn ascend(changes: &mut [Change]) {
     }
 }
 
-/// Why nobody knows how a rule stands on any of its subjects.
+/// Why a rule is unknown on all of its subjects.
 fn unknown<'a>(mut its: impl Iterator<Item = &'a Finding>) -> Option<String> {
     let first = its.next().filter(|finding| finding.status == Status::Unknown)?;
     its.all(|finding| finding.status == Status::Unknown).then(|| first.note.clone().unwrap_or_default())
@@ -221,41 +227,43 @@ fn refused(host: &dyn Host, finding: Option<&Finding>) -> String {
     note.unwrap_or_else(|| barred(host).to_owned())
 }
 
-/// Why something that could be changed cannot be changed here.
+/// Why a setting that could be changed cannot be changed by this user.
 pub fn barred(host: &dyn Host) -> &'static str {
-    match host.may_administer() {
-        true => "a container or namespace keeps it from being written: it is for the host outside",
-        false => "this user may not write it: try as root",
+    if host.may_administer() {
+        "a container or namespace keeps it from being written: it is for the host outside"
+    } else {
+        "this user may not write it: try as root"
     }
 }
 
-/// Adds what a finding asks for to the changes of its places, or makes them.
+/// Adds the value of a finding to the changes of its settings, or makes these changes.
 fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) {
     let Some(value) = &finding.value else { return };
     let places = places(host, rule, finding, subjects);
     let is_one = places.len() == 1;
-    for Spot { place, field, own } in places {
+    for WriteTarget { place, field, own } in places {
         let value = own.as_ref().unwrap_or(value);
         if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
             known.after = merged(&known.after, value, field, &rule.want);
             known.ids.push(finding.id.clone());
-            // No one rule's command says all of it.
-            if let Place::Sysctl(name) = &known.place {
+            // The command of a single rule would set only its own part.
+            if let SettingLocation::Sysctl(name) = &known.place {
                 known.command = by_hand(name, &known.after);
             }
             continue;
         }
         let Ok(before) = place.read(host) else { continue };
-        // Of a choice, the one that is in force: the kernel does not take the list.
+        // Of a list of choices, only the selected one: the kernel does not take the list.
         let before = if field.is_none() { selected(&before).to_owned() } else { before };
         let after = merged(&before, value, field, &rule.want);
         if after != before {
             let command = match &place {
-                // The rule's own is for all processors, and only some may be wrong.
-                Place::File(path) if !is_one => format!("echo {after} > {path}"),
+                // The rule's own command is for all processors, and only some may be wrong.
+                SettingLocation::File(path) if !is_one => format!("echo {after} > {path}"),
                 _ => finding.command.clone(),
             };
-            let (ids, persist) = (vec![finding.id.clone()], finding.persist);
+            let ids = vec![finding.id.clone()];
+            let persist = finding.persist;
             changes.push(Change { ids, place, before, after, command, persist, follows: false });
         }
     }
@@ -265,51 +273,56 @@ fn by_hand(name: &str, value: &str) -> String {
     if value.contains(' ') { format!("sysctl -w {name}='{value}'") } else { format!("sysctl -w {name}={value}") }
 }
 
-/// The limits of dirty memory are bytes or a share of the memory: who writes the one sets the other to 0, and 0 bytes can
-/// only be had again by writing the share (Documentation/admin-guide/sysctl/vm). So the share is a change as well, which
-/// follows that of the bytes; undo begins at the end, and so with it.
+/// The limits of dirty memory are in bytes or a share of memory: writing one sets the other to 0, and 0 bytes can only be restored by
+/// writing the share (Documentation/admin-guide/sysctl/vm). So the share is a change as well, which follows that of the bytes; undo begins
+/// at the end, and so with the share.
 fn with_shares(host: &dyn Host, changes: &mut Vec<Change>) {
     for (bytes, share) in
         [("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio")]
     {
-        let its = |change: &Change| change.place == Place::Sysctl(bytes.into()) && change.before == "0";
+        let its = |change: &Change| change.place == SettingLocation::Sysctl(bytes.into()) && change.before == "0";
         let Some(at) = changes.iter().position(its) else { continue };
-        let place = Place::Sysctl(share.into());
+        let place = SettingLocation::Sysctl(share.into());
         let Ok(before) = place.read(host) else { continue };
         let follower = Change { place, before, after: "0".into(), follows: true, ..changes[at].clone() };
         changes.insert(at + 1, follower);
     }
 }
 
-/// Where a rule's value is written, and which field of it: one place, but where it is one for each processor.
-fn places(host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) -> Vec<Spot> {
+/// The settings that a rule's value is written to, with the field of each: one setting, or one for each processor.
+fn places(host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) -> Vec<WriteTarget> {
     match (&rule.read, &finding.subject) {
         (Read::File(path), _) if path.contains("{cpu}") => {
             let all = facts::of_cpus(host, path).unwrap_or_default();
-            all.into_iter().map(|(path, _)| Spot { place: Place::File(path), field: None, own: None }).collect()
+            let target = |(path, _)| WriteTarget { place: SettingLocation::File(path), field: None, own: None };
+            all.into_iter().map(target).collect()
         }
         (Read::Fact(fact), Some(nic)) if fact == facts::IRQS_PINNED => {
             let all = facts::irq_plan(host, nic).unwrap_or_default();
-            let spot =
-                |(path, cpu): (String, u32)| Spot { place: Place::File(path), field: None, own: Some(cpu.to_string()) };
-            all.into_iter().map(spot).collect()
+            let target = |(path, cpu): (String, u32)| WriteTarget {
+                place: SettingLocation::File(path),
+                field: None,
+                own: Some(cpu.to_string()),
+            };
+            all.into_iter().map(target).collect()
         }
         _ => {
-            place(rule, finding, subjects).map(|(place, field)| Spot { place, field, own: None }).into_iter().collect()
+            let target = place(rule, finding, subjects);
+            target.map(|(place, field)| WriteTarget { place, field, own: None }).into_iter().collect()
         }
     }
 }
 
-/// Where a value is written.
-struct Spot {
-    place: Place,
-    /// Which of several numbers.
+/// A setting that a rule's value is written to.
+struct WriteTarget {
+    place: SettingLocation,
+    /// Which of several numbers the value replaces; none where it replaces all of them.
     field: Option<usize>,
-    /// What is written there, where each place has a value of its own.
+    /// The value for this setting, where each setting of the rule has its own.
     own: Option<String>,
 }
 
-fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Place, Option<usize>)> {
+fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(SettingLocation, Option<usize>)> {
     let nic = finding.subject.as_ref().and_then(|name| subjects.nics.iter().find(|nic| nic.name == *name));
     let subject = match (nic, &finding.subject) {
         (Some(nic), _) => Subject::Nic(nic),
@@ -318,15 +331,15 @@ fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Place, 
     };
     let of_nic = || subject.nic().map(str::to_owned);
     Some(match &rule.read {
-        Read::Sysctl { name, field } => (Place::Sysctl(subject.fill(name)), *field),
-        Read::File(path) => (Place::File(subject.fill(path)), None),
-        Read::Ethtool(what) => (Place::Ethtool { nic: of_nic()?, what: what.clone() }, None),
-        Read::Netlink(what) => (Place::Netlink { nic: of_nic()?, what: what.clone() }, None),
+        Read::Sysctl { name, field } => (SettingLocation::Sysctl(subject.fill(name)), *field),
+        Read::File(path) => (SettingLocation::File(subject.fill(path)), None),
+        Read::Ethtool(what) => (SettingLocation::Ethtool { nic: of_nic()?, what: what.clone() }, None),
+        Read::Netlink(what) => (SettingLocation::Netlink { nic: of_nic()?, what: what.clone() }, None),
         Read::Fact(_) => return None,
     })
 }
 
-/// A value put in the place of one; of two rules about one value, the stricter.
+/// The text with a value in place of a field; of two rules about one value, the stricter prevails.
 fn merged(text: &str, value: &str, field: Option<usize>, want: &Want) -> String {
     let stricter = |old: &str| match (old.parse::<f64>(), value.parse::<f64>(), want) {
         (Ok(old), Ok(new), Want::AtLeast(_)) if old > new => None,
@@ -345,7 +358,7 @@ fn merged(text: &str, value: &str, field: Option<usize>, want: &Want) -> String 
     }
 }
 
-/// The plan as a script of the shell.
+/// The plan as a shell script.
 pub fn script(changes: &[Change]) -> String {
     let mut text = String::from(
         "#!/bin/sh\n# What `longhaul tune apply` would do. It keeps what was there before, and takes all back where one of them\n\
@@ -394,16 +407,17 @@ mod tests {
             std::fs::write(at.join("scaling_governor"), governor).unwrap();
         }
         let host = crate::host::Recorded::new(dir.path());
-        let (rules, subjects) = (crate::rule::rules().unwrap(), Subjects::default());
+        let rules = crate::rule::rules().unwrap();
+        let subjects = Subjects::default();
         let audit = crate::audit::Audit::of(&host, &rules, &crate::target::Target::default(), &subjects);
         let mut findings = audit.findings;
-        // Whether a rule is for this host is not what is asked here.
+        // This test does not ask whether the rule is for this host.
         let governor = findings.iter_mut().find(|finding| finding.id == "C01").unwrap();
         (governor.status, governor.writable, governor.value) = (Status::Differs, true, Some("performance".into()));
         let changes = plan(&host, &rules, &findings, &subjects, &["C01".into()]).unwrap();
         let path = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
-        let places: Vec<Place> = changes.iter().map(|change| change.place.clone()).collect();
-        assert_eq!(places, [Place::File(path(1)), Place::File(path(2))]);
+        let places: Vec<SettingLocation> = changes.iter().map(|change| change.place.clone()).collect();
+        assert_eq!(places, [SettingLocation::File(path(1)), SettingLocation::File(path(2))]);
         assert_eq!(changes[0].command, format!("echo performance > {}", path(1)));
     }
 
@@ -411,14 +425,14 @@ mod tests {
     fn three_numbers_stay_in_their_order() {
         let tcp_mem = |before: &str, after: &str| Change {
             ids: vec!["T05".into()],
-            place: Place::Sysctl("net.ipv4.tcp_mem".into()),
+            place: SettingLocation::Sysctl("net.ipv4.tcp_mem".into()),
             before: before.into(),
             after: after.into(),
             command: String::new(),
             persist: Persist::SysctlD,
             follows: false,
         };
-        // Who asks for more pressure gets room above it; who is to have less room has less pressure.
+        // A rule that asks for more pressure gets room above it; a rule that asks for less room gets less pressure.
         let mut changes =
             [tcp_mem("1000 2000 3000", "1000 610352 3000"), tcp_mem("1000 5000000 9000000", "1000 5000000 2097152")];
         ascend(&mut changes);
@@ -431,7 +445,7 @@ mod tests {
     fn a_plan_can_be_read() {
         let change = Change {
             ids: vec!["T01".into()],
-            place: Place::Sysctl("net.core.rmem_max".into()),
+            place: SettingLocation::Sysctl("net.core.rmem_max".into()),
             before: "212992".into(),
             after: "67108864".into(),
             command: "sysctl -w net.core.rmem_max=67108864".into(),

@@ -1,7 +1,7 @@
-//! The rules: rows of `rules.toml`, read once and checked when they are.
+//! The rules: rows of `rules.toml`, which are checked when they are read.
 //!
-//! A row says where a value is, what it should be, why, who says so and how it is changed. What it does not say: how a
-//! value is read (`read`), and whether this host's is right (`judge`).
+//! A row says where a value is, what it should be, why, by which source, and how it is changed. It does not say how a value is read
+//! (`read`), or whether this host's value is right (`judge`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,41 +10,41 @@ use model::duration;
 use model::units::BitRate;
 use serde::{Deserialize, Serialize};
 
-/// The table that comes with the program.
+/// The table that is shipped with the program.
 const TABLE: &str = include_str!("../rules.toml");
 
-/// A row.
+/// A row of the table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Its name, for ever: `T01`, `N11`, `D06a`.
+    /// Its id, which never changes: `T01`, `N11`, `D06a`.
     pub id: String,
-    /// One line.
+    /// A title, one line.
     pub title: String,
-    /// What part of the host it is about.
+    /// The part of the host that it is about.
     pub area: Area,
-    /// Where the value is.
+    /// Where the value is read.
     #[serde(deserialize_with = "parsed")]
     pub read: Read,
-    /// What it should be.
+    /// The wanted value.
     pub want: Want,
-    /// The unit of its number; none of words and plain numbers.
+    /// The unit of the number; none for words and plain numbers.
     pub unit: Option<String>,
-    /// What kind of value it is.
+    /// The nature of the value.
     #[serde(default)]
     pub nature: Nature,
-    /// Only where all of these hold.
+    /// The conditions under which the rule applies: all must hold.
     #[serde(default, deserialize_with = "all_parsed")]
     pub when: Vec<Condition>,
-    /// What it costs where it is wrong.
+    /// The cost if the value is wrong.
     pub severity: Severity,
-    /// Why, for somebody who does not know the setting.
+    /// The reason, for a reader who does not know the setting.
     pub why: String,
-    /// Who says so.
+    /// The source of the recommendation.
     pub source: String,
-    /// How that is known.
+    /// How well the source supports it.
     pub confidence: Confidence,
-    /// What others say, and why this is the default all the same.
+    /// A recommendation that differs, and why this is the default all the same.
     pub conflict: Option<Conflict>,
     /// How it is changed.
     pub set: Means,
@@ -74,23 +74,23 @@ pub enum Area {
     Host,
 }
 
-/// Where a value is.
+/// Where a value is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// A sysctl; with a number, that field of it.
     Sysctl {
         /// Its dotted name.
         name: String,
-        /// Which of several numbers.
+        /// The index of one of several numbers.
         field: Option<usize>,
     },
-    /// A file; `{nic}`, `{disk}`, `{cpu}` stand for each of them.
+    /// A file; `{nic}`, `{disk}`, `{cpu}` stand for every NIC, disk and processor.
     File(String),
-    /// What ethtool knows of a NIC.
+    /// A setting of a NIC by ethtool.
     Ethtool(String),
-    /// What rtnetlink knows of a NIC.
+    /// A setting of a NIC by rtnetlink.
     Netlink(String),
-    /// Something that code finds out.
+    /// A fact that code computes.
     Fact(String),
 }
 
@@ -115,85 +115,85 @@ impl Read {
     }
 }
 
-/// Facts of a NIC, or of a file system, whose names do not begin so.
+/// Facts of a NIC, and of a file system, whose names lack the prefix of such facts.
 const NIC_FACTS: [&str; 2] = ["link_speed_bit_s", "pcie_bandwidth_bit_s"];
 const DISK_FACTS: [&str; 2] = ["filesystem_type", "mount_options"];
 
-/// What a value should be.
+/// The wanted value.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Want {
-    /// This.
+    /// Equal to this.
     Is(Value),
-    /// No less.
+    /// At least this.
     AtLeast(Value),
-    /// No more.
+    /// At most this.
     AtMost(Value),
-    /// Any of these; the first is what it is set to.
+    /// Any of these; the first is the one that is set.
     OneOf(Vec<Value>),
-    /// This word among others.
+    /// A list with this word.
     Contains(Value),
-    /// Nothing: it is shown.
+    /// No value: it is only shown.
     Report(bool),
 }
 
-/// What kind of value something is.
+/// The nature of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Nature {
-    /// It is what somebody has made it.
+    /// A setting.
     #[default]
     Setting,
-    /// It only grows, since boot or since a driver was loaded.
+    /// A counter that only grows, since boot or since a driver was loaded.
     Counter,
-    /// It is never twice the same: a share, an error, the power of light.
+    /// A measurement that hardly repeats: a share, an error, the power of light.
     Passing,
 }
 
-/// A number, a word or the name of a number, or a number for each class of NIC.
+/// A value of the table: a number, a word, the name of a number, or a number for each class of NIC.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// A number.
     Number(f64),
-    /// A word, or a name of [`crate::target::Target`]'s: `bdp`, `window`.
+    /// A word, or a name that [`crate::target::Target`] resolves: `bdp`, `window`.
     Word(String),
-    /// By the rate of the NIC: that of the largest class not above it.
+    /// By the rate of the NIC: the number of the largest class not above that rate.
     ByRate(BTreeMap<String, f64>),
 }
 
-/// A condition.
+/// A condition of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// The NIC is at least as fast, bit/s.
     RateAtLeast(u64),
-    /// Somebody said the rate, so it is not the NIC's own.
+    /// The user named the rate, so it is not the NIC's own.
     RateSaid,
-    /// The NIC is for the data: the fastest, or named.
+    /// The NIC is for the data: the fastest, or one that the user named.
     Data,
     /// The round trip is at least as long, s.
     RttAtLeast(f64),
-    /// The host's role: data transfer, or measurement.
+    /// The host has this role: data transfer, or measurement.
     Role(String),
     /// Large packets are used.
     Jumbo,
-    /// The kernel's release is below.
+    /// The kernel's release is below this.
     KernelBelow(u32, u32),
-    /// Or not below.
+    /// The kernel's release is not below this.
     KernelFrom(u32, u32),
-    /// Something is there.
+    /// The host, NIC or disk has this feature.
     Has(String),
-    /// It is no virtual machine.
+    /// The host is a physical machine.
     Physical,
 }
 
-/// What a wrong value costs.
+/// The cost of a wrong value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing: good to know.
+    /// No cost: good to know.
     Info,
-    /// Per cents.
+    /// A few per cent of the rate.
     Low,
     /// A part of the rate.
     Medium,
@@ -201,27 +201,27 @@ pub enum Severity {
     High,
 }
 
-/// How a recommendation is known.
+/// How well a recommendation is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// Somebody measured it.
+    /// By a published measurement.
     Measured,
-    /// The maker says so.
+    /// By the vendor.
     Vendor,
-    /// Operators do it.
+    /// By the practice of operators.
     Field,
-    /// It follows from how things work.
+    /// By reasoning from how the parts work.
     Derived,
 }
 
-/// Where the field disagrees.
+/// A recommendation that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conflict {
-    /// What others say.
+    /// The other recommendation.
     pub other: String,
-    /// Why this is the default.
+    /// The reason for this default.
     pub ours: String,
 }
 
@@ -244,13 +244,13 @@ pub enum Means {
 /// How a change survives a reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Persist {
-    /// A file of ours in `/etc/sysctl.d`.
+    /// By the program's file in `/etc/sysctl.d`.
     #[serde(rename = "sysctl.d")]
     SysctlD,
-    /// A systemd unit of ours.
+    /// By the program's systemd unit.
     #[serde(rename = "unit")]
     Unit,
-    /// A udev rule of ours.
+    /// By the program's udev rule.
     #[serde(rename = "udev")]
     Udev,
     /// By a person.
@@ -262,21 +262,21 @@ pub enum Persist {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// Not TOML, or not rows.
+    /// The text is not TOML, or its rows have wrong fields.
     #[error("the table of rules cannot be read")]
     Toml(#[from] toml::de::Error),
-    /// Two rows have one id.
+    /// Two rows have the same id.
     #[error("two rules are called {0}")]
     Twice(String),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct RuleTable {
     rule: Vec<Rule>,
 }
 
-/// The rules that come with the program.
+/// The rules that are shipped with the program.
 ///
 /// # Errors
 /// The table makes no sense, which a test rules out.
@@ -287,9 +287,9 @@ pub fn rules() -> Result<Vec<Rule>, TableError> {
 /// Reads a table.
 ///
 /// # Errors
-/// What of it makes no sense, and where.
+/// The first row that makes no sense, and where it is.
 pub fn read(table: &str) -> Result<Vec<Rule>, TableError> {
-    let Table { rule: rules } = toml::from_str(table)?;
+    let RuleTable { rule: rules } = toml::from_str(table)?;
     let mut ids = std::collections::BTreeSet::new();
     match rules.iter().find(|rule| !ids.insert(rule.id.clone())) {
         Some(twice) => Err(TableError::Twice(twice.id.clone())),
@@ -350,7 +350,7 @@ impl Condition {
     }
 }
 
-/// Major and minor number of a kernel's release: `6.18.44-fc` is (6, 18).
+/// The major and minor number of a kernel's release: `6.18.44-fc` is (6, 18).
 pub fn release_of(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))

@@ -1,4 +1,4 @@
-//! What rules are about besides the host as a whole: its NICs and the disks that data lie on.
+//! The subjects of rules besides the host as a whole: its NICs and the disks that hold data.
 
 mod disk;
 
@@ -13,24 +13,24 @@ pub use disk::disk_of;
 pub struct Nic {
     /// Its name.
     pub name: String,
-    /// Its speed; none where the kernel does not say (virtual ones, links that are down).
+    /// Its speed; none where the kernel does not report one (virtual NICs, links that are down).
     pub speed_bit_s: Option<u64>,
     /// Its MTU.
     pub mtu_bytes: Option<u32>,
 }
 
-/// What is looked at.
+/// The subjects of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subjects {
     /// NICs.
     pub nics: Vec<Nic>,
-    /// Whether somebody named them: then all of them are for the data.
+    /// Whether the user named the NICs: then all of them are for the data.
     pub are_named: bool,
     /// Disks, by their names in `/sys/block`.
     pub disks: Vec<String>,
 }
 
-/// What one finding is about.
+/// The subject of one finding.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject<'a> {
     /// The host; with its fastest NIC, for rules that depend on a speed.
@@ -42,7 +42,7 @@ pub enum Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Its name, where it is a part of the host.
+    /// Its name; none for the host.
     pub fn name(self) -> Option<String> {
         match self {
             Subject::Host(_) => None,
@@ -51,7 +51,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The NIC's name.
+    /// The NIC's name, if it is one.
     pub fn nic(self) -> Option<&'a str> {
         match self {
             Subject::Nic(nic) => Some(&nic.name),
@@ -59,7 +59,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The NIC, where it is of one.
+    /// The NIC, if it is one.
     pub fn of_nic(self) -> Option<&'a Nic> {
         match self {
             Subject::Nic(nic) => Some(nic),
@@ -67,7 +67,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The disk's name.
+    /// The disk's name, if it is one.
     pub fn disk(self) -> Option<&'a str> {
         match self {
             Subject::Disk(disk) => Some(disk),
@@ -75,7 +75,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The speed that rules go by.
+    /// The speed that rules use.
     pub fn speed(self) -> Option<u64> {
         match self {
             Subject::Host(nic) => nic?.speed_bit_s,
@@ -84,7 +84,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The MTU that rules go by.
+    /// The MTU that rules use.
     pub fn mtu(self) -> Option<u32> {
         match self {
             Subject::Host(nic) => nic?.mtu_bytes,
@@ -93,15 +93,15 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// A name or command with its places filled in.
+    /// A name or command with its placeholders filled in.
     pub fn fill(self, text: &str) -> String {
         text.replace("{nic}", self.nic().unwrap_or("{nic}")).replace("{disk}", self.disk().unwrap_or("{disk}"))
     }
 }
 
 impl Subjects {
-    /// NICs that carry data: those that are up and have a device below them; where there is none, as in a container, all
-    /// that are up but loopback. Or those that somebody names.
+    /// Finds the NICs that carry data: those that are up and have a device; if there is none, as in a container, all that are up except
+    /// loopback. If `nics` names some, those.
     pub fn find(host: &dyn Host, nics: &[String], disks: Vec<String>) -> Subjects {
         let base = Path::new("/sys/class/net");
         let all = host.list(base).unwrap_or_default();
@@ -123,21 +123,21 @@ impl Subjects {
         Subjects { nics: chosen.into_iter().map(nic).collect(), are_named: !nics.is_empty(), disks }
     }
 
-    /// Whether a NIC is for the data: as somebody says, or because none is faster. One for management is not.
+    /// Whether a NIC is for the data: named by the user, or the fastest. One for management is not.
     pub fn carries_data(&self, nic: &Nic) -> bool {
         self.are_named || self.nics.iter().all(|other| other.speed_bit_s <= nic.speed_bit_s)
     }
 
-    /// The NIC that rules of the whole host go by.
+    /// The NIC that rules of the whole host use.
     pub fn fastest(&self) -> Option<&Nic> {
         self.nics.iter().max_by_key(|nic| nic.speed_bit_s)
     }
 }
 
-/// The fastest link that there may be, Mbit/s: 10 Tbit/s. What claims more is a number that went below zero.
+/// The fastest possible link, Mbit/s: 10 Tbit/s. A larger number is a negative one that wrapped.
 const SPEED_MBIT_S_MAX: u64 = 10_000_000;
 
-/// The speed of a link, of what its file says in Mbit/s; none where the kernel does not know, which it says as -1.
+/// The speed of a link from its file in Mbit/s; none where the kernel does not know it, which it writes as -1.
 pub(crate) fn speed_bit_s(mbit_s: &str) -> Option<u64> {
     let mbit_s = mbit_s.parse::<u64>().ok().filter(|mbit_s| (1..=SPEED_MBIT_S_MAX).contains(mbit_s));
     mbit_s.map(|mbit_s| mbit_s * 1_000_000)

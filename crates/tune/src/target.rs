@@ -1,21 +1,20 @@
-//! What a host is meant for: how fast its NIC, how far its peers, which role; and the numbers that follow.
+//! The purpose of a host: the rate of its NIC, the distance of its peers, its role; and the numbers that follow.
 
 use model::laws;
 
-use crate::host::{Known, Unread};
+use crate::host::{HostError, HostResult};
 use crate::rule::Value;
 
-/// The largest buffer that a signed 32-bit number can say.
+/// The largest buffer that fits a signed 32-bit number, bytes.
 const BUFFER_MAX: f64 = 2_147_483_647.0;
-/// Flows with a full window each that the memory for TCP is to hold.
+/// The memory for TCP should hold this many flows, each with a full window.
 const FLOWS: f64 = 4.0;
 /// How long a program may be kept from running while packets arrive for it, s.
 const BURST_S: f64 = 0.05;
-/// Unwritten data at which programs must wait, where the memory is large enough: two times what may wait before writing
-/// starts (D06a).
+/// Unwritten data at which programs must wait, if the memory is large enough: twice the amount at which writing starts (D06a).
 const DIRTY_BYTES: f64 = 8_589_934_592.0;
 
-/// What a host does.
+/// The role of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// It transfers data.
@@ -28,7 +27,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether a rule for that role is for this host.
+    /// Whether a rule for this role applies to the host.
     pub fn covers(self, role: &str) -> bool {
         match self {
             Role::Both => true,
@@ -37,7 +36,7 @@ impl Role {
         }
     }
 
-    /// Its word.
+    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Role::Dtn => "dtn",
@@ -47,71 +46,71 @@ impl Role {
     }
 }
 
-/// What a host is meant for.
+/// The purpose of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Target {
-    /// As somebody said; else each NIC's own speed counts. Bit/s.
+    /// The rate that the user named, bit/s; if none, each NIC's own speed counts.
     pub rate_bit_s: Option<u64>,
     /// The longest round trip, s.
     pub rtt_s: f64,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// Memory of the host, bytes; 0 where nobody knows.
+    /// Memory of the host, bytes; 0 where it is not known.
     pub memory_bytes: u64,
 }
 
-/// What a value comes to.
+/// The result of resolving a rule's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resolved {
     /// A number.
     Number(f64),
     /// A word.
     Word(String),
-    /// It depends on something that is not known; why.
+    /// It depends on a number that is not known; why.
     Unknown(String),
 }
 
-/// Names that stand for numbers of the host; [`Target`] knows those that follow from rate and round trip.
+/// Names that stand for numbers of the host. [`Target`] resolves further names, which follow from rate and round trip.
 pub const NAMED: [&str; 7] =
     ["ring_rx_max", "ring_tx_max", "big_tcp", "queues_min", "queues_max", "conntrack_twice", "page_bytes"];
 
-/// What is around a value: the NIC that it is of, and what the host has.
+/// What a rule's value is resolved with: the speed of the NIC, and numbers of the host.
 #[derive(Clone, Copy)]
-pub struct Around<'a> {
+pub struct ResolveContext<'a> {
     /// Speed of the NIC, bit/s.
     pub nic_bit_s: Option<u64>,
     /// The number behind one of [`NAMED`], or of a disk's `request_kb`.
-    pub named: &'a dyn Fn(&str) -> Known<f64>,
+    pub named: &'a dyn Fn(&str) -> HostResult<f64>,
 }
 
-impl std::fmt::Debug for Around<'_> {
+impl std::fmt::Debug for ResolveContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Around").field("nic_bit_s", &self.nic_bit_s).finish_non_exhaustive()
+        f.debug_struct("ResolveContext").field("nic_bit_s", &self.nic_bit_s).finish_non_exhaustive()
     }
 }
 
 impl Target {
-    /// Bytes on the way when the path is full.
+    /// Bytes in flight when the path is full.
     pub fn bdp_bytes(&self, rate_bit_s: u64) -> f64 {
         laws::bdp_bytes(rate_bit_s as f64, self.rtt_s)
     }
 
-    /// A buffer for that: twice as much, as half of a buffer may be the kernel's own.
+    /// The buffer for that: twice as much, since half of a buffer may be the kernel's own.
     pub fn window_bytes(&self, rate_bit_s: u64) -> f64 {
         (2.0 * self.bdp_bytes(rate_bit_s)).min(BUFFER_MAX)
     }
 
-    /// The rate that a rule is about.
-    fn rate(&self, around: Around<'_>) -> Option<u64> {
-        self.rate_bit_s.or(around.nic_bit_s)
+    /// The rate that a rule uses.
+    fn rate(&self, context: ResolveContext<'_>) -> Option<u64> {
+        self.rate_bit_s.or(context.nic_bit_s)
     }
 
-    /// What a value of a rule comes to.
-    pub fn resolve(&self, value: &Value, around: Around<'_>) -> Resolved {
+    /// Resolves a value of a rule.
+    pub fn resolve(&self, value: &Value, context: ResolveContext<'_>) -> Resolved {
         let resolved = match value {
             Value::Number(number) => Ok(Resolved::Number(*number)),
-            Value::ByRate(classes) => self.known_rate(around).map(|rate| Resolved::Number(class(classes, rate))),
-            Value::Word(word) => match self.number(word, around) {
+            Value::ByRate(classes) => self.known_rate(context).map(|rate| Resolved::Number(class(classes, rate))),
+            Value::Word(word) => match self.number(word, context) {
                 Some(number) => number.map(Resolved::Number),
                 None => Ok(Resolved::Word(word.clone())),
             },
@@ -119,25 +118,25 @@ impl Target {
         resolved.unwrap_or_else(Resolved::Unknown)
     }
 
-    /// The number behind a name, or why it is not known; none where it is the name of no number.
-    fn number(&self, name: &str, around: Around<'_>) -> Option<Result<f64, String>> {
-        let rate = || self.known_rate(around);
+    /// The number behind a name, or why it is not known; none if the name stands for no number.
+    fn number(&self, name: &str, context: ResolveContext<'_>) -> Option<Result<f64, String>> {
+        let rate = || self.known_rate(context);
         Some(match name {
             "bdp" => rate().map(|rate| self.bdp_bytes(rate).round()),
             "window" => rate().map(|rate| self.window_bytes(rate).round()),
             "rate" => rate().map(|rate| rate as f64),
-            "flows_pages" => self.flows_pages(around),
-            "burst_pages" => rate().and_then(|rate| Ok((BURST_S * rate as f64 / 8.0 / page_bytes(around)?).ceil())),
-            "half_memory_pages" => self.half_memory_pages(around),
+            "flows_pages" => self.flows_pages(context),
+            "burst_pages" => rate().and_then(|rate| Ok((BURST_S * rate as f64 / 8.0 / page_bytes(context)?).ceil())),
+            "half_memory_pages" => self.half_memory_pages(context),
             "tenth_memory" => self.memory().map(|memory| (memory / 10.0).floor()),
             "dirty_least" => self.memory().map(|memory| (memory / 20.0).floor().min(DIRTY_BYTES)),
-            name if NAMED.contains(&name) || name == "request_kb" => named(name, around),
+            name if NAMED.contains(&name) || name == "request_kb" => named(name, context),
             _ => return None,
         })
     }
 
-    fn known_rate(&self, around: Around<'_>) -> Result<u64, String> {
-        self.rate(around).ok_or_else(|| "the speed of the NIC is not known: say --rate".into())
+    fn known_rate(&self, context: ResolveContext<'_>) -> Result<u64, String> {
+        self.rate(context).ok_or_else(|| "the speed of the NIC is not known: say --rate".into())
     }
 
     fn memory(&self) -> Result<f64, String> {
@@ -148,29 +147,29 @@ impl Target {
         }
     }
 
-    fn half_memory_pages(&self, around: Around<'_>) -> Result<f64, String> {
-        Ok((self.memory()? / 2.0 / page_bytes(around)?).floor())
+    fn half_memory_pages(&self, context: ResolveContext<'_>) -> Result<f64, String> {
+        Ok((self.memory()? / 2.0 / page_bytes(context)?).floor())
     }
 
-    fn flows_pages(&self, around: Around<'_>) -> Result<f64, String> {
-        let most = self.half_memory_pages(around)?;
-        let wish = FLOWS * self.window_bytes(self.known_rate(around)?) / page_bytes(around)?;
+    fn flows_pages(&self, context: ResolveContext<'_>) -> Result<f64, String> {
+        let most = self.half_memory_pages(context)?;
+        let wish = FLOWS * self.window_bytes(self.known_rate(context)?) / page_bytes(context)?;
         Ok(wish.min(most).round())
     }
 }
 
 /// A number of the host, by its name.
-fn named(name: &str, around: Around<'_>) -> Result<f64, String> {
-    (around.named)(name).map_err(|why| format!("{}: {why}", name.replace('_', " ")))
+fn named(name: &str, context: ResolveContext<'_>) -> Result<f64, String> {
+    (context.named)(name).map_err(|why| format!("{}: {why}", name.replace('_', " ")))
 }
 
-/// What the kernel counts in: many hosts have pages of 4 KiB, some of 16 or 64.
-fn page_bytes(around: Around<'_>) -> Result<f64, String> {
-    let bytes = named("page_bytes", around)?;
+/// The page size: many hosts have pages of 4 KiB, some of 16 or 64.
+fn page_bytes(context: ResolveContext<'_>) -> Result<f64, String> {
+    let bytes = named("page_bytes", context)?;
     if bytes >= 1.0 { Ok(bytes) } else { Err(format!("pages of {bytes} bytes")) }
 }
 
-/// The number of the largest class that is not above the rate; below the first one, the first one's.
+/// The number of the largest class that is not above the rate; below the first class, that of the first.
 fn class(classes: &std::collections::BTreeMap<String, f64>, rate_bit_s: u64) -> f64 {
     let read = |(name, number): (&String, &f64)| Some((name.parse::<model::units::BitRate>().ok()?.0, *number));
     let mut classes: Vec<(u64, f64)> = classes.iter().filter_map(read).collect();
@@ -179,12 +178,12 @@ fn class(classes: &std::collections::BTreeMap<String, f64>, rate_bit_s: u64) -> 
     fits.map_or(0.0, |(_, number)| *number)
 }
 
-/// Nothing of the host is known.
+/// For hosts of which no number is known.
 ///
 /// # Errors
 /// Always.
-pub fn nothing(_: &str) -> Known<f64> {
-    Err(Unread::Absent)
+pub fn nothing(_: &str) -> HostResult<f64> {
+    Err(HostError::Absent)
 }
 
 #[cfg(test)]
@@ -193,8 +192,8 @@ mod tests {
 
     const GBIT: u64 = 1_000_000_000;
 
-    fn nic(nic_bit_s: Option<u64>) -> Around<'static> {
-        Around { nic_bit_s, named: &nothing }
+    fn nic(nic_bit_s: Option<u64>) -> ResolveContext<'static> {
+        ResolveContext { nic_bit_s, named: &nothing }
     }
 
     #[test]
@@ -211,15 +210,15 @@ mod tests {
         let said = Target { rate_bit_s: Some(GBIT), memory_bytes: 1 << 34, ..target };
         let on = |page_bytes: f64, word: &str| {
             let named = |name: &str| if name == "page_bytes" { Ok(page_bytes) } else { nothing(name) };
-            let around = Around { nic_bit_s: Some(100 * GBIT), named: &named };
-            said.resolve(&Value::Word(word.into()), around)
+            let context = ResolveContext { nic_bit_s: Some(100 * GBIT), named: &named };
+            said.resolve(&Value::Word(word.into()), context)
         };
         let number = |word: &str| on(4_096.0, word);
         assert_eq!(number("bdp"), Resolved::Number(37_875_000.0));
         assert_eq!(number("half_memory_pages"), Resolved::Number(2_097_152.0));
         assert_eq!(number("flows_pages"), Resolved::Number((4.0 * 75_750_000.0 / 4_096.0_f64).round()));
         assert_eq!(number("burst_pages"), Resolved::Number(1_526.0));
-        // Sixteen times larger, sixteen times fewer.
+        // Pages sixteen times larger, sixteen times fewer.
         let large = |word: &str| on(65_536.0, word);
         assert_eq!(large("half_memory_pages"), Resolved::Number(131_072.0));
         assert_eq!(large("flows_pages"), Resolved::Number((4.0 * 75_750_000.0 / 65_536.0_f64).round()));

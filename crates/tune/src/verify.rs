@@ -1,5 +1,5 @@
-//! What changes do, measured: as it is and as it would be, in one run and by turns, so that what else changes meanwhile
-//! (other load, a path that fills) falls on both alike.
+//! Measures the effect of changes: with and without them, in one run and by turns, so that other influences (load, a path that fills) fall
+//! on both alike.
 
 mod difference;
 
@@ -13,98 +13,99 @@ use crate::plan::Change;
 
 pub use difference::{Difference, P_MAX, ROUNDS_MAX, ROUNDS_MIN};
 
-/// What one short test found.
+/// The result of one short test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// Payload, bit/s.
+    /// Rate of the payload, bit/s.
     pub rate_bit_s: f64,
-    /// Processor time of this host for a GB (1e9 bytes) of it, s; none where that is not known.
+    /// Processor time of this host for a GB (1e9 bytes) of payload, s; none where it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_s_per_gb: Option<f64>,
 }
 
-/// The seam through which something is measured: a short test, always the same.
+/// The interface of a measurement: a short test, always the same.
 pub trait Meter {
     /// Runs the test once.
     ///
     /// # Errors
-    /// Why there is no result, in words.
+    /// The reason for which there is no result, in words.
     fn measure(&mut self) -> Result<Measured, String>;
 }
 
-/// How far it has come.
+/// A step of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The round, from 1.
     pub round: u32,
-    /// As it would be, not as it is.
+    /// Whether the changes were in force.
     pub changed: bool,
-    /// What was found.
+    /// The result.
     pub found: Measured,
 }
 
-/// What was found of some changes.
+/// The results of a trial of some changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trial {
-    /// As it was, one for each round.
+    /// Results without the changes, one for each round.
     pub before: Vec<Measured>,
-    /// Changed.
+    /// Results with the changes.
     pub after: Vec<Measured>,
-    /// What the change does to the rate.
+    /// The effect on the rate.
     pub rate: Difference,
-    /// And to the processor time; none where that is not known.
+    /// The effect on the processor time; none where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Difference>,
 }
 
-/// Why there is no trial.
+/// Why a trial failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// A change, or taking it back, failed.
+    /// A change could not be made or taken back.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// The test failed.
+    /// A test failed.
     #[error("the test failed {when} ({why}); {undone}")]
     Test {
-        /// Before or with the change.
+        /// Without or with the changes.
         when: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
-        /// What was done about the change.
+        /// What was done about the changes.
         undone: String,
     },
-    /// Somebody has had enough.
+    /// The user interrupted it.
     #[error("interrupted; {undone}")]
     Interrupted {
-        /// What was done about the change.
+        /// What was done about the changes.
         undone: String,
     },
 }
 
-/// A host that is changed and changed back. What there was is on the disk for as long, so that `undo` brings it back where
-/// the program was killed.
-struct Turns<'a> {
+/// A host whose settings are changed and changed back. The old values stay on disk meanwhile, so that `undo` restores
+/// them if the program is killed.
+struct ToggledHost<'a> {
     host: &'a dyn Host,
     snapshot: Snapshot,
     path: PathBuf,
     changed: bool,
 }
 
-impl Turns<'_> {
+impl ToggledHost<'_> {
     fn turn(&mut self, changed: bool) -> Result<(), ApplyError> {
         if self.changed == changed {
             return Ok(());
         }
-        match changed {
-            true => apply::set(self.host, &self.snapshot)?,
-            false => apply::undo(self.host, &self.snapshot)?,
+        if changed {
+            apply::set(self.host, &self.snapshot)?;
+        } else {
+            apply::undo(self.host, &self.snapshot)?;
         }
         self.changed = changed;
         Ok(())
     }
 
-    /// As it was, and nothing left to undo; or what is left, in words.
+    /// Restores the settings and removes the snapshot.
     fn end(mut self) -> Result<(), ApplyError> {
         self.turn(false)?;
         apply::forget(&self.path)
@@ -118,11 +119,11 @@ impl Turns<'_> {
     }
 }
 
-/// Measures changes: `rounds` times as it is and as often changed. Each round begins as the one before it ended, so that
-/// neither side is always the first. In the end all is as it was. `tell` hears of every test, and says whether to go on.
+/// Measures changes: `rounds` tests without and as many with them. Each round begins in the state in which the one before it ended, so that
+/// neither side is always first. In the end all settings are as before. `tell` gets every result, and returns whether to go on.
 ///
 /// # Errors
-/// [`VerifyError`]; what was changed is taken back, or what could not be is named.
+/// [`VerifyError`]. The changes are taken back, or the error names those that could not be.
 pub fn trial(
     host: &dyn Host,
     changes: &[Change],
@@ -132,13 +133,13 @@ pub fn trial(
     tell: &mut dyn FnMut(Step) -> bool,
 ) -> Result<Trial, VerifyError> {
     let (snapshot, path) = apply::begin(host, changes, kept.0, kept.1)?;
-    let mut turns = Turns { host, snapshot, path, changed: false };
+    let mut turns = ToggledHost { host, snapshot, path, changed: false };
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for round in 1..=rounds.clamp(ROUNDS_MIN, ROUNDS_MAX) {
         let first = turns.changed;
         for changed in [first, !first] {
             if let Err(refused) = turns.turn(changed) {
-                // Half-changed is not left; what could not be taken back is for `undo`, later.
+                // The host is not left half-changed; changes that could not be taken back are for a later `undo`.
                 if matches!(&refused, ApplyError::Refused { undone, .. } if undone.left.is_empty()) {
                     let _ = apply::forget(&turns.path);
                 }

@@ -1,4 +1,4 @@
-//! Keeping an eye on a host: counters of drops that grow, and settings that somebody changed. Pure: it compares audits.
+//! Watches a host: counters of drops that grow, and settings that were changed. Pure: it compares audits.
 
 use std::collections::BTreeMap;
 
@@ -10,85 +10,85 @@ use crate::host::Host;
 use crate::judge::selected;
 use crate::rule::{Nature, Severity};
 
-/// What happened to a rule.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
     /// A counter grew.
     Grew,
-    /// A value is not as wanted any more, or is another one that is not.
+    /// A value is no longer as wanted, or is another wrong value.
     Clobbered,
     /// A value is another one, and as wanted.
     Changed,
-    /// What `apply` had set is something else.
+    /// A value that `apply` had set is another one.
     Undone,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// What.
+    /// Its kind.
     pub what: What,
     /// The rule.
     pub rule: String,
     /// Its title.
     pub title: String,
-    /// The NIC or disk; none where it is of the whole host.
+    /// The NIC or disk; none for the whole host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What was there.
+    /// The value before.
     pub from: String,
-    /// What is there.
+    /// The value now.
     pub to: String,
-    /// What it costs.
+    /// The cost if it is wrong.
     pub severity: Severity,
-    /// Who is known to change such values here.
+    /// Programs on this host that are known to change such values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<String>,
 }
 
-/// Rules that tell of somebody who sets values: a profile of tuned, files that set the same ones.
+/// Rules that point to a program that sets values: a profile of tuned, files that set the same ones.
 const SUSPECTS: [&str; 2] = ["K02", "K03a"];
 
 /// A rule on a subject.
-type Key = (String, Option<String>);
+type FindingKey = (String, Option<String>);
 
-/// What was seen last.
+/// The values of the last audit.
 #[derive(Debug, Default)]
 pub struct Watch {
-    last: BTreeMap<Key, (String, Status)>,
+    last: BTreeMap<FindingKey, (String, Status)>,
 }
 
 impl Watch {
-    /// Begins with what is there.
+    /// Begins with the values of an audit.
     pub fn begin(audit: &Audit) -> Watch {
         let mut watch = Watch::default();
         watch.look(audit);
         watch
     }
 
-    /// What happened since the last look. A value that cannot be read now is compared when it can be again.
+    /// The events since the last audit. A value that cannot be read now is compared once it can be read again.
     pub fn look(&mut self, audit: &Audit) -> Vec<Event> {
         let suspects = suspects(audit);
         let mut events = Vec::new();
         for finding in &audit.findings {
             let Some(now) = &finding.observed else { continue };
             let key = (finding.id.clone(), finding.subject.clone());
-            if let Some(then) = self.last.insert(key, (now.clone(), finding.status)) {
-                events.extend(compared(finding, then, now.clone(), &suspects));
+            if let Some((from, was)) = self.last.insert(key, (now.clone(), finding.status)) {
+                events.extend(compared(finding, from, was, now.clone(), &suspects));
             }
         }
         events
     }
 }
 
-fn compared(finding: &Finding, (from, was): (String, Status), to: String, suspects: &[String]) -> Option<Event> {
+fn compared(finding: &Finding, from: String, was: Status, to: String, suspects: &[String]) -> Option<Event> {
     if from == to {
         return None;
     }
     let what = match (finding.nature, finding.status) {
         (Nature::Counter, _) => {
-            // One that went down began anew: the driver was loaded again.
+            // A counter that went down began anew: the driver was loaded again.
             let grew = matches!((from.parse::<f64>(), to.parse::<f64>()), (Ok(from), Ok(to)) if to > from);
             grew.then_some(What::Grew)?
         }
@@ -118,8 +118,8 @@ fn suspects(audit: &Audit) -> Vec<String> {
     theirs.filter_map(|f| Some(format!("{}: {}", f.title.to_lowercase(), f.observed.as_ref()?))).collect()
 }
 
-/// What `apply` had set, by its snapshots, the oldest first, and is something else now: somebody changed it, or the host
-/// has started anew and it was not made to last.
+/// The values that `apply` had set, by its snapshots, the oldest first, and that are different now: changed by somebody, or lost at a
+/// restart because they were not persistent.
 pub fn undone(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> Vec<Event> {
     let (_, boot) = crate::apply::identity(host);
     let mut set = BTreeMap::new();
@@ -137,9 +137,10 @@ pub fn undone(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> Vec<Eve
         }
         let its = change.ids.iter().find_map(|id| audit.findings.iter().find(|finding| finding.id == *id));
         let Some(finding) = its else { continue };
-        let suspects = match this_boot {
-            true => suspects(audit),
-            false => vec!["the host has started anew; with --persist it would have lasted".to_owned()],
+        let suspects = if this_boot {
+            suspects(audit)
+        } else {
+            vec!["the host has started anew; with --persist it would have lasted".to_owned()]
         };
         let subject = Some(place.to_string());
         events.push(Event {

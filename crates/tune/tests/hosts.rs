@@ -1,5 +1,5 @@
-//! Whole hosts that are not here, made by hand (`tests/hosts/*.host`): what is wrong with them is found, what nobody can
-//! know is said to be unknown, and what is changed on them comes back byte for byte.
+//! Recorded hosts, made by hand (`tests/hosts/*.host`): every fault is found, values that cannot be known are reported as unknown, and
+//! every change is restored byte for byte.
 
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -27,23 +27,23 @@ use tune::target::{Role, Target};
 /// A path of 100 Gbit/s and 303 ms, a host of 256 GiB.
 const FAR: Target =
     Target { rate_bit_s: Some(100_000_000_000), rtt_s: 0.303, role: Role::Both, memory_bytes: 256 << 30 };
-/// A host of 8 GiB, whose rate nobody says.
+/// A host of 8 GiB, whose rate the user did not name.
 const SMALL: Target = Target { rate_bit_s: None, memory_bytes: 8 << 30, ..FAR };
 const RAID_DISKS: [&str; 8] = ["md0", "md1", "nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1", "sdc", "sdd"];
 
-/// What an audit of a tree needs, and what it finds.
-struct Looked {
+/// A recorded host with everything that an audit of it needs.
+struct AuditFixture {
     tree: Tree,
     rules: Vec<Rule>,
     subjects: Subjects,
     target: Target,
 }
 
-impl Looked {
-    fn at(name: &str, target: Target, disks: &[&str]) -> Looked {
+impl AuditFixture {
+    fn at(name: &str, target: Target, disks: &[&str]) -> AuditFixture {
         let tree = Tree::unpack(name);
         let subjects = Subjects::find(&tree.host(), &[], disks.iter().map(|disk| (*disk).to_owned()).collect());
-        Looked { tree, rules: rules().unwrap(), subjects, target }
+        AuditFixture { tree, rules: rules().unwrap(), subjects, target }
     }
 
     fn audit(&self) -> Audit {
@@ -51,18 +51,18 @@ impl Looked {
     }
 }
 
-fn neglected() -> Looked {
-    Looked::at("neglected-100g", FAR, &["nvme0n1"])
+fn neglected() -> AuditFixture {
+    AuditFixture::at("neglected-100g", FAR, &["nvme0n1"])
 }
 
-/// Id, observed value and reason of the findings that stand so, one a line.
+/// Id, observed value and reason of the findings with this status, one a line.
 fn told(findings: &[Finding], status: Status) -> String {
     let line = |f: &Finding| format!("{} {:?}: {:?}, {:?}, {:?}\n", f.id, f.subject, f.observed, f.wanted, f.note);
     findings.iter().filter(|finding| finding.status == status).map(line).collect()
 }
 
-/// Every injected fault is found with the value that was injected, and nothing else is.
-fn finds(looked: &Looked, faults: &[Fault]) {
+/// Every injected fault is found with the injected value, and no other.
+fn finds(looked: &AuditFixture, faults: &[Fault]) {
     let audit = looked.audit();
     let found: BTreeSet<(&str, &str)> = audit
         .findings
@@ -78,12 +78,12 @@ fn finds(looked: &Looked, faults: &[Fault]) {
 
 #[test]
 fn a_host_that_is_well_tuned_has_nothing_to_change() {
-    let looked = Looked::at("two-sockets-100g", FAR, &["nvme0n1"]);
+    let looked = AuditFixture::at("two-sockets-100g", FAR, &["nvme0n1"]);
     let names: Vec<&str> = looked.subjects.nics.iter().map(|nic| nic.name.as_str()).collect();
     assert_eq!(names, ["ens1f0np0"], "no VLAN, and no port that is down");
     let Audit { findings } = looked.audit();
     assert_eq!((told(&findings, Status::Differs), told(&findings, Status::Unknown)), (String::new(), String::new()));
-    // What is not for it is not for it for a reason that is known.
+    // A rule that does not apply does so for a known reason.
     let not: BTreeSet<&str> =
         findings.iter().filter(|f| f.status == Status::NotApplicable).map(|finding| finding.id.as_str()).collect();
     assert_eq!(not, BTreeSet::from(["T15", "T20", "S01", "S02", "D01a", "D01b", "D03", "D04d", "D05", "D09"]));
@@ -98,7 +98,7 @@ fn every_fault_of_a_neglected_host_is_found() {
 
 #[test]
 fn a_volume_on_an_array_is_seen_through() {
-    let looked = Looked::at("nvme-raid", FAR, &RAID_DISKS);
+    let looked = AuditFixture::at("nvme-raid", FAR, &RAID_DISKS);
     finds(&looked, RAID);
     let Audit { findings } = looked.audit();
     assert_eq!(told(&findings, Status::Unknown), "");
@@ -106,7 +106,7 @@ fn a_volume_on_an_array_is_seen_through() {
     assert_eq!((of("D04", "md0").observed.as_deref(), of("D04d", "md0").status), (Some("xfs"), Status::Ok));
     assert_eq!(of("D05", "md0").observed.as_deref(), Some("raid0 of 4, chunk 512 KiB"));
     assert_eq!(of("D05", "md1").observed.as_deref(), Some("raid6 of 8, chunk 64 KiB"));
-    // The array is no drive: schedulers are of its members.
+    // The array is no drive: its members have schedulers.
     for (id, disk) in [("D01a", "md1"), ("D01b", "md0")] {
         assert_eq!(of(id, disk).status, Status::NotApplicable, "{id} {disk}");
     }
@@ -114,7 +114,7 @@ fn a_volume_on_an_array_is_seen_through() {
 
 #[test]
 fn what_a_virtual_machine_hides_is_unknown() {
-    let looked = Looked::at("virtual-10g", SMALL, &["vda"]);
+    let looked = AuditFixture::at("virtual-10g", SMALL, &["vda"]);
     finds(&looked, VIRTUAL);
     let Audit { findings } = looked.audit();
     for (id, why) in VIRTUAL_UNKNOWN {
@@ -122,8 +122,8 @@ fn what_a_virtual_machine_hides_is_unknown() {
         assert_eq!(finding.status, Status::Unknown, "{finding:?}");
         assert!(finding.note.as_ref().is_some_and(|note| note.contains(why)), "{finding:?}");
     }
-    // Somebody who knows the rate gets more: neither is guessed.
-    let said = Looked { target: Target { rate_bit_s: Some(10_000_000_000), ..SMALL }, ..looked };
+    // A user who names the rate gets more findings; no rate is guessed.
+    let said = AuditFixture { target: Target { rate_bit_s: Some(10_000_000_000), ..SMALL }, ..looked };
     let Audit { findings } = said.audit();
     let status = |id: &str| findings.iter().find(|finding| finding.id == id).unwrap().status;
     assert_eq!((status("T01"), status("T03")), (Status::Differs, Status::Differs));
@@ -132,7 +132,7 @@ fn what_a_virtual_machine_hides_is_unknown() {
 
 #[test]
 fn nonsense_is_unknown_with_a_reason() {
-    let looked = Looked::at("broken", FAR, &["nvme0n1"]);
+    let looked = AuditFixture::at("broken", FAR, &["nvme0n1"]);
     let before = looked.tree.all();
     let Audit { findings } = looked.audit();
     assert_eq!(told(&findings, Status::Differs), "", "a guess");
@@ -146,7 +146,7 @@ fn nonsense_is_unknown_with_a_reason() {
     assert!(looked.tree.all() == before, "an audit writes nothing");
 }
 
-/// Each file of a host, one after the other, holds something that nobody expects.
+/// Each file of a host, one after the other, gets a content that no rule expects.
 #[test]
 fn any_file_may_hold_anything() {
     const NONSENSE: [&[u8]; 8] = [
@@ -160,25 +160,25 @@ fn any_file_may_hold_anything() {
         b"ffffffff,ffffffff,ffffffff ffffffff\n",
     ];
     let disks = RAID_DISKS.map(str::to_owned).to_vec();
-    let looked = Looked::at("nvme-raid", FAR, &[]);
+    let looked = AuditFixture::at("nvme-raid", FAR, &[]);
     let host = looked.tree.host();
     let audit = || Audit::of(&host, &looked.rules, &FAR, &Subjects::find(&host, &[], disks.clone())).findings;
     let of = |findings: &[Finding]| {
         findings.iter().filter(|f| f.status == Status::Differs).map(name).collect::<BTreeSet<_>>()
     };
     let known = of(&audit());
-    // Each nonsense by itself and more of each kind where many cases are asked for, as `make soak` does.
+    // Each kind of nonsense once; more where more cases are asked for, as `make soak` does.
     let (most, together) = if std::env::var_os("PROPTEST_CASES").is_some() { (2, 1) } else { (1, 8) };
     let (mut guessed, mut seen, mut chosen) = (Vec::new(), BTreeMap::new(), Vec::new());
     for (path, item) in looked.tree.all() {
-        // Of processors, queues and interrupts that are alike, one or two will do.
+        // Of processors, queues and interrupts that are alike, one or two suffice.
         let kind: String = path.chars().filter(|c| !c.is_ascii_digit()).collect();
         let count = seen.entry(kind).and_modify(|count| *count += 1).or_insert(1);
         if let (Item::File(bytes), true) = (item, *count <= most) {
             chosen.push((looked.tree.root().join(path), bytes));
         }
     }
-    // Files that lie far apart: neighbours would hide each other.
+    // Files that are far apart: neighbours would hide each other.
     let rounds = chosen.len().div_ceil(together);
     for round in 0..rounds {
         let some = || chosen.iter().enumerate().skip(round).step_by(rounds);
@@ -187,10 +187,10 @@ fn any_file_may_hold_anything() {
         some().for_each(|(_, (path, bytes))| fs::write(path, bytes).unwrap());
     }
     for (path, bytes) in chosen {
-        // What is no text cannot be read, and is no fault.
+        // A file that is no text cannot be read, and is no fault.
         fs::write(&path, [0xFF, 0xFE]).unwrap();
         let findings = audit();
-        // A port of which nobody knows whether it is up is looked at, and what is found is true of it.
+        // A port whose state is not known is audited, and its findings are true.
         let new = of(&findings).into_iter().filter(|(_, of)| of.as_deref() != Some("eno1"));
         guessed.extend(new.filter(|found| !known.contains(found)).map(|found| (path.clone(), found)));
         fs::write(&path, bytes).unwrap();
@@ -219,7 +219,7 @@ fn each_rule_finds_fault_with_some_host() {
 #[test]
 fn an_audit_takes_no_time() {
     for (name, disks) in [("neglected-100g", &["nvme0n1"][..]), ("nvme-raid", &RAID_DISKS)] {
-        let looked = Looked::at(name, FAR, disks);
+        let looked = AuditFixture::at(name, FAR, disks);
         let before = sys::clock::thread_cpu();
         looked.audit();
         let spent = sys::clock::thread_cpu() - before;

@@ -1,4 +1,4 @@
-//! Alarms from findings: what is found must last before it is told, and must be gone for a while before it is over.
+//! Alarms from findings: a finding must last before its alarm is raised, and be gone for a while before the alarm ends.
 
 use std::collections::HashMap;
 
@@ -9,23 +9,23 @@ use crate::judge::{Finding, remedy};
 use crate::segments::NETWORK;
 use crate::time;
 
-/// What is found must be found again after this long before it is told, milliseconds; what is silent is told at once.
+/// A finding must still be there after this time before its alarm is raised, milliseconds. A silent path is alarmed at once.
 const HOLD: i64 = 60_000;
-/// And must not be found for so long before it is over.
+/// A finding must be gone for this time before its alarm ends, milliseconds.
 const CLEAR: i64 = 180_000;
-/// An event so long before or after the beginning of an alarm may have to do with it.
+/// An event within this time of the beginning of an alarm may be related to it, milliseconds.
 const RELATED: i64 = 6 * 3_600_000;
 /// Alarms at once.
 pub const ALARMS_MAX: usize = 10_000;
 
-/// What happened to an alarm.
+/// A change of an alarm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// It is new.
     Raised(Alarm),
     /// It is worse than it was, or has another cause.
     Changed(Alarm),
-    /// It is over.
+    /// It has ended.
     Ended(Alarm),
 }
 
@@ -37,7 +37,7 @@ impl Change {
         }
     }
 
-    /// The same, to be changed.
+    /// The alarm, mutably.
     pub fn alarm_mut(&mut self) -> &mut Alarm {
         match self {
             Change::Raised(alarm) | Change::Changed(alarm) | Change::Ended(alarm) => alarm,
@@ -48,7 +48,7 @@ impl Change {
 #[derive(Clone, Debug)]
 struct Open {
     alarm: Alarm,
-    /// It has been told.
+    /// It has been raised.
     is_raised: bool,
     first: i64,
     last: i64,
@@ -59,7 +59,7 @@ impl Open {
         self.alarm.kind == kind && self.alarm.direction == direction
     }
 
-    /// It is found once more; what is to be told of that.
+    /// Records that the finding is there once more; returns the change that follows.
     fn found(&mut self, finding: &Finding, hold: i64, events: &[Annotation], now: i64) -> Option<Change> {
         self.last = now;
         let is_worse = rank(finding.severity) > rank(self.alarm.severity) || finding.cause != self.alarm.cause;
@@ -78,23 +78,23 @@ impl Open {
     }
 }
 
-/// What is wrong, and what may be.
+/// Alarms that last, and findings that may become alarms.
 #[derive(Debug, Default)]
 pub struct Alarms {
-    /// By the two ends of their paths: a look at one path touches none of the others'.
+    /// By the two ends of their paths: an update of one path does not touch the others.
     open: HashMap<(String, String), Vec<Open>>,
-    /// All of them together.
+    /// Their number.
     count: usize,
     scale: f64,
 }
 
 impl Alarms {
-    /// None yet, or those that lasted when the watch ended; `scale` shortens all times.
+    /// Begins with the alarms that lasted when the watch was stopped; `scale` shortens all times.
     pub fn new(lasting: Vec<Alarm>, scale: f64, now: i64) -> Alarms {
         let (mut open, count): (HashMap<_, Vec<Open>>, _) = (HashMap::new(), lasting.len());
         for alarm in lasting {
             let key = (alarm.from.clone(), alarm.to.clone());
-            // Those that are not found any more have the usual time to be over.
+            // Alarms whose finding is gone get the usual time before they end.
             open.entry(key).or_default().push(Open { alarm, is_raised: true, first: now, last: now });
         }
         Alarms { open, count, scale }
@@ -113,7 +113,7 @@ impl Alarms {
         (span as f64 * self.scale) as i64
     }
 
-    /// What is found of a path now; what has changed by that.
+    /// Takes the present findings of a path; returns the changes that follow.
     pub fn update(
         &mut self,
         from: &str,
@@ -164,14 +164,14 @@ impl Alarms {
         changes
     }
 
-    /// An alarm that was stored has its number.
+    /// Takes over the number of an alarm that was stored.
     pub fn stored(&mut self, alarm: &Alarm) {
         if let Some(open) = self.find(&alarm.from, &alarm.to, alarm.kind, alarm.direction) {
             open.alarm.id = alarm.id;
         }
     }
 
-    /// Where the trouble of an alarm is; whether that is new.
+    /// Sets the segment of an alarm; returns the alarm if that is new.
     pub fn place(
         &mut self,
         from: &str,
@@ -188,14 +188,14 @@ impl Alarms {
         open.is_raised.then(|| open.alarm.clone())
     }
 
-    /// Somebody has seen an alarm.
+    /// Acknowledges an alarm.
     pub fn acknowledge(&mut self, id: i64, acknowledged: Acknowledgement) -> Option<Alarm> {
         let open = self.open.values_mut().flatten().find(|open| open.is_raised && open.alarm.id == id)?;
         open.alarm.acknowledged = Some(acknowledged);
         Some(open.alarm.clone())
     }
 
-    /// All that last.
+    /// All alarms that last.
     pub fn all(&self) -> Vec<Alarm> {
         let mut all: Vec<Alarm> =
             self.open.values().flatten().filter(|open| open.is_raised).map(|open| open.alarm.clone()).collect();
@@ -211,7 +211,7 @@ impl Alarms {
         all
     }
 
-    /// A path is watched no more: its alarms are over.
+    /// Ends the alarms of paths that are not watched any more.
     pub fn forget(&mut self, is_watched: impl Fn(&str, &str) -> bool, now: i64) -> Vec<Change> {
         let mut changes = Vec::new();
         self.open.retain(|(from, to), of_path| {
@@ -229,7 +229,7 @@ impl Alarms {
     }
 }
 
-/// What is unknown is told after what is bad.
+/// The rank of a severity: unknown comes after bad.
 fn rank(severity: Health) -> u8 {
     match severity {
         Health::Ok => 0,
@@ -258,7 +258,7 @@ fn alarm(from: &str, to: &str, finding: &Finding, now: i64) -> Alarm {
     }
 }
 
-/// What happened nearest to a time.
+/// The event nearest to a time.
 fn related(events: &[Annotation], at: i64) -> Option<String> {
     let near = |event: &Annotation| Some((at - time::parse(&event.at)?, event.text.clone()));
     let nearest =

@@ -1,5 +1,5 @@
-//! What a watch answers, below `/api/v1/watch`: who asks is known already (the hub's own authentication), or is nobody, who sees what is shown to
-//! where it comes from.
+//! The API of a watch, below `/api/v1/watch`. The hub has authenticated the client before; an anonymous client sees what the configuration shows to its
+//! network.
 
 mod answers;
 mod document;
@@ -27,11 +27,11 @@ use viewer::{Viewer, Viewers};
 
 /// Bytes of a request's body.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
-/// Where all of it is.
+/// The path of the API.
 pub const PREFIX: &str = "/api/v1/watch";
 
-/// A request whose sender is known.
-pub(crate) struct Asked {
+/// A request with its viewer.
+pub(crate) struct WatchRequest {
     pub watch: Arc<Watch>,
     pub viewer: Viewer,
     pub id: String,
@@ -42,12 +42,12 @@ pub(crate) struct Asked {
 type Answered = Result<Response, Refused>;
 type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-/// What answers, and the role that it takes.
+/// The function that answers a route, and the role that the route requires.
 #[derive(Clone, Copy)]
 pub(crate) struct Handler {
-    /// None for whoever something is shown to.
+    /// None where every viewer may ask.
     pub role: Option<Role>,
-    pub answer: fn(Asked) -> Answering,
+    pub answer: fn(WatchRequest) -> Answering,
 }
 
 macro_rules! handler {
@@ -254,7 +254,7 @@ pub(crate) const ROUTES: &[Route<Handler>] = &[
     },
 ];
 
-/// What answers below [`PREFIX`]. Requests carry a [`Caller`] among their extensions.
+/// The router of everything below [`PREFIX`]. Requests carry a [`Caller`] among their extensions.
 pub fn router(watch: Arc<Watch>) -> Router {
     let viewers = Arc::new(Viewers::default());
     let answer = move |request: Request| {
@@ -285,16 +285,16 @@ async fn try_answer(watch: Arc<Watch>, viewers: &Viewers, request: Request) -> A
     let body =
         body.map_err(|_| Refused::new(413, format!("the body is longer than {BODY_BYTES_MAX} bytes, or broke off")))?;
     let (id, query) = (id.unwrap_or_default().to_owned(), parts.uri.query().unwrap_or_default().to_owned());
-    (route.handler.answer)(Asked { watch, viewer, id, query, body }).await
+    (route.handler.answer)(WatchRequest { watch, viewer, id, query, body }).await
 }
 
-impl Asked {
+impl WatchRequest {
     /// A parameter of the query.
     fn parameter(&self, name: &str) -> Option<String> {
         web::target::pairs(&self.query).find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
     }
 
-    /// One that must be there.
+    /// A parameter that is required.
     fn needed(&self, name: &str) -> Result<String, Refused> {
         self.parameter(name).ok_or_else(|| Refused::new(400, format!("say {name}: ?{name}=…")))
     }
@@ -306,7 +306,7 @@ impl Asked {
         read.ok_or_else(|| Refused::new(400, format!("{name} is a number from 1 to {most}, and not {text:?}")))
     }
 
-    /// A time: RFC 3339, or so long ago.
+    /// A time: RFC 3339, or a duration before now.
     fn time(&self, name: &str) -> Result<Option<i64>, Refused> {
         let Some(text) = self.parameter(name) else { return Ok(None) };
         let ago = || model::duration::parse(&text).ok().map(|span| time::now().saturating_sub(span.as_millis() as i64));
@@ -320,7 +320,7 @@ impl Asked {
         read.map(Some).ok_or_else(wrong)
     }
 
-    /// What came as JSON.
+    /// The body, read as JSON.
     fn read<T: DeserializeOwned>(&self, what: &str) -> Result<T, Refused> {
         web::json::read(&self.body, what)
     }
@@ -343,7 +343,7 @@ fn with_body(status: u16, media: &'static str, body: Vec<u8>) -> Response {
     response
 }
 
-/// A no (RFC 9457).
+/// A refusal as a problem document (RFC 9457).
 fn problem(refused: &Refused) -> Response {
     let mut response = with_body(refused.status, PROBLEM, serde_json::to_vec(&refused.problem()).unwrap_or_default());
     for (name, value) in refused.headers.iter() {
@@ -354,7 +354,7 @@ fn problem(refused: &Refused) -> Response {
     response
 }
 
-/// What is here.
+/// The list of routes.
 fn questions() -> serde_json::Value {
     let question = |route: &Route<Handler>| serde_json::json!({"method": route.method, "path": route.path, "summary": route.summary});
     let questions: Vec<_> = ROUTES.iter().map(question).collect();

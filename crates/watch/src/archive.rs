@@ -1,4 +1,4 @@
-//! What was measured, for years: rows of numbers, packed by day, rolled up to minutes and hours. A gap stays a gap.
+//! The archive of measurements, for years: rows of numbers, packed by day, and rolled up to minutes and hours. A gap stays a gap.
 //!
 //! Today's rows are rows of the database; once an hour is over they go into the blob of their day ([`chunk`]), and once the day is over, their hours
 //! as well. [`store`] is the database; [`columns`] says what the numbers are and how they are rolled up.
@@ -17,7 +17,7 @@ pub struct Row {
     pub values: Vec<Option<i64>>,
 }
 
-/// How fine rows are.
+/// The resolution of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// As measured.
@@ -29,7 +29,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// All of them, the finest first.
+    /// All levels, the finest first.
     pub const ALL: [Level; 3] = [Level::Raw, Level::Minutes, Level::Hours];
 
     /// Its number in the database.
@@ -37,7 +37,7 @@ impl Level {
         self as i64
     }
 
-    /// Milliseconds of a row; none of what is as measured.
+    /// The length of a row, milliseconds; none for rows as measured.
     pub fn step(self) -> Option<i64> {
         match self {
             Level::Raw => None,

@@ -1,4 +1,4 @@
-//! One thread for each node: it has the node make our tests, and fetches what they found.
+//! One thread for each node: it sets the schedules of the watch at the node, and fetches their measurements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,41 +12,41 @@ use nodeapi::{Api, Error};
 use tokio::runtime::Handle;
 use web::{Dialer, HttpUrl};
 
-use crate::config::{Place, PlaceKind};
+use crate::config::{PlaceKind, WatchedPlace};
 use crate::mesh::Test;
 use crate::state::{Watch, Watched};
 
-/// How long a connection may take, and an answer.
+/// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(90);
 /// How long a node is to wait for a measurement, seconds.
 const WAIT_S: u32 = 60;
 /// Measurements of one answer.
 const PAGE: usize = 2_000;
-/// A node that does not answer is asked again after so long.
+/// The pause after a failure of a node.
 const AGAIN: Duration = Duration::from_secs(5);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
-/// How often schedules are compared with what the node has.
+/// How often the schedules of the watch are compared with those of the node.
 const COMPARE_EVERY: Duration = Duration::from_secs(300);
 /// Stack of a thread: it waits, mostly.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Ends collectors.
+/// A signal that ends the threads of a watch.
 #[derive(Clone, Debug, Default)]
-pub struct Over(Arc<AtomicBool>);
+pub struct StopSignal(Arc<AtomicBool>);
 
-impl Over {
-    /// They end as soon as they look.
+impl StopSignal {
+    /// Sets the signal: the threads end when they next check it.
     pub fn end(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether they are to end.
+    /// Whether the signal is set.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Sleeps, or returns early where it is over, or the reason to sleep is gone: that is looked at each second.
+    /// Sleeps, but returns early when the signal is set or `is_wanted` is false, which is checked every second.
     pub(crate) fn sleep_while(&self, span: Duration, is_wanted: impl Fn() -> bool) {
         const STEP: Duration = Duration::from_secs(1);
         let mut left = span;
@@ -57,7 +57,7 @@ impl Over {
         }
     }
 
-    /// Sleeps, or returns early where it is over.
+    /// Sleeps, but returns early when the signal is set.
     pub(crate) fn sleep(&self, span: Duration) {
         let until = Instant::now() + span;
         while !self.is_set() && Instant::now() < until {
@@ -66,15 +66,15 @@ impl Over {
     }
 }
 
-/// How often a node is asked who moves most through it, and for how many rows.
+/// How often a node is asked for its largest flows, and for how many rows.
 const FLOWS_EVERY: Duration = Duration::from_secs(60);
 const FLOWS_TOP: usize = 50;
 
-/// Starts the thread of a node, until it is over or the node is none of ours any more.
+/// Starts the thread of a node. It ends when the signal is set, or the configuration does not have the node any more.
 ///
 /// # Errors
 /// The host gives no thread.
-pub fn start(watch: Arc<Watch>, node: String, over: Over, runtime: Handle) -> std::io::Result<JoinHandle<()>> {
+pub fn start(watch: Arc<Watch>, node: String, over: StopSignal, runtime: Handle) -> std::io::Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name(format!("watch {node}")).stack_size(STACK_BYTES);
     thread.spawn(move || Collector { watch, node, over, runtime }.run())
 }
@@ -82,7 +82,7 @@ pub fn start(watch: Arc<Watch>, node: String, over: Over, runtime: Handle) -> st
 struct Collector {
     watch: Arc<Watch>,
     node: String,
-    over: Over,
+    over: StopSignal,
     runtime: Handle,
 }
 
@@ -102,11 +102,11 @@ impl Collector {
         }
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<WatchedPlace> {
         self.watch.watched.load().config.places.get(&self.node).cloned()
     }
 
-    /// Compares schedules, then fetches until they are to be compared again.
+    /// Compares the schedules, then fetches measurements until they are to be compared again.
     fn session(&self) -> Result<(), String> {
         let place = self.place().ok_or("it is none of ours any more")?;
         let api = node_api(&place)?;
@@ -141,7 +141,7 @@ impl Collector {
         taken.map_err(|error| error.to_string())
     }
 
-    /// Has the node make what we want, and nothing else of ours.
+    /// Makes the missing schedules at the node, and removes those of the watch that are not wanted any more.
     fn compare(&self, api: &Api, watched: &Watched) -> Result<(), String> {
         let there = api.schedules().map_err(said)?.schedules;
         let wanted: Vec<(model::id::Uuid, &Test)> = watched.tests_of(&self.node).collect();
@@ -175,7 +175,7 @@ impl Collector {
 
     fn schedule(&self, watched: &Watched, id: model::id::Uuid, test: &Test) -> Result<Schedule, String> {
         let far = watched.config.places.get(&test.to).ok_or("a test of nobody")?;
-        // Streams need no key: the other end answers STAMP to whom it likes.
+        // Streams need no key: the other end decides by itself whom it answers STAMP.
         let needs_key = matches!(test.order, ScheduledTest::Repeat(_));
         let key = if needs_key { own_key(far)? } else { None };
         Ok(Schedule {
@@ -188,7 +188,7 @@ impl Collector {
     }
 }
 
-/// How a node is to call a place.
+/// The URL by which a node calls a place.
 fn url(watched: &Watched, name: &str) -> String {
     match watched.config.places.get(name).map(|place| &place.kind) {
         Some(PlaceKind::Node { address, .. }) => format!("lh://{address}"),
@@ -197,15 +197,15 @@ fn url(watched: &Watched, name: &str) -> String {
     }
 }
 
-/// Our key to a node.
-fn own_key(place: &Place) -> Result<Option<AccessKey>, String> {
+/// The key of the watch to a node.
+fn own_key(place: &WatchedPlace) -> Result<Option<AccessKey>, String> {
     let PlaceKind::Node { key_file: Some(file), .. } = &place.kind else { return Ok(None) };
     let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     text.trim().parse().map(Some).map_err(|error: auth::key::KeyError| format!("{}: {error}", file.display()))
 }
 
-/// The API of a node, with our key to it.
-pub(crate) fn node_api(place: &Place) -> Result<Api, String> {
+/// The API of a node, with the key of the watch.
+pub(crate) fn node_api(place: &WatchedPlace) -> Result<Api, String> {
     let PlaceKind::Node { address, .. } = &place.kind else { return Err("it is no node".into()) };
     let key = own_key(place)?.ok_or("there is no key to it: key-file names a file with an access key of the node")?;
     let has_port = address

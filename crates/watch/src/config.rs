@@ -1,4 +1,4 @@
-//! What is watched: nodes, targets, groups and tests, from one TOML file.
+//! The configuration of a watch: nodes, targets, groups and tests, from one TOML file.
 
 mod file;
 mod interface;
@@ -23,34 +23,34 @@ pub const PLACES_MAX: usize = 1_000;
 /// Tests of a configuration, with both directions of each pair.
 pub const TESTS_MAX: usize = 40_000;
 
-/// All of it.
+/// The configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
-    /// `sqlite:FILE` or `postgres://…`; beside the hub's state where it is not said.
+    /// `sqlite:FILE` or `postgres://…`; none for a file beside the hub's state.
     pub archive: Option<String>,
-    /// The domain of the nodes, as others are told; empty where nobody says.
+    /// The domain of the nodes, as it is published; empty if unknown.
     pub domain: String,
-    /// How long what is kept.
+    /// How long rows are kept.
     pub keep: Keep,
-    /// Nodes and others, by name.
-    pub places: BTreeMap<String, Place>,
-    /// Who is tested with whom, how.
+    /// Nodes and targets, by name.
+    pub places: BTreeMap<String, WatchedPlace>,
+    /// The groups: which places are tested with which, and how.
     pub groups: Vec<Group>,
-    /// What is known of paths.
+    /// Known facts of paths.
     pub paths: Vec<KnownPath>,
     /// Interfaces whose counters are read.
     pub interfaces: Vec<Interface>,
     /// How patient the judge is.
     pub judge: JudgeConfig,
-    /// Who is told.
+    /// The recipients of alarms.
     pub notify: Vec<Notify>,
-    /// When nobody is told of what is not critical: minutes of the day, UTC.
+    /// Quiet times, in which only critical alarms are sent: minutes of the day, UTC.
     pub quiet: Vec<(u16, u16)>,
-    /// Where everything is written to as well (Prometheus remote-write).
+    /// The URL of a receiver of all rows (Prometheus remote-write).
     pub remote_write: Option<String>,
-    /// Archives of perfSONAR that hear of everything as well.
+    /// Archives of perfSONAR that all measurements are posted to.
     pub post_records: Vec<PostRecords>,
-    /// Lookup services of perfSONAR that hear of our nodes.
+    /// Lookup services of perfSONAR that the nodes are registered at.
     pub registers: Vec<Register>,
     /// What other domains may see.
     pub shows: Vec<Show>,
@@ -59,20 +59,20 @@ pub struct Config {
 /// An archive of perfSONAR.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostRecords {
-    /// Where records go.
+    /// The URL that records are posted to.
     pub url: String,
-    /// Fields of each request: `Authorization`, `x-ps-observer`.
+    /// Header fields of each request: `Authorization`, `x-ps-observer`.
     pub headers: Vec<(String, String)>,
 }
 
-/// How long what is kept.
+/// How long rows are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// What nodes said, whole.
+    /// Rows as measured, and whole reports.
     pub raw: Duration,
-    /// Minutes.
+    /// Rows of minutes.
     pub minutes: Duration,
-    /// Hours.
+    /// Rows of hours.
     pub hours: Duration,
 }
 
@@ -84,14 +84,14 @@ impl Default for Keep {
     }
 }
 
-/// A node, or something else that answers tests.
+/// A place that is watched: a node, or a target, which only answers tests.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    /// What it is.
+pub struct WatchedPlace {
+    /// Node or target.
     pub kind: PlaceKind,
-    /// Its site: what shares a link to the rest of the world.
+    /// Its site: the places that share one link to the outside.
     pub site: String,
-    /// What the link of its site gives; none where nobody says.
+    /// The rate of its site's link; none if unknown.
     pub link: Option<BitRate>,
     /// Latitude and longitude, degrees.
     pub location: Option<(f64, f64)>,
@@ -99,19 +99,19 @@ pub struct Place {
     pub domain: String,
 }
 
-/// What answers tests, and whether it makes some.
+/// The kind of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlaceKind {
-    /// A node whose tests we order.
+    /// A node, which makes tests for the watch.
     Node {
         /// Its address, `HOST[:PORT]`.
         address: String,
-        /// Who we are there: a file with an access key.
+        /// The file with the access key of the watch to the node.
         key_file: Option<PathBuf>,
     },
-    /// Somebody else's: `stamp://`, `twamp://`, `ping://`, `iperf3://`, `pscheduler://`, or a node that only answers (`lh://`).
+    /// A place that only answers: `stamp://`, `twamp://`, `ping://`, `iperf3://`, `pscheduler://`, or a foreign node (`lh://`).
     Target {
-        /// As the node is to call it.
+        /// The URL by which a node calls it.
         url: String,
     },
 }
@@ -119,9 +119,9 @@ pub enum PlaceKind {
 /// How a group's members are paired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Everybody with everybody.
+    /// All members with one another.
     Mesh(Vec<String>),
-    /// Some of ours with others.
+    /// Some nodes with other places.
     Island {
         /// Nodes.
         from: Vec<String>,
@@ -130,7 +130,7 @@ pub enum Mode {
     },
     /// These pairs.
     Pairs(Vec<(String, String)>),
-    /// Nobody is tested: others test these, which only answer.
+    /// These places only answer: others test them.
     Beacon(Vec<String>),
 }
 
@@ -139,26 +139,26 @@ pub enum Mode {
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// Who with whom.
+    /// How its members are paired.
     pub mode: Mode,
-    /// Packets without end.
+    /// Streams of packets without end.
     pub latency: Option<Latency>,
-    /// TCP at times.
+    /// Tests of TCP.
     pub throughput: Option<Throughput>,
-    /// Routers and MTU at times.
+    /// Tests of routers and MTU.
     pub path: Option<PathTest>,
 }
 
-/// Packets without end.
+/// Streams of packets without end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency {
     /// Packets per second.
     pub rate: f64,
-    /// Octets of each.
+    /// Octets of each packet.
     pub bytes: u32,
     /// Source ports at once.
     pub ports: u16,
-    /// How long a measurement is.
+    /// The length of a measurement.
     pub report: Duration,
 }
 
@@ -168,20 +168,20 @@ impl Default for Latency {
     }
 }
 
-/// TCP at times.
+/// Tests of TCP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Throughput {
-    /// From one test of a direction to the next.
+    /// The time from one test of a direction to the next.
     pub every: Duration,
-    /// How long one is.
+    /// The length of a test.
     pub lasts: Duration,
     /// Streams.
     pub streams: u32,
-    /// Congestion control. CUBIC, unless said: BBR hides what loses.
+    /// Congestion control; CUBIC by default, since BBR hides loss.
     pub congestion: Option<String>,
-    /// No faster than this.
+    /// The highest rate.
     pub limit: Option<BitRate>,
-    /// It waits for transfers, as long as its slot allows.
+    /// Whether a test waits for transfers, as long as its slot allows.
     pub waits_for_transfers: bool,
 }
 
@@ -198,12 +198,12 @@ impl Default for Throughput {
     }
 }
 
-/// Routers and MTU at times.
+/// Tests of routers and MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathTest {
-    /// From one to the next.
+    /// The time from one test to the next.
     pub every: Duration,
-    /// Flows: with more than one, members of bundles are looked for.
+    /// Flows; with more than one, the members of bundles are searched.
     pub flows: u16,
 }
 
@@ -213,14 +213,14 @@ impl Default for PathTest {
     }
 }
 
-/// What is known of a path.
+/// Known facts of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownPath {
     /// One end.
     pub from: String,
-    /// The other.
+    /// The other end.
     pub to: String,
-    /// What it is to give.
+    /// The rate that it should give.
     pub rate: Option<BitRate>,
     /// Links on it, nearest first, without those of the sites.
     pub segments: Vec<String>,
@@ -243,16 +243,16 @@ impl Default for JudgeConfig {
     }
 }
 
-/// Somebody to tell.
+/// A recipient of alarms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notify {
-    /// How.
+    /// The channel.
     pub how: NotifyKind,
-    /// Only of what is at least so bad.
+    /// Whether it gets critical alarms only.
     pub critical_only: bool,
 }
 
-/// How somebody is told.
+/// The channel of a recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotifyKind {
     /// `POST` of JSON.
@@ -263,41 +263,41 @@ pub enum NotifyKind {
     Mail {
         /// `smtp://HOST[:PORT]`, `smtps://USER:PASSWORD@HOST`.
         server: String,
-        /// From whom.
+        /// The sender.
         from: String,
-        /// To whom.
+        /// The recipients.
         to: Vec<String>,
     },
 }
 
-/// What others may see.
+/// A part of the watch that others may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Show {
-    /// Who.
+    /// The name of those who may see it.
     pub to: String,
-    /// From these networks; from anywhere where there is none.
+    /// Their networks; empty for any.
     pub networks: Vec<IpNet>,
-    /// Which places, by the beginnings of their names; all of them where there is none.
+    /// The places, by the beginnings of their names; empty for all.
     pub places: Vec<String>,
-    /// Which tests; all of them where there is none.
+    /// The tests; empty for all.
     pub tests: Vec<String>,
-    /// Questions in a minute.
+    /// Requests per minute.
     pub per_minute: u32,
 }
 
 impl Config {
-    /// Reads a text.
+    /// Parses a configuration.
     ///
     /// # Errors
-    /// It is no TOML, or says what cannot be: where, and what.
+    /// The text is no TOML, or has an invalid value; the error names the place.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         file::parse(text)
     }
 
-    /// Reads a file.
+    /// Reads a configuration from a file.
     ///
     /// # Errors
-    /// It cannot be read, or says what cannot be.
+    /// The file cannot be read, or has an invalid value.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::new(path.display().to_string(), error.to_string()))?;
@@ -305,8 +305,8 @@ impl Config {
             .map_err(|error| ConfigError { place: format!("{}: {}", path.display(), error.place), ..error })
     }
 
-    /// The nodes whose tests we order.
-    pub fn nodes(&self) -> impl Iterator<Item = (&String, &Place)> {
+    /// The nodes that make tests for the watch.
+    pub fn nodes(&self) -> impl Iterator<Item = (&String, &WatchedPlace)> {
         self.places.iter().filter(|(_, place)| matches!(place.kind, PlaceKind::Node { .. }))
     }
 }
@@ -317,7 +317,7 @@ pub fn schedule_id(from: &str, to: &str, test: &str) -> Uuid {
     let digest = Sha256::digest(format!("longhaul watch\0{from}\0{to}\0{test}"));
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
-    // Version 8: made as its maker likes (RFC 9562, section 5.8).
+    // Version 8: a custom format (RFC 9562, section 5.8).
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 

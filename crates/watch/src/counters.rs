@@ -1,5 +1,5 @@
-//! What interfaces of routers and hosts count: octets, errors, light. Readings come from CSV, JSON or SNMP ([`reader`]); two of them in a row give
-//! a row of the archive, and errors or fading light of a path's segment explain its loss.
+//! Counters of the interfaces of routers and hosts: octets, errors, light. Readings come from CSV, JSON or SNMP ([`reader`]). Two successive readings
+//! give a row of the archive, and errors or fading light of a path's segment explain its loss.
 
 pub mod reader;
 pub mod snmp;
@@ -16,26 +16,26 @@ use crate::config::Interface;
 use crate::judge::Finding;
 use crate::time;
 
-/// The name of what is counted among tests.
+/// The name of counters among the tests.
 pub const TEST: &str = "counters";
 
 /// No interface is faster, bit/s.
 const RATE_MAX: f64 = 1e13;
-/// Two readings that are further apart, milliseconds, leave a gap.
+/// Readings that are further apart than this, milliseconds, leave a gap.
 const APART_MAX: i64 = 86_400_000;
-/// Errors of so many milliseconds count.
+/// Errors of this time count, milliseconds.
 const ERRORS_SPAN: i64 = 6 * 3_600_000;
 /// Fewer errors in that time explain nothing.
 const ERRORS_MIN: u64 = 10;
-/// Light that falls so far below its best of a day is told of: half of the power.
+/// Light that is so far below its best of a day is reported: half of the power.
 const LIGHT_FALL_DB: f64 = 3.0;
-/// What is remembered of an interface: a day, in so many readings at most.
+/// Readings of an interface that are remembered: a day, and no more than this number.
 const REMEMBERED_MAX: usize = 1_500;
 const REMEMBERED: i64 = 86_400_000;
-/// A reading may be so far in the future, milliseconds, before its clock is not believed.
+/// A reading further in the future than this, milliseconds, is refused for its clock.
 const AHEAD: i64 = 120_000;
 
-/// What an interface said at a time. Counters run since they were reset; none of what it does not say.
+/// A reading of an interface. Counters run since their last reset; a field is none where the source does not have it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Milliseconds since 1970.
@@ -52,9 +52,9 @@ pub struct Reading {
     pub discards: Option<u64>,
     /// Codewords that forward error correction could not repair.
     pub fec_uncorrectable: Option<u64>,
-    /// What comes in, bit/s, of those who say rates instead of octets.
+    /// The rate in, bit/s, where the source gives rates instead of octets.
     pub in_bit_s: Option<f64>,
-    /// What goes out, bit/s.
+    /// The rate out, bit/s.
     pub out_bit_s: Option<f64>,
     /// Received light, dBm.
     pub light_in_dbm: Option<f64>,
@@ -62,7 +62,7 @@ pub struct Reading {
     pub capacity_bit_s: Option<f64>,
 }
 
-/// The row of the time between two readings; none where they are in no order, or too far apart to speak of one time.
+/// The row of the time between two readings; none where they are out of order or too far apart.
 pub fn row_between(before: &Reading, after: &Reading) -> Option<Row> {
     let apart = after.at.checked_sub(before.at).filter(|apart| (1..=APART_MAX).contains(apart))?;
     let believed = |rate: f64| ((0.0..=RATE_MAX).contains(&rate)).then_some(rate as i64);
@@ -85,15 +85,15 @@ pub fn row_between(before: &Reading, after: &Reading) -> Option<Row> {
     Some(Row { at: before.at, values })
 }
 
-/// How much was counted; none where the counter was reset.
+/// The difference of a counter; none where it was reset.
 fn counted(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
 }
 
-/// Readings that are new after a time, in their order, and the last one before them, from which they count.
+/// The readings after a time, in their order, preceded by the last one before it, which they are counted from.
 ///
 /// # Errors
-/// A clock that is ahead.
+/// The clock of a reading is ahead.
 pub fn fresh(mut readings: Vec<Reading>, after: i64, now: i64) -> Result<Vec<Reading>, String> {
     readings.sort_by_key(|reading| reading.at);
     if let Some(ahead) = readings.last().map(|last| last.at.saturating_sub(now)).filter(|ahead| *ahead > AHEAD) {
@@ -104,7 +104,7 @@ pub fn fresh(mut readings: Vec<Reading>, after: i64, now: i64) -> Result<Vec<Rea
     Ok(readings)
 }
 
-/// A row that was stored, as it is remembered.
+/// The part of a stored row that is remembered.
 #[derive(Clone, Copy, Debug)]
 struct Remembered {
     end: i64,
@@ -113,9 +113,9 @@ struct Remembered {
     light_dbm: Option<f64>,
 }
 
-/// An interface as it is known.
+/// The state of an interface.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct InterfaceState {
     last: Option<Reading>,
     row: Option<Row>,
     remembered: VecDeque<Remembered>,
@@ -124,7 +124,7 @@ struct Known {
 
 /// All interfaces, by their names.
 #[derive(Clone, Debug, Default)]
-pub struct Interfaces(BTreeMap<String, Known>);
+pub struct Interfaces(BTreeMap<String, InterfaceState>);
 
 impl Interfaces {
     /// The last reading that rows were made of.
@@ -132,7 +132,7 @@ impl Interfaces {
         self.0.get(name)?.last.clone()
     }
 
-    /// Readings were stored, and these rows with them.
+    /// Records that readings were stored, and the rows made from them.
     pub fn stored(&mut self, name: &str, last: Reading, rows: &[Row]) {
         let known = self.0.entry(name.to_owned()).or_default();
         for row in rows {
@@ -154,17 +154,17 @@ impl Interfaces {
         known.error = None;
     }
 
-    /// An interface cannot be read.
+    /// Records that an interface cannot be read.
     pub fn failed(&mut self, name: &str, why: String) {
         self.0.entry(name.to_owned()).or_default().error = Some(why);
     }
 
-    /// Others are not watched any more.
+    /// Forgets all interfaces but these.
     pub fn retain(&mut self, interfaces: &[Interface]) {
         self.0.retain(|name, _| interfaces.iter().any(|interface| interface.name == *name));
     }
 
-    /// What counters say of the cause of a finding, where it is loss that could be of an optic.
+    /// Explains a finding by counters, where it is loss that an optic could cause.
     pub fn explain(
         &self,
         finding: &mut Finding,
@@ -202,21 +202,21 @@ impl Interfaces {
         is_sending.then(|| format!("{name} had {sent} errors in sending in 6 h"))
     }
 
-    /// Interfaces as they are told of.
+    /// Interfaces as the API shows them.
     pub fn show(&self, interfaces: &[Interface], now: i64) -> Vec<model::v1::watch::Interface> {
-        let nothing = Known::default();
+        let nothing = InterfaceState::default();
         let show = |interface: &Interface| self.0.get(&interface.name).unwrap_or(&nothing).show(interface, now);
         interfaces.iter().map(show).collect()
     }
 }
 
-impl Known {
+impl InterfaceState {
     fn errors(&self, of: fn(&Remembered) -> u64, now: i64) -> u64 {
         let recent = self.remembered.iter().filter(|it| now - it.end <= ERRORS_SPAN);
         recent.map(of).fold(0, u64::saturating_add)
     }
 
-    /// The best light of a day and the last one, dBm, where it fell far.
+    /// The best light of a day and the last one, dBm, where it has fallen far.
     fn fallen_light(&self) -> Option<(f64, f64)> {
         let last = self.remembered.back()?.light_dbm?;
         let best = self.remembered.iter().filter_map(|it| it.light_dbm).fold(last, f64::max);

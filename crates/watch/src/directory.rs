@@ -1,5 +1,5 @@
-//! The directory of a domain: the nodes that others may test, signed, so that a copy of it is worth as much as what its watch answers. A compact JWS
-//! (RFC 7515) with Ed25519 (RFC 8037), for a day.
+//! The directory of a domain: the nodes that others may test. It is signed, so that a copy is as good as the answer of its watch: a compact JWS
+//! (RFC 7515) with Ed25519 (RFC 8037), valid for a day.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -17,25 +17,25 @@ use crate::config::{Config, PlaceKind};
 use crate::lookup::Found;
 use crate::time;
 
-/// For so long a directory is believed, milliseconds.
+/// How long a directory is valid, milliseconds.
 const VALID: i64 = 86_400_000;
-/// Clocks of two domains differ by so much at most, milliseconds.
+/// The largest difference between the clocks of two domains, milliseconds.
 const CLOCKS: i64 = 300_000;
-/// What stands before a public key.
+/// The prefix of a public key.
 const KEY_MARK: &str = "ed25519:";
-/// The kind of document, so that none of another kind is taken for it (RFC 7515, section 4.1.9).
+/// The type of the document, so that a JWS of another type is not taken for a directory (RFC 7515, section 4.1.9).
 const KIND: &str = "longhaul-directory+jws";
 
-/// Why a directory is not believed, or cannot be signed.
+/// Why a directory is not accepted, or cannot be signed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirectoryError {
-    /// The file of the key.
+    /// The file of the key cannot be read or written.
     #[error("{file}: {source}")]
     File {
-        /// Which.
+        /// Its path.
         file: String,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file has no key.
@@ -43,23 +43,23 @@ pub enum DirectoryError {
         "{0} has no key of Ed25519 (PKCS #8): put it back from a copy, or remove it for a new one, which others must be told"
     )]
     NoKey(String),
-    /// A public key that is none.
+    /// A text that is no public key.
     #[error("{0:?} is no public key: it is written ed25519:… (43 characters), as `longhaul watch directory` prints it")]
     PublicKey(String),
-    /// What was read is no directory.
+    /// A text that is no signed directory.
     #[error("it is no signed directory: {0}")]
     Malformed(&'static str),
-    /// Somebody else has signed it.
+    /// It has another signature.
     #[error("it is not signed with {0}: somebody has changed it, or its domain has another key now")]
     Signature(String),
     /// It is too old, or not yet valid.
     #[error("it is valid from {issued} to {expires}, and now it is {now}")]
     Time {
-        /// From.
+        /// The time from which it is valid.
         issued: String,
-        /// To.
+        /// The time until which it is valid.
         expires: String,
-        /// Now.
+        /// The present time.
         now: String,
     },
 }
@@ -68,7 +68,7 @@ pub enum DirectoryError {
 pub struct DirectoryKey(Ed25519KeyPair);
 
 impl DirectoryKey {
-    /// The key in a file, made where there is none.
+    /// Reads the key from a file, or makes it where there is none.
     ///
     /// # Errors
     /// The file cannot be read or written, or has no key.
@@ -89,12 +89,12 @@ impl DirectoryKey {
         key.map(DirectoryKey).map_err(|_| DirectoryError::NoKey(file.display().to_string()))
     }
 
-    /// Its public half, as others are told.
+    /// The public key, as it is published.
     pub fn public(&self) -> String {
         format!("{KEY_MARK}{}", BASE64.encode(self.0.public_key()))
     }
 
-    /// A directory, signed.
+    /// Signs a directory.
     pub fn sign(&self, directory: &Directory) -> String {
         let header = json!({"alg": "EdDSA", "typ": KIND}).to_string();
         let payload = serde_json::to_string(directory).unwrap_or_default();
@@ -104,10 +104,10 @@ impl DirectoryKey {
     }
 }
 
-/// What a domain shows of its nodes, of those that `is_shown` says.
+/// The directory of a configuration, with the nodes for which `is_shown` is true.
 pub fn directory(config: &Config, is_shown: impl Fn(&str) -> bool) -> Directory {
     let now = time::now();
-    let place = |(name, place): (&String, &crate::config::Place)| {
+    let place = |(name, place): (&String, &crate::config::WatchedPlace)| {
         let PlaceKind::Node { address, .. } = &place.kind else { return None };
         Some(DirectoryPlace {
             name: name.clone(),
@@ -125,10 +125,10 @@ pub fn directory(config: &Config, is_shown: impl Fn(&str) -> bool) -> Directory 
     }
 }
 
-/// A directory that was signed with a key, if it is valid now.
+/// Verifies a directory by the key of its domain, and reads it.
 ///
 /// # Errors
-/// It is none, or not of that key, or not of now.
+/// It is malformed, is not signed with the key, or is not valid now.
 pub fn verify(text: &str, key: &str) -> Result<Directory, DirectoryError> {
     let unread = || DirectoryError::PublicKey(key.to_owned());
     let public = key.strip_prefix(KEY_MARK).and_then(|text| BASE64.decode(text).ok()).ok_or_else(unread)?;
@@ -158,11 +158,10 @@ pub fn verify(text: &str, key: &str) -> Result<Directory, DirectoryError> {
     let at = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
     let is_valid = at(&directory.issued).is_some_and(|issued| issued <= now + CLOCKS)
         && at(&directory.expires).is_some_and(|expires| expires > now);
-    match is_valid {
-        true => Ok(directory),
-        false => {
-            Err(DirectoryError::Time { issued: directory.issued, expires: directory.expires, now: time::show(now) })
-        }
+    if is_valid {
+        Ok(directory)
+    } else {
+        Err(DirectoryError::Time { issued: directory.issued, expires: directory.expires, now: time::show(now) })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files and what is behind URLs, read whole: templates and their includes, counters of interfaces.
+//! Reads files and URLs whole: templates and their includes, counters of interfaces.
 
 use std::io::Read;
 
@@ -28,10 +28,7 @@ fn file(path: &str) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{path}: {error}");
     let mut bytes = Vec::new();
     std::fs::File::open(path).map_err(failed)?.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    match bytes.len() > BYTES_MAX {
-        true => Err(format!("{path} is longer than {BYTES_MAX} bytes")),
-        false => Ok(bytes),
-    }
+    if bytes.len() > BYTES_MAX { Err(format!("{path} is longer than {BYTES_MAX} bytes")) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where others' bytes come in, as plain functions: the property tests run them in every `make test`, `make fuzz` for as long as one likes.
+//! The parsers of foreign bytes, as plain functions: the property tests run them in every `make test`, and `make fuzz` for as long as wanted.
 
 use crate::archive::chunk::unpack;
 use crate::archive::columns::LATENCY;

@@ -1,35 +1,35 @@
-//! What is wrong with a path, from what was measured of it: pure, in the order of measurements.
+//! Judges paths: finds what is wrong with a path from its measurements. Pure, and in the order of the measurements.
 //!
-//! [`path`] holds what is known of one path; [`loss`], [`course`] and [`delay`] are its detectors, [`expect`] says what it should give. Statistical
-//! tests alone alarm too often where their baseline is estimated, fixed thresholds alone see nothing small: so each detector wants both a shift that
-//! noise does not explain and a least effect.
+//! [`path`] holds the state of one path; [`loss`], [`shift`] and [`delay`] are its detectors, [`expect`] computes the rate that it should give.
+//! Statistical tests alone alarm too often where their baseline is estimated, and fixed thresholds alone see nothing small: so each detector wants both
+//! a shift that noise does not explain and a least effect.
 
-pub mod course;
 pub mod delay;
 pub mod expect;
 pub mod loss;
 pub mod path;
 pub mod ports;
+pub mod shift;
 
 use model::v1::probe::Direction;
 use model::v1::watch::{AlarmKind, CauseKind, Health};
 
-/// Something that is wrong now.
+/// A trouble that is present now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What kind of trouble.
+    /// The kind of trouble.
     pub kind: AlarmKind,
-    /// In which direction; none for both.
+    /// Its direction; none for both.
     pub direction: Option<Direction>,
-    /// How bad.
+    /// Its severity.
     pub severity: Health,
-    /// What says so, with numbers.
+    /// The evidence, with numbers.
     pub evidence: String,
-    /// What causes it, as far as this path tells.
+    /// The cause, as far as this path alone shows it.
     pub cause: CauseKind,
 }
 
-/// How a direction is called in a sentence.
+/// A direction as part of a sentence.
 pub(crate) fn in_direction(direction: Option<Direction>) -> &'static str {
     match direction {
         Some(Direction::Forward) => "forward",
@@ -38,13 +38,13 @@ pub(crate) fn in_direction(direction: Option<Direction>) -> &'static str {
     }
 }
 
-/// A share as people read it.
+/// A share in percent, for people.
 pub(crate) fn percent(share: f64) -> String {
     let digits = if share >= 0.01 || share == 0.0 { 1 } else { 4 };
     format!("{:.digits$} %", share * 100.0)
 }
 
-/// What to do about a cause.
+/// The remedy for a cause.
 pub fn remedy(cause: CauseKind) -> &'static str {
     match cause {
         CauseKind::RandomLoss => {

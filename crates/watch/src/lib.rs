@@ -1,10 +1,10 @@
-//! Regular tests among many nodes, as a part of a hub: what is tested when ([`mesh`], [`slots`]), what was found and when ([`archive`]), what a path
-//! should give and what is wrong with it ([`judge`], [`segments`], [`alarms`]), and who is told ([`notify`]).
+//! Regular tests among many nodes, as a part of a hub: the tests and their times ([`mesh`], [`slots`]), their results ([`archive`]), the expectations and
+//! troubles of paths ([`judge`], [`segments`], [`alarms`]), and the recipients of alarms ([`notify`]).
 //!
 //! The straight line: configuration -> mesh -> slots -> schedules at nodes ([`collector`]) -> measurements -> observations -> archive and
 //! judge -> alarms -> notifications, pages, API ([`api`]).
 //!
-//! What this crate does not know: how anything is measured (nodes do), how a hub authenticates and listens (it is given who asks).
+//! What this crate does not know: how anything is measured (nodes do), how a hub authenticates and listens (it is given the caller).
 
 pub mod alarms;
 pub mod api;

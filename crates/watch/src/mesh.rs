@@ -1,4 +1,4 @@
-//! Which tests follow from a configuration: who tests whom, what, and when.
+//! The tests that follow from a configuration: their ends, their kinds and their times.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use model::v1::node::{PathProbe, ProbeTest, Repeat, ScheduledTest, StreamTest, T
 use model::v1::probe::Direction;
 use model::v1::probe::tcp::Directions;
 
-use crate::config::{Config, ConfigError, Group, Mode, Place, PlaceKind, TESTS_MAX, Throughput};
+use crate::config::{Config, ConfigError, Group, Mode, PlaceKind, TESTS_MAX, Throughput, WatchedPlace};
 use crate::slots::{Booking, Demand, book};
 
-/// What is measured of a pair.
+/// The kind of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TestKind {
     /// Loss and delays of both directions.
@@ -21,7 +21,7 @@ pub enum TestKind {
 }
 
 impl TestKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [TestKind; 3] = [TestKind::Latency, TestKind::Throughput, TestKind::Path];
 
     /// Its name.
@@ -33,7 +33,7 @@ impl TestKind {
         }
     }
 
-    /// The one of a name.
+    /// The kind with a name.
     pub fn of_word(word: &str) -> Option<TestKind> {
         TestKind::ALL.into_iter().find(|kind| kind.word() == word)
     }
@@ -44,20 +44,20 @@ impl TestKind {
 pub struct Test {
     /// The node that makes it.
     pub from: String,
-    /// Who answers.
+    /// The place that answers.
     pub to: String,
     /// What is measured.
     pub kind: TestKind,
-    /// In which direction data go, of a test of throughput.
+    /// The direction of the data, for a test of throughput.
     pub direction: Direction,
-    /// As the node is told.
+    /// The order for the node.
     pub order: ScheduledTest,
     /// From one measurement to the next, seconds.
     pub every_s: f64,
 }
 
 impl Test {
-    /// What tells it from all others of this configuration.
+    /// Its name, unique among the tests of its pair.
     pub fn word(&self) -> String {
         match (self.kind, self.direction) {
             (TestKind::Throughput, Direction::Reverse) => "throughput reverse".to_owned(),
@@ -66,16 +66,16 @@ impl Test {
     }
 }
 
-/// All tests, and how heavy ones are spread.
+/// All tests, with heavy ones booked into slots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mesh {
     /// In the order of their names.
     pub tests: Vec<Test>,
-    /// What does not fit its period, in words: it is tested less often.
+    /// Tests that do not fit their period, in words: they are made less often.
     pub remarks: Vec<String>,
 }
 
-/// A heavy test waits so much of its slot before it is missed.
+/// The part of its slot that a heavy test may wait before it is missed.
 const SLIP: f64 = 0.8;
 /// What a test takes besides its length: words, claims, slow start of the next.
 const GUARD_S: f64 = 10.0;
@@ -86,7 +86,7 @@ impl Mesh {
     /// All tests of a configuration.
     ///
     /// # Errors
-    /// There are more than a watch has.
+    /// There are too many tests.
     pub fn of(config: &Config) -> Result<Mesh, ConfigError> {
         let mut found: BTreeMap<(String, String, String), Test> = BTreeMap::new();
         let mut heavy: BTreeMap<u64, Heavy<'_>> = BTreeMap::new();
@@ -129,18 +129,18 @@ fn insert(found: &mut BTreeMap<(String, String, String), Test>, test: Test) {
     found.entry((test.from.clone(), test.to.clone(), test.word())).or_insert(test);
 }
 
-fn is_node(place: &Place) -> bool {
+fn is_node(place: &WatchedPlace) -> bool {
     matches!(place.kind, PlaceKind::Node { .. })
 }
 
-fn answers_stream(place: &Place) -> bool {
+fn answers_stream(place: &WatchedPlace) -> bool {
     match &place.kind {
         PlaceKind::Node { .. } => true,
         PlaceKind::Target { url } => !url.starts_with("iperf3://") && !url.starts_with("pscheduler://"),
     }
 }
 
-fn answers_tcp(place: &Place) -> bool {
+fn answers_tcp(place: &WatchedPlace) -> bool {
     match &place.kind {
         PlaceKind::Node { .. } => true,
         PlaceKind::Target { url } => url.starts_with("iperf3://") || url.starts_with("pscheduler://"),
@@ -155,7 +155,7 @@ fn pairs(config: &Config, group: &Group) -> Vec<(String, String)> {
         Mode::Mesh(members) => {
             for (at, from) in members.iter().enumerate() {
                 for to in &members[at + 1..] {
-                    // Whoever is no node only answers.
+                    // A target only answers.
                     match (node(&from), node(&to)) {
                         (true, _) => pairs.push((from.clone(), to.clone())),
                         (false, true) => pairs.push((to.clone(), from.clone())),

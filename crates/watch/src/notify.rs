@@ -1,4 +1,4 @@
-//! Tells others of alarms: webhooks, Alertmanager, mail. What cannot be told now is told later, in order; what is older than an hour is not told.
+//! Sends alarms to webhooks, Alertmanager and mail addresses. Changes that cannot be sent now are sent later, in order; those older than an hour are dropped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::config::{Config, Notify, NotifyKind};
 
 mod mail;
 
-/// What waits for one who is told.
+/// Changes that wait for one recipient.
 const WAITING_MAX: usize = 1_000;
-/// What is older is not told any more.
+/// Older changes are dropped.
 const OLD: Duration = Duration::from_secs(3_600);
-/// After a failure it is tried again so much later.
+/// The pause after a failure.
 const AGAIN: Duration = Duration::from_secs(20);
-/// Alertmanager forgets alarms that are not told again: its `resolve_timeout` is five minutes.
+/// Alertmanager forgets alarms that are not repeated: its `resolve_timeout` is five minutes.
 const REMIND_EVERY: Duration = Duration::from_secs(120);
 
-/// One who is told, and what waits for it.
+/// A recipient, and the changes that wait for it.
 struct Recipient {
     notify: Notify,
     waiting: VecDeque<(Instant, Change)>,
     again: Instant,
 }
 
-/// All who are told.
+/// All recipients.
 pub struct Notifier {
     recipients: Vec<Recipient>,
     quiet: Vec<(u16, u16)>,
@@ -39,14 +39,14 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Those of a configuration.
+    /// The recipients of a configuration.
     pub fn new(config: &Config, dialer: Dialer) -> Notifier {
         let mut notifier = Notifier { recipients: Vec::new(), quiet: Vec::new(), dialer, reminded: Instant::now() };
         notifier.replace(config);
         notifier
     }
 
-    /// Those of another configuration: what waits for those who stay, stays.
+    /// Takes the recipients of another configuration: changes that wait for recipients who stay are kept.
     pub fn replace(&mut self, config: &Config) {
         let mut before = std::mem::take(&mut self.recipients);
         let recipient = |notify: &Notify| match before.iter().position(|known| known.notify == *notify) {
@@ -57,7 +57,7 @@ impl Notifier {
         self.quiet.clone_from(&config.quiet);
     }
 
-    /// Something changed.
+    /// Queues a change for all recipients who want it.
     pub fn push(&mut self, change: &Change, minute_of_day: u16) {
         let alarm = change.alarm();
         if alarm.id == 0 || !is_told(alarm, change) {
@@ -66,7 +66,7 @@ impl Notifier {
         let is_quiet = alarm.severity != Health::Critical && is_within(&self.quiet, minute_of_day);
         for recipient in &mut self.recipients {
             let is_machine = matches!(recipient.notify.how, NotifyKind::Alertmanager(_));
-            // A machine that groups and silences by itself is told always.
+            // Alertmanager gets every change: it groups and silences by itself.
             let is_held = is_quiet && !is_machine;
             if is_held || recipient.notify.critical_only && alarm.severity != Health::Critical {
                 continue;
@@ -78,7 +78,7 @@ impl Notifier {
         }
     }
 
-    /// Tells what waits; `lasting` are all alarms, of which Alertmanager wants to hear again and again.
+    /// Sends the changes that wait; `lasting` are all alarms, which Alertmanager wants repeated.
     pub fn tell(&mut self, lasting: &[Alarm]) {
         let is_time = self.reminded.elapsed() >= REMIND_EVERY;
         if is_time {
@@ -178,7 +178,7 @@ fn alert(change: &Change) -> Value {
         "remedy": alarm.remedy,
     });
     let ends = alarm.ended.clone().unwrap_or_else(|| {
-        // It lasts: until it is told again, and a little more.
+        // An alarm that lasts ends a little after the next reminder.
         let until = Timestamp::now().checked_add(jiff::SignedDuration::from_secs(3 * REMIND_EVERY.as_secs() as i64));
         until.map_or_else(|_| alarm.since.clone(), |until| until.to_string())
     });

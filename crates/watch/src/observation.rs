@@ -1,4 +1,4 @@
-//! What a node said, as numbers that the archive keeps and the judge judges. What a liar says is marked, by name, and judged by nobody.
+//! Measurements of nodes as numbers that the archive stores and the judge judges. Implausible measurements are refused with a reason.
 
 use model::v1::node::{Delays, Found, Measurement, StreamReport};
 use model::v1::probe::Direction;
@@ -9,7 +9,7 @@ use crate::archive::Row;
 use crate::archive::columns::{LATENCY, PATH, THROUGHPUT};
 use crate::mesh::{Test, TestKind};
 
-/// A measurement that makes sense.
+/// A plausible measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observation {
     /// A part of a stream.
@@ -18,20 +18,20 @@ pub enum Observation {
     Throughput(Box<Throughput>),
     /// Routers and MTU of both directions.
     Path(Box<PathFacts>),
-    /// Nothing answers.
+    /// The other end has become silent.
     Silent,
-    /// Answers come again.
+    /// The other end answers again.
     Answers,
     /// A test did not take place.
     Failed(String),
 }
 
-/// What TCP got.
+/// The result of a test of TCP.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Throughput {
-    /// In which direction.
+    /// The direction of the data.
     pub direction: Direction,
-    /// Payload.
+    /// The rate of payload.
     pub rate_bit_s: f64,
     /// Share of bytes that were sent again.
     pub resent: f64,
@@ -57,7 +57,7 @@ pub struct Throughput {
     pub expected_bit_s: Option<f64>,
     /// What `probe` says limited it.
     pub limit: String,
-    /// So many round trips long.
+    /// Its length in round trips.
     pub rounds: f64,
 }
 
@@ -65,27 +65,27 @@ pub struct Throughput {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathFacts {
     /// Forward.
-    pub forward: Option<Way>,
+    pub forward: Option<DirectionFacts>,
     /// In reverse.
-    pub reverse: Option<Way>,
+    pub reverse: Option<DirectionFacts>,
 }
 
 /// One direction of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Way {
+pub struct DirectionFacts {
     /// Routers, nearest first; empty names where nobody answered.
     pub hops: Vec<String>,
-    /// It was reached.
+    /// Whether the trace reached the other end.
     pub is_whole: bool,
     /// The largest packet that passes.
     pub mtu_bytes: Option<u32>,
-    /// Larger ones vanish, and nobody says so.
+    /// Whether larger packets vanish without an ICMP message.
     pub black_hole: bool,
     /// A member of a bundle that loses, in words.
     pub lossy_member: Option<String>,
 }
 
-/// A measurement may be so much in the future, seconds, before its clock is not believed.
+/// A measurement further in the future than this, seconds, is refused for its clock.
 const AHEAD_S: f64 = 120.0;
 /// And so old when it is fetched: what nodes keep.
 const BEHIND_S: f64 = 40.0 * 86_400.0;
@@ -99,7 +99,7 @@ const CLOCKS_MAX_US: i64 = 3_200_000_000_000_000;
 /// Reads a measurement of a test at `now_s`.
 ///
 /// # Errors
-/// Why it is not believed: another test, another time, numbers that cannot be.
+/// The measurement is implausible: of another test, of another time, or with impossible numbers.
 pub fn read(test: &Test, measurement: &Measurement, now_s: f64) -> Result<Observation, String> {
     let ahead_s = measurement.at_s - now_s;
     if !measurement.at_s.is_finite() || !(0.0..=1e6).contains(&measurement.seconds) {
@@ -192,7 +192,7 @@ fn throughput(test: &Test, value: &serde_json::Value) -> Result<Observation, Str
 fn path(value: &serde_json::Value) -> Result<Observation, String> {
     let routes: Routes =
         serde_json::from_value(value.clone()).map_err(|error| format!("no report of a path: {error}"))?;
-    let way = |route: &Route| Way {
+    let way = |route: &Route| DirectionFacts {
         hops: route
             .path
             .hops
@@ -223,7 +223,7 @@ pub fn route_number(hops: &[String]) -> i64 {
 }
 
 impl Observation {
-    /// The row that is kept of it; none of what has no numbers.
+    /// Its row in the archive; none for an observation without numbers.
     pub fn row(&self, at: i64, seconds: f64) -> Option<Row> {
         let values = match self {
             Observation::Stream(report) => latency_values(report, seconds),

@@ -13,7 +13,7 @@ use web::Dialer;
 
 use crate::alarms::Change;
 use crate::archive::store::{Archive, ArchiveError};
-use crate::collector::{self, Over};
+use crate::collector::{self, StopSignal};
 use crate::config::{Config, ConfigError};
 use crate::counters::reader;
 use crate::directory::{DirectoryError, DirectoryKey};
@@ -23,36 +23,36 @@ use crate::outgoing::Outgoing;
 use crate::state::{Watch, Watched};
 use crate::time;
 
-/// How often all paths are looked at.
+/// How often all paths are judged.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Rows are packed when their hour has been over for so long, milliseconds: what nodes say late is there by then.
 const PACK_AFTER: i64 = 15 * 60_000;
 const HOUR: i64 = 3_600_000;
-/// How often it is looked whether something is to be packed.
+/// How often the watch looks for rows to pack.
 const PACK_EVERY: Duration = Duration::from_secs(120);
 
 /// Why a watch does not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// What is to be watched cannot be.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The archive.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// Something of this host.
+    /// A failure of this host.
     #[error("this host: {0}")]
     Host(#[from] std::io::Error),
     /// The key of the directory.
     #[error("the key of the directory: {0}")]
     Directory(#[from] DirectoryError),
-    /// TLS with those who are told.
+    /// TLS to the recipients cannot be set up.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// A watch that is open, and runs once it is told to.
+/// A watch that is open, but does not run yet.
 pub struct Opened {
     watch: Arc<Watch>,
     changes: mpsc::UnboundedReceiver<Change>,
@@ -75,7 +75,7 @@ pub async fn open(config: Config, state: &Path, authorities: Arc<RootCertStore>)
 }
 
 impl Opened {
-    /// What it knows.
+    /// Its shared state.
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
     }
@@ -91,8 +91,10 @@ impl Opened {
         let mut watched = watch.watched.load_full();
         let mut notifier = Notifier::new(&watched.config, dialer.clone());
         watch.hand_on(Outgoing::start(&watched.config, &dialer)?);
-        let (mut nodes, mut interfaces, mut lookups) = (Threads::default(), Threads::default(), Threads::default());
-        let over = Over::default();
+        let mut nodes = Threads::default();
+        let mut interfaces = Threads::default();
+        let mut lookups = Threads::default();
+        let over = StopSignal::default();
         let mut looks = tokio::time::interval(LOOK_EVERY);
         let mut packs = tokio::time::interval(PACK_EVERY);
         loop {
@@ -173,7 +175,7 @@ impl Threads {
     }
 }
 
-/// An alarm gets its number before anybody is told.
+/// Stores an alarm: it gets its number before it is sent.
 async fn store(watch: &Watch, mut change: Change) -> Option<Change> {
     if change.alarm().id == 0
         && let Some(known) = watch.alarms().into_iter().find(|known| is_same(known, change.alarm()))

@@ -1,4 +1,4 @@
-//! Where the trouble is: boolean tomography over the mesh.
+//! Locates troubles by boolean tomography over the mesh.
 //!
 //! A directed path crosses directed segments: out of its site, what is known to lie between, into the other site. A segment on a path that is well is
 //! not to blame; of those that are left, the one that explains most bad paths is, then the next one for what it does not explain (greedy set cover),
@@ -10,12 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a directed path fares.
+/// The verdict on a directed path.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fares {
+pub enum PathVerdict {
     /// Something is wrong with it.
     Bad,
-    /// It was measured for long enough, and nothing is.
+    /// It was measured for long enough, and nothing is wrong.
     Good,
     /// Too little was sent to tell: what speaks for and against each of its segments, in their order; nothing where nothing is known.
     Unproven(Vec<Evidence>),
@@ -32,22 +32,22 @@ pub struct Evidence {
     pub clears: bool,
 }
 
-/// A directed path of which it is known how it fares.
+/// A directed path with its verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crossing {
     /// Its segments, in the order in which packets pass them.
     pub segments: Vec<String>,
-    /// How it fares.
-    pub fares: Fares,
+    /// The verdict.
+    pub fares: PathVerdict,
 }
 
 impl Crossing {
     /// Its segments that are not to blame.
     fn cleared(&self) -> Vec<&String> {
         match &self.fares {
-            Fares::Bad => Vec::new(),
-            Fares::Good => self.segments.iter().collect(),
-            Fares::Unproven(evidence) => {
+            PathVerdict::Bad => Vec::new(),
+            PathVerdict::Good => self.segments.iter().collect(),
+            PathVerdict::Unproven(evidence) => {
                 let clear = self.segments.iter().zip(evidence).filter(|(_, evidence)| evidence.clears);
                 clear.map(|(segment, _)| segment).collect()
             }
@@ -55,7 +55,7 @@ impl Crossing {
     }
 }
 
-/// What is said where nothing closer is known.
+/// The segment that is blamed where nothing closer is known.
 pub const NETWORK: &str = "network";
 /// A bad path is so much likelier where a segment of it is bad than by chance: its logarithm.
 const BAD: f64 = 14.0;
@@ -78,9 +78,8 @@ struct Suspect {
 impl Suspect {
     /// How much likelier it makes these bad paths, and the unproven ones that nothing explains so far (logarithm).
     fn likelier(&self, bad: &BTreeSet<usize>, explained: &BTreeSet<usize>) -> f64 {
-        let of = |(at, evidence): (&usize, &Evidence)| match explained.contains(at) {
-            true => 0.0,
-            false => evidence.hits * HIT - evidence.expected,
+        let of = |(at, evidence): (&usize, &Evidence)| {
+            if explained.contains(at) { 0.0 } else { evidence.hits * HIT - evidence.expected }
         };
         self.bad.intersection(bad).count() as f64 * BAD + self.unproven.iter().map(of).sum::<f64>()
     }
@@ -92,13 +91,13 @@ type Suspects<'a> = BTreeMap<&'a String, Suspect>;
 fn suspects(crossings: &[Crossing]) -> Suspects<'_> {
     let good: BTreeSet<&String> = crossings.iter().flat_map(Crossing::cleared).collect();
     let mut suspects = Suspects::new();
-    for (at, path) in crossings.iter().enumerate().filter(|(_, path)| path.fares == Fares::Bad) {
+    for (at, path) in crossings.iter().enumerate().filter(|(_, path)| path.fares == PathVerdict::Bad) {
         for segment in path.segments.iter().filter(|segment| !good.contains(*segment)) {
             suspects.entry(segment).or_default().bad.insert(at);
         }
     }
     for (at, path) in crossings.iter().enumerate() {
-        let Fares::Unproven(evidence) = &path.fares else { continue };
+        let PathVerdict::Unproven(evidence) = &path.fares else { continue };
         for (segment, evidence) in path.segments.iter().zip(evidence) {
             if let Some(suspect) = suspects.get_mut(segment) {
                 suspect.unproven.insert(at, *evidence);
@@ -141,7 +140,7 @@ fn instead_of<'a, 's>(
 pub fn blame(crossings: &[Crossing]) -> Vec<Option<String>> {
     let suspects = suspects(crossings);
     let mut blamed: Vec<Option<String>> =
-        crossings.iter().map(|path| (path.fares == Fares::Bad).then(|| NETWORK.to_owned())).collect();
+        crossings.iter().map(|path| (path.fares == PathVerdict::Bad).then(|| NETWORK.to_owned())).collect();
     let mut left: BTreeSet<usize> = suspects.values().flat_map(|suspect| suspect.bad.clone()).collect();
     // Unproven paths over segments that are blamed: what they lost is no news.
     let mut explained = BTreeSet::new();
@@ -181,15 +180,15 @@ mod tests {
             .map(|(a, b)| {
                 let segments = vec![format!("s{a} out"), format!("s{a} to s{b}"), format!("s{b} in")];
                 let is_bad = segments.iter().any(|segment| bad.contains(&segment.as_str()));
-                Crossing { fares: if is_bad { Fares::Bad } else { Fares::Good }, segments }
+                Crossing { fares: if is_bad { PathVerdict::Bad } else { PathVerdict::Good }, segments }
             })
             .collect()
     }
 
     /// A path of so many segments that lost so many packets where three were expected.
-    fn unproven(hits: u64, segments: usize) -> Fares {
+    fn unproven(hits: u64, segments: usize) -> PathVerdict {
         let evidence = Evidence { hits: hits as f64, expected: 3.0, clears: false };
-        Fares::Unproven(vec![evidence; segments])
+        PathVerdict::Unproven(vec![evidence; segments])
     }
 
     fn blamed(crossings: &[Crossing]) -> BTreeSet<String> {
@@ -212,11 +211,12 @@ mod tests {
 
     #[test]
     fn no_more_is_claimed_than_can_be_told() {
-        let path = Crossing { segments: vec!["a out".into(), "a to b".into(), "b in".into()], fares: Fares::Bad };
+        let path = Crossing { segments: vec!["a out".into(), "a to b".into(), "b in".into()], fares: PathVerdict::Bad };
         assert_eq!(blame(std::slice::from_ref(&path)), [Some(NETWORK.to_owned())]);
-        let other = Crossing { segments: vec!["a out".into(), "a to c".into(), "c in".into()], fares: Fares::Good };
+        let other =
+            Crossing { segments: vec!["a out".into(), "a to c".into(), "c in".into()], fares: PathVerdict::Good };
         assert_eq!(blame(&[path, other]), [Some("a to b or b in".to_owned()), None]);
-        let unknown = Crossing { segments: Vec::new(), fares: Fares::Bad };
+        let unknown = Crossing { segments: Vec::new(), fares: PathVerdict::Bad };
         assert_eq!(blame(&[unknown]), [Some(NETWORK.to_owned())]);
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let pairs = (0..6usize).flat_map(|a| (0..6usize).map(move |b| (a, b))).filter(|(a, b)| a != b);
         let unproven = pairs.map(|(a, b)| {
             let fares = match (a, b) {
-                (0, 3) => Fares::Bad,
+                (0, 3) => PathVerdict::Bad,
                 _ => unproven(lost(a, b), 3),
             };
             Crossing { segments: vec![format!("s{a} out"), format!("s{a} to s{b}"), format!("s{b} in")], fares }
@@ -253,7 +253,7 @@ mod tests {
                 let fares = match (east, west) {
                     (_, 0) => unproven(0, 3),
                     (2, _) => unproven(1, 3),
-                    _ => Fares::Bad,
+                    _ => PathVerdict::Bad,
                 };
                 let segments = vec![format!("e{east} out"), "core".to_owned(), format!("w{west} in")];
                 crossings.push(Crossing { segments, fares });
@@ -276,9 +276,9 @@ mod tests {
                 _ => format!("s{b} in"),
             }).collect();
             let crossings = mesh(5, &names.iter().map(String::as_str).collect::<Vec<_>>());
-            let good: BTreeSet<&String> = crossings.iter().filter(|c| c.fares == Fares::Good).flat_map(|c| &c.segments).collect();
+            let good: BTreeSet<&String> = crossings.iter().filter(|c| c.fares == PathVerdict::Good).flat_map(|c| &c.segments).collect();
             for (crossing, blamed) in crossings.iter().zip(blame(&crossings)) {
-                prop_assert_eq!(crossing.fares == Fares::Bad, blamed.is_some());
+                prop_assert_eq!(crossing.fares == PathVerdict::Bad, blamed.is_some());
                 let named = blamed.unwrap_or_default();
                 prop_assert!(named.split(" or ").all(|name| !good.contains(&name.to_owned())));
             }

@@ -38,9 +38,9 @@ impl Booking {
 
 /// A set of slots.
 #[derive(Clone, Debug, Default)]
-struct Taken(Vec<u64>);
+struct SlotSet(Vec<u64>);
 
-impl Taken {
+impl SlotSet {
     fn insert(&mut self, slot: u32) {
         let word = (slot / 64) as usize;
         if self.0.len() <= word {
@@ -62,7 +62,7 @@ fn hash(name: &str) -> u64 {
 /// Books all demands; each test lasts `length_s`, and is to be repeated every `period_s`.
 pub fn book(demands: &[Demand], length_s: f64, period_s: f64) -> Booking {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut taken: Vec<Taken> = Vec::new();
+    let mut taken: Vec<SlotSet> = Vec::new();
     let needs: Vec<Vec<usize>> = demands
         .iter()
         .map(|demand| {
@@ -73,7 +73,7 @@ pub fn book(demands: &[Demand], length_s: f64, period_s: f64) -> Booking {
             demand.resources.iter().map(String::as_str).map(number).collect()
         })
         .collect();
-    taken.resize(numbers.len(), Taken::default());
+    taken.resize(numbers.len(), SlotSet::default());
     let mut order: Vec<usize> = (0..demands.len()).collect();
     order.sort_by_cached_key(|at| (hash(&demands[*at].name), demands[*at].name.clone()));
     let mut slots = vec![0; demands.len()];
@@ -89,7 +89,7 @@ pub fn book(demands: &[Demand], length_s: f64, period_s: f64) -> Booking {
     Booking { slots, count, slot_s: period_s / f64::from(count), period_s }
 }
 
-fn first_free(needs: &[usize], taken: &[Taken]) -> u32 {
+fn first_free(needs: &[usize], taken: &[SlotSet]) -> u32 {
     let words = needs.iter().map(|resource| taken[*resource].0.len()).max().unwrap_or(0);
     for at in 0..=words {
         let busy = needs.iter().fold(0, |busy, resource| busy | taken[*resource].word(at));

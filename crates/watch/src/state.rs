@@ -1,4 +1,4 @@
-//! What the parts of a running watch share: which tests there are, how each path fares, what is wrong.
+//! The state that the parts of a running watch share: the tests, the judge of each path, the alarms.
 
 mod counting;
 mod judging;
@@ -33,14 +33,14 @@ use crate::records::Record;
 use crate::time;
 use load::{Load, Waiting};
 use places::knowledge;
-use talkers::Told;
+use talkers::NodeFlows;
 
 /// Rows of a history, unless fewer are asked for.
 pub const HISTORY_ROWS_MAX: usize = 10_000;
 /// Annotations that are looked at for a new alarm: those of half a day.
 const EVENTS_SPAN: i64 = 12 * 3_600_000;
 
-/// What is watched, all of it replaced at once.
+/// A configuration with its tests, replaced as a whole.
 #[derive(Debug, Default)]
 pub struct Watched {
     /// The configuration.
@@ -52,7 +52,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// What a configuration comes to.
+    /// Derives the tests of a configuration.
     ///
     /// # Errors
     /// It has too many tests.
@@ -82,47 +82,47 @@ struct Path {
     waiting: VecDeque<Waiting>,
 }
 
-/// How the collector of a node fares.
+/// The status of a node's collector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct NodeStatus {
     /// Its name.
     pub node: String,
-    /// Tests that it makes for us.
+    /// Tests that it makes for the watch.
     pub tests: usize,
     /// Tests that it does not make, and why.
     pub refused: Vec<String>,
     /// Measurements so far.
     pub measurements: u64,
-    /// Measurements that were not believed, and the last reason.
+    /// Measurements that were refused as implausible.
     pub disbelieved: u64,
-    /// Why.
+    /// The reason of the last refusal.
     pub disbelieved_why: String,
     /// Measurements that had to make room at the node before they were fetched.
     pub dropped: u64,
-    /// Why nothing is fetched just now.
+    /// Why nothing can be fetched now.
     pub error: Option<String>,
-    /// When it was heard last (RFC 3339).
+    /// When it last answered (RFC 3339).
     pub heard: Option<String>,
 }
 
 /// A running watch.
 pub struct Watch {
-    /// What is watched.
+    /// The configuration and its tests.
     pub watched: ArcSwap<Watched>,
-    /// What was measured.
+    /// The archive of measurements.
     pub archive: Archive,
     paths: Mutex<BTreeMap<(String, String), Path>>,
     alarms: Mutex<Alarms>,
     events: Mutex<Vec<Annotation>>,
     nodes: Mutex<BTreeMap<String, NodeStatus>>,
     load: Mutex<Load>,
-    talkers: Mutex<BTreeMap<String, Told>>,
-    /// What the directory is signed with, once it is known.
+    talkers: Mutex<BTreeMap<String, NodeFlows>>,
+    /// The key of the directory, once it is known.
     directory_key: OnceLock<DirectoryKey>,
     interfaces: Mutex<Interfaces>,
-    /// Who tells others of changes.
+    /// Takes changes that are to be sent to recipients.
     changes: mpsc::UnboundedSender<Change>,
-    /// Who hears of everything as well.
+    /// The receivers of all measurements.
     outgoing: ArcSwap<Outgoing>,
 }
 
@@ -285,12 +285,12 @@ impl Watch {
         change(status);
     }
 
-    /// How the collectors fare.
+    /// The status of all collectors.
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.nodes.lock().values().cloned().collect()
     }
 
-    /// An alarm was stored.
+    /// Takes over the number of an alarm that was stored.
     pub fn stored(&self, alarm: &Alarm) {
         self.alarms.lock().stored(alarm);
     }
@@ -300,14 +300,14 @@ impl Watch {
         self.alarms.lock().all()
     }
 
-    /// Somebody has seen an alarm.
+    /// Acknowledges an alarm.
     pub fn acknowledge(&self, id: i64, acknowledged: Acknowledgement) -> Option<Alarm> {
         let alarm = self.alarms.lock().acknowledge(id, acknowledged)?;
         self.tell(vec![Change::Changed(alarm.clone())]);
         Some(alarm)
     }
 
-    /// Something happened.
+    /// Stores an annotation.
     ///
     /// # Errors
     /// The archive cannot be written.
@@ -320,7 +320,7 @@ impl Watch {
         Ok(())
     }
 
-    /// How all pairs fare; one test alone, where it is said.
+    /// The grid of all pairs; of one test only, where one is given.
     pub fn grid(&self, test: Option<TestKind>, sees: &dyn Fn(&str, &str) -> bool) -> Grid {
         let now = time::now();
         let paths = self.paths.lock();
@@ -355,7 +355,7 @@ impl Watch {
             .find(|pair| paths.contains_key(pair))
     }
 
-    /// Why a path fares as it does; none where it is not watched.
+    /// Explains the health of a path; none where it is not watched.
     pub fn why(&self, from: &str, to: &str) -> Option<Why> {
         let now = time::now();
         let paths = self.paths.lock();

@@ -1,8 +1,8 @@
-//! Questions in JSON to an API of ours, and answers: the part that clients of nodes and of hubs have in common.
+//! A client of our JSON APIs: the common part of clients of nodes and of hubs.
 //!
-//! A request that is answered by a problem (RFC 9457) is an error with that problem: its fault and its reason are the server's own words. One
-//! connection is kept between requests: whoever looks every half second pays for one handshake. A question (GET) that a kept connection does not answer is
-//! asked again on a new one, so a server that restarted is found again; what changes something is sent on a new one at once.
+//! A response that is a problem (RFC 9457) becomes an error with that problem: its fault and reason are the server's. One connection is
+//! kept between requests, so that a client that polls every half second pays for one handshake. A GET that fails on a kept connection
+//! is sent again on a new one, so that a restarted server is found again. Other methods always use a new connection.
 
 use std::sync::Arc;
 
@@ -14,35 +14,35 @@ use serde::de::DeserializeOwned;
 use crate::client::ClientError;
 use crate::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
-/// Bytes of an answer: a page of 10,000 transfers is some 7 MB, and names may be long.
+/// The most bytes of a response: a page of 10,000 transfers is some 7 MB, and names may be long.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// Why there is no answer, or not the one that was wanted.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApiError {
-    /// The server says no.
+    /// The server refuses the request.
     #[error("the {server} refuses ({}): {}", .problem.status, .problem.reason)]
     Refused {
-        /// What it is: `node` or `hub`.
+        /// The kind of server: `node` or `hub`.
         server: &'static str,
-        /// Its words.
+        /// The refusal.
         problem: Problem,
     },
-    /// Something answers, and not with what the API says.
+    /// The response is not one of the API.
     #[error("what answered does not speak the API of a {server}: {why}")]
     Protocol {
-        /// What it should be.
+        /// The expected kind of server.
         server: &'static str,
         /// What is wrong.
         why: String,
     },
-    /// Nobody can be asked.
+    /// The server cannot be reached.
     #[error(transparent)]
     Line(#[from] ClientError),
 }
 
-/// Asks one server.
+/// A client of one server's API.
 #[derive(Clone)]
 pub struct ApiClient {
     server: &'static str,
@@ -54,7 +54,7 @@ pub struct ApiClient {
 }
 
 impl ApiClient {
-    /// The API of a server at `https://HOST:PORT/`, which is a `node` or a `hub`; `authorization` is the value of that field, `Bearer …`.
+    /// A client of the server at `https://HOST:PORT/`. `server` is `node` or `hub`; `authorization` is the value of that field, `Bearer …`.
     pub fn new(server: &'static str, dialer: Dialer, origin: HttpUrl, authorization: Option<&str>) -> ApiClient {
         let mut headers = Headers::new();
         if let Some(value) = authorization {
@@ -63,7 +63,7 @@ impl ApiClient {
         ApiClient { server, dialer, origin, headers, kept: Arc::default() }
     }
 
-    /// Asks, and reads the answer.
+    /// Sends a GET, and parses the response.
     ///
     /// # Errors
     /// The server cannot be reached, refuses, or does not speak its API.
@@ -71,7 +71,7 @@ impl ApiClient {
         Ok(self.ask(&Method::Get, target, None::<&()>)?.1)
     }
 
-    /// Asks with a body, and reads the status and the answer.
+    /// Sends a request with a body. Returns the status and the parsed response.
     ///
     /// # Errors
     /// The server cannot be reached, refuses, or does not speak its API.
@@ -89,21 +89,21 @@ impl ApiClient {
         }
         let body = body.unwrap_or_default();
         let kept = if *method == Method::Get { self.kept.lock().take() } else { None };
-        let again = kept.and_then(|client| self.exchange(client, method, target, &headers, &body).ok());
-        let (response, said) = match again {
-            Some(answered) => answered,
+        let over_kept = kept.and_then(|client| self.exchange(client, method, target, &headers, &body).ok());
+        let (response, text) = match over_kept {
+            Some(exchanged) => exchanged,
             None => self.exchange(Client::new(&self.dialer, &self.origin)?, method, target, &headers, &body)?,
         };
         match response.status {
             200..=299 => {
-                let read = serde_json::from_slice(&said).map_err(|e| self.protocol(e.to_string()))?;
+                let read = serde_json::from_slice(&text).map_err(|e| self.protocol(e.to_string()))?;
                 Ok((response.status, read))
             }
-            _ => Err(self.refused(&response, &said)),
+            _ => Err(self.refused(&response, &text)),
         }
     }
 
-    /// Sends a request on a connection, reads the answer, and keeps the connection if its server does.
+    /// Sends a request on a connection, reads the response, and keeps the connection if the server does.
     fn exchange(
         &self,
         mut client: Client,
@@ -115,15 +115,15 @@ impl ApiClient {
         client.send(method, target, headers)?;
         client.write(body)?;
         let (response, mut body) = client.answer(method)?;
-        let said = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
+        let text = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
         let is_closed = response.headers.all("connection").any(|word| word.trim().eq_ignore_ascii_case("close"));
         if !is_closed {
             *self.kept.lock() = Some(client);
         }
-        Ok((response, said))
+        Ok((response, text))
     }
 
-    /// Asks for a stream of events, from behind one that was heard before.
+    /// Opens a stream of events; `last` is the id of the last event that was received before.
     ///
     /// # Errors
     /// The server cannot be reached, refuses, or does not speak its API.
@@ -138,8 +138,8 @@ impl ApiClient {
         match response.status {
             200 | 204 => Ok(EventStream { server: self.server, client, body, unread: Vec::new() }),
             _ => {
-                let said = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
-                Err(self.refused(&response, &said))
+                let text = client.read_all(&mut body, ANSWER_BYTES_MAX)?;
+                Err(self.refused(&response, &text))
             }
         }
     }
@@ -148,35 +148,39 @@ impl ApiClient {
         ApiError::Protocol { server: self.server, why }
     }
 
-    fn refused(&self, response: &Response, said: &[u8]) -> ApiError {
-        match serde_json::from_slice(said) {
+    fn refused(&self, response: &Response, text: &[u8]) -> ApiError {
+        match serde_json::from_slice(text) {
             Ok(problem) => ApiError::Refused { server: self.server, problem },
-            // Credentials are judged before anything that speaks JSON is asked.
+            // Credentials are checked before the API is reached, so that this refusal is plain text.
             Err(_) if matches!(response.status, 401 | 403) => {
-                let (title, status, fault) = ("refused".to_owned(), response.status, "auth".to_owned());
-                let reason = String::from_utf8_lossy(said).trim().to_owned();
-                ApiError::Refused { server: self.server, problem: Problem { title, status, fault, reason } }
+                let problem = Problem {
+                    title: "refused".to_owned(),
+                    status: response.status,
+                    fault: "auth".to_owned(),
+                    reason: String::from_utf8_lossy(text).trim().to_owned(),
+                };
+                ApiError::Refused { server: self.server, problem }
             }
             Err(_) => self.protocol(format!("status {} without a problem", response.status)),
         }
     }
 }
 
-/// Bytes of an event: one transfer.
+/// The most bytes of an event: one transfer.
 const EVENT_BYTES_MAX: usize = 4 << 20;
 
 /// A server-sent event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentEvent {
-    /// What `Last-Event-ID` is to say.
+    /// Its id, for `Last-Event-ID`.
     pub id: String,
     /// Its name.
     pub event: String,
-    /// What it says.
+    /// Its data.
     pub data: String,
 }
 
-/// Events as they come.
+/// A stream of server-sent events.
 pub struct EventStream {
     server: &'static str,
     client: Client,
@@ -185,7 +189,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// The next event; none where the server has no more to say.
+    /// The next event; `None` at the end of the stream.
     ///
     /// # Errors
     /// The connection breaks, or an event has no end.
@@ -210,7 +214,7 @@ impl EventStream {
     }
 }
 
-/// A block of the stream; none where it is a comment.
+/// Parses a block of the stream; `None` where it is a comment.
 fn read_event(block: &str) -> Option<SentEvent> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let (event, data) = (field("event")?.to_owned(), field("data")?.to_owned());

@@ -1,40 +1,40 @@
-//! Where a body ends (RFC 9112, section 6), and its chunks. Whatever two readers could take differently is refused: that is
-//! how requests are smuggled past one of them.
+//! The end of a body (RFC 9112, section 6), and chunks. Framing that two readers could understand differently is refused: it would
+//! let requests be smuggled past one of them.
 
 use crate::head::{Request, Response};
 use crate::headers::{Headers, is_token, ows};
 use crate::method::Method;
 
-/// Bytes of a line that begins a chunk, its extensions included.
+/// The most bytes of a line that begins a chunk, its extensions included.
 const CHUNK_LINE_BYTES_MAX: usize = 4 << 10;
-/// Bytes of trailers.
+/// The most bytes of trailers.
 const TRAILER_BYTES_MAX: usize = 16 << 10;
 
 /// How a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// So many bytes.
+    /// This number of bytes.
     Length(u64),
     /// Chunks.
     Chunked,
-    /// Until the connection closes: answers only.
+    /// Until the connection closes: responses only.
     UntilClose,
 }
 
-/// Why a body's end cannot be told.
+/// Why the end of a body cannot be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FramingError {
     /// Two lengths, or a length and chunks.
     #[error("the message says more than once, and differently, how long its body is")]
     Ambiguous,
-    /// A length that is none.
+    /// A malformed length.
     #[error("Content-Length is not a number of bytes")]
     Length,
     /// Another transfer coding than chunks.
     #[error("the only transfer coding spoken here is chunked")]
     Coding,
-    /// A chunk that is none.
+    /// A malformed chunk.
     #[error("a chunk does not begin or end as chunks do")]
     Chunk,
 }
@@ -76,11 +76,17 @@ fn coding(headers: &Headers, minor: u8) -> Result<Option<Framing>, FramingError>
 }
 
 /// How a request's body is delimited.
+///
+/// # Errors
+/// [`FramingError`]: the head is ambiguous, malformed, or names another transfer coding.
 pub fn of_request(request: &Request) -> Result<Framing, FramingError> {
     Ok(coding(&request.headers, request.minor)?.unwrap_or(Framing::Length(0)))
 }
 
-/// How the body of the answer to a request of this method is delimited.
+/// How the body of the response to a request of this method is delimited.
+///
+/// # Errors
+/// As [`of_request`].
 pub fn of_response(response: &Response, method: &Method) -> Result<Framing, FramingError> {
     if *method == Method::Head || matches!(response.status, 100..=199 | 204 | 304) {
         return Ok(Framing::Length(0));
@@ -88,9 +94,9 @@ pub fn of_response(response: &Response, method: &Method) -> Result<Framing, Fram
     Ok(coding(&response.headers, response.minor)?.unwrap_or(Framing::UntilClose))
 }
 
-/// Where a reader of chunks stands.
+/// The part of a chunked body that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ChunkState {
     Size,
     Data(u64),
     DataEnd,
@@ -98,38 +104,38 @@ enum Place {
     End,
 }
 
-/// Takes chunks apart.
+/// A parser of chunked bodies.
 #[derive(Clone, Debug)]
 pub struct Chunks {
-    place: Place,
+    place: ChunkState,
     trailer_bytes: usize,
     trailers: Headers,
 }
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// So many bytes that are of the frame, to be dropped.
+pub enum ChunkEvent {
+    /// This number of bytes of framing, to be skipped.
     Frame(usize),
-    /// Bytes of the body, up to so many.
+    /// Bytes of the body, at most this number.
     Data(u64),
-    /// Nothing can be told before more bytes are there.
+    /// More bytes are needed.
     More,
-    /// The body is over.
+    /// The body has ended.
     End,
 }
 
 impl Default for Chunks {
     fn default() -> Chunks {
-        Chunks { place: Place::Size, trailer_bytes: 0, trailers: Headers::new() }
+        Chunks { place: ChunkState::Size, trailer_bytes: 0, trailers: Headers::new() }
     }
 }
 
-/// A line, without its end, and its length with it.
+/// A line without its end, and its length in bytes with it.
 fn line(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, FramingError> {
     match bytes.iter().take(max).position(|b| *b == b'\n') {
         Some(at) => match bytes[..at].strip_suffix(b"\r") {
-            // What ends a line for somebody else must not stand in one.
+            // Another reader could take a control character for the end of the line.
             Some(line) if !line.iter().any(|b| b.is_ascii_control() && *b != b'\t') => Ok(Some((line, at + 1))),
             _ => Err(FramingError::Chunk),
         },
@@ -140,7 +146,7 @@ fn line(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, FramingError
 
 fn size(line: &[u8]) -> Result<u64, FramingError> {
     let digits = line.split(|b| *b == b';').next().unwrap_or_default();
-    // White space stands behind the size, if anywhere (RFC 9112, section 7.1.1).
+    // White space is permitted only behind the size (RFC 9112, section 7.1.1).
     let text = std::str::from_utf8(digits).map_err(|_| FramingError::Chunk)?.trim_end_matches([' ', '\t']);
     if text.is_empty() || text.len() > 16 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(FramingError::Chunk);
@@ -148,7 +154,7 @@ fn size(line: &[u8]) -> Result<u64, FramingError> {
     u64::from_str_radix(text, 16).map_err(|_| FramingError::Chunk)
 }
 
-/// A line as a field: a token, a colon right behind it, and a value (RFC 9112, section 5).
+/// Parses a line as a field: a token, a colon right behind it, and a value (RFC 9112, section 5).
 fn field(line: &[u8]) -> Option<(String, String)> {
     let colon = line.iter().position(|b| *b == b':')?;
     let (name, value) = (&line[..colon], String::from_utf8_lossy(&line[colon + 1..]));
@@ -156,55 +162,58 @@ fn field(line: &[u8]) -> Option<(String, String)> {
 }
 
 impl Chunks {
-    /// What these bytes, the next ones of the connection, begin with.
-    pub fn next(&mut self, bytes: &[u8]) -> Result<Next, FramingError> {
+    /// Parses the next bytes of the connection.
+    ///
+    /// # Errors
+    /// [`FramingError::Chunk`]: the bytes are no chunk and no trailer.
+    pub fn next(&mut self, bytes: &[u8]) -> Result<ChunkEvent, FramingError> {
         match self.place {
-            Place::End => Ok(Next::End),
-            Place::Data(0) => {
-                self.place = Place::DataEnd;
+            ChunkState::End => Ok(ChunkEvent::End),
+            ChunkState::Data(0) => {
+                self.place = ChunkState::DataEnd;
                 self.next(bytes)
             }
-            Place::Data(left) => Ok(Next::Data(left)),
-            Place::DataEnd => match bytes {
+            ChunkState::Data(left) => Ok(ChunkEvent::Data(left)),
+            ChunkState::DataEnd => match bytes {
                 [b'\r', b'\n', ..] => {
-                    self.place = Place::Size;
-                    Ok(Next::Frame(2))
+                    self.place = ChunkState::Size;
+                    Ok(ChunkEvent::Frame(2))
                 }
-                [] | [b'\r'] => Ok(Next::More),
+                [] | [b'\r'] => Ok(ChunkEvent::More),
                 _ => Err(FramingError::Chunk),
             },
-            Place::Size => {
-                let Some((text, taken)) = line(bytes, CHUNK_LINE_BYTES_MAX)? else { return Ok(Next::More) };
+            ChunkState::Size => {
+                let Some((text, taken)) = line(bytes, CHUNK_LINE_BYTES_MAX)? else { return Ok(ChunkEvent::More) };
                 self.place = match size(text)? {
-                    0 => Place::Trailers,
-                    bytes => Place::Data(bytes),
+                    0 => ChunkState::Trailers,
+                    bytes => ChunkState::Data(bytes),
                 };
-                Ok(Next::Frame(taken))
+                Ok(ChunkEvent::Frame(taken))
             }
-            Place::Trailers => {
+            ChunkState::Trailers => {
                 let max = TRAILER_BYTES_MAX - self.trailer_bytes;
-                let Some((text, taken)) = line(bytes, max)? else { return Ok(Next::More) };
+                let Some((text, taken)) = line(bytes, max)? else { return Ok(ChunkEvent::More) };
                 self.trailer_bytes += taken;
                 if text.is_empty() {
-                    self.place = Place::End;
+                    self.place = ChunkState::End;
                 } else {
-                    // What is no field here may begin something else for the next one on the way.
+                    // The next server on the path could take a malformed field for the beginning of a message.
                     let (name, value) = field(text).ok_or(FramingError::Chunk)?;
                     self.trailers.add(name, value);
                 }
-                Ok(Next::Frame(taken))
+                Ok(ChunkEvent::Frame(taken))
             }
         }
     }
 
-    /// The fields behind the last chunk, as far as they have come.
+    /// The trailer fields, as far as they have come.
     pub fn trailers(&self) -> &Headers {
         &self.trailers
     }
 
-    /// So many bytes of the body were taken.
+    /// Counts bytes of the body that were read.
     pub fn took(&mut self, bytes: u64) {
-        if let Place::Data(left) = &mut self.place {
+        if let ChunkState::Data(left) = &mut self.place {
             *left = left.saturating_sub(bytes);
         }
     }
@@ -246,16 +255,16 @@ mod tests {
         let mut seen = piece.min(bytes.len());
         loop {
             match chunks.next(&bytes[at..seen])? {
-                Next::End => return Ok(Some(out)),
-                Next::Frame(taken) => at += taken,
-                Next::Data(left) if at < seen => {
+                ChunkEvent::End => return Ok(Some(out)),
+                ChunkEvent::Frame(taken) => at += taken,
+                ChunkEvent::Data(left) if at < seen => {
                     let take = left.min((seen - at) as u64);
                     out.extend_from_slice(&bytes[at..at + take as usize]);
                     chunks.took(take);
                     at += take as usize;
                 }
-                Next::Data(_) | Next::More if seen == bytes.len() => return Ok(None),
-                Next::Data(_) | Next::More => seen = (seen + piece).min(bytes.len()),
+                ChunkEvent::Data(_) | ChunkEvent::More if seen == bytes.len() => return Ok(None),
+                ChunkEvent::Data(_) | ChunkEvent::More => seen = (seen + piece).min(bytes.len()),
             }
         }
     }

@@ -1,8 +1,7 @@
-//! The client's role: where to dial, whom to trust there, a request and its answer.
+//! The client's role: dialling, trust, a request and its response.
 //!
-//! A node that fetches for somebody else is a way into networks that this somebody cannot reach. So every address is shown to
-//! a guard before it is dialled, and the address that was shown is the one that is dialled: a name that resolves
-//! differently the second time gains nothing.
+//! A node that fetches for a client could be used to reach networks that the client cannot. So a guard checks every address before it
+//! is dialled, and exactly the checked address is dialled: a name that resolves differently the second time gains nothing.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -20,40 +19,40 @@ use crate::headers::Headers;
 use crate::method::Method;
 use crate::url::HttpUrl;
 
-/// Redirects followed before somebody is believed to run in circles.
+/// The most redirects that are followed.
 pub const REDIRECTS_MAX: usize = 10;
 
-/// Interim answers that one answer is waited for: servers that work long send one every few seconds.
+/// The most interim responses before the final one: servers that work long send one every few seconds.
 const INTERIM_MAX: usize = 100;
 
-/// Looks at an address before it is dialled: a sentence says why not.
+/// Checks an address before it is dialled. The error is a sentence with the reason.
 pub type Guard = dyn Fn(&SocketAddr) -> Result<(), String> + Send + Sync;
-/// Does something to a socket before it connects.
+/// Prepares a socket before it connects.
 pub type Prepare = dyn Fn(&Socket, &mut SocketAddr) + Send + Sync;
 
-/// How connections are made.
+/// Makes connections.
 #[derive(Clone)]
 pub struct Dialer {
-    /// Whom to trust, and with which certificate.
+    /// The trusted authorities, and the client's certificate.
     pub tls: Arc<ClientConfig>,
-    /// Where one may go.
+    /// Checks each address before it is dialled.
     pub guard: Arc<Guard>,
-    /// What is done to sockets before they connect.
+    /// Prepares each socket before it connects.
     pub prepare: Option<Arc<Prepare>>,
-    /// For a connection, its handshake included.
+    /// The longest time to connect, the TLS handshake included.
     pub connect: Duration,
-    /// For a byte of an answer.
+    /// The longest wait for a byte of a response.
     pub silence: Duration,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// Not a URL that HTTP can fetch.
     #[error("{0} is not the URL of something that HTTP can reach")]
     Url(String),
-    /// The name says nothing.
+    /// The name does not resolve.
     #[error("the host {host} cannot be found")]
     Resolve {
         /// The name.
@@ -61,7 +60,7 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// The guard said no.
+    /// The guard refused the address.
     #[error("{host} may not be reached from here: {why}")]
     Forbidden {
         /// The name.
@@ -69,7 +68,7 @@ pub enum ClientError {
         /// Why.
         why: String,
     },
-    /// Nobody answers.
+    /// The connection cannot be made.
     #[error("cannot connect to {host}")]
     Connect {
         /// Where.
@@ -77,7 +76,7 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// No agreement on TLS, or a certificate that nobody vouches for.
+    /// The TLS handshake failed, or the certificate is not trusted.
     #[error("no TLS with {host}")]
     Tls {
         /// Where.
@@ -85,7 +84,7 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// The line broke.
+    /// The connection broke.
     #[error("the connection to {host} broke")]
     Broken {
         /// Where.
@@ -93,7 +92,7 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// It does not speak HTTP.
+    /// The server does not speak HTTP.
     #[error("{host} does not answer in HTTP: {why}")]
     Protocol {
         /// Where.
@@ -101,10 +100,10 @@ pub enum ClientError {
         /// What is wrong.
         why: String,
     },
-    /// In circles, or too far.
+    /// More than [`REDIRECTS_MAX`] redirects.
     #[error("{host} was the last of more than {REDIRECTS_MAX} redirects")]
     Redirects {
-        /// Where it ended.
+        /// The last host.
         host: String,
     },
 }
@@ -116,7 +115,10 @@ fn addresses(url: &HttpUrl) -> Result<Vec<SocketAddr>, ClientError> {
 }
 
 impl Dialer {
-    /// A connection to the server of a URL, with its handshake made.
+    /// Connects to the server of a URL, the TLS handshake included.
+    ///
+    /// # Errors
+    /// The name does not resolve, the guard refuses one of its addresses, or the connection or the handshake fails.
     pub fn dial(&self, url: &HttpUrl) -> Result<Conn, ClientError> {
         let host = url.authority().to_owned();
         let deadline = Instant::now() + self.connect;
@@ -140,7 +142,7 @@ impl Dialer {
     }
 
     fn begin_tls(&self, url: &HttpUrl, host: &str) -> Result<Connection, ClientError> {
-        // Addresses as well as names: certificates may speak of either.
+        // Addresses as well as names: certificates may name either.
         let name = ServerName::try_from(url.host().to_owned()).map_err(|_| ClientError::Url(url.redacted()))?;
         let tls = ClientConnection::new(Arc::clone(&self.tls), name);
         let failed = |e| ClientError::Tls { host: host.to_owned(), source: io::Error::other(e) };
@@ -159,7 +161,7 @@ impl Dialer {
     }
 }
 
-/// A connection to a server, and how to speak to it.
+/// A connection to a server.
 pub struct Client {
     conn: Conn,
     host: String,
@@ -167,7 +169,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Dials the server of a URL.
+    /// Connects to the server of a URL.
+    ///
+    /// # Errors
+    /// As [`Dialer::dial`].
     pub fn new(dialer: &Dialer, url: &HttpUrl) -> Result<Client, ClientError> {
         Ok(Client { conn: dialer.dial(url)?, host: url.authority().to_owned(), silence: dialer.silence })
     }
@@ -181,7 +186,10 @@ impl Client {
         ClientError::Broken { host: self.host.clone(), source }
     }
 
-    /// Sends a head. `Host` is added.
+    /// Sends the head of a request; adds `Host`.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub fn send(&mut self, method: &Method, target: &str, headers: &Headers) -> Result<(), ClientError> {
         let mut all = Headers::new().with("Host", self.host.clone());
         headers.iter().for_each(|(name, value)| all.add(name, value));
@@ -189,7 +197,10 @@ impl Client {
         self.conn.write_all(&bytes).map_err(|e| self.broken(e))
     }
 
-    /// Bytes of the request's body.
+    /// Sends bytes of the request's body.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.conn.write_all(bytes).map_err(|e| self.broken(e))
     }
@@ -199,12 +210,18 @@ impl Client {
         &mut self.conn
     }
 
-    /// The next head of the server, interim ones included, and the body that goes with it.
+    /// Reads the next head of the server, interim ones included, and returns it with its unread body.
+    ///
+    /// # Errors
+    /// The connection broke, the server was silent for too long, or it does not speak HTTP.
     pub fn receive(&mut self, method: &Method) -> Result<(Response, Body), ClientError> {
         self.receive_within(method, self.silence)
     }
 
-    /// The same, with a bound of its own.
+    /// The same, where the head must come within a time.
+    ///
+    /// # Errors
+    /// As [`Client::receive`].
     pub fn receive_within(&mut self, method: &Method, within: Duration) -> Result<(Response, Body), ClientError> {
         let response = match self.conn.read_response(Instant::now() + within) {
             Ok(response) => response,
@@ -219,12 +236,18 @@ impl Client {
         Ok((response, Body::new(framing)))
     }
 
-    /// The final answer to what was sent.
+    /// Reads the final response, past interim ones.
+    ///
+    /// # Errors
+    /// As [`Client::receive`]; or there were too many interim responses.
     pub fn answer(&mut self, method: &Method) -> Result<(Response, Body), ClientError> {
         self.answer_within(method, self.silence)
     }
 
-    /// The same, with a bound of its own between two heads.
+    /// The same, where each head must come within a time.
+    ///
+    /// # Errors
+    /// As [`Client::answer`].
     pub fn answer_within(&mut self, method: &Method, within: Duration) -> Result<(Response, Body), ClientError> {
         for _ in 0..=INTERIM_MAX {
             let (response, body) = self.receive_within(method, within)?;
@@ -236,12 +259,18 @@ impl Client {
         Err(ClientError::Protocol { host: self.host.clone(), why })
     }
 
-    /// Some bytes of an answer's body; 0 at its end.
+    /// Reads bytes of a response's body; returns 0 at its end.
+    ///
+    /// # Errors
+    /// The connection broke, or the body is malformed.
     pub fn read(&mut self, body: &mut Body, buffer: &mut [u8]) -> Result<usize, ClientError> {
         self.conn.read_body(body, buffer).map_err(|e| self.broken(e))
     }
 
-    /// All of an answer's body, if it is no longer than that.
+    /// Reads a whole body of at most `most` bytes.
+    ///
+    /// # Errors
+    /// The connection broke, or the body is malformed or longer.
     pub fn read_all(&mut self, body: &mut Body, most: usize) -> Result<Vec<u8>, ClientError> {
         self.conn.read_all(body, most).map_err(|e| self.broken(e))
     }
@@ -250,8 +279,8 @@ impl Client {
 /// Fields that are credentials wherever they are sent.
 const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
-/// Fields that go along when a redirect leads to another server: what says of the request what it is. Secrets have too many
-/// names to leave them out one by one (`X-Auth-Token`, `Private-Token`, `X-Amz-Security-Token`, …).
+/// Fields that are sent on when a redirect leads to another server: they describe the request. Secrets have too many names to leave
+/// them out one by one (`X-Auth-Token`, `Private-Token`, `X-Amz-Security-Token`, …).
 const ANYWHERE: [&str; 19] = [
     "accept",
     "content-length",
@@ -274,15 +303,18 @@ const ANYWHERE: [&str; 19] = [
     "want-repr-digest",
 ];
 
-/// Where a redirect leads; none where the answer is none.
+/// The target of a redirect; `None` where the response is no redirect.
 pub fn redirect(response: &Response, from: &HttpUrl) -> Option<HttpUrl> {
     let moved = matches!(response.status, 301 | 302 | 303 | 307 | 308);
     let location = response.headers.get("location").filter(|_| moved)?;
     from.join(location).ok()
 }
 
-/// Where an answer sends on to; none where it is one to keep. Where that is another server, only those fields stay that are known
-/// to be no secrets, and a line in TLS is not left for a clear one.
+/// The target of a redirect; `None` where the response is no redirect. For another server, only fields that are known to be no
+/// secrets stay in `headers`.
+///
+/// # Errors
+/// [`ClientError::Forbidden`]: the redirect leads from TLS to clear text.
 pub fn follow(response: &Response, from: &HttpUrl, headers: &mut Headers) -> Result<Option<HttpUrl>, ClientError> {
     let Some(to) = redirect(response, from) else { return Ok(None) };
     if from.is_secure() && !to.is_secure() {
@@ -299,31 +331,34 @@ fn is_among(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// What is sent along to another server.
+/// The fields that may be sent to another server.
 pub fn for_others(headers: &Headers) -> Headers {
     headers.iter().filter(|(name, _)| is_among(&ANYWHERE, name)).collect()
 }
 
-/// What is sent where the URL itself is the credential; of the other fields some may be signed with it.
+/// The fields that are sent to a URL that is itself the credential: all but other credentials. The signature may cover some of them.
 pub fn without_credentials(headers: &Headers) -> Headers {
     headers.iter().filter(|(name, _)| !is_among(&CREDENTIALS, name)).collect()
 }
 
-/// An answer, where it came from, and the connection it came over.
+/// A response, with its address and its connection.
 pub struct Answer {
     /// The connection.
     pub client: Client,
-    /// The answer's head.
+    /// The head of the response.
     pub response: Response,
     /// Its body, unread.
     pub body: Body,
-    /// Where redirects led.
+    /// The address that answered, after redirects.
     pub url: HttpUrl,
-    /// The fields that may be sent there.
+    /// The fields that may be sent to that address.
     pub headers: Headers,
 }
 
-/// Asks without a body, and follows redirects.
+/// Sends a request without a body, and follows redirects.
+///
+/// # Errors
+/// There is no response, or there are too many redirects, or one from TLS to clear text.
 pub fn ask(dialer: &Dialer, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<Answer, ClientError> {
     let (mut url, mut headers) = (url.clone(), headers.clone());
     for _ in 0..=REDIRECTS_MAX {

@@ -1,4 +1,4 @@
-//! Entity tags, and requests that hold only if something is, or is no longer, as it was (RFC 9110, sections 8.8 and 13).
+//! Entity tags and conditional requests (RFC 9110, sections 8.8 and 13).
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ pub struct ETag {
 }
 
 impl ETag {
-    /// A strong tag; what may not stand in one is left out.
+    /// A strong tag; characters that are not permitted in a tag are left out.
     pub fn strong(opaque: &str) -> ETag {
         ETag { weak: false, opaque: opaque.chars().filter(|c| is_etag_char(*c)).collect() }
     }
 
-    /// A weak tag; what may not stand in one is left out.
+    /// A weak tag; characters that are not permitted in a tag are left out.
     pub fn weak(opaque: &str) -> ETag {
         ETag { weak: true, ..ETag::strong(opaque) }
     }
@@ -29,13 +29,13 @@ impl ETag {
         ETag::strong(&format!("{inode:x}-{size:x}-{:x}.{:x}", modified.seconds, modified.nanos))
     }
 
-    /// Reads one tag; none where it is malformed, as an unquoted one is.
+    /// Parses one tag; `None` where it is malformed, for example unquoted.
     pub fn parse(text: &str) -> Option<ETag> {
         let (tag, rest) = ETag::take(text.trim())?;
         rest.is_empty().then_some(tag)
     }
 
-    /// A tag from the start of a text, and what follows.
+    /// Parses a tag at the start of a text. Returns it with the rest of the text.
     fn take(text: &str) -> Option<(ETag, &str)> {
         let (weak, quoted) = match text.strip_prefix("W/") {
             Some(rest) => (true, rest),
@@ -45,7 +45,7 @@ impl ETag {
         opaque.chars().all(is_etag_char).then(|| (ETag { weak, opaque: opaque.to_owned() }, rest))
     }
 
-    /// Whether it is a weak one: good for caches, not for ranges.
+    /// Whether the tag is weak: usable for caches, not for ranges.
     pub fn is_weak(&self) -> bool {
         self.weak
     }
@@ -78,7 +78,7 @@ enum Tags {
 }
 
 impl Tags {
-    /// Reads a list; what comes after the first thing that is not a tag is lost, and so matches nothing.
+    /// Parses a list up to the first malformed tag; the rest matches nothing.
     fn parse(value: &str) -> Tags {
         if value.trim() == "*" {
             return Tags::Any;
@@ -103,17 +103,16 @@ impl Tags {
     }
 }
 
-/// What a resource is like now.
+/// The present state of a resource.
 #[derive(Clone, Debug, Default)]
 pub struct Current {
     /// Its tag, if it has one.
     pub etag: Option<ETag>,
-    /// When it changed last, if that is known.
+    /// The time of its last change, if known.
     pub modified: Option<Timestamp>,
 }
 
-/// The conditions of a request: the values of its headers. Lines of a header that came more than once are joined by
-/// commas before they get here.
+/// The conditions of a request: the values of its headers. Repeated headers are joined by commas before they get here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions<'a> {
     /// `If-Match`.
@@ -126,21 +125,20 @@ pub struct Conditions<'a> {
     pub if_unmodified_since: Option<&'a str>,
 }
 
-/// What the conditions come to.
+/// The result of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Go on; whether a `Range` stands is up to [`crate::range::still_stands`].
+    /// Process the request; [`crate::range::still_stands`] decides whether its `Range` holds.
     Proceed,
-    /// 304: what the client has is still good.
+    /// 304: the client's copy is current.
     NotModified,
-    /// 412.
+    /// 412: a condition does not hold.
     Failed,
 }
 
 impl Conditions<'_> {
-    /// Judges in the order of RFC 9110, section 13.2.2. `reading` says that the method is GET or HEAD; `current` is none
-    /// where there is nothing (yet). Dates that cannot be read are ignored, as the RFC demands; a tag that cannot be read
-    /// matches nothing.
+    /// Evaluates the conditions in the order of RFC 9110, section 13.2.2. `reading`: the method is GET or HEAD; `current` is `None`
+    /// where the resource does not exist. Malformed dates are ignored, as the RFC demands; a malformed tag matches nothing.
     pub fn judge(&self, reading: bool, current: Option<&Current>) -> Verdict {
         let modified_s = current.and_then(|current| current.modified).map(|at| at.seconds);
         let date_s = |value: Option<&str>| value.and_then(date::parse_http).map(|at| at.seconds);

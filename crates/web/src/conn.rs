@@ -1,5 +1,5 @@
-//! One blocking connection, of either role, over TCP or TLS: heads and bodies come in, anything goes out, files by `sendfile`
-//! where the line is clear. Every wait has a bound.
+//! One blocking connection of either role, over TCP or TLS. It reads heads and bodies and writes bytes; files go by `sendfile`
+//! where the connection is in clear text. Every wait has a bound.
 
 mod files;
 mod sealed;
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use rustls::Connection;
 
-use crate::body::{Chunks, Framing, Next};
+use crate::body::{ChunkEvent, Chunks, Framing};
 use crate::head::{HeadError, Request, Response, parse_request, parse_response};
 use crate::headers::Headers;
 
-/// Bytes asked for at once while heads are read.
+/// Bytes that are read at a time while heads are read.
 const SIP_BYTES: usize = 8 << 10;
-/// Bytes of ciphertext asked for at once while a body is read.
+/// Bytes of ciphertext that are read at a time while a body is read.
 const GULP_BYTES: usize = 256 << 10;
-/// Bytes of plaintext that TLS takes before it wants to write.
+/// The most bytes of plaintext that TLS buffers before they are written.
 const TLS_PENDING_BYTES: usize = 512 << 10;
 
 /// A connection.
@@ -26,48 +26,48 @@ pub struct Conn {
     socket: TcpStream,
     tls: Option<Box<Connection>>,
     peer: SocketAddr,
-    /// Bytes of the peer that nobody has taken yet, decrypted.
+    /// Decrypted bytes of the peer; those up to `taken` have been used.
     inbox: Vec<u8>,
     taken: usize,
-    /// Ciphertext that TLS has not taken yet.
+    /// Ciphertext; TLS has taken the bytes up to `cipher_taken`.
     cipher: Vec<u8>,
     cipher_taken: usize,
-    /// Bytes that TLS has decrypted and that are still with it.
+    /// Bytes that TLS has decrypted and still holds.
     decrypted: usize,
-    /// The peer has said in TLS that nothing more comes; a line that is cut says no such thing.
+    /// The peer has sent a TLS `close_notify`. A connection that was cut has none.
     farewell: bool,
-    /// What the socket's own timeouts are set to, so that they are set only where they change.
+    /// The present timeouts of the socket, so that they are set only when they change.
     read_within: Option<Duration>,
     write_within: Option<Duration>,
-    /// When what is being read has to be there, however many reads of the socket it takes.
+    /// The deadline of the present read, however many reads of the socket it takes.
     until: Option<Instant>,
 }
 
-/// What a connection is made of. What was read ahead comes before what the socket still has.
+/// The parts of a connection. The bytes that were read ahead come before those that the socket still holds.
 pub struct Parts {
-    /// The socket, which blocks.
+    /// The socket, in blocking mode.
     pub socket: TcpStream,
-    /// TLS, if it is spoken; it may hold plaintext of the peer.
+    /// The TLS session, if any; it may hold plaintext of the peer.
     pub tls: Option<Connection>,
-    /// Bytes of the peer that nobody has taken, decrypted; TLS's own come after these.
+    /// Unused decrypted bytes of the peer; those in the TLS session come after these.
     pub inbox: Vec<u8>,
     /// Ciphertext that TLS has not taken.
     pub cipher: Vec<u8>,
 }
 
-/// Why no head came.
+/// Why no head was read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The bytes are none.
+    /// The bytes are no head.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// The line broke, or time ran out.
+    /// The connection broke, or the deadline has passed.
     #[error("the connection broke")]
     Io(#[from] io::Error),
 }
 
-/// Where a body stands.
+/// A body that is being read.
 #[derive(Clone, Debug)]
 pub struct Body {
     framing: Framing,
@@ -76,12 +76,12 @@ pub struct Body {
 }
 
 impl Body {
-    /// A body that begins now.
+    /// A body of which nothing has been read.
     pub fn new(framing: Framing) -> Body {
         Body { framing, chunks: Chunks::default(), read: 0 }
     }
 
-    /// How many bytes it has, where that was said.
+    /// Its length in bytes, where the head gives it.
     pub fn length(&self) -> Option<u64> {
         match self.framing {
             Framing::Length(bytes) => Some(bytes),
@@ -89,12 +89,12 @@ impl Body {
         }
     }
 
-    /// Whether only the end of the connection ends it.
+    /// Whether the end of the connection is the end of the body.
     pub fn ends_with_line(&self) -> bool {
         self.framing == Framing::UntilClose
     }
 
-    /// The fields behind it; complete once a read has found its end.
+    /// Its trailer fields; complete once a read has found the end.
     pub fn trailers(&self) -> &Headers {
         self.chunks.trailers()
     }
@@ -109,13 +109,16 @@ fn timed_out() -> io::Error {
     io::ErrorKind::TimedOut.into()
 }
 
-/// What the system calls a wait that ran out.
+/// Reports a timeout of the socket as [`io::ErrorKind::TimedOut`].
 fn plainly(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { timed_out() } else { error }
 }
 
 impl Conn {
-    /// Over a connected socket; with TLS where a session of it is given, whose handshake is still to come.
+    /// A connection over a connected socket; with `tls`, the handshake is still to be made.
+    ///
+    /// # Errors
+    /// The socket is not connected, or cannot be configured.
     pub fn new(socket: TcpStream, tls: Option<Connection>) -> io::Result<Conn> {
         let peer = socket.peer_addr()?;
         socket.set_nonblocking(false)?;
@@ -146,24 +149,27 @@ impl Conn {
         self.peer
     }
 
-    /// The socket, to wait on or to ask for facts.
+    /// The socket, to poll or to query.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// TLS, if it is spoken.
+    /// The TLS session, if any.
     pub fn tls(&self) -> Option<&Connection> {
         self.tls.as_deref()
     }
 
-    /// What it is made of, for another protocol.
+    /// Takes the connection apart, for another protocol.
     pub fn into_parts(mut self) -> Parts {
         let inbox = self.inbox.split_off(self.taken.min(self.inbox.len()));
         let cipher = self.cipher.split_off(self.cipher_taken.min(self.cipher.len()));
         Parts { socket: self.socket, tls: self.tls.map(|tls| *tls), inbox, cipher }
     }
 
-    /// How long a read may wait for a byte.
+    /// Sets the longest wait of a read for a byte.
+    ///
+    /// # Errors
+    /// The socket refuses the timeout.
     pub fn set_read_within(&mut self, within: Duration) -> io::Result<()> {
         if self.read_within != Some(within) {
             self.socket.set_read_timeout(Some(within))?;
@@ -172,7 +178,10 @@ impl Conn {
         Ok(())
     }
 
-    /// How long a write may wait for room.
+    /// Sets the longest wait of a write for space in the socket's buffer.
+    ///
+    /// # Errors
+    /// The socket refuses the timeout.
     pub fn set_write_within(&mut self, within: Duration) -> io::Result<()> {
         if self.write_within != Some(within) {
             self.socket.set_write_timeout(Some(within))?;
@@ -190,23 +199,23 @@ impl Conn {
         self.set_read_within(left)
     }
 
-    /// Before one more read of the socket for the same thing: a peer that sends a byte now and then, of a record of TLS or of
-    /// the line that begins a chunk, must not begin the wait anew with each.
+    /// Applies the deadline of the present read before one more read of the socket. A peer that sends a TLS record, or the line that
+    /// begins a chunk, byte by byte must not restart the wait with each byte.
     fn read_on(&mut self) -> io::Result<()> {
         self.until.map_or(Ok(()), |until| self.read_before(until))
     }
 
-    /// Whether bytes of the peer are here that nobody has taken.
+    /// Whether unused bytes of the peer have been read.
     pub fn has_unread(&self) -> bool {
         self.unread_bytes() > 0
     }
 
-    /// How many they are, as far as TLS tells: with ciphertext it is about as many.
+    /// The number of unused bytes that have been read; approximate where some of them are ciphertext.
     pub fn unread_bytes(&self) -> usize {
         self.inbox.len() - self.taken + self.cipher.len() - self.cipher_taken + self.decrypted
     }
 
-    /// Gives back the memory that an idle connection has no use for.
+    /// Frees the buffers of an idle connection.
     pub fn rest(&mut self) {
         if !self.has_unread() {
             (self.inbox, self.cipher) = (Vec::new(), Vec::new());
@@ -214,7 +223,7 @@ impl Conn {
         }
     }
 
-    /// Whether the peer has hung up, looked at, not waited for. What it sends meanwhile stays unread.
+    /// Whether the peer has closed the connection. Does not wait, and reads nothing.
     pub fn is_gone(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, poll};
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
@@ -223,10 +232,13 @@ impl Conn {
         poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0) && fds[0].revents().intersects(hung_up)
     }
 
-    /// A request; none where the peer closed between two of them. The deadline holds for all of the head.
+    /// Reads the head of a request before the deadline; `None` where the peer closed the connection between two requests.
+    ///
+    /// # Errors
+    /// The bytes are no head, the connection broke, or the deadline has passed.
     pub fn read_request(&mut self, deadline: Instant) -> Result<Option<Request>, ReadError> {
         loop {
-            // Empty lines before a request are forgiven (RFC 9112, section 2.2).
+            // Empty lines before a request are skipped (RFC 9112, section 2.2).
             while self.inbox[self.taken..].starts_with(b"\r\n") {
                 self.taken += 2;
             }
@@ -244,7 +256,10 @@ impl Conn {
         }
     }
 
-    /// An answer, interim ones included. The deadline holds for all of the head.
+    /// Reads the head of a response before the deadline, interim ones included.
+    ///
+    /// # Errors
+    /// The bytes are no head, the connection broke or was closed, or the deadline has passed.
     pub fn read_response(&mut self, deadline: Instant) -> Result<Response, ReadError> {
         loop {
             if self.taken < self.inbox.len()
@@ -260,7 +275,7 @@ impl Conn {
         }
     }
 
-    /// Takes a little more into the inbox; 0 at the end.
+    /// Reads a few more bytes into the inbox; returns 0 at the end.
     fn sip(&mut self) -> io::Result<usize> {
         if self.taken > 0 {
             self.inbox.drain(..self.taken);
@@ -275,7 +290,7 @@ impl Conn {
         got
     }
 
-    /// Reads past the inbox.
+    /// Reads from the socket or from TLS, not from the inbox.
     fn read_raw(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
         if self.tls.is_some() {
             return self.read_sealed(buffer, ahead);
@@ -288,8 +303,11 @@ impl Conn {
         }
     }
 
-    /// Some bytes of a body; 0 at its end. A line that closes before is an error; so is, for a body that ends with its line,
-    /// a line in TLS that is cut without a farewell (RFC 9112, section 9.8).
+    /// Reads bytes of a body; returns 0 at its end.
+    ///
+    /// # Errors
+    /// The connection broke, or ended before the body; the body is malformed; or the body ends with its connection, and TLS was cut
+    /// without `close_notify` (RFC 9112, section 9.8).
     pub fn read_body(&mut self, body: &mut Body, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -317,7 +335,7 @@ impl Conn {
         };
         let is_whole = match body.framing {
             Framing::Length(_) => false,
-            // In clear nobody can tell; in TLS whoever cuts the line cannot take leave in the peer's name.
+            // In clear text a cut cannot be detected. In TLS an attacker who cuts the connection cannot forge `close_notify`.
             Framing::UntilClose => self.tls.is_none() || self.farewell,
             Framing::Chunked => true,
         };
@@ -333,9 +351,9 @@ impl Conn {
         loop {
             let next = body.chunks.next(&self.inbox[self.taken..]);
             match next.map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))? {
-                Next::End => return Ok(0),
-                Next::Frame(taken) => self.taken += taken,
-                Next::Data(left) => {
+                ChunkEvent::End => return Ok(0),
+                ChunkEvent::Frame(taken) => self.taken += taken,
+                ChunkEvent::Data(left) => {
                     let most = left.min(buffer.len() as u64) as usize;
                     let got = self.read_some(&mut buffer[..most])?;
                     if got == 0 {
@@ -344,7 +362,7 @@ impl Conn {
                     body.chunks.took(got as u64);
                     return Ok(got);
                 }
-                Next::More => {
+                ChunkEvent::More => {
                     if std::mem::replace(&mut again, true) {
                         self.read_on()?;
                     }
@@ -356,7 +374,7 @@ impl Conn {
         }
     }
 
-    /// From the inbox, else from the line.
+    /// Reads from the inbox, or from the connection where that is empty.
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let waiting = &self.inbox[self.taken..];
         if waiting.is_empty() {
@@ -368,7 +386,10 @@ impl Conn {
         Ok(got)
     }
 
-    /// Reads a whole body that is not longer than `most` bytes.
+    /// Reads a whole body of at most `most` bytes.
+    ///
+    /// # Errors
+    /// As [`Conn::read_body`]; [`io::ErrorKind::FileTooLarge`] where the body is longer.
     pub fn read_all(&mut self, body: &mut Body, most: usize) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
         let mut piece = vec![0; most.min(16 << 10)];
@@ -385,6 +406,9 @@ impl Conn {
     }
 
     /// Sends all of the bytes.
+    ///
+    /// # Errors
+    /// The connection broke, or the peer took no bytes for too long.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.tls.is_none() {
             return (&self.socket).write_all(bytes).map_err(plainly);
@@ -398,7 +422,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Sends what TLS holds back.
+    /// Sends the bytes that TLS has buffered.
     fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.wants_write() {
@@ -412,7 +436,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Ends what we send; the peer may still say something.
+    /// Closes the sending direction; the peer may still send.
     pub fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();

@@ -1,8 +1,8 @@
-//! Third-party copy over HTTP: the order that a COPY request gives (here), the markers that tell how it goes ([`marker`]),
-//! and the line that ends it ([`outcome`]).
+//! Third-party copy over HTTP: the COPY request (here), the markers that report its progress ([`marker`]), and the line that ends
+//! its response ([`outcome`]).
 //!
-//! There is no RFC; the rules are those on which xrootd, dCache and StoRM agree, and where they do not, the one that
-//! refuses what nobody can have meant.
+//! There is no RFC. The rules are those on which xrootd, dCache and StoRM agree; where they differ, the rule that refuses a request
+//! without a sensible meaning.
 
 mod line;
 pub mod marker;
@@ -16,18 +16,18 @@ use crate::headers::is_token;
 use crate::scitag::SciTag;
 use crate::url::HttpUrl;
 
-/// The most streams that one may ask for.
+/// The most streams that a request may ask for.
 pub const STREAMS_MAX: u32 = 100;
 /// The most headers that are passed on.
 pub const TRANSFER_HEADERS_MAX: usize = 32;
 /// The longest text about the client that is kept, characters.
 const CLIENT_INFO_MAX: usize = 1024;
 
-/// `TransferHeaderX: v` is sent on as `X: v`; compared without regard to case.
+/// `TransferHeaderX: v` is passed on as `X: v`; compared without regard to case.
 const PREFIX: &str = "transferheader";
 
-/// Headers that belong to one hop (RFC 9110, section 7.6.1), frame the message, or are ours to choose because the copy
-/// depends on them. They are left out rather than refused: clients send them without thinking.
+/// Headers that belong to one hop (RFC 9110, section 7.6.1), frame the message, or are set by this server because the copy
+/// depends on them. They are left out rather than refused, since many clients send them.
 const OURS: [&str; 18] = [
     "accept-encoding",
     "connection",
@@ -49,8 +49,8 @@ const OURS: [&str; 18] = [
     "want-repr-digest",
 ];
 
-/// What is passed on: credentials, and what says how to treat the request. What else a server at the other end might take for an
-/// order of ours is not the client's to say.
+/// Headers that are passed on: credentials, and headers that say how to treat the request. The server at the other end could take
+/// another header for an instruction of ours, so clients may not choose others.
 const PASSED_ON: [&str; 10] = [
     "accept",
     "authorization",
@@ -64,7 +64,7 @@ const PASSED_ON: [&str; 10] = [
     "x-request-id",
 ];
 
-/// The same by how the name begins: what S3, Azure and Google sign.
+/// Prefixes of headers that are passed on: S3, Azure and Google sign these.
 const PASSED_ON_PREFIXES: [&str; 3] = ["x-amz-", "x-goog-", "x-ms-"];
 
 fn is_passed_on(name: &str) -> bool {
@@ -72,23 +72,23 @@ fn is_passed_on(name: &str) -> bool {
     PASSED_ON.iter().any(|known| name.eq_ignore_ascii_case(known)) || PASSED_ON_PREFIXES.iter().any(begins)
 }
 
-/// Which way the bytes go.
+/// The direction of the copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From there into the request's target.
+    /// From a remote server to the request's target.
     Pull {
-        /// Where from.
+        /// The address of the source.
         source: HttpUrl,
     },
-    /// From the request's target to there.
+    /// From the request's target to a remote server.
     Push {
-        /// Where to.
+        /// The address of the destination.
         destination: HttpUrl,
     },
 }
 
 impl Direction {
-    /// The other end.
+    /// The address at the other end.
     pub fn remote(&self) -> &HttpUrl {
         match self {
             Direction::Pull { source } => source,
@@ -97,20 +97,20 @@ impl Direction {
     }
 }
 
-/// What a COPY request orders. `Debug` shows no values of headers: they are credentials.
+/// A COPY request. `Debug` shows no values of headers: they are credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Order {
-    /// Which way, and with whom.
+    /// The direction, and the address at the other end.
     pub direction: Direction,
     /// Headers for the requests to the other end.
     pub transfer_headers: Vec<(String, String)>,
     /// Whether a target that exists may be replaced; if not, 412.
     pub overwrite: bool,
-    /// Whether a copy without a digest of the other end to compare with is a failure; none where the client does not say.
+    /// Whether the copy fails where the other end reports no digest; `None` where the client does not say.
     pub require_checksum: Option<bool>,
-    /// How many connections; none (or 0, as gfal2 says it) leaves it to the server.
+    /// The number of connections; `None` (or 0 in the request, as gfal2 writes it) leaves it to the server.
     pub streams: Option<u32>,
-    /// The mark of the flows; none where it was not asked for.
+    /// The mark of the flows; `None` where none was requested.
     pub scitag: Option<SciTag>,
     /// The value of `Want-Digest`.
     pub want_digest: Option<String>,
@@ -132,18 +132,18 @@ impl fmt::Debug for Order {
     }
 }
 
-/// A COPY request that cannot be carried out as it stands: the answer.
+/// The refusal of a malformed COPY request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Bad {
+pub struct BadRequest {
     /// The status.
     pub status: u16,
-    /// What is wrong, and how it should be.
+    /// What is wrong, and what to write instead.
     pub reason: String,
 }
 
-fn bad(reason: impl Into<String>) -> Bad {
-    Bad { status: 400, reason: reason.into() }
+fn bad(reason: impl Into<String>) -> BadRequest {
+    BadRequest { status: 400, reason: reason.into() }
 }
 
 /// Whether a `Destination` names this very server, so that the request is a plain WebDAV COPY (or MOVE): it is a path,
@@ -161,15 +161,15 @@ pub fn is_local(destination: &str, authority: &str) -> bool {
 }
 
 /// Headers by name, without regard to case.
-struct Lines<'a>(Vec<(&'a str, &'a str)>);
+struct FieldLines<'a>(Vec<(&'a str, &'a str)>);
 
-impl<'a> Lines<'a> {
+impl<'a> FieldLines<'a> {
     fn all(&self, name: &str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
 
     /// The value of a header that may come once only.
-    fn one(&self, name: &str) -> Result<Option<&'a str>, Bad> {
+    fn one(&self, name: &str) -> Result<Option<&'a str>, BadRequest> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (_, Some(_)) => Err(bad(format!("{name} is given more than once; once is enough"))),
@@ -177,8 +177,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// One of two words.
-    fn choice(&self, name: &str, yes: &str, no: &str) -> Result<Option<bool>, Bad> {
+    /// The value of a header that is one of two words.
+    fn choice(&self, name: &str, yes: &str, no: &str) -> Result<Option<bool>, BadRequest> {
         match self.one(name)? {
             None => Ok(None),
             Some(value) if value.eq_ignore_ascii_case(yes) => Ok(Some(true)),
@@ -189,9 +189,12 @@ impl<'a> Lines<'a> {
 }
 
 impl Order {
-    /// Reads the headers of a COPY request: names and values as they came.
-    pub fn from_headers<'a>(headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Order, Bad> {
-        let lines = Lines(headers.into_iter().collect());
+    /// Parses the headers of a COPY request: names and values as they came.
+    ///
+    /// # Errors
+    /// [`BadRequest`]: a header is missing, given twice or malformed, or asks for something that is not supported.
+    pub fn from_headers<'a>(headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Order, BadRequest> {
+        let lines = FieldLines(headers.into_iter().collect());
         let direction = direction(&lines)?;
         credential(&lines)?;
         let mut transfer_headers = transfer_headers(&lines)?;
@@ -217,7 +220,7 @@ impl Order {
     }
 }
 
-fn direction(lines: &Lines<'_>) -> Result<Direction, Bad> {
+fn direction(lines: &FieldLines<'_>) -> Result<Direction, BadRequest> {
     let url = |name: &str, value: &str| HttpUrl::parse(value).map_err(|e| bad(format!("{name}: {e}")));
     match (lines.one("Source")?, lines.one("Destination")?) {
         (Some(source), None) => Ok(Direction::Pull { source: url("Source", source)? }),
@@ -231,8 +234,8 @@ fn direction(lines: &Lines<'_>) -> Result<Direction, Bad> {
     }
 }
 
-/// Delegation of X.509 proxies and of OIDC tokens is refused, so that nobody waits for it.
-fn credential(lines: &Lines<'_>) -> Result<(), Bad> {
+/// Refuses delegation of X.509 proxies and of OIDC tokens, so that no client waits for it.
+fn credential(lines: &FieldLines<'_>) -> Result<(), BadRequest> {
     match lines.one("Credential")? {
         None => Ok(()),
         Some(word) if word.eq_ignore_ascii_case("none") => Ok(()),
@@ -243,7 +246,7 @@ fn credential(lines: &Lines<'_>) -> Result<(), Bad> {
     }
 }
 
-fn streams(lines: &Lines<'_>) -> Result<Option<u32>, Bad> {
+fn streams(lines: &FieldLines<'_>) -> Result<Option<u32>, BadRequest> {
     let Some(value) = lines.one("X-Number-Of-Streams")? else { return Ok(None) };
     let number = value.parse::<u32>().ok().filter(|n| *n <= STREAMS_MAX);
     let number = number
@@ -251,11 +254,11 @@ fn streams(lines: &Lines<'_>) -> Result<Option<u32>, Bad> {
     Ok(Some(number).filter(|n| *n > 0))
 }
 
-fn transfer_headers(lines: &Lines<'_>) -> Result<Vec<(String, String)>, Bad> {
+fn transfer_headers(lines: &FieldLines<'_>) -> Result<Vec<(String, String)>, BadRequest> {
     let mut passed = Vec::new();
     for (name, value) in &lines.0 {
         let (name, value) = if name.eq_ignore_ascii_case("Copy-Header") {
-            // xrootd's form of old: the whole header as a value.
+            // xrootd's older form: the whole header as a value.
             value.split_once(':').ok_or_else(|| bad("Copy-Header is `NAME: VALUE`; there is no colon in it"))?
         } else if let Some(rest) = without_prefix(name) {
             (rest, *value)

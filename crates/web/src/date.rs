@@ -1,4 +1,4 @@
-//! Dates as HTTP and WebDAV write them, to and from the house's [`Timestamp`]; no clock here.
+//! Dates of HTTP and WebDAV, to and from [`Timestamp`]. Reads no clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,13 +8,13 @@ use model::Timestamp;
 const LAST_S: u64 = 253_402_300_799;
 
 /// An HTTP date (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. Times outside 1970 to 9999, which files can
-/// carry and HTTP cannot, are drawn to the nearer end.
+/// have and HTTP cannot express, become the nearer bound.
 pub fn http(at: Timestamp) -> String {
     let seconds = u64::try_from(at.seconds).unwrap_or(0).min(LAST_S);
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
-/// Reads an HTTP date in any of its three forms; none where it is not one.
+/// Parses an HTTP date in any of its three forms; `None` where it is malformed.
 pub fn parse_http(text: &str) -> Option<Timestamp> {
     let at = httpdate::parse_http_date(text.trim()).ok()?;
     let since = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;

@@ -1,7 +1,7 @@
-//! WebDAV documents (RFC 4918): what a PROPFIND asks for, and the multistatus that answers it, both ways.
+//! WebDAV documents (RFC 4918): requests of PROPFIND, PROPPATCH and LOCK, and multistatus documents, read and written.
 //!
-//! XML of strangers is read within bounds and without document types or entities, which are only good for bombs and for
-//! reading other people's files.
+//! XML from peers is read within bounds and without document types or entities, which serve only attacks: exponential expansion, and
+//! reading local files.
 
 pub mod condition;
 #[cfg(test)]
@@ -59,9 +59,9 @@ impl Prop {
 /// Space below a directory (RFC 4331), bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// What can still be written.
+    /// Bytes that can still be written.
     pub available: u64,
-    /// What is taken below it, where that is known.
+    /// Bytes that are used below it, where known.
     pub used: Option<u64>,
 }
 
@@ -80,28 +80,28 @@ pub struct Resource {
     pub created: Option<Timestamp>,
     /// Its entity tag, as it stands in `ETag`.
     pub etag: Option<String>,
-    /// Whether it may be executed, if that is known.
+    /// Whether it may be executed, if known.
     pub executable: Option<bool>,
-    /// The space below it, if it was asked for and is known.
+    /// The space below it, if requested and known.
     pub quota: Option<Quota>,
     /// Checksums that are known without reading it.
     pub digests: Vec<Digest>,
-    /// What its bytes are, as `Content-Type`.
+    /// The media type of its bytes, as in `Content-Type`.
     pub content_type: Option<String>,
-    /// Properties that clients have given it.
+    /// Properties that clients have set.
     pub dead: Vec<Dead>,
-    /// Locks that hold it.
+    /// Locks on it.
     pub locks: Vec<lock::Active>,
 }
 
-/// A property that a client has given a file or directory, and that means nothing here (RFC 4918, section 4.4).
+/// A dead property (RFC 4918, section 4.4): one that a client has set, without a meaning to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dead {
     /// Its name.
     pub prop: Prop,
-    /// The language of its value, where one was said.
+    /// The language of its value, where given.
     pub language: Option<String>,
-    /// Its value, as XML that means the same wherever it stands.
+    /// Its value, as XML that declares all of its prefixes.
     pub xml: String,
 }
 
@@ -114,14 +114,14 @@ impl Resource {
 }
 
 impl Dead {
-    /// Whether it can be told as it is: what is kept may have been changed by others.
+    /// Whether the stored property is well-formed: other programs may have changed it.
     pub fn is_sound(&self) -> bool {
         let language = self.language.as_deref().unwrap_or_default();
         xml::is_name(&self.prop.name) && xml::is_fragment(&self.xml) && !language.contains(char::is_control)
     }
 }
 
-/// Why a document, or a header of WebDAV, cannot be read.
+/// Why a document or a header of WebDAV cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DavError {
     /// Not well-formed.
@@ -130,32 +130,32 @@ pub enum DavError {
     /// A document type or an entity of its own.
     #[error("the body declares a document type or uses an entity; WebDAV needs neither, and they are not read here")]
     Entities,
-    /// Well-formed, but not what was due.
+    /// Well-formed, but with another root element.
     #[error("the body has the root element {found:?}; {wanted:?} of the namespace DAV: was due")]
     Root {
-        /// What is there.
+        /// The root element.
         found: String,
-        /// What should be.
+        /// The expected root element.
         wanted: &'static str,
     },
-    /// More than is read.
+    /// Beyond a bound.
     #[error("the body has more than {limit} {what}; that much is not read here")]
     Bounds {
-        /// Of what.
+        /// The things that are counted.
         what: &'static str,
-        /// How many would be read.
+        /// The most that are read.
         limit: usize,
     },
-    /// Not a lock that there is.
+    /// A lock of an unknown kind.
     #[error("the body asks for no lock that is given here: <exclusive/> or <shared/>, and <write/>")]
     Lock,
-    /// A `Depth` that is none.
+    /// A malformed `Depth`.
     #[error("Depth is 0, 1 or infinity; {0:?} is none of them")]
     Depth(String),
 }
 
 impl DavError {
-    /// The status that says so.
+    /// The status of the refusal.
     pub fn status(&self) -> u16 {
         match self {
             DavError::Bounds { .. } => 413,

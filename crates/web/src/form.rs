@@ -1,17 +1,17 @@
-//! What a browser's form sends: names and values, or parts with files (RFC 7578), as they come.
+//! Forms of browsers: names and values, or parts with files (RFC 7578), read as they come.
 //!
-//! Does not know: where bytes come from, and what they are for.
+//! Does not know: the connection, and the purpose of the form.
 
 use crate::headers::Headers;
 
-/// Bytes of a part's head.
+/// The most bytes of a part's head.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How a form is sent.
+/// The media type of a form without files.
 pub const PAIRS: &str = "application/x-www-form-urlencoded";
-/// The same, with files.
+/// The media type of a form with files.
 pub const PARTS: &str = "multipart/form-data";
 
 /// The media type of a body, without its parameters.
@@ -19,7 +19,7 @@ fn kind(headers: &Headers) -> &str {
     headers.get("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether a body is one of a form: with files, or without.
+/// Whether a form has files; `None` where the body is no form.
 pub fn has_files(headers: &Headers) -> Option<bool> {
     [(PAIRS, false), (PARTS, true)]
         .iter()
@@ -32,17 +32,17 @@ pub fn has_files(headers: &Headers) -> Option<bool> {
 pub struct PartHead {
     /// The field's name.
     pub name: String,
-    /// The file's, where it is one: the last component of what the browser called it.
+    /// The file's name, where the part is a file: the last component of the name that the browser sent.
     pub file: Option<String>,
 }
 
-/// Why a form does not read.
+/// Why a form is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
     /// It ended before its last boundary.
     #[error("the form ended in the middle of a part")]
     Cut,
-    /// A part's head that is none.
+    /// A malformed head of a part.
     #[error("a part of the form does not say what it is")]
     Head,
 }
@@ -50,14 +50,14 @@ pub enum FormError {
 /// A form with files, read part by part.
 #[derive(Debug)]
 pub struct Parts {
-    /// What ends a part: line end, two dashes, boundary.
+    /// The delimiter after a part: line end, two dashes, boundary.
     delimiter: Vec<u8>,
     held: Vec<u8>,
     in_part: bool,
 }
 
 impl Parts {
-    /// Of a body with this head; none where it is no such form.
+    /// A reader for a body with these headers; `None` where it is no form with files.
     pub fn of(headers: &Headers) -> Option<Parts> {
         let value = headers.get("content-type").filter(|_| has_files(headers) == Some(true))?;
         let boundary = parameter(value, "boundary").filter(|boundary| (1..=70).contains(&boundary.len()))?;
@@ -66,10 +66,11 @@ impl Parts {
         Some(Parts { delimiter, held: b"\r\n".to_vec(), in_part: true })
     }
 
-    /// The next part's head, behind whatever of the last part was not read; none behind the last one.
+    /// Skips the rest of the present part and reads the next part's head; `None` after the last part. `read` reads more of the body,
+    /// and returns 0 at its end.
     ///
     /// # Errors
-    /// [`FormError`], and those of `read`, which brings more of the body, and nothing at its end.
+    /// [`FormError`], and the errors of `read`.
     pub fn next<E: From<FormError>>(
         &mut self,
         read: &mut impl FnMut(&mut [u8]) -> Result<usize, E>,
@@ -104,7 +105,7 @@ impl Parts {
     ) -> Result<usize, E> {
         while self.in_part {
             let end = find(&self.held, &self.delimiter);
-            // What may be the beginning of a boundary waits for the rest of it.
+            // Bytes that may be the beginning of a boundary wait for the rest of it.
             let sure = end.unwrap_or_else(|| self.held.len().saturating_sub(self.delimiter.len() - 1));
             let given = sure.min(into.len());
             if given > 0 {

@@ -11,13 +11,13 @@ use std::borrow::Cow;
 use model::Algorithm;
 
 use crate::conditions::{Conditions, Current, ETag};
-use crate::copy::marker::{Heard, Markers};
+use crate::copy::marker::{MarkerEvent, Markers};
 use crate::copy::{self, Order};
 use crate::dav::condition::{If, State};
 use crate::dav::proppatch::Change;
 use crate::dav::{self, Ask, Resource, listing, multistatus};
 use crate::digest::{self, repr};
-use crate::range::{self, Asked, ContentRange, Multipart};
+use crate::range::{self, ContentRange, Multipart, ResolvedRanges};
 use crate::target;
 use crate::url::HttpUrl;
 
@@ -36,7 +36,7 @@ pub fn range(bytes: &[u8]) {
     }
     let Some(specs) = range::parse(&value) else { return };
     assert!(!specs.is_empty() && specs.len() <= range::RANGES_MAX + 1);
-    let Asked::Parts(parts) = range::resolve(&specs, size) else { return };
+    let ResolvedRanges::Parts(parts) = range::resolve(&specs, size) else { return };
     assert!(!parts.is_empty() && parts.len() <= specs.len());
     for part in &parts {
         let end = part.start.checked_add(part.len);
@@ -202,19 +202,19 @@ pub fn markers(bytes: &[u8]) {
     }
     heard.extend(markers.finish());
     let mut whole = Markers::default();
-    let at_once: Vec<Heard> = whole.push(rest).into_iter().chain(whole.finish()).collect();
+    let at_once: Vec<MarkerEvent> = whole.push(rest).into_iter().chain(whole.finish()).collect();
     assert_eq!(heard, at_once, "the pieces do not matter");
     for one in heard {
         let mut line = String::new();
         match &one {
-            Heard::Marker(marker) => {
+            MarkerEvent::Marker(marker) => {
                 marker.write(&mut line);
                 let again = Markers::default().push(line.as_bytes());
-                assert!(matches!(again.as_slice(), [Heard::Marker(m)] if m.bytes == marker.bytes), "{line}");
+                assert!(matches!(again.as_slice(), [MarkerEvent::Marker(m)] if m.bytes == marker.bytes), "{line}");
             }
-            Heard::Last(last) => {
+            MarkerEvent::Last(last) => {
                 let again = Markers::default().push(last.line().as_bytes());
-                assert!(matches!(again.as_slice(), [Heard::Last(_)]), "{}", last.line());
+                assert!(matches!(again.as_slice(), [MarkerEvent::Last(_)]), "{}", last.line());
             }
         }
     }

@@ -1,23 +1,23 @@
-//! Heads of messages: read within bounds, written whole (RFC 9112, sections 2 to 5).
+//! Heads of messages (RFC 9112, sections 2 to 5): parsed within bounds, and written.
 
 use std::fmt::Write;
 
 use crate::headers::{Headers, ows};
 use crate::method::Method;
 
-/// Bytes of a head, request line and fields together.
+/// The most bytes of a head, its first line and fields together.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Fields of a head.
+/// The most fields of a head.
 pub const FIELDS_MAX: usize = 128;
-/// Bytes of a request's target.
+/// The most bytes of a request's target.
 pub const TARGET_BYTES_MAX: usize = 8 << 10;
 
 /// A request, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is to be done.
+    /// The method.
     pub method: Method,
-    /// To what: as it was sent.
+    /// The target, as it was sent.
     pub target: String,
     /// The minor version: 0 or 1.
     pub minor: u8,
@@ -25,7 +25,7 @@ pub struct Request {
     pub headers: Headers,
 }
 
-/// An answer, without its body.
+/// A response, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Its status.
@@ -36,14 +36,14 @@ pub struct Response {
     pub minor: u8,
 }
 
-/// Why bytes are no head.
+/// Why bytes are not a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadError {
-    /// More bytes, or more fields, than anybody needs.
+    /// More than [`HEAD_BYTES_MAX`] bytes, or more than [`FIELDS_MAX`] fields.
     #[error("the head is longer than {HEAD_BYTES_MAX} bytes or has more than {FIELDS_MAX} fields")]
     TooLarge,
-    /// A target longer than any path.
+    /// A target of more than [`TARGET_BYTES_MAX`] bytes.
     #[error("the request's target is longer than {TARGET_BYTES_MAX} bytes")]
     TargetTooLong,
     /// Not HTTP.
@@ -79,11 +79,11 @@ fn malformed(error: httparse::Error) -> HeadError {
 }
 
 fn fields(parsed: &[httparse::Header<'_>]) -> Headers {
-    // Values are bytes (RFC 9110, section 5.5); none that we read may hold other than text.
+    // Values are bytes (RFC 9110, section 5.5); all values that we read are text.
     parsed.iter().map(|h| (h.name, ows(&String::from_utf8_lossy(h.value)).to_owned())).collect()
 }
 
-/// Whether more bytes are still welcome.
+/// The result for an incomplete head: an error where it is too long already.
 fn unfinished<T>(bytes: &[u8]) -> Result<Option<T>, HeadError> {
     if bytes.len() >= HEAD_BYTES_MAX { Err(HeadError::TooLarge) } else { Ok(None) }
 }
@@ -97,11 +97,11 @@ fn later_minor(bytes: &[u8]) -> Option<usize> {
     (version && matches!(bytes[digit], b'2'..=b'9')).then_some(digit)
 }
 
-/// A request from the start of bytes, and how many it took; none while it is not complete. One of a later minor version is
-/// taken for one of HTTP/1.1 (RFC 9110, section 2.5), and an empty line before it is passed over (RFC 9112, section 2.2).
+/// Parses a request at the start of bytes. Returns it with its length in bytes; `None` while it is incomplete. A later minor version is
+/// taken for HTTP/1.1 (RFC 9110, section 2.5), and an empty line before the request is skipped (RFC 9112, section 2.2).
 ///
 /// # Errors
-/// What is no request, or is beyond the bounds.
+/// [`HeadError`]: the bytes are no request, or beyond the bounds.
 pub fn parse_request(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError> {
     match later_minor(bytes) {
         Some(digit) => {
@@ -133,7 +133,7 @@ fn parse_known(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError> {
     };
     let (method, target) = (Method::parse(method), target.to_owned());
     let headers = fields(parsed.headers);
-    // One host, so that nobody on the way takes it for another (RFC 9112, section 3.2).
+    // One host, so that no server on the path takes it for another (RFC 9112, section 3.2).
     if headers.all("host").count() > 1 || (minor == 1 && headers.get("host").is_none()) {
         return Err(HeadError::Malformed("HTTP/1.1 wants one Host"));
     }
@@ -148,7 +148,10 @@ fn is_authority(host: &str) -> bool {
     host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(&b))
 }
 
-/// An answer from the start of bytes, and how many it took; none while it is not complete.
+/// Parses a response at the start of bytes. Returns it with its length in bytes; `None` while it is incomplete.
+///
+/// # Errors
+/// [`HeadError`]: the bytes are no response, or beyond the bounds.
 pub fn parse_response(bytes: &[u8]) -> Result<Option<(Response, usize)>, HeadError> {
     let mut storage = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut storage);
@@ -161,7 +164,7 @@ pub fn parse_response(bytes: &[u8]) -> Result<Option<(Response, usize)>, HeadErr
     let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
         return Err(HeadError::Malformed("the first line is not one of HTTP"));
     };
-    // Nothing says what these would mean; whoever compares with 400 would take them for success.
+    // These statuses have no meaning; code that compares with 400 would take them for success.
     if status < 100 {
         return Err(HeadError::Malformed("the status is below 100"));
     }
@@ -182,7 +185,7 @@ impl Request {
         text.into_bytes()
     }
 
-    /// Whether the connection stays open after the answer, as far as the client is concerned.
+    /// Whether the client keeps the connection open after the response.
     pub fn keeps(&self) -> bool {
         match self.minor {
             0 => self.headers.lists("connection", "keep-alive"),
@@ -190,12 +193,12 @@ impl Request {
         }
     }
 
-    /// Whether the client waits for a word before it sends the body (RFC 9110, section 10.1.1).
+    /// Whether the client waits for `100 Continue` before it sends the body (RFC 9110, section 10.1.1).
     pub fn waits(&self) -> bool {
         self.minor > 0 && self.headers.lists("expect", "100-continue")
     }
 
-    /// Whether it expects something that nobody here can promise: 417 (RFC 9110, section 10.1.1).
+    /// Whether it has an expectation that is not supported: 417 (RFC 9110, section 10.1.1).
     pub fn expects_too_much(&self) -> bool {
         let mut all = self.headers.all("expect").flat_map(|value| value.split(',')).map(ows);
         self.minor > 0 && all.any(|one| !one.is_empty() && !one.eq_ignore_ascii_case("100-continue"))
@@ -203,7 +206,7 @@ impl Request {
 }
 
 impl Response {
-    /// An answer without fields.
+    /// A response without fields.
     pub fn new(status: u16) -> Response {
         Response { status, headers: Headers::new(), minor: 1 }
     }
@@ -225,7 +228,7 @@ impl Response {
     }
 }
 
-/// The words that go with a status (the registry of RFC 9110, section 16.2, as far as it is used here).
+/// The reason phrase of a status (the registry of RFC 9110, section 16.2, as far as it is used here).
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

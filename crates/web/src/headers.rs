@@ -1,14 +1,14 @@
-//! Header fields: names without regard to case, values as they came, in order.
+//! Header fields. Names are compared without regard to case; values and their order are kept.
 
 use std::fmt::Write;
 
-/// Without optional white space (RFC 9110, section 5.6.3): spaces and tabs, and nothing else that Unicode takes for space. Whoever
-/// trims more reads another message than the next one on the way.
+/// Trims optional white space (RFC 9110, section 5.6.3): spaces and tabs, and no other white space of Unicode. A reader that trims
+/// more reads another message than the next server on the path.
 pub(crate) fn ows(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// A token (RFC 9110, section 5.6.2): what names of fields are.
+/// Whether this is a token (RFC 9110, section 5.6.2), as names of fields are.
 pub(crate) fn is_token(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b))
 }
@@ -18,7 +18,7 @@ pub(crate) fn is_token(name: &[u8]) -> bool {
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    /// None.
+    /// No fields.
     pub fn new() -> Headers {
         Headers::default()
     }
@@ -38,8 +38,8 @@ impl Headers {
         self.all(name).any(|value| value.split(',').any(|item| ows(item).eq_ignore_ascii_case(token)))
     }
 
-    /// Whether an answer may be packed by this coding (`Accept-Encoding`, RFC 9110, section 12.5.3): where it is named, or anything
-    /// is, and not refused (`q=0`).
+    /// Whether a response may have this content coding (`Accept-Encoding`, RFC 9110, section 12.5.3): the coding, or `*`, is listed
+    /// and not refused (`q=0`).
     pub fn accepts_coding(&self, coding: &str) -> bool {
         let items = || self.all("accept-encoding").flat_map(|value| value.split(',')).map(ows);
         let weight = |wanted: &str| {
@@ -53,7 +53,7 @@ impl Headers {
         weight(coding).or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
     }
 
-    /// Adds one; what a line cannot hold (CR, LF, NUL) becomes a space, so that no value can begin a line of its own.
+    /// Adds a field. CR, LF and NUL become spaces, so that no value can begin a line of its own.
     pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let mut value = value.into();
         if value.contains(['\r', '\n', '\0']) {
@@ -69,7 +69,7 @@ impl Headers {
         self
     }
 
-    /// In place of whatever had this name.
+    /// Sets a field, in place of all fields of this name.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.add(name, value);
@@ -80,7 +80,7 @@ impl Headers {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// As lines of a head, without the empty one.
+    /// Writes the fields as lines of a head, without the empty line after them.
     pub fn write(&self, to: &mut String) {
         for (name, value) in self.iter() {
             let _ = write!(to, "{name}: {value}\r\n");

@@ -1,14 +1,14 @@
-//! JSON that strangers send, read with an error that names the place and repeats no value: a value may be a secret.
+//! Reads JSON from clients. Errors name the place in the document and repeat no value, since a value may be a secret.
 
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
 use crate::Refused;
 
-/// Reads a whole body. `what` is what it is to be: "an order".
+/// Reads a whole body; `what` names the expected document in messages: "an order".
 ///
 /// # Errors
-/// It is no JSON, or JSON of something else (400).
+/// The body is no JSON, or not of this type (400).
 pub fn read<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Refused> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader);
@@ -27,7 +27,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Refused> 
             }
             _ => format!("no JSON at line {}, column {}", error.line(), error.column()),
         };
-        Refused::new(400, format!("{what} does not read: {why}"))
+        Refused::new(400, format!("{what} cannot be read: {why}"))
     })
 }
 
@@ -37,7 +37,7 @@ mod tests {
 
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Order {
+    struct Example {
         #[allow(dead_code)]
         files: Vec<u32>,
     }
@@ -47,15 +47,15 @@ mod tests {
         for (body, said) in [
             (
                 r#"{"files": [1, "s3cret"]}"#,
-                "an order does not read: files[1] is of another kind than it must be, at line 1, column 22",
+                "an order cannot be read: files[1] is of another kind than it must be, at line 1, column 22",
             ),
-            (r#"{"file": []}"#, "an order does not read: unknown field `file`, expected `files` at line 1 column 7"),
-            (r#"{"files": [1]"#, "an order does not read: no JSON at line 1, column 13"),
-            (r#"{"files": []} x"#, "an order does not read: no JSON at line 1, column 15"),
+            (r#"{"file": []}"#, "an order cannot be read: unknown field `file`, expected `files` at line 1 column 7"),
+            (r#"{"files": [1]"#, "an order cannot be read: no JSON at line 1, column 13"),
+            (r#"{"files": []} x"#, "an order cannot be read: no JSON at line 1, column 15"),
         ] {
-            let refused = read::<Order>(body.as_bytes(), "an order").unwrap_err();
+            let refused = read::<Example>(body.as_bytes(), "an order").unwrap_err();
             assert_eq!((refused.status, refused.reason.as_str()), (400, said));
         }
-        assert!(read::<Order>(br#"{"files": [1]}"#, "an order").is_ok());
+        assert!(read::<Example>(br#"{"files": [1]}"#, "an order").is_ok());
     }
 }

@@ -1,7 +1,16 @@
-//! HTTP as data movers speak it: heads, framing, ranges, digests, WebDAV documents and the words of third-party copy,
-//! sans IO; and one blocking connection of either role over TCP or TLS, with a client that dials where a guard allows.
+//! HTTP for data movers. Heads, framing, ranges, digests, WebDAV documents and third-party copy are parsed and written sans IO. One
+//! blocking connection serves both roles over TCP or TLS, and a client dials only addresses that a guard allows.
 //!
-//! What this crate does not know: files, exports, keys, who may do what (the services'), and HTTP/2 (a library's).
+//! What this crate does not know: files, exports, keys and rights (the services know them), and HTTP/2 (a library speaks it).
+//!
+//! The target of a request becomes a path that cannot lead out of an export:
+//!
+//! ```
+//! let target = web::target::parse("/data/run%207?x=1")?;
+//! assert_eq!(target.path.as_bytes(), b"data/run 7");
+//! assert!(web::target::parse("/data/%2e%2e/etc").is_err());
+//! # Ok::<(), web::target::TargetError>(())
+//! ```
 
 pub mod api_client;
 pub mod body;

@@ -1,6 +1,6 @@
-//! Text within a page.
+//! Text in pages of HTML.
 
-/// Text that cannot be taken for markup. What cannot be seen, or would turn around what can, is spelled out.
+/// Escapes text so that it cannot be taken for markup. Invisible characters, and marks that change the direction of text, are spelled out.
 pub fn text(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     for c in raw.chars() {
@@ -18,7 +18,7 @@ pub fn text(raw: &str) -> String {
     out
 }
 
-/// Controls, marks of direction, what has no width, and what XML forbids.
+/// Whether a character is a control, a mark of direction, of zero width, or forbidden in XML.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')

@@ -1,39 +1,39 @@
-//! Methods that a node answers. Others are kept by name, for the log and for 501.
+//! The methods that a node answers. Other methods are kept by name, for the log and for 501.
 
 use std::fmt;
 
 /// A request's method (RFC 9110, section 9; RFC 4918, section 9).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Facts of a resource.
+    /// Returns the facts of a resource.
     Head,
-    /// Its bytes.
+    /// Returns the bytes of a resource.
     Get,
-    /// New bytes under a name.
+    /// Stores bytes under a name.
     Put,
-    /// More bytes of an upload that has begun (RFC 5789).
+    /// Continues an upload (RFC 5789).
     Patch,
-    /// Away with it.
+    /// Removes a resource.
     Delete,
-    /// What the server can do.
+    /// Returns the capabilities of the server.
     Options,
-    /// A macaroon, or a session of the native protocol.
+    /// Asks for a macaroon, or for a session of the native protocol.
     Post,
-    /// A directory.
+    /// Makes a directory.
     Mkcol,
-    /// Another name.
+    /// Renames a resource.
     Move,
-    /// A copy, here or from or to a third party.
+    /// Copies within the server, or from or to a third party.
     Copy,
-    /// Facts as a document.
+    /// Returns facts as a document.
     Propfind,
-    /// Facts to be changed.
+    /// Changes properties.
     Proppatch,
-    /// Nobody else may change it.
+    /// Locks a resource against changes by other clients.
     Lock,
-    /// Others may again.
+    /// Removes a lock.
     Unlock,
-    /// Anything else.
+    /// Any other method.
     Other(String),
 }
 
@@ -55,11 +55,11 @@ const NAMES: [(&str, Method); 14] = [
     ("UNLOCK", Method::Unlock),
 ];
 
-/// What `Allow` says.
+/// The value of `Allow`.
 pub const ALLOW: &str = "HEAD,GET,PUT,PATCH,DELETE,OPTIONS,POST,MKCOL,MOVE,COPY,PROPFIND,PROPPATCH,LOCK,UNLOCK";
 
 impl Method {
-    /// By name; names are case-sensitive.
+    /// The method of a name; names are case-sensitive.
     pub fn parse(name: &str) -> Method {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map_or_else(|| Method::Other(name.to_owned()), |(_, method)| method.clone())
@@ -73,7 +73,7 @@ impl Method {
         }
     }
 
-    /// Whether it changes anything here.
+    /// Whether it changes something on the server.
     pub fn changes(&self) -> bool {
         matches!(
             self,

@@ -1,23 +1,23 @@
-//! The document of an API (OpenAPI 3.1), made of its table of routes and the schemas of its types.
+//! The document of an API (OpenAPI 3.1), made from its table of routes and the schemas of its types.
 
 use serde_json::{Map, Value, json};
 
 use crate::routes::{PROBLEM, Route, Security};
 
-/// An API, as its document tells of it.
+/// An API, as its document describes it.
 #[derive(Debug)]
 pub struct Api<H> {
     /// Its title.
     pub title: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub description: &'static str,
     /// The schemas of its types, by name.
     pub schemas: Map<String, Value>,
     /// The schema of a parameter of a query, by the parameter's name.
     pub parameter: fn(&str) -> Value,
-    /// Whether a route needs a credential, as what answers it knows.
+    /// Whether a route needs a credential, by its handler.
     pub security: fn(&H) -> Security,
-    /// A body has at most so many bytes.
+    /// The most bytes of a body.
     pub body_bytes_max: usize,
 }
 
@@ -45,7 +45,7 @@ pub fn document<H>(api: Api<H>, routes: &[Route<H>]) -> Value {
             },
         },
     });
-    // Whether maps keep the order of their making is up to what else is built along.
+    // The order of maps depends on features of serde_json that other crates of a build may switch on.
     document.sort_all_objects();
     document
 }

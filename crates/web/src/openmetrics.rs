@@ -1,4 +1,4 @@
-//! Numbers for monitoring as OpenMetrics text, which Prometheus reads.
+//! Metrics as OpenMetrics text, which Prometheus reads.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-/// What the text is, by RFC 9110's field.
+/// The value of `Content-Type`.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Labels of a row: names with their values.
@@ -22,7 +22,7 @@ enum Value {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Only grows: its name ends in `_total`.
+    /// A number that only grows; its name ends in `_total`.
     Counter,
     Gauge,
 }
@@ -36,7 +36,7 @@ struct Family {
     rows: Vec<(Labels, Value)>,
 }
 
-/// All numbers at one moment.
+/// All metrics at one moment.
 #[derive(Debug, Default)]
 pub struct Reading(Vec<Family>);
 
@@ -118,11 +118,12 @@ impl Collector for Reading {
     }
 }
 
-/// A label's value within its quotes: the library writes it as it is.
+/// Escapes a label's value for its quotes; the library does not.
 fn escaped(value: &str) -> Cow<'_, str> {
-    match value.contains(['\\', '"', '\n']) {
-        true => value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into(),
-        false => value.into(),
+    if value.contains(['\\', '"', '\n']) {
+        value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into()
+    } else {
+        value.into()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Heads of requests as the `http` crate has them, which HTTP/2 and services of tower speak of, as the heads of this crate.
+//! Converts heads of the `http` crate, which HTTP/2 and services of tower use, to the heads of this crate.
 
 use http::header::{HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -6,15 +6,15 @@ use http::request::Parts;
 use crate::head::{FIELDS_MAX, HeadError, TARGET_BYTES_MAX};
 use crate::{Headers, Method, Request};
 
-/// The head of a request. Bytes of fields that are not UTF-8 are replaced, so that a credential with such bytes is none that counts, and not
-/// none at all.
+/// The head of a request. Bytes of fields that are not UTF-8 are replaced, so that a credential with such bytes is an invalid credential
+/// rather than a missing one.
 ///
 /// # Errors
 /// There is no host or more than one, no path, or more than the limits of this crate allow.
 pub fn request(parts: &Parts) -> Result<Request, HeadError> {
     let target = match (parts.uri.path_and_query(), parts.uri.authority()) {
         (Some(path), _) => path.as_str(),
-        // CONNECT has no path; that no tunnels are dug here is for the service to say.
+        // CONNECT has no path; the service refuses it.
         (None, Some(authority)) => authority.as_str(),
         (None, None) => return Err(HeadError::Malformed("there is no :path")),
     };
@@ -32,7 +32,7 @@ pub fn request(parts: &Parts) -> Result<Request, HeadError> {
     Ok(Request::new(Method::parse(parts.method.as_str()), target, headers))
 }
 
-/// The fields behind a body.
+/// The trailer fields of a body.
 pub fn trailers(map: &HeaderMap) -> Headers {
     let mut headers = Headers::new();
     add(map, &mut headers);

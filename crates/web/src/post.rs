@@ -1,68 +1,68 @@
-//! Documents that are posted to others: the answer counts by its status, and by what it says where that is wanted.
+//! Posts documents to other servers.
 
 use serde_json::Value;
 
 use crate::routes::JSON;
 use crate::{Client, ClientError, Dialer, Headers, HttpUrl, Method};
 
-/// Bytes of an answer.
+/// The most bytes of a response.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Why somebody did not take what was posted.
+/// Why a server did not accept a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct NotTaken {
-    /// What was answered; none where nothing was.
+pub struct PostError {
+    /// The status of the response; `None` where there was none.
     pub status: Option<u16>,
     why: String,
 }
 
-/// Posts a document, with these fields besides.
+/// Posts a document, with additional header fields.
 ///
 /// # Errors
-/// Nobody answers, or something else than 2xx.
-pub fn document(dialer: &Dialer, url: &str, fields: &[(String, String)], document: &Value) -> Result<(), NotTaken> {
+/// There is no response, or its status is not 2xx.
+pub fn document(dialer: &Dialer, url: &str, fields: &[(String, String)], document: &Value) -> Result<(), PostError> {
     text(dialer, url, fields, &document.to_string()).map(drop)
 }
 
-/// Posts a document; the document that is answered, or nothing where that is none.
+/// Posts a document. Returns the document in the response, or null where that is no JSON.
 ///
 /// # Errors
-/// Nobody answers, or something else than 2xx.
-pub fn for_document(dialer: &Dialer, url: &str, document: &Value) -> Result<Value, NotTaken> {
+/// There is no response, or its status is not 2xx.
+pub fn for_document(dialer: &Dialer, url: &str, document: &Value) -> Result<Value, PostError> {
     let answer = text(dialer, url, &[], &document.to_string())?;
     Ok(serde_json::from_slice(&answer).unwrap_or_default())
 }
 
-/// Posts the text of a document, with these fields besides; what is answered.
+/// Posts the text of a document, with additional header fields. Returns the body of the response.
 ///
 /// # Errors
-/// Nobody answers, or something else than 2xx.
-pub fn text(dialer: &Dialer, url: &str, fields: &[(String, String)], text: &str) -> Result<Vec<u8>, NotTaken> {
+/// There is no response, or its status is not 2xx.
+pub fn text(dialer: &Dialer, url: &str, fields: &[(String, String)], text: &str) -> Result<Vec<u8>, PostError> {
     typed(dialer, url, JSON, fields, text)
 }
 
-/// The same, of another media type.
+/// Posts a text of another media type. Returns the body of the response.
 ///
 /// # Errors
-/// Nobody answers, or something else than 2xx.
+/// There is no response, or its status is not 2xx.
 pub fn typed(
     dialer: &Dialer,
     url: &str,
     media: &str,
     fields: &[(String, String)],
     text: &str,
-) -> Result<Vec<u8>, NotTaken> {
-    let said = |error: ClientError| NotTaken { status: None, why: model::fault::with_causes(&error) };
-    let parsed = HttpUrl::parse(url).map_err(|error| NotTaken { status: None, why: error.to_string() })?;
-    let mut client = Client::new(dialer, &parsed).map_err(said)?;
+) -> Result<Vec<u8>, PostError> {
+    let failed = |error: ClientError| PostError { status: None, why: model::fault::with_causes(&error) };
+    let parsed = HttpUrl::parse(url).map_err(|error| PostError { status: None, why: error.to_string() })?;
+    let mut client = Client::new(dialer, &parsed).map_err(failed)?;
     let mut headers = Headers::new().with("Content-Type", media).with("Content-Length", text.len().to_string());
     fields.iter().for_each(|(name, value)| headers.add(name, value.as_str()));
-    client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(said)?;
-    client.write(text.as_bytes()).map_err(said)?;
-    let (response, mut body) = client.answer(&Method::Post).map_err(said)?;
+    client.send(&Method::Post, parsed.path_and_query(), &headers).map_err(failed)?;
+    client.write(text.as_bytes()).map_err(failed)?;
+    let (response, mut body) = client.answer(&Method::Post).map_err(failed)?;
     match response.status {
-        200..300 => client.read_all(&mut body, ANSWER_BYTES_MAX).map_err(said),
-        status => Err(NotTaken { status: Some(status), why: format!("{} answers {status}", parsed.authority()) }),
+        200..300 => client.read_all(&mut body, ANSWER_BYTES_MAX).map_err(failed),
+        status => Err(PostError { status: Some(status), why: format!("{} answers {status}", parsed.authority()) }),
     }
 }

@@ -1,7 +1,7 @@
-//! Parts of a representation: the words of RFC 9110, section 14, and of `multipart/byteranges`.
+//! Ranges of a representation (RFC 9110, section 14), and `multipart/byteranges`.
 //!
-//! `Range` is parsed without knowing the size and resolved with it, in two steps, since a header that makes no sense is
-//! ignored (section 14.2) while one that makes sense but hits nothing is 416.
+//! `Range` is parsed without the size and then resolved with it: a malformed header is ignored (section 14.2), while a well-formed
+//! one that no byte satisfies is 416.
 
 mod content;
 
@@ -19,28 +19,28 @@ pub const RANGES_MAX: usize = 1024;
 /// than two a broken client or an attack.
 pub const OVERLAPS_MAX: usize = 2;
 
-/// A range that is smaller than its part's own head is asked for only by somebody who reads here and there; so many of
-/// those, out of order, are refused (RFC 9110, section 17.15).
+/// A range of fewer bytes than the head of its part is tiny. More than `TINY_MAX` tiny ranges out of order are refused
+/// (RFC 9110, section 17.15).
 const TINY_BYTES: u64 = 80;
 const TINY_MAX: usize = 16;
 
-/// One range as it was asked for, before the size is known.
+/// One range of a request, before the size is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spec {
+pub enum RangeSpec {
     /// `a-b`, both ends included; a <= b.
     Between(u64, u64),
-    /// `a-`: from there to the end.
+    /// `a-`: from this byte to the end.
     From(u64),
     /// `-n`: the last n bytes.
     Last(u64),
 }
 
-/// A row of bytes that lies within the representation; never empty.
+/// A contiguous range within the representation; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     /// The first byte.
     pub start: u64,
-    /// How many; at least 1.
+    /// The number of bytes; at least 1.
     pub len: u64,
 }
 
@@ -56,14 +56,14 @@ impl Span {
     }
 }
 
-/// What a request asks for once the size is known.
+/// The ranges of a request, resolved for a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Everything: 200.
+pub enum ResolvedRanges {
+    /// The whole representation: 200.
     Whole,
-    /// These, in the order asked for: 206; as one body where it is one, else `multipart/byteranges`.
+    /// These ranges, in the order of the request: 206. One range is the body; several are `multipart/byteranges`.
     Parts(Vec<Span>),
-    /// None of the ranges lies within: 416 with `Content-Range: bytes */SIZE`.
+    /// No range lies within the size: 416 with `Content-Range: bytes */SIZE`.
     Unsatisfiable,
     /// More ranges, or more tangled ones, than a server should serve. The RFC allows 416 as well as to ignore the header,
     /// which is 200 and the whole (section 14.2). 416 sounds kinder where the whole is a terabyte, but davix takes a 416
@@ -72,27 +72,27 @@ pub enum Asked {
     TooMany,
 }
 
-/// A number that is too large for 64 bits is as good as the largest: no file ends behind it.
+/// A number that is too large for 64 bits counts as the largest: no file ends behind it.
 fn number(digits: &str) -> Option<u64> {
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-fn spec(text: &str) -> Option<Spec> {
+fn spec(text: &str) -> Option<RangeSpec> {
     let (first, last) = text.split_once('-')?;
     match (first, last) {
-        ("", last) => Some(Spec::Last(number(last)?)),
-        (first, "") => Some(Spec::From(number(first)?)),
+        ("", last) => Some(RangeSpec::Last(number(last)?)),
+        (first, "") => Some(RangeSpec::From(number(first)?)),
         (first, last) => {
             let (first, last) = (number(first)?, number(last)?);
-            (first <= last).then_some(Spec::Between(first, last))
+            (first <= last).then_some(RangeSpec::Between(first, last))
         }
     }
 }
 
-/// Reads the value of `Range`. None where it is to be ignored: another unit, or not one range that makes sense (RFC 9110,
+/// Parses the value of `Range`. `None` where it is to be ignored: another unit, or a malformed range (RFC 9110,
 /// sections 14.1.2 and 14.2). Of more than [`RANGES_MAX`] ranges one too many is kept, for [`resolve`] to refuse.
-pub fn parse(value: &str) -> Option<Vec<Spec>> {
+pub fn parse(value: &str) -> Option<Vec<RangeSpec>> {
     let (unit, set) = value.trim().split_once('=')?;
     if !unit.eq_ignore_ascii_case("bytes") {
         return None;
@@ -108,35 +108,35 @@ pub fn parse(value: &str) -> Option<Vec<Spec>> {
     (!specs.is_empty()).then_some(specs)
 }
 
-impl Spec {
-    /// The bytes it means of `size`; none where it lies behind the end, or is `-0`.
+impl RangeSpec {
+    /// The range within `size` bytes; `None` where it lies behind the end, or is `-0`.
     fn within(self, size: u64) -> Option<Span> {
         let (start, end) = match self {
-            Spec::Between(first, last) => (first, last.saturating_add(1).min(size)),
-            Spec::From(first) => (first, size),
-            Spec::Last(len) => (size.saturating_sub(len), size),
+            RangeSpec::Between(first, last) => (first, last.saturating_add(1).min(size)),
+            RangeSpec::From(first) => (first, size),
+            RangeSpec::Last(len) => (size.saturating_sub(len), size),
         };
         (start < end).then(|| Span { start, len: end - start })
     }
 }
 
-/// What the ranges mean of a representation of `size` bytes.
-pub fn resolve(specs: &[Spec], size: u64) -> Asked {
+/// Resolves the ranges for a representation of `size` bytes.
+pub fn resolve(specs: &[RangeSpec], size: u64) -> ResolvedRanges {
     if specs.len() > RANGES_MAX {
-        return Asked::TooMany;
+        return ResolvedRanges::TooMany;
     }
-    // A suffix of nothing is satisfiable by the RFC, but no Content-Range can say so: the whole, which is empty, can.
-    if size == 0 && specs.iter().any(|spec| matches!(spec, Spec::Last(1..))) {
-        return Asked::Whole;
+    // By the RFC a suffix of an empty representation is satisfiable, but no Content-Range can express it: the empty whole can.
+    if size == 0 && specs.iter().any(|spec| matches!(spec, RangeSpec::Last(1..))) {
+        return ResolvedRanges::Whole;
     }
     let parts: Vec<Span> = specs.iter().filter_map(|spec| spec.within(size)).collect();
     if parts.is_empty() {
-        return Asked::Unsatisfiable;
+        return ResolvedRanges::Unsatisfiable;
     }
     if is_tangled(&parts) {
-        return Asked::TooMany;
+        return ResolvedRanges::TooMany;
     }
-    Asked::Parts(parts)
+    ResolvedRanges::Parts(parts)
 }
 
 fn is_tangled(parts: &[Span]) -> bool {
@@ -152,9 +152,8 @@ fn is_tangled(parts: &[Span]) -> bool {
     overlaps > OVERLAPS_MAX || (tiny > TINY_MAX && !parts.is_sorted_by_key(|span| span.start))
 }
 
-/// Whether `Range` still stands beside this `If-Range` (RFC 9110, section 13.1.5): the very same strong tag, or the very
-/// same date, if that is a strong one: it lies at least a second before `now` (section 8.8.2.2), so that a second change
-/// within it would show.
+/// Whether `Range` holds beside this `If-Range` (RFC 9110, section 13.1.5): the strong tags are the same, or the dates are, if
+/// the date is a strong one. A strong date lies at least a second before `now` (section 8.8.2.2): a later change would show.
 pub fn still_stands(if_range: &str, etag: Option<&ETag>, modified: Option<Timestamp>, now: Timestamp) -> bool {
     let value = if_range.trim();
     if value.starts_with('"') || value.starts_with("W/") {
@@ -169,12 +168,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn ask(value: &str, size: u64) -> Asked {
+    fn ask(value: &str, size: u64) -> ResolvedRanges {
         resolve(&parse(value).unwrap(), size)
     }
 
-    fn parts(spans: &[(u64, u64)]) -> Asked {
-        Asked::Parts(spans.iter().map(|(start, len)| Span { start: *start, len: *len }).collect())
+    fn parts(spans: &[(u64, u64)]) -> ResolvedRanges {
+        ResolvedRanges::Parts(spans.iter().map(|(start, len)| Span { start: *start, len: *len }).collect())
     }
 
     #[test]
@@ -192,17 +191,17 @@ mod tests {
         // Each of these was answered wrongly by a server in the field.
         assert_eq!(ask("bytes=35-", 40), parts(&[(35, 5)]));
         assert_eq!(ask("bytes=-5", 40), parts(&[(35, 5)]));
-        assert_eq!(ask("bytes=100-200", 40), Asked::Unsatisfiable);
+        assert_eq!(ask("bytes=100-200", 40), ResolvedRanges::Unsatisfiable);
         assert_eq!(ask("bytes=35-99", 40), parts(&[(35, 5)]));
     }
 
     #[test]
     fn edges() {
-        assert_eq!(ask("bytes=-0", 40), Asked::Unsatisfiable);
-        assert_eq!(ask("bytes=40-", 40), Asked::Unsatisfiable);
+        assert_eq!(ask("bytes=-0", 40), ResolvedRanges::Unsatisfiable);
+        assert_eq!(ask("bytes=40-", 40), ResolvedRanges::Unsatisfiable);
         assert_eq!(ask("bytes=-100", 40), parts(&[(0, 40)]));
-        assert_eq!(ask("bytes=0-", 0), Asked::Unsatisfiable);
-        assert_eq!(ask("bytes=-1", 0), Asked::Whole);
+        assert_eq!(ask("bytes=0-", 0), ResolvedRanges::Unsatisfiable);
+        assert_eq!(ask("bytes=-1", 0), ResolvedRanges::Whole);
         assert_eq!(ask("bytes=39-18446744073709551615", 40), parts(&[(39, 1)]));
         assert_eq!(ask("bytes=0-99999999999999999999999", u64::MAX), parts(&[(0, u64::MAX)]));
         assert_eq!(ask("bytes=100-200,3-4", 40), parts(&[(3, 2)]));
@@ -224,13 +223,13 @@ mod tests {
             let list: Vec<String> = (0..n).map(|i| format!("{}-{}", i * 100, i * 100 + 9)).collect();
             format!("bytes={}", list.join(","))
         };
-        assert!(matches!(ask(&many(RANGES_MAX as u64), 1 << 20), Asked::Parts(p) if p.len() == RANGES_MAX));
-        assert_eq!(ask(&many(RANGES_MAX as u64 + 1), 1 << 20), Asked::TooMany);
+        assert!(matches!(ask(&many(RANGES_MAX as u64), 1 << 20), ResolvedRanges::Parts(p) if p.len() == RANGES_MAX));
+        assert_eq!(ask(&many(RANGES_MAX as u64 + 1), 1 << 20), ResolvedRanges::TooMany);
         assert_eq!(parse(&many(100_000)).unwrap().len(), RANGES_MAX + 1);
-        assert_eq!(ask("bytes=0-,0-,0-,0-", 100), Asked::TooMany);
+        assert_eq!(ask("bytes=0-,0-,0-,0-", 100), ResolvedRanges::TooMany);
         assert_eq!(ask("bytes=0-,0-,0-", 100), parts(&[(0, 100); 3]));
         let backwards: Vec<String> = (0..17).rev().map(|i| format!("{i}-{i}")).collect();
-        assert_eq!(ask(&format!("bytes={}", backwards.join(",")), 100), Asked::TooMany);
+        assert_eq!(ask(&format!("bytes={}", backwards.join(",")), 100), ResolvedRanges::TooMany);
     }
 
     #[test]
@@ -258,8 +257,8 @@ mod tests {
         fn one_range_means_what_it_says(first in 0u64..100, len in 1u64..100, size in 1u64..150) {
             let bytes: Vec<u64> = (0..size).filter(|at| (first..first + len).contains(at)).collect();
             match ask(&format!("bytes={first}-{}", first + len - 1), size) {
-                Asked::Parts(parts) => prop_assert_eq!((parts[0].start..parts[0].end()).collect::<Vec<_>>(), bytes),
-                other => prop_assert!(bytes.is_empty() && other == Asked::Unsatisfiable),
+                ResolvedRanges::Parts(parts) => prop_assert_eq!((parts[0].start..parts[0].end()).collect::<Vec<_>>(), bytes),
+                other => prop_assert!(bytes.is_empty() && other == ResolvedRanges::Unsatisfiable),
             }
         }
     }

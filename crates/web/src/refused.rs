@@ -1,4 +1,4 @@
-//! A request that is refused: its status, and a sentence for whoever reads it.
+//! The refusal of a request: its status, and a sentence for the reader.
 
 use model::v1::node::Problem;
 use model::{Fault, Refusal};
@@ -12,19 +12,19 @@ pub struct Refused {
     pub status: u16,
     /// One sentence: what, where and the remedy.
     pub reason: String,
-    /// Whose fault, where the status does not say it all.
+    /// The fault, where the status does not imply it.
     pub fault: Option<Fault>,
-    /// Fields of the answer, such as `WWW-Authenticate` and `Retry-After`.
+    /// Fields of the response, such as `WWW-Authenticate` and `Retry-After`.
     pub headers: Headers,
 }
 
 impl Refused {
-    /// With this status and reason.
+    /// A refusal with this status and reason.
     pub fn new(status: u16, reason: impl Into<String>) -> Refused {
         Refused { status, reason: reason.into(), fault: None, headers: Headers::new() }
     }
 
-    /// As a problem of RFC 9457.
+    /// The refusal as a problem of RFC 9457.
     pub fn problem(&self) -> Problem {
         let fault = self.fault.unwrap_or(match self.status {
             401 | 403 => Fault::Auth,
@@ -36,7 +36,7 @@ impl Refused {
         Problem { title, status: self.status, fault: fault.word().to_owned(), reason: self.reason.clone() }
     }
 
-    /// The same with a field of the answer.
+    /// The same, with a field of the response.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Refused {
         self.headers.add(name, value);

@@ -1,5 +1,5 @@
-//! A table of routes: which methods and paths an API has, what each takes and answers. Requests are routed by it and the API's document
-//! is made of it ([`crate::openapi`]), so that the two cannot differ. The table is generic over what answers: a function of the
+//! A table of routes: the methods and paths of an API, with their parameters and responses. It routes requests, and the API's document
+//! is made from it ([`crate::openapi`]), so that the two cannot differ. The table is generic over the handler: a function of the
 //! service's own context.
 
 /// A method of a path.
@@ -9,7 +9,7 @@ pub struct Route<H> {
     pub method: &'static str,
     /// The path. One part may be `{id}`.
     pub path: &'static str,
-    /// Its name in the document, unlike any other.
+    /// Its unique name in the document.
     pub name: &'static str,
     /// What it does, in one sentence.
     pub summary: &'static str,
@@ -17,24 +17,24 @@ pub struct Route<H> {
     pub query: &'static [(&'static str, &'static str)],
     /// The schema of the request's body.
     pub body: Option<&'static str>,
-    /// The answers that are no errors, and the errors that mean something of their own.
+    /// The responses that are no errors, and the errors with a meaning of their own.
     pub answers: &'static [Answer],
-    /// What answers.
+    /// Answers the requests.
     pub handler: H,
 }
 
 /// Whether a route needs a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// None is looked at.
+    /// Credentials are ignored.
     Public,
-    /// The answer depends on it.
+    /// The response depends on the credential.
     Optional,
-    /// Nothing is answered without one.
+    /// A credential is required.
     Required,
 }
 
-/// An answer as the document tells of it.
+/// A response, as the document describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     /// Its status.
@@ -65,7 +65,7 @@ impl Answer {
         Answer { status, means, schema: None, media: JSON }
     }
 
-    /// A problem that means something of its own here.
+    /// A problem with a meaning of its own.
     pub const fn problem(status: u16, means: &'static str) -> Answer {
         Answer { status, means, schema: Some("Problem"), media: PROBLEM }
     }
@@ -85,7 +85,7 @@ pub enum Unrouted {
     Method(Vec<&'static str>),
 }
 
-/// The route of a method and a path (without the leading slash), and what stands for `{id}`.
+/// The route of a method and a path (without the leading slash), and the value of `{id}`.
 ///
 /// # Errors
 /// No route has this path, or none with this method.
@@ -110,7 +110,7 @@ pub fn methods<H>(routes: &[Route<H>], path: &str) -> Vec<&'static str> {
     routes.iter().filter(|route| fits(route.path, path).is_some()).map(|route| route.method).collect()
 }
 
-/// Whether a path is that of a route, and what stands in it for the id.
+/// Matches a path with a route's. Returns the value of `{id}`, if the route has one; `None` where they do not match.
 fn fits<'p>(route: &str, path: &'p str) -> Option<Option<&'p str>> {
     let (mut parts, mut id) = (path.split('/'), None);
     for wanted in route.trim_start_matches('/').split('/') {

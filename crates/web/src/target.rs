@@ -1,7 +1,7 @@
-//! The request target (RFC 9112, section 3.2): which file, and what was asked beside it.
+//! The request target (RFC 9112, section 3.2): a path and a query.
 //!
-//! A target is decoded once, component by component, so that no escape can smuggle in a slash, a NUL or a way upwards;
-//! what comes out is a [`RelPath`], which cannot lead out of anything. Targets also carry secrets: see [`redacted`].
+//! A target is decoded once, component by component, so that no escape can smuggle in a slash, a NUL or `..`. The result is a
+//! [`RelPath`], which cannot lead out of an export. Targets can contain secrets: see [`redacted`].
 
 use model::name::NameError;
 use model::{Name, RelPath};
@@ -14,8 +14,8 @@ pub use written::{encode, encode_value, href, location};
 /// The longest target, bytes.
 pub const TARGET_BYTES_MAX: usize = 8192;
 
-/// Query parameters whose values may be shown, in lower case: those that this node and object stores know and that are no secrets.
-/// Of any other one the value is left out, since nobody knows all the names under which secrets travel.
+/// Query parameters whose values may be logged, in lower case: parameters of this node and of object stores that are no secrets. The
+/// values of other parameters are left out, since secrets have too many names to list.
 const HARMLESS: [&str; 22] = [
     "after",
     "continuation",
@@ -41,7 +41,7 @@ const HARMLESS: [&str; 22] = [
     "metalink",
 ];
 
-/// A request target, read.
+/// A parsed request target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The path below the node's root: the export's name, then the path within it.
@@ -80,7 +80,7 @@ pub enum TargetError {
 }
 
 impl TargetError {
-    /// The status that says so.
+    /// The status of the refusal.
     pub fn status(&self) -> u16 {
         match self {
             TargetError::Long(_) | TargetError::Path(NameError::TooLong { .. }) => 414,
@@ -89,10 +89,10 @@ impl TargetError {
     }
 }
 
-/// Reads a request target.
+/// Parses a request target.
 ///
 /// # Errors
-/// It is none, or names something that no path can.
+/// [`TargetError`]: the text is too long or malformed, or its path leads upwards or has an illegal name.
 pub fn parse(text: &str) -> Result<Target, TargetError> {
     if text.len() > TARGET_BYTES_MAX {
         return Err(TargetError::Long(text.len()));
@@ -100,7 +100,7 @@ pub fn parse(text: &str) -> Result<Target, TargetError> {
     if text == "*" {
         return Ok(Target { path: RelPath::root(), is_dir: true, is_server: true, query: None, authority: None });
     }
-    // A fragment stays with the client (RFC 9112, section 3.2); a `#` here is a name that nobody escaped.
+    // A fragment stays with the client (RFC 9112, section 3.2); a `#` here belongs to a name that was not escaped.
     if let Some(byte) = text.bytes().find(|b| b.is_ascii_control() || matches!(b, b' ' | b'#')) {
         return Err(TargetError::Byte(byte));
     }
@@ -180,13 +180,13 @@ impl Target {
     }
 }
 
-/// The bytes that an escaped text stands for.
+/// Decodes percent-escapes.
 pub fn decode(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }
 
-/// The parameters of a query, decoded. A `+` stays a plus: tokens are in base64, and those who escape a space here write
-/// `%20`. What is not UTF-8 is replaced.
+/// The parameters of a query, decoded. A `+` stays a plus: tokens are in base64, and clients escape a space as
+/// `%20`. Bytes that are not UTF-8 are replaced.
 pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     query.split('&').filter(|pair| !pair.is_empty()).map(move |pair| {
@@ -218,7 +218,7 @@ fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// Whether this is what people call parameters, and no secret itself.
+/// Whether this looks like the name of a parameter, and not like a secret.
 fn is_name(name: &str) -> bool {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b"-_.%".contains(&b);
     name.len() <= NAME_BYTES_SHOWN && name.bytes().all(is_word)

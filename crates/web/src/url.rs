@@ -1,5 +1,5 @@
-//! The addresses that third-party copy and redirects name: `http` and `https` only, with a host and without credentials,
-//! so that whoever holds an [`HttpUrl`] has nothing left to check but where it leads.
+//! Addresses of third-party copies and redirects. An [`HttpUrl`] is `http` or `https`, with a host and without credentials; only its
+//! target remains to be checked.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::target::redacted;
 /// The longest address, bytes: as for a request target.
 pub const URL_BYTES_MAX: usize = crate::target::TARGET_BYTES_MAX;
 
-/// What is called by another name and is HTTP all the same; grids write these in `Source` and `Destination`.
+/// Schemes and the HTTP schemes that they stand for; grids write these in `Source` and `Destination`.
 const SCHEMES: [(&str, &str); 6] =
     [("http", "http"), ("https", "https"), ("dav", "http"), ("davs", "https"), ("s3", "https"), ("s3s", "https")];
 
@@ -27,10 +27,10 @@ pub enum UrlError {
     /// Another scheme, or none.
     #[error("{0:?} is not a URL that can be spoken to; write http://, https://, dav:// or davs:// and a host")]
     Scheme(String),
-    /// The library of the web's own rules said no.
+    /// Malformed by the URL standard.
     #[error("{url:?} is not a URL: {why}")]
     Malformed {
-        /// What was given, without secrets.
+        /// The text, without secrets.
         url: String,
         /// What is wrong with it.
         why: String,
@@ -41,14 +41,17 @@ pub enum UrlError {
 }
 
 impl HttpUrl {
-    /// Reads an absolute address.
+    /// Parses an absolute address.
+    ///
+    /// # Errors
+    /// [`UrlError`]: the text is too long, has another scheme or credentials, or is malformed.
     pub fn parse(text: &str) -> Result<HttpUrl, UrlError> {
         let text = text.trim_matches([' ', '\t']);
         if text.len() > URL_BYTES_MAX {
             return Err(UrlError::Long(text.len()));
         }
         let malformed = |why: &str| UrlError::Malformed { url: redacted(text), why: why.to_owned() };
-        // The rules of browsers drop some of these and turn backslashes around; two readers must not see two hosts.
+        // The URL standard drops some of these and turns backslashes around; two readers must not see two hosts.
         if text.contains(|c: char| c.is_ascii_control() || c == ' ' || c == '\\') {
             return Err(malformed("it contains spaces, control characters or backslashes; escape them with %"));
         }
@@ -56,7 +59,7 @@ impl HttpUrl {
         let (scheme, rest) = text.split_once("://").ok_or_else(other)?;
         let known = SCHEMES.iter().find(|(name, _)| scheme.eq_ignore_ascii_case(name));
         let (_, scheme) = known.ok_or_else(other)?;
-        // Browsers skip surplus slashes; `http:///etc/passwd` names no host, whatever they think.
+        // The URL standard skips surplus slashes; `http:///etc/passwd` names no host all the same.
         if rest.is_empty() || rest.starts_with(['/', '?', '#']) {
             return Err(malformed("it names no host"));
         }
@@ -71,12 +74,15 @@ impl HttpUrl {
         Ok(HttpUrl(url))
     }
 
-    /// Where a `Location` leads that was found at this address.
+    /// Resolves a `Location` in the response of this address.
+    ///
+    /// # Errors
+    /// As [`HttpUrl::parse`].
     pub fn join(&self, location: &str) -> Result<HttpUrl, UrlError> {
         if location.len() > URL_BYTES_MAX {
             return Err(UrlError::Long(location.len()));
         }
-        // An absolute one goes through the door that every address goes through.
+        // An absolute address is checked like every other one.
         if location.trim_start().split_once("://").is_some_and(|(scheme, _)| !scheme.contains(['/', '?', '#'])) {
             return HttpUrl::parse(location);
         }
@@ -85,7 +91,7 @@ impl HttpUrl {
         HttpUrl::parse(joined.map_err(why)?.as_str())
     }
 
-    /// Whether TLS is spoken there.
+    /// Whether the scheme is `https`.
     pub fn is_secure(&self) -> bool {
         self.0.scheme() == "https"
     }
@@ -105,7 +111,7 @@ impl HttpUrl {
         self.0.authority()
     }
 
-    /// What a request to it asks for, in origin form.
+    /// The target of a request to it, in origin form.
     pub fn path_and_query(&self) -> &str {
         &self.0[::url::Position::BeforePath..::url::Position::AfterQuery]
     }
@@ -115,7 +121,7 @@ impl HttpUrl {
         self.0.path()
     }
 
-    /// Whether it is the other address with a slash behind it: where servers of pages send whoever asks for a directory.
+    /// Whether it is the other address with a slash at its end. Plain HTTP servers redirect to it from the address of a directory.
     pub fn is_directory_of(&self, asked: &HttpUrl) -> bool {
         let plain = |path: &str| percent_encoding::percent_decode_str(path).collect::<Vec<_>>();
         let is_longer = self.path().ends_with('/') && !asked.path().ends_with('/');
@@ -127,7 +133,7 @@ impl HttpUrl {
         self.0.query()
     }
 
-    /// Whether credentials meant for the one may be shown to the other: scheme, host and port are the same.
+    /// Whether scheme, host and port are the same, so that credentials for one may be sent to the other.
     pub fn is_same_origin(&self, other: &HttpUrl) -> bool {
         self.0.origin() == other.0.origin()
     }
@@ -140,12 +146,12 @@ impl HttpUrl {
         })
     }
 
-    /// All of it, with what secrets it carries.
+    /// The whole address, with its secrets.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// All of it, without secrets.
+    /// The whole address, without secrets.
     pub fn redacted(&self) -> String {
         redacted(self.0.as_str())
     }

@@ -14,13 +14,13 @@ use std::net::SocketAddr;
 use model::account::{Account, Waited};
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Timestamp};
-use model::locator::{HostPort, Place};
+use model::locator::{HostPort, NodePlace};
 use model::name::{Name, RelPath};
 use model::spec::{Steer, Step};
 use model::v1;
 
 use crate::join::SessionId;
-use crate::mover::{Lend, Loan, Word};
+use crate::mover::{DelegatedAddress, DelegatedSession, MoverMessage};
 
 pub use crate::record::Suite;
 pub use decode::{FrameBuffer, decode};
@@ -53,23 +53,23 @@ impl std::fmt::Debug for KeyProof {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Facts about one entry.
-    Stat(Place),
+    Stat(NodePlace),
     /// The entries of a directory, or the exports.
-    List(Place),
+    List(NodePlace),
     /// Make a directory, with its parents.
-    Mkdir(Place),
+    Mkdir(NodePlace),
     /// Remove a file, link or empty directory; with all below it where asked.
-    Remove(Place, bool),
+    Remove(NodePlace, bool),
     /// Rename within an export.
-    Rename(Place, Place),
+    Rename(NodePlace, NodePlace),
     /// Digests of a file, or of every file below a directory.
-    Digest(Place, Vec<Algorithm>),
+    Digest(NodePlace, Vec<Algorithm>),
     /// An access key for one job into this place, for another node to use.
     KeyFor {
         /// The job.
         job: JobName,
         /// Its target here.
-        place: Place,
+        place: NodePlace,
         /// It may remove what the source lacks.
         delete: bool,
     },
@@ -89,7 +89,7 @@ pub struct Errand {
     /// The order, as a client would give it to the other node: a push to one place there.
     pub order: Open,
     /// What to send, here.
-    pub sources: Vec<Place>,
+    pub sources: Vec<NodePlace>,
     /// The other node.
     pub to: HostPort,
     /// Its fingerprint.
@@ -371,11 +371,11 @@ pub enum Frame {
     Spread(Vec<(u32, u32)>),
     /// Node, while a job runs: where movers of it take streams, from now on and nowhere else: what goes to others of them is
     /// lost.
-    Movers(Vec<Loan>),
+    Movers(Vec<DelegatedAddress>),
     /// Head, to a mover: a session for streams that it is to take.
-    Lend(Box<Lend>),
+    Lend(Box<DelegatedSession>),
     /// Head and mover, from then on.
-    Word(Word),
+    Word(MoverMessage),
     /// Sender, before the end of its list; receiver, before it has finished: what it counted. Said only where there is something.
     Counts(Counts),
     /// Sender, before its first entry: of each source its own token and those of the directories above it, innermost first.

@@ -12,6 +12,18 @@
 //! those who write another implementation.
 //!
 //! Calling order of both machines: `handle_*` whatever happened, then `poll_*` until nothing comes.
+//!
+//! A frame is a length (four bytes), a type (one byte) and a body:
+//!
+//! ```
+//! use wire::Frame;
+//! use wire::frame::{decode, encode};
+//!
+//! let mut bytes = Vec::new();
+//! encode(&Frame::Ping(7), &mut bytes);
+//! assert_eq!(decode(bytes[4], &bytes[5..])?, Frame::Ping(7));
+//! # Ok::<(), wire::WireError>(())
+//! ```
 
 pub mod codec;
 pub mod error;
@@ -26,7 +38,7 @@ mod range;
 pub mod receiver;
 pub mod record;
 pub mod sender;
-mod told;
+mod settled_files;
 pub mod version;
 
 pub use error::WireError;
@@ -34,4 +46,4 @@ pub use frame::Frame;
 pub use ledger::Ledger;
 pub use receiver::Receiver;
 pub use sender::Sender;
-pub use told::FileTold;
+pub use settled_files::SettledFile;

@@ -1,7 +1,8 @@
-//! What a node says to its movers, and they to it, about the streams of its jobs that they carry.
+//! Messages between a coordinator and its movers, about the streams of a job that the movers carry.
 //!
-//! The node that a client spoke to is the head: it alone runs the machine of the job. A mover takes streams of it, reads or
-//! writes the same files, and asks the head for every step. Each stream asks one thing at a time.
+//! The coordinator is the node that the client connected to: it alone runs the machine of the job. A mover takes streams of the job, reads
+//! or writes the same files, and asks the coordinator for every step. Each stream asks one question at a time. `docs/wire.md` calls the
+//! coordinator the head.
 
 use model::Refusal;
 use std::net::SocketAddr;
@@ -14,27 +15,27 @@ use crate::join::SessionId;
 use crate::range::{Built, Range};
 use crate::record::{Part, Suite};
 
-/// A bit of a built part: its checksum is the file's.
+/// The flag of a built part whose checksum is the file's.
 pub(crate) const WHOLE: u64 = 1;
-/// A bit of a built part: nothing of it was carried.
+/// The flag of a built part that is a hole: it has no payload.
 pub(crate) const HOLE: u64 = 2;
 
-/// Where streams of a job are taken besides.
+/// A further address for streams of a job, at a mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loan {
+pub struct DelegatedAddress {
     /// A mover's address.
     pub at: SocketAddr,
     /// The session that streams join there.
     pub session: SessionId,
 }
 
-/// A session of its own for a mover's streams of one job.
+/// A delegated session: a mover's own, for its streams of one job.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Lend {
-    /// Its name, chosen at random by the head, for this mover and this time.
+pub struct DelegatedSession {
+    /// The session's id, chosen at random by the coordinator, for this mover and this delegation.
     pub session: SessionId,
-    /// Its secret, derived from the client's session and this name: no key is used at two places. Only ever sent inside TLS to a
-    /// node whose identity was checked.
+    /// The session's secret, derived from the client's session and this id: no key is used at two places. It is only ever sent inside TLS, to
+    /// a node whose identity was checked.
     pub secret: [u8; 32],
     /// How records are sealed; none where they go in clear.
     pub suite: Option<Suite>,
@@ -42,97 +43,100 @@ pub struct Lend {
     pub order: Open,
 }
 
-impl std::fmt::Debug for Lend {
+impl std::fmt::Debug for DelegatedSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lend").field("session", &self.session).field("order", &self.order).finish_non_exhaustive()
+        f.debug_struct("DelegatedSession")
+            .field("session", &self.session)
+            .field("order", &self.order)
+            .finish_non_exhaustive()
     }
 }
 
-/// What head and mover say to each other.
+/// A message between a coordinator and a mover.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// Mover: streams of the session may join here.
+pub enum MoverMessage {
+    /// Mover: streams may join the delegated session.
     Ready,
-    /// Mover, every second: whether it may still write, with its own time. Head: the same, back. A mover that has had no
-    /// answer for a while, counted from when it asked, writes nothing more.
+    /// Mover, every second: a request for the lease under which it writes, with its own time. Coordinator: the same message, back. A mover
+    /// writes nothing more once its lease is over; the lease counts from the request.
     Beat(u64),
-    /// Mover: a stream asks, or tells.
-    Ask(u32, Ask),
-    /// Head: the answer to what the stream asked last.
+    /// Mover: a query or a report of a stream.
+    Ask(u32, StreamQuery),
+    /// Coordinator: the answer to the stream's last query.
     Answer(u32, Answer),
-    /// Mover: these streams of its own are too many; others that were need not end.
+    /// Mover: the complete list of its streams that are surplus. A stream that is no longer listed need not end.
     Surplus(Vec<u32>),
-    /// Mover: a stream is over.
+    /// Mover: a stream has ended.
     Gone(u32),
-    /// Head: nothing more is to be written to this file.
+    /// Coordinator: nothing more may be written to this file.
     Close(u64),
-    /// Mover: nothing more will be.
+    /// Mover: nothing more will be written to this file.
     Closed(u64),
-    /// Head: the job is over.
+    /// Coordinator: the job is over.
     Over,
 }
 
-/// What a stream of a mover asks of the head, or tells it.
+/// A query or report of a mover's stream to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// What to send next.
+pub enum StreamQuery {
+    /// Asks for the next ranges to send.
     Next,
-    /// A hole of a file, from here to there: which part of it is this stream's to tell.
+    /// Asks for the part of a file's hole that this stream is to report.
     Claim {
         /// The file.
         file: u64,
-        /// Where it begins, or goes on.
+        /// Offset of the hole's unreported rest, bytes.
         from: u64,
-        /// Where it ends.
+        /// Offset of the hole's end, bytes.
         to: u64,
     },
-    /// A record is about to leave.
+    /// Reports a record that is about to be sent.
     Built {
-        /// What it covers.
+        /// The parts that it covers.
         parts: Vec<Built>,
-        /// Its bytes of payload.
+        /// Its payload, bytes.
         bytes: u64,
-        /// Files of which nothing is left to deal after it.
+        /// Files whose last range is in it.
         last: Vec<u64>,
     },
-    /// A file that was to be sent cannot be read here.
+    /// Reports a file that the mover cannot read.
     Unread(u64, Refusal),
-    /// Where the blocks of this file go.
+    /// Asks where the blocks of this file go.
     Where(u64),
-    /// A record of files that are not worth asking about, for the head to take in.
+    /// Passes on a record of small files: the coordinator writes them itself.
     Pass(Vec<u8>),
-    /// A record was taken in: its parts, each with its checksum where it was right.
+    /// Reports a record that has arrived: its parts, each with its checksum if that was right.
     Took(Vec<(Part, Option<BlockSum>)>),
 }
 
-/// The head's answer.
+/// The coordinator's answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Read these, and send them as one record.
     Send(Vec<Range>),
-    /// There are streams enough without this one.
+    /// The stream is surplus: it ends.
     Retire,
     /// The job is over.
     Over,
-    /// This part of the hole, if any; and whether nothing of the file is left to deal.
+    /// The part of the hole (offset, length), if any, and whether nothing of the file is left to send.
     Claimed(Option<(u64, u64)>, bool),
-    /// It is noted.
+    /// The report is noted.
     Noted,
-    /// There.
-    Here(Here),
-    /// Nobody wants it.
+    /// The blocks of the file go to this location.
+    Here(FileLocation),
+    /// The file is not wanted.
     Nowhere,
 }
 
 /// Where the blocks of a file go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Here {
-    /// Its path below the job's target.
+pub struct FileLocation {
+    /// The file's path below the job's target.
     pub path: RelPath,
     /// The tag of the unfinished file.
     pub tag: String,
-    /// Its length.
+    /// The file's length, bytes.
     pub size: u64,
-    /// What nobody writes there is not zero by itself.
+    /// Holes must be written as zeros: ranges that are not written do not read as zeros.
     pub fills_holes: bool,
 }

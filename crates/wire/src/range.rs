@@ -1,4 +1,4 @@
-//! Ranges of files on their way into records: to be read, and built. The sender deals them out, movers are told of them.
+//! Ranges of files: to be read, and built into records. The sender deals them out, to its own streams and to movers.
 
 use model::checksum::BlockSum;
 use model::entry::Timestamp;

@@ -7,7 +7,7 @@
 mod arrive;
 mod extras;
 mod missed;
-mod told;
+mod reports;
 mod tree;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -22,7 +22,7 @@ use crate::frame::{Frame, Outcome, Plan, Removal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::sender::Miss;
-use crate::told::Told;
+use crate::settled_files::SettledFiles;
 
 use extras::Extras;
 
@@ -109,7 +109,7 @@ pub enum Action {
     Record(Vec<u8>),
     /// Put a file in place, then say [`Receiver::settled`].
     Commit(Complete),
-    /// Give up what was received of a file.
+    /// Remove the received part of a file.
     Discard(u64),
     /// Give a directory its final mode and time, then say [`Receiver::dir_finished`].
     FinishDir {
@@ -124,25 +124,25 @@ pub enum Action {
         /// What else there is to say about it.
         attributes: Option<Box<Attributes>>,
     },
-    /// Note what is in a directory and was not offered.
+    /// Note the entries of a directory that were not offered.
     NoteExtras {
         /// Its path.
         path: RelPath,
         /// The path people know it by: below its source root, the root's name first.
         shown: RelPath,
-        /// [`name_key`] of all that was offered.
+        /// [`name_key`] of each entry that was offered.
         offered: HashSet<u64>,
     },
-    /// All else is done. Remove the extras that were noted, each with a word of [`Receiver::removed`] or
-    /// [`Receiver::not_removed`], then say [`Receiver::extras_settled`].
+    /// All else is done. Remove the extras that were noted, call [`Receiver::removed`] or [`Receiver::not_removed`] for each,
+    /// then say [`Receiver::extras_settled`].
     RemoveExtras {
-        /// Entries of the source that could not be read: what seems to be extra may well be there.
+        /// Entries of the source that could not be read: what seems to be extra may exist there.
         unread: u64,
     },
 }
 
-/// A name in eight bytes, so that a directory of a million files is remembered in little room. Two names that share a
-/// key only keep something from being removed.
+/// A name as a key of eight bytes, so that a directory of a million files takes little memory. If two names share a key, an extra
+/// entry is kept; nothing else happens.
 pub fn name_key(name: &Name) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
@@ -150,7 +150,7 @@ pub fn name_key(name: &Name) -> u64 {
     hasher.finish()
 }
 
-/// What was found where an offered file should go.
+/// What the target has in the place of an offered file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// Not there, or different: send it.
@@ -178,8 +178,8 @@ struct Dir {
     left: bool,
     state: DirState,
     attributes: Option<Box<Attributes>>,
-    /// All that was offered in it, where the rest is to be removed. None once something in it could not be read: what
-    /// is missing then may well be there.
+    /// The entries that were offered in it, where extras are to be removed. None once an entry of the source could not be read: an
+    /// entry that was not offered may exist at the source.
     offered: Option<HashSet<u64>>,
 }
 
@@ -221,11 +221,12 @@ struct Unsettled {
     name: Name,
     file: Option<FileReceive>,
     links: Vec<(u64, RelPath)>,
-    kind: Sort,
+    kind: EntryKind,
 }
 
+/// What an unsettled entry counts as in the totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+enum EntryKind {
     Dir,
     File,
     Link,
@@ -238,14 +239,14 @@ struct StreamReceive {
     reported: u64,
 }
 
-/// The machine.
+/// The receiving machine.
 #[derive(Debug)]
 pub struct Receiver {
     target: Target,
     checksums: Vec<Algorithm>,
     next_id: u64,
     dirs: HashMap<u64, Dir>,
-    /// Those of them that wait for nothing but the store.
+    /// Directories that wait only for the store.
     dirs_finishing: usize,
     unsettled: HashMap<u64, Unsettled>,
     actions: VecDeque<Action>,
@@ -278,7 +279,7 @@ pub struct Receiver {
     unread: u64,
     /// To be told of.
     removal: Option<Removal>,
-    told: Told,
+    told: SettledFiles,
     dry: bool,
     plans: VecDeque<Plan>,
     /// What files must be, by their paths below the target.
@@ -322,7 +323,7 @@ impl Receiver {
             extras: Extras::Stay,
             unread: 0,
             removal: None,
-            told: Told::default(),
+            told: SettledFiles::default(),
             dry: false,
             plans: VecDeque::new(),
             expected: HashMap::new(),

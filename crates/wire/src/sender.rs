@@ -1,16 +1,16 @@
-//! The sending machine: offers a tree, hears what is wanted of it, and deals out ranges of files to streams.
+//! The sending machine: offers a tree, receives verdicts, and deals out ranges of files to streams.
 //!
 //! A file's life: offered -> (sent inline | wanted -> dealt out range by range) -> ended -> settled. The machine keeps
 //! an entry until the receiver settles it, and never more than [`limits::ENTRIES_IN_FLIGHT_MAX`].
 //!
-//! What it does not know: how bytes are read, sealed or sent. It says which ranges go on which stream and is told
-//! what was built; a lost stream puts its unacknowledged ranges back on the list.
+//! What it does not know: how bytes are read, sealed or sent. It orders which ranges go on which stream, and is told which records
+//! were built; a lost stream puts its unacknowledged ranges back on the list.
 
 mod deal;
 mod open;
+mod reports;
 mod say;
 mod settle;
-mod told;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -23,7 +23,7 @@ use crate::error::WireError;
 use crate::frame::{Claim, End, Entry, Offered, Plan, Removal, Totals, UNKNOWN_SIZE};
 use crate::ledger::{Added, Ledger};
 use crate::limits;
-use crate::told::Told;
+use crate::settled_files::SettledFiles;
 
 use open::OpenDirs;
 use say::attribute_bytes;
@@ -32,7 +32,7 @@ pub use crate::limits::MISSES_NAMED_MAX;
 pub use crate::range::{Built, Range};
 pub use deal::Order;
 
-/// Something that did not make it, for the receipt.
+/// An entry that failed, for the receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss {
     /// Path below the source root, the root's name first.
@@ -41,8 +41,9 @@ pub struct Miss {
     pub refusal: Refusal,
 }
 
+/// An entry that was offered and is not settled.
 #[derive(Debug)]
-struct Item {
+struct OfferedEntry {
     source: u32,
     parent: u64,
     path: RelPath,
@@ -52,11 +53,11 @@ struct Item {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Offered; nobody has said anything.
+    /// Offered; there is no verdict yet.
     Offered,
     /// Sent on the control connection before a verdict.
     Inlined,
-    /// Wanted unless it equals what the receiver has: to be compared.
+    /// Wanted unless it equals the receiver's file: to be compared.
     Compare,
     /// Wanted; ranges are dealt out.
     Wanted,
@@ -67,13 +68,13 @@ enum Phase {
 #[derive(Debug)]
 struct FileSend {
     size: u64,
-    /// It ends where it ends: its size was not known when it was offered.
+    /// A pipe: its size was not known when it was offered.
     pipe: bool,
     mtime: Timestamp,
     changed: Option<Timestamp>,
     phase: Phase,
     todo: VecDeque<(u64, u64)>,
-    /// Ranges that the receiver says it has, and that nobody here has looked at yet.
+    /// Ranges that the receiver claims to have and that are not checked yet.
     unchecked: usize,
     /// It goes on the control connection: see [`limits::INLINE_BYTES_MAX`].
     inline: bool,
@@ -91,23 +92,23 @@ struct StreamSend {
     acknowledged: u64,
 }
 
-/// The machine.
+/// The sending machine.
 #[derive(Debug)]
 pub struct Sender {
     checksums: Vec<Algorithm>,
     roots: Vec<Name>,
     next_id: u64,
     dirs: OpenDirs,
-    items: HashMap<u64, Item>,
+    items: HashMap<u64, OfferedEntry>,
     item_bytes: usize,
     ready: VecDeque<u64>,
     again: VecDeque<(u64, u64, u64)>,
     /// Ranges that the receiver asked for again.
     bad_blocks: u64,
     compare: VecDeque<(u64, Digest)>,
-    /// What receivers say they have, to be held against the source.
+    /// Claims of the receiver, to be checked against the source.
     checks: VecDeque<(u64, Claim)>,
-    /// Bytes of a block that is cut from now on.
+    /// The length of blocks that are cut from now on, bytes.
     block_bytes: u64,
     orders: u64,
     streams: BTreeMap<u32, StreamSend>,
@@ -128,7 +129,7 @@ pub struct Sender {
     last_digests: Vec<Digest>,
     plans: Vec<Plan>,
     removal: Option<Removal>,
-    told: Told,
+    told: SettledFiles,
     dry: bool,
 }
 
@@ -174,7 +175,7 @@ impl Sender {
             last_digests: Vec::new(),
             plans: Vec::new(),
             removal: None,
-            told: Told::default(),
+            told: SettledFiles::default(),
             dry: false,
         }
     }
@@ -232,9 +233,9 @@ impl Sender {
             _ => 0,
         };
         let extra = extra + attributes.as_deref().map_or(0, attribute_bytes);
-        let cost = path.as_bytes().len() + name.as_bytes().len() + extra + size_of::<Item>();
+        let cost = path.as_bytes().len() + name.as_bytes().len() + extra + size_of::<OfferedEntry>();
         self.item_bytes += cost;
-        self.items.insert(id, Item { source, parent, path, cost, file });
+        self.items.insert(id, OfferedEntry { source, parent, path, cost, file });
         self.out_entries.push_back(Entry::New { id, parent, name, what, attributes });
         id
     }
@@ -435,7 +436,7 @@ impl Sender {
     }
 
     /// An entry's path: its root's name, and what is below it.
-    fn shown(&self, item: &Item) -> RelPath {
+    fn shown(&self, item: &OfferedEntry) -> RelPath {
         match self.roots.get(item.source as usize) {
             Some(root) => RelPath::root().join(root).join_path(&item.path),
             None => item.path.clone(),

@@ -19,7 +19,7 @@ use self::part::{Finding, Programs};
 use self::tally::Tally;
 use crate::demo::repository;
 
-/// What a call is to do.
+/// What a call of the task is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Runs that each target is to have, those of earlier calls included.
@@ -30,7 +30,7 @@ pub struct Request {
     pub part: Duration,
     /// When to stop, whatever is missing.
     pub within: Option<Duration>,
-    /// Nothing runs: the page is written of what is there.
+    /// Runs nothing, and writes the page from the existing counts.
     pub only_report: bool,
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use xtask::package::Order;
+use xtask::package::PackageOptions;
 use xtask::{check, demo, fuzz, picture, soak, stress, suite, tidy, try_deb};
 
 const USAGE: &str = "usage: cargo xtask <task>
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             None => say(USAGE, ExitCode::from(2)),
         },
         ["demo"] => task("demo", demo::run()),
-        ["soak", ref rest @ ..] => match soak::Asked::parse(rest) {
+        ["soak", ref rest @ ..] => match soak::SoakOptions::parse(rest) {
             Some(asked) => task("soak", soak::run(asked)),
             None => say(USAGE, ExitCode::from(2)),
         },
@@ -53,8 +53,8 @@ fn main() -> ExitCode {
             None => say(USAGE, ExitCode::from(2)),
         },
         ["picture"] => task("picture", picture::write(&demo::repository())),
-        ["deb", ref rest @ ..] => task("deb", wrapped(rest, Order::deb)),
-        ["dist", ref rest @ ..] => task("dist", wrapped(rest, Order::dist)),
+        ["deb", ref rest @ ..] => task("deb", wrapped(rest, PackageOptions::deb)),
+        ["dist", ref rest @ ..] => task("dist", wrapped(rest, PackageOptions::dist)),
         ["try-deb", ref rest @ ..] => task("try-deb", try_deb::run(rest)),
         ["--help" | "-h" | "help"] => say(USAGE, ExitCode::SUCCESS),
         _ => say(USAGE, ExitCode::from(2)),
@@ -75,8 +75,8 @@ fn task(name: &str, result: anyhow::Result<()>) -> ExitCode {
 }
 
 /// Wraps the program up, and says where the result lies.
-fn wrapped(words: &[&str], wrap: fn(&Order) -> anyhow::Result<PathBuf>) -> anyhow::Result<()> {
-    say(&wrap(&Order::parse(words)?)?.display().to_string(), ExitCode::SUCCESS);
+fn wrapped(words: &[&str], wrap: fn(&PackageOptions) -> anyhow::Result<PathBuf>) -> anyhow::Result<()> {
+    say(&wrap(&PackageOptions::parse(words)?)?.display().to_string(), ExitCode::SUCCESS);
     Ok(())
 }
 

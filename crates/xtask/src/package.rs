@@ -1,5 +1,5 @@
-//! `cargo xtask deb`, `cargo xtask dist`: a program that is built becomes a Debian package, or an archive. What stands where is
-//! here; how it is wrapped up is [`deb`]'s and [`dist`]'s. The same commit and program give the same bytes.
+//! `cargo xtask deb`, `cargo xtask dist`: packages a built program as a Debian package or an archive. The files and their places are listed here;
+//! [`deb`] and [`dist`] write the two formats. The same commit and program give the same bytes.
 
 mod changelog;
 mod deb;
@@ -40,26 +40,26 @@ const COMPLETIONS: [(&str, &str, &str); 3] = [
     ("fish", "usr/share/fish/vendor_completions.d/longhaul.fish", "share/fish/vendor_completions.d/longhaul.fish"),
 ];
 
-/// What is to be wrapped up.
+/// Options of a package.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct PackageOptions {
     /// The program.
     pub binary: PathBuf,
-    /// Its version, or another one that is wanted on the outside.
+    /// The version of the package: that of the program, or another one.
     pub version: String,
     /// Where the result goes.
     pub out: PathBuf,
-    /// The time that everything in it has, seconds since 1970.
+    /// The modification time of all files in it, seconds since 1970.
     pub epoch: u64,
     /// How hard it is compressed.
     pub squeeze: Squeeze,
 }
 
-/// Files by where they lie, with their modes.
+/// Files by path: mode and content.
 type Files = BTreeMap<String, (u32, Vec<u8>)>;
 
-/// What is made from the program.
-struct Parts {
+/// The files that are generated from the program.
+struct GeneratedFiles {
     program: Vec<u8>,
     /// By page.
     manual: Vec<(String, Vec<u8>)>,
@@ -67,10 +67,12 @@ struct Parts {
     completions: Vec<Vec<u8>>,
 }
 
-impl Order {
+impl PackageOptions {
     /// From the words of a command line: `--binary FILE`, `--version V`, `--out DIR`.
-    pub fn parse(words: &[&str]) -> Result<Order> {
-        let (mut program, mut version, mut out) = (None, None, repository().join("target/dist"));
+    pub fn parse(words: &[&str]) -> Result<PackageOptions> {
+        let mut program = None;
+        let mut version = None;
+        let mut out = repository().join("target/dist");
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let value = words.next().with_context(|| format!("{word} wants a value"))?;
@@ -83,12 +85,12 @@ impl Order {
         }
         let binary = program.map_or_else(|| binary("release"), Ok)?;
         let version = version.map_or_else(|| program::version(&binary), Ok)?;
-        Ok(Order { binary, version, out, epoch: epoch()?, squeeze: Squeeze::Hard })
+        Ok(PackageOptions { binary, version, out, epoch: epoch()?, squeeze: Squeeze::Hard })
     }
 
     /// A Debian package; where it lies.
     pub fn deb(&self) -> Result<PathBuf> {
-        let parts = Parts::of(&self.binary)?;
+        let parts = GeneratedFiles::of(&self.binary)?;
         let package = deb::build(self, &parts)?;
         sums(&self.out)?;
         Ok(package)
@@ -96,16 +98,16 @@ impl Order {
 
     /// An archive; where it lies.
     pub fn dist(&self) -> Result<PathBuf> {
-        let parts = Parts::of(&self.binary)?;
+        let parts = GeneratedFiles::of(&self.binary)?;
         let archive = dist::build(self, &parts)?;
         sums(&self.out)?;
         Ok(archive)
     }
 }
 
-impl Parts {
-    fn of(binary: &Path) -> Result<Parts> {
-        Ok(Parts {
+impl GeneratedFiles {
+    fn of(binary: &Path) -> Result<GeneratedFiles> {
+        Ok(GeneratedFiles {
             program: program::stripped(binary)?,
             manual: program::manual(binary)?,
             completions: COMPLETIONS

@@ -32,19 +32,19 @@ const SMALL_FILES: u64 = 2_000;
 const SMALL_BYTES: u64 = 16 << 10;
 const PROPERTY_CASES: &str = "20000";
 
-/// What was asked for.
+/// Options of the task.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked {
+pub struct SoakOptions {
     /// How long at full rate.
     pub minutes: f64,
     /// How many faults, at least, in each of virtual time and real sockets; a tenth of it kills programs.
     pub faults: u64,
 }
 
-impl Asked {
+impl SoakOptions {
     /// Reads `--minutes M` and `--faults N`; none where the words are others.
-    pub fn parse(words: &[&str]) -> Option<Asked> {
-        let mut asked = Asked { minutes: 60.0, faults: 1000 };
+    pub fn parse(words: &[&str]) -> Option<SoakOptions> {
+        let mut asked = SoakOptions { minutes: 60.0, faults: 1000 };
         for pair in words.chunks(2) {
             match pair {
                 ["--minutes", minutes] => asked.minutes = minutes.parse().ok().filter(|m: &f64| *m > 0.0)?,
@@ -284,7 +284,7 @@ struct Measured {
 }
 
 /// The page, and what is wrong with what it says.
-fn report(asked: Asked, said: &[String], measured: &Measured) -> Result<(String, Vec<String>)> {
+fn report(asked: SoakOptions, said: &[String], measured: &Measured) -> Result<(String, Vec<String>)> {
     let total_s = measured.total_s;
     let series = |samples: &[Sample], of: fn(&Sample) -> f64| {
         Series::new(samples.iter().map(|sample| (sample.at_s, of(sample))), total_s)
@@ -332,7 +332,7 @@ fn report(asked: Asked, said: &[String], measured: &Measured) -> Result<(String,
     Ok((out, wrong))
 }
 
-fn measure(asked: Asked, work: &Path) -> Result<()> {
+fn measure(asked: SoakOptions, work: &Path) -> Result<()> {
     let said = if asked.faults > 0 { faults(asked.faults)? } else { vec!["left out".to_owned()] };
     let measured = Soak::start(work)?.run(asked.minutes)?;
     let (page, wrong) = report(asked, &said, &measured)?;
@@ -345,7 +345,7 @@ fn measure(asked: Asked, work: &Path) -> Result<()> {
 }
 
 /// Runs it all and writes the results; an error where bytes were wrong, or memory or descriptors grow.
-pub fn run(asked: Asked) -> Result<()> {
+pub fn run(asked: SoakOptions) -> Result<()> {
     let work = std::env::temp_dir().join(format!("longhaul-soak-{}", std::process::id()));
     fs::create_dir_all(&work)?;
     let result = measure(asked, &work);
@@ -389,10 +389,13 @@ mod tests {
 
     #[test]
     fn words_are_read_or_refused() {
-        assert_eq!(Asked::parse(&[]), Some(Asked { minutes: 60.0, faults: 1000 }));
-        assert_eq!(Asked::parse(&["--faults", "5", "--minutes", "0.5"]), Some(Asked { minutes: 0.5, faults: 5 }));
+        assert_eq!(SoakOptions::parse(&[]), Some(SoakOptions { minutes: 60.0, faults: 1000 }));
+        assert_eq!(
+            SoakOptions::parse(&["--faults", "5", "--minutes", "0.5"]),
+            Some(SoakOptions { minutes: 0.5, faults: 5 })
+        );
         for words in [&["--minutes"][..], &["--minutes", "0"], &["--faults", "many"], &["--hours", "1"]] {
-            assert_eq!(Asked::parse(words), None, "{words:?}");
+            assert_eq!(SoakOptions::parse(words), None, "{words:?}");
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::suite::{self, conclusion::Conclusion};
 const FILE_BYTES: usize = 64 << 20;
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What was asked for.
+/// Options of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// How often everything runs.

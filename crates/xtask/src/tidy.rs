@@ -16,6 +16,7 @@ mod quotes;
 mod shape;
 mod spending;
 mod text;
+mod vocabulary;
 mod words;
 
 use std::fmt;
@@ -88,6 +89,10 @@ pub const RULES: &[Rule] = &[
     ("nothing_unwraps", words::unwraps),
     ("pure_crates_stay_pure", words::impurities),
     ("names_say_something", names::check),
+    ("types_are_nouns", vocabulary::type_names),
+    ("one_name_is_one_thing", vocabulary::one_name_one_thing),
+    ("modules_are_no_pictures", vocabulary::module_names),
+    ("sentences_are_plain", vocabulary::sentences),
     ("the_licence_is_there", papers::licence),
     ("committed_files_are_small_texts", papers::small_texts),
     ("documents_name_no_machine", papers::machine_paths),

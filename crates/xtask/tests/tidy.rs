@@ -37,6 +37,10 @@ rules! {
     nothing_unwraps
     pure_crates_stay_pure
     names_say_something
+    types_are_nouns
+    one_name_is_one_thing
+    modules_are_no_pictures
+    sentences_are_plain
     the_licence_is_there
     committed_files_are_small_texts
     documents_name_no_machine

@@ -1,4 +1,4 @@
-//! Refusals, in words for the one who is refused. Does not know HTTP, but which refusals better credentials would change.
+//! Refusals, in words for the client. Does not know HTTP, but knows which refusals a better credential would change.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use model::fault::{Blame, Fault};
 use crate::macaroon::error::MacaroonError;
 use crate::token::error::TokenError;
 
-/// A refusal, in words for the one who is refused.
+/// A refusal, in words for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Denied {

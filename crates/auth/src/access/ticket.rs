@@ -1,85 +1,85 @@
-//! What a token, a macaroon, a certificate or an open door came to: permits, path by path. Does not know which it was.
+//! Tickets: the permits of a principal, path by path. Does not know which credential they come from.
 
 use ipnet::IpNet;
 use model::name::RelPath;
 
 use super::denied::Denied;
-use super::ground::{Ground, Opens};
+use super::granted_path::{Ground, PathKind};
 use crate::actions::{Action, Actions};
 
-/// The holder of a ticket that needed no credential. All such visitors are one.
+/// The holder of a ticket without a credential. All anonymous clients share it.
 pub const GUEST: &str = "guest";
 
-/// What may be done at and below one path of one export.
+/// The actions that are allowed at and below one path of one export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permit {
     /// The export.
     pub export: String,
     /// The path below it.
     pub prefix: RelPath,
-    /// What the path stands for.
-    pub opens: Opens,
-    /// What may be done.
+    /// The kind of entry at the path.
+    pub opens: PathKind,
+    /// The actions.
     pub actions: Actions,
-    /// From where; anywhere if empty. Whoever holds it comes from there.
+    /// The addresses that the rule is for; empty for all. The holder's address is one of them.
     pub from: Vec<IpNet>,
-    /// The mark of the rule's [`Who`](crate::policy::Who) that it comes from; none for what a credential says by itself.
+    /// The mark of the rule's [`RuleSubject`](crate::policy::RuleSubject); `None` for a permit of the credential itself.
     pub by: Option<String>,
 }
 
-/// What actions at a path come from.
+/// The origin of allowed actions at a path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Basis {
-    /// What the credential gives by itself.
+    /// The actions that the credential gives by itself.
     pub rights: Actions,
     /// The marks of the rules that give the rest.
     pub rules: Vec<String>,
-    /// The addresses that these are for: all of these lists count.
+    /// The addresses that these rules are for; all of the lists must hold.
     pub from: Vec<Vec<IpNet>>,
 }
 
 impl Permit {
-    /// One that a credential gives by itself.
-    pub fn own(export: String, prefix: RelPath, opens: Opens, actions: Actions) -> Permit {
+    /// A permit that a credential gives by itself.
+    pub fn own(export: String, prefix: RelPath, opens: PathKind, actions: Actions) -> Permit {
         Permit { export, prefix, opens, actions, from: Vec::new(), by: None }
     }
 
-    /// Whether it is about a path, or about one above its own where the action reaches up.
+    /// Whether it covers a path: at or below its own, or above where the action reaches up.
     fn covers(&self, action: Action, export: &str, path: &RelPath) -> bool {
         let within = path.starts_with(&self.prefix) || (action.reaches_up() && self.prefix.starts_with(path));
         self.export == export && within
     }
 }
 
-/// What a visitor may do here.
+/// The permits of a principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Who it is, for logs and refusals: `sub@issuer`, a distinguished name, `macaroon NAME`.
+    /// The principal's name, for logs and refusals: `sub@issuer`, a distinguished name, `macaroon NAME`.
     pub who: String,
-    /// The stable id that owns its jobs. Always with a colon, or [`GUEST`]: never a grant's id, never empty.
+    /// The stable id that owns its transfers. It has a colon, or is [`GUEST`]: never a grant's id, never empty.
     pub holder: String,
-    /// What it may, place by place.
+    /// The permits, path by path.
     pub permits: Vec<Permit>,
-    /// What it may in every export.
+    /// The actions that are allowed in every export.
     pub everywhere: Actions,
-    /// When the credential ends, seconds since 1970. What runs by then may finish.
+    /// When the credential expires, seconds since 1970. Transfers that run by then may finish.
     pub expires: Option<i64>,
 }
 
 impl Ticket {
-    /// What may be done at a path and everywhere below it.
+    /// The actions that are allowed at a path and everywhere below it.
     pub fn actions_below(&self, export: &str, path: &RelPath) -> Actions {
         let here = self.permits.iter().filter(|p| p.export == export && path.starts_with(&p.prefix));
         here.fold(self.everywhere, |all, permit| all | permit.actions)
     }
 
-    /// What these actions at a path and everywhere below it come from, as far as they are allowed there.
+    /// The origin of the wanted actions that are allowed at a path and everywhere below it.
     pub(crate) fn basis(&self, export: &str, path: &RelPath, wanted: Actions) -> Basis {
         let here = self.permits.iter().filter(|p| p.export == export && path.starts_with(&p.prefix));
         let (own, mut ruled): (Vec<_>, Vec<_>) = here.partition(|p| p.by.is_none());
         let mut have = own.iter().fold(self.everywhere, |all, permit| all | permit.actions);
         let mut basis = Basis { rights: have & wanted, ..Basis::default() };
-        // First those that count anywhere: only what needs them brings its addresses along.
+        // Rules for all addresses first: other rules, and their addresses, are added only where they give more.
         ruled.sort_by_key(|permit| !permit.from.is_empty());
         for permit in ruled {
             if have.contains(permit.actions & wanted) {
@@ -95,7 +95,7 @@ impl Ticket {
         basis
     }
 
-    /// The permits that cover a path and have at least part of what the action needs.
+    /// The permits that cover a path and give at least a part of what the action needs.
     fn deciding(&self, action: Action, export: &str, path: &RelPath) -> Vec<&Permit> {
         let about = |p: &&Permit| !(p.actions & action.needs()).is_empty() && p.covers(action, export, path);
         self.permits.iter().filter(about).collect()
@@ -108,18 +108,18 @@ impl Ticket {
         all.contains(action.needs())
     }
 
-    /// Whether the path is allowed only if it is a directory (`storage.read:/store/`): whoever finds a file there refuses.
+    /// Whether the path is allowed only if it is a directory (`storage.read:/store/`). The caller refuses a file there.
     pub fn only_as_dir(&self, action: Action, export: &str, path: &RelPath) -> bool {
         let enough = |all: Actions| all.contains(action.needs());
         let any = self
             .deciding(action, export, path)
             .into_iter()
-            .filter(|p| !(p.opens == Opens::DirOnly && p.prefix == *path));
+            .filter(|p| !(p.opens == PathKind::DirOnly && p.prefix == *path));
         !enough(any.fold(self.everywhere, |all, permit| all | permit.actions))
     }
 
-    /// What nothing leads out of: the path of the widest permit which alone allows the action, else of the widest that is
-    /// needed for it. All of the export for a directory above the permits.
+    /// The path that confines an action: of the widest permit that alone allows it, else of the widest permit that it needs. The whole
+    /// export for a directory above the permits.
     pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> Ground {
         if self.everywhere.contains(action.needs()) {
             return Ground::whole();
@@ -130,7 +130,7 @@ impl Ticket {
         let widest = counting.iter().map(|p| &p.prefix).min_by_key(|prefix| prefix.as_bytes().len());
         let Some(widest) = widest.filter(|prefix| path.starts_with(prefix)) else { return Ground::whole() };
         let here = || counting.iter().filter(|p| p.prefix == *widest);
-        let opens = here().map(|p| p.opens).find(|opens| *opens != Opens::Entry).unwrap_or(Opens::Entry);
+        let opens = here().map(|p| p.opens).find(|opens| *opens != PathKind::Entry).unwrap_or(PathKind::Entry);
         Ground::at(widest.clone(), opens)
     }
 
@@ -177,7 +177,7 @@ mod tests {
     }
 
     fn permit(export: &str, prefix: &str, actions: Actions) -> Permit {
-        let opens = if prefix.ends_with('/') { Opens::DirOnly } else { Opens::Entry };
+        let opens = if prefix.ends_with('/') { PathKind::DirOnly } else { PathKind::Entry };
         Permit::own(export.into(), path(prefix), opens, actions)
     }
 
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(ticket.ground(Action::Stat, "data", &path("foo")), Ground::whole());
         assert_eq!(
             ticket.ground(Action::Create, "data", &path("foo/bar/x")),
-            Ground::at(path("foo/bar"), Opens::Entry)
+            Ground::at(path("foo/bar"), PathKind::Entry)
         );
     }
 

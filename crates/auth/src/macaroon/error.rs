@@ -36,7 +36,7 @@ pub enum MacaroonError {
     Identifier,
     /// A caveat that is not understood: whoever wrote it wanted to forbid something.
     #[error(
-        "caveat {number} of the macaroon does not read (activity:, path:/, before:TIME, ip:, name: do); it is refused whole"
+        "caveat {number} of the macaroon is unknown or malformed (known are activity:, path:/, before:TIME, ip:, name:); it is refused whole"
     )]
     Caveat {
         /// Which, from one.
@@ -96,7 +96,7 @@ pub enum RequestError {
     /// Not a form of that kind.
     #[error("the request is not of the form grant_type=client_credentials&expire_in=600&scope=DOWNLOAD:/path")]
     Form,
-    /// No validity, or one that does not read.
+    /// A missing or malformed validity.
     #[error(
         "the validity must be a positive ISO 8601 duration of weeks, days, hours, minutes and seconds, such as PT10M"
     )]
@@ -105,13 +105,13 @@ pub enum RequestError {
     #[error("the caveat {0}: is written by the node; only activity: and path:/ can be asked for")]
     Reserved(&'static str),
     /// A caveat that is not known.
-    #[error("caveat {number} of the request does not read; activity:DOWNLOAD,LIST and path:/PATH do")]
+    #[error("caveat {number} of the request is unknown or malformed; write activity:DOWNLOAD,LIST or path:/PATH")]
     Caveat {
         /// Which, from one.
         number: usize,
     },
-    /// A scope that does not read.
-    #[error("scope {number} of the request does not read; DOWNLOAD:/PATH does")]
+    /// A malformed scope.
+    #[error("scope {number} of the request is malformed; write DOWNLOAD:/PATH")]
     Scope {
         /// Which, from one.
         number: usize,

@@ -1,6 +1,5 @@
-//! Making a macaroon for somebody who has access: it gets no more than they have at that path, and ends no later. What they
-//! have by a rule that is for some addresses counts for these, and what they have of rules and issuers counts while these are
-//! there.
+//! Issues macaroons. A macaroon gets no more rights than its requester has at the path, and expires no later. Rights by a rule for some
+//! addresses hold for these addresses; rights by rules and issuers hold as long as the policy has them.
 
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -9,24 +8,24 @@ use model::name::{Name, RelPath};
 use super::activity::Activities;
 use super::error::MacaroonError;
 use super::request::MacaroonRequest;
-use super::{HOLDER, Standing, mint};
+use super::{HOLDER, Provenance, mint};
 use crate::access::{Access, Basis, Denied};
 use crate::limits::MACAROON_BYTES;
 use crate::mark::mark;
 use crate::token::shown;
 
-/// What a macaroon is made of, besides the request.
+/// The input for a macaroon, besides the request.
 #[derive(Clone, Copy, Debug)]
-pub struct Birth<'a> {
-    /// The access of whoever asks.
+pub struct MacaroonContext<'a> {
+    /// The access of the requester.
     pub access: &'a Access,
-    /// The issuer of the token that was shown, if it was one.
+    /// The issuer of the requester's token, if any.
     pub issuer: Option<&'a str>,
-    /// The export that was asked.
+    /// The export of the request.
     pub export: &'a str,
-    /// Whether that export may be written to.
+    /// Whether that export is writable.
     pub writable: bool,
-    /// The path below it that was asked.
+    /// The path of the request, below the export.
     pub path: &'a RelPath,
     /// The node's name, for people.
     pub location: &'a str,
@@ -41,9 +40,9 @@ pub struct Birth<'a> {
 pub struct Issued {
     /// The macaroon. It is a secret.
     pub text: String,
-    /// How long it is good for, seconds.
+    /// Its validity, seconds.
     pub expires_in: u64,
-    /// What it allows, for the log.
+    /// The activities that it allows, for the log.
     pub activities: Activities,
 }
 
@@ -56,11 +55,13 @@ impl std::fmt::Debug for Issued {
     }
 }
 
-/// Makes a macaroon with what the request asks for and its asker has.
+/// Makes a macaroon with the requested rights that the requester has.
 ///
-/// Guests get none (there is nobody to hold to account), nor do keys for one job, nor holders of macaroons.
-pub fn issue(secret: &[u8; 32], birth: &Birth<'_>, request: &MacaroonRequest) -> Result<Issued, Denied> {
-    let Birth { access, export, now, .. } = *birth;
+/// # Errors
+/// [`Denied`]: the requester is anonymous (nobody could be held to account), has a key for one transfer or a macaroon, has none of the
+/// requested rights, or asks for a path outside of the request's.
+pub fn issue(secret: &[u8; 32], birth: &MacaroonContext<'_>, request: &MacaroonRequest) -> Result<Issued, Denied> {
+    let MacaroonContext { access, export, now, .. } = *birth;
     check_asker(access)?;
     let name = Name::new(export.as_bytes()).map_err(|_| Denied::NoExport(export.to_owned()))?;
     let path = RelPath::root().join(&name).join_path(birth.path);
@@ -80,7 +81,7 @@ pub fn issue(secret: &[u8; 32], birth: &Birth<'_>, request: &MacaroonRequest) ->
     let (Some(expires_in), Ok(time)) = (left, Timestamp::from_second(before)) else {
         return Err(Denied::Expired { seconds_ago: now.saturating_sub(before).max(0) });
     };
-    // First what its asker has, then what was asked: whoever reads it sees both, as with XrdMacaroons.
+    // First the requester's activities, then the requested ones: a reader sees both, as with XrdMacaroons.
     let mut caveats = vec![format!("name:{}", shown(&access.who())), format!("activity:{held}")];
     if activities != held {
         caveats.push(format!("activity:{activities}"));
@@ -91,7 +92,7 @@ pub fn issue(secret: &[u8; 32], birth: &Birth<'_>, request: &MacaroonRequest) ->
             .push(format!("path:/{}", text.map_err(|_| refused("hand on names that are not UTF-8:", "not".into()))?));
     }
     caveats.push(format!("before:{time}"));
-    // Whoever could look at facts still can: see `Left::after`.
+    // A requester who can examine still can with the macaroon: see `CaveatLimits::after`.
     let worth =
         if held.contains(Activities::READ_METADATA) { activities | Activities::READ_METADATA } else { activities };
     let basis = access.ticket().map(|ticket| ticket.basis(export, birth.path, worth.actions()));
@@ -103,21 +104,21 @@ pub fn issue(secret: &[u8; 32], birth: &Birth<'_>, request: &MacaroonRequest) ->
     Ok(Issued { text, expires_in, activities })
 }
 
-/// The caveat that only these addresses may use it.
+/// The caveat that restricts a macaroon to these addresses.
 fn ip(from: &[IpNet]) -> String {
     let from: Vec<String> = from.iter().map(IpNet::to_string).collect();
     format!("ip:{}", from.join(","))
 }
 
-/// Which macaroon it is, who asked for it, and what that access came from.
-fn identifier(birth: &Birth<'_>, basis: Option<Basis>) -> String {
+/// The identifier: the macaroon's id, the holder who asked for it, and the origin of that holder's access.
+fn identifier(birth: &MacaroonContext<'_>, basis: Option<Basis>) -> String {
     let standing =
-        basis.map(|basis| Standing { rights: basis.rights, issuer: birth.issuer.map(mark), rules: basis.rules });
+        basis.map(|basis| Provenance { rights: basis.rights, issuer: birth.issuer.map(mark), rules: basis.rules });
     let words = standing.map_or_else(String::new, |standing| standing.words());
     format!("{}:{}{words}", birth.uuid, birth.access.holder())
 }
 
-/// Whether somebody may have macaroons at all.
+/// Checks that a requester may have macaroons.
 fn check_asker(access: &Access) -> Result<(), Denied> {
     if access.is_guest() {
         return Err(Denied::NoKey);

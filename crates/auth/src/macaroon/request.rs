@@ -43,7 +43,10 @@ fn bounded(body: &[u8]) -> Result<&[u8], RequestError> {
 }
 
 impl MacaroonRequest {
-    /// Reads `application/macaroon-request`: `{"caveats":["activity:DOWNLOAD,LIST"],"validity":"PT10M"}`.
+    /// Parses `application/macaroon-request`: `{"caveats":["activity:DOWNLOAD,LIST"],"validity":"PT10M"}`.
+    ///
+    /// # Errors
+    /// [`RequestError`]: the body is malformed or too long, has an unknown or reserved caveat, or asks for nothing.
     pub fn parse(body: &[u8], seconds_max: u64) -> Result<MacaroonRequest, RequestError> {
         let body: Body = serde_json::from_slice(bounded(body)?).map_err(|_| RequestError::Json)?;
         let validity = body.validity.as_deref().and_then(seconds).ok_or(RequestError::Validity)?;
@@ -71,6 +74,9 @@ impl MacaroonRequest {
     /// Reads a token request (RFC 6749, 4.4): `grant_type=client_credentials&expire_in=600&scope=DOWNLOAD:/a UPLOAD:/a`.
     ///
     /// Without `expire_in` the macaroon is as long-lived as the policy allows. The path is the first of `paths`.
+    ///
+    /// # Errors
+    /// As [`MacaroonRequest::parse`].
     pub fn parse_form(body: &[u8], seconds_max: u64) -> Result<MacaroonRequest, RequestError> {
         let body = std::str::from_utf8(bounded(body)?).map_err(|_| RequestError::Form)?;
         let (mut grant_type, mut validity, mut scope) = (None, None, None);

@@ -33,11 +33,11 @@ fn good() -> String {
     mint(&SECRET, "node", "uuid-1:0123456789abcdef", &caveats(&all))
 }
 
-fn held(text: &str) -> Result<Held, MacaroonError> {
+fn held(text: &str) -> Result<VerifiedMacaroon, MacaroonError> {
     verify(&SECRET, text, NOW)
 }
 
-fn narrowed(list: &[&str]) -> Result<Held, MacaroonError> {
+fn narrowed(list: &[&str]) -> Result<VerifiedMacaroon, MacaroonError> {
     held(&list.iter().fold(good(), |text, caveat| attenuate(&text, caveat).unwrap()))
 }
 
@@ -87,7 +87,7 @@ fn one_from_xrootd_reads() {
     assert_eq!((packets.location.as_slice(), packets.caveats.len()), (&b"DTNTEST"[..], 5));
     assert_eq!(packets.identifier, b"cc1b733a-b452-433d-bba9-27f9853605fa");
     assert_eq!(packets.caveats[3], b"path:/data");
-    let left = Left::after(&packets.caveats).unwrap();
+    let left = CaveatLimits::after(&packets.caveats).unwrap();
     assert_eq!((left.name.as_deref(), left.path), (Some("alice"), Some(path("data"))));
     assert_eq!(left.before, Some("2026-11-20T11:45:53Z".parse::<Timestamp>().unwrap().as_second()));
     let activities = left.activities.unwrap();
@@ -169,7 +169,7 @@ fn what_it_stands_on_is_signed() {
     let text = mint(&SECRET, "l", "u:token:h rights=read issuer=i rule=r", &caveats(&["activity:LIST", "path:/d"]));
     let held = held(&text).unwrap();
     assert_eq!((held.origin.as_str(), held.holder()), ("token:h", "macaroon:u".to_owned()));
-    let standing = Standing { rights: Actions::READ, issuer: Some("i".into()), rules: vec!["r".into()] };
+    let standing = Provenance { rights: Actions::READ, issuer: Some("i".into()), rules: vec!["r".into()] };
     assert_eq!(held.standing, Some(standing));
     let odd = mint(&SECRET, "l", "u:token:h what=ever", &caveats(&["activity:LIST", "path:/d"]));
     assert_eq!(verify(&SECRET, &odd, NOW), Err(MacaroonError::Identifier));
@@ -205,10 +205,10 @@ fn granted(prefix: &str, rights: Rights) -> Access {
     Access::Granted(grant)
 }
 
-fn ask(access: &Access, at: &str, request: &str) -> Result<Held, Denied> {
+fn ask(access: &Access, at: &str, request: &str) -> Result<VerifiedMacaroon, Denied> {
     let path = path(at);
     let (export, location, uuid) = ("data", "node", "u-1");
-    let birth = Birth { access, issuer: None, export, writable: true, path: &path, location, uuid, now: NOW };
+    let birth = MacaroonContext { access, issuer: None, export, writable: true, path: &path, location, uuid, now: NOW };
     let request = MacaroonRequest::parse(request.as_bytes(), 3600).unwrap();
     let issued = issue(&SECRET, &birth, &request)?;
     assert!(!format!("{issued:?}").contains(&issued.text), "it is a secret");

@@ -1,4 +1,4 @@
-//! Addresses: whom a node serves, and whom it dials for a third-party copy. Does not know names, nor how to resolve them.
+//! The addresses that a node serves, and those that it dials for a third-party copy. Does not know names, nor how to resolve them.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,12 +7,12 @@ use ipnet::{IpNet, Ipv6Net};
 use super::nat64;
 use crate::access::Denied;
 
-/// Which addresses are served.
+/// The addresses that are served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// Only these, if there are any.
+    /// Only these are served, if there are any.
     pub allow: Vec<IpNet>,
-    /// None of these, even if allowed.
+    /// These are refused, even if allowed.
     pub refuse: Vec<IpNet>,
 }
 
@@ -23,7 +23,7 @@ impl Addresses {
     }
 }
 
-/// Where third-party copies go.
+/// The addresses that third-party copies may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThirdParty {
     /// Also to this machine and its links.
@@ -38,11 +38,11 @@ pub struct ThirdParty {
     pub allow: Vec<IpNet>,
     /// To none of these, even if allowed.
     pub refuse: Vec<IpNet>,
-    /// Also for those who come without a credential: whoever reaches the node could have it connect to what only the node reaches.
+    /// Also for anonymous clients: any client of the node could then have it connect to hosts that only the node reaches.
     pub guests: bool,
     /// Prefixes under which gateways of this site reach IPv4, besides those that RFC 6052 and RFC 8215 name.
     pub nat64: Vec<Ipv6Net>,
-    /// How many streams one copy has at most.
+    /// The most streams of one copy.
     pub max_streams: u16,
 }
 
@@ -62,8 +62,8 @@ impl Default for ThirdParty {
 }
 
 impl ThirdParty {
-    /// Whether an address is dialled: each one that a name resolves to is asked about, and that very address is dialled.
-    /// `is_own` says whether an address is one of this machine.
+    /// Checks an address before it is dialled. The caller checks each address that a name resolves to, and dials exactly that address.
+    /// `is_own` says whether an address belongs to this machine.
     ///
     /// # Errors
     /// [`Denied::Target`], with the reason.

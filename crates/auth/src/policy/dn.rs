@@ -93,7 +93,10 @@ impl DistinguishedName {
         parts.join(",")
     }
 
-    /// Reads either form.
+    /// Parses either form.
+    ///
+    /// # Errors
+    /// [`DnError`]: the text is too long, of neither form, or has a component of several attributes.
     pub fn parse(text: &str) -> Result<DistinguishedName, DnError> {
         if text.len() > NAME_BYTES {
             return Err(DnError::TooLong { bytes: text.len() });

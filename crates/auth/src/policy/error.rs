@@ -1,8 +1,8 @@
-//! Why a policy does not read: where in the file, what, and what to write instead.
+//! Errors of a policy: the line in the file, what is wrong, and what to write instead.
 
 use model::fault::{Blame, Fault};
 
-/// Why a policy does not read.
+/// Why a policy is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {

@@ -1,4 +1,4 @@
-//! `access.toml` as it is written. Does not know visitors: it turns text into a [`Policy`], or says where it cannot.
+//! The format of `access.toml`: turns text into a [`Policy`], or reports the line with an error. Does not know clients.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use toml::Spanned;
 use super::address::{Addresses, ThirdParty};
 use super::dn::DistinguishedName;
 use super::error::PolicyError;
-use super::rule::{Rule, Who};
+use super::rule::{Rule, RuleSubject};
 use super::{Callout, Macaroons, Policy, When};
 use crate::actions::Actions;
 use crate::address_prefix::prefix;
@@ -25,11 +25,11 @@ use crate::limits::POLICY_BYTES;
 struct File {
     audiences: Vec<String>,
     issuer: Vec<Spanned<FileIssuer>>,
-    allow: Vec<Spanned<Allow>>,
-    addresses: Option<Spanned<Prefixes>>,
-    third_party: Option<Spanned<Copies>>,
-    callout: Option<Spanned<Program>>,
-    macaroons: Option<Spanned<Given>>,
+    allow: Vec<Spanned<FileRule>>,
+    addresses: Option<Spanned<FileAddresses>>,
+    third_party: Option<Spanned<FileThirdParty>>,
+    callout: Option<Spanned<FileCallout>>,
+    macaroons: Option<Spanned<FileMacaroons>>,
 }
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ struct FileIssuer {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Allow {
+struct FileRule {
     anyone: Option<bool>,
     issuer: Option<String>,
     group: Option<String>,
@@ -57,14 +57,14 @@ struct Allow {
     key: Option<String>,
     export: String,
     path: Option<String>,
-    rights: Vec<Right>,
+    rights: Vec<FileRight>,
     #[serde(default)]
     from: Vec<String>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Right {
+enum FileRight {
     Read,
     Create,
     #[serde(alias = "write")]
@@ -75,14 +75,14 @@ enum Right {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[derive(Default)]
-struct Prefixes {
+struct FileAddresses {
     allow: Vec<String>,
     refuse: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Copies {
+struct FileThirdParty {
     local: Option<bool>,
     private: Option<bool>,
     #[serde(default)]
@@ -97,7 +97,7 @@ struct Copies {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Program {
+struct FileCallout {
     command: Vec<String>,
     timeout: Option<String>,
     #[serde(default)]
@@ -106,12 +106,12 @@ struct Program {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct FileMacaroons {
     on: Option<bool>,
     max_validity: Option<String>,
 }
 
-/// A complaint without its place: what is wrong, and what to write instead.
+/// An error without its line: what is wrong, and what to write instead.
 type Complaint = (String, &'static str);
 
 fn complain<T>(what: impl Into<String>, remedy: &'static str) -> Result<T, Complaint> {
@@ -193,17 +193,17 @@ fn issuer(raw: FileIssuer, known: &[Issuer]) -> Result<Issuer, Complaint> {
     })
 }
 
-fn rule(raw: Allow, issuers: &[Issuer]) -> Result<Rule, Complaint> {
+fn rule(raw: FileRule, issuers: &[Issuer]) -> Result<Rule, Complaint> {
     export(&raw.export)?;
     if raw.rights.is_empty() {
         return complain("rights is empty", "list some of read, create, modify (or write), stage");
     }
     let actions = raw.rights.iter().fold(Actions::NONE, |all, right| {
         all | match right {
-            Right::Read => Actions::FOR_READ,
-            Right::Create => Actions::FOR_CREATE,
-            Right::Modify => Actions::FOR_MODIFY,
-            Right::Stage => Actions::FOR_STAGE,
+            FileRight::Read => Actions::FOR_READ,
+            FileRight::Create => Actions::FOR_CREATE,
+            FileRight::Modify => Actions::FOR_MODIFY,
+            FileRight::Stage => Actions::FOR_STAGE,
         }
     });
     let (path, from) = (path(raw.path.as_deref())?, nets(&raw.from)?);
@@ -211,7 +211,7 @@ fn rule(raw: Allow, issuers: &[Issuer]) -> Result<Rule, Complaint> {
     Ok(Rule { who: who(raw, issuers)?, export, path, actions, from })
 }
 
-fn who(raw: Allow, issuers: &[Issuer]) -> Result<Who, Complaint> {
+fn who(raw: FileRule, issuers: &[Issuer]) -> Result<RuleSubject, Complaint> {
     let remedy = "write one of: anyone = true; issuer with group; issuer with subject; dn; key";
     let iss = |name: String| {
         let found = issuers.iter().find(|issuer| issuer.name == name || issuer.iss == name);
@@ -219,17 +219,17 @@ fn who(raw: Allow, issuers: &[Issuer]) -> Result<Who, Complaint> {
         found.map(|issuer| issuer.iss.clone()).ok_or_else(unknown)
     };
     match (raw.anyone, raw.issuer, raw.group, raw.subject, raw.dn, raw.key) {
-        (Some(true), None, None, None, None, None) => Ok(Who::Anyone),
-        (None, Some(name), Some(group), None, None, None) => Ok(Who::Group { iss: iss(name)?, group }),
-        (None, Some(name), None, Some(subject), None, None) => Ok(Who::Subject { iss: iss(name)?, subject }),
+        (Some(true), None, None, None, None, None) => Ok(RuleSubject::Anyone),
+        (None, Some(name), Some(group), None, None, None) => Ok(RuleSubject::Group { iss: iss(name)?, group }),
+        (None, Some(name), None, Some(subject), None, None) => Ok(RuleSubject::Subject { iss: iss(name)?, subject }),
         (None, None, None, None, Some(dn), None) => {
-            let read = DistinguishedName::parse(&dn).map(Who::Dn);
+            let read = DistinguishedName::parse(&dn).map(RuleSubject::Dn);
             read.map_err(|error| (error.to_string(), "openssl x509 -subject shows the name of a certificate"))
         }
         (None, None, None, None, None, Some(key)) => {
             let is_id = key.len() == 16 && key.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
             let what = format!("{key:?} is not the id of a key");
-            if is_id { Ok(Who::Key(key)) } else { complain(what, "longhaul grant list shows the ids of keys") }
+            if is_id { Ok(RuleSubject::Key(key)) } else { complain(what, "longhaul grant list shows the ids of keys") }
         }
         _ => complain("an [[allow]] says who exactly once", remedy),
     }
@@ -270,7 +270,7 @@ fn nat64(net: IpNet) -> Result<Ipv6Net, Complaint> {
     }
 }
 
-fn third_party(raw: Copies) -> Result<ThirdParty, Complaint> {
+fn third_party(raw: FileThirdParty) -> Result<ThirdParty, Complaint> {
     let usual = ThirdParty::default();
     let max_streams = raw.max_streams.unwrap_or(usual.max_streams);
     if !(1..=100).contains(&max_streams) {
@@ -288,7 +288,7 @@ fn third_party(raw: Copies) -> Result<ThirdParty, Complaint> {
     })
 }
 
-fn callout(raw: Program) -> Result<Callout, Complaint> {
+fn callout(raw: FileCallout) -> Result<Callout, Complaint> {
     if !raw.command.first().is_some_and(|program| program.starts_with('/')) {
         return complain(
             "command does not begin with a program",
@@ -298,7 +298,7 @@ fn callout(raw: Program) -> Result<Callout, Complaint> {
     Ok(Callout { command: raw.command, timeout: duration(raw.timeout.as_deref().unwrap_or("5s"))?, when: raw.when })
 }
 
-fn macaroons(raw: &Given) -> Result<Macaroons, Complaint> {
+fn macaroons(raw: &FileMacaroons) -> Result<Macaroons, Complaint> {
     let max_validity = raw.max_validity.as_deref().map_or(Ok(Macaroons::default().max_validity), duration)?;
     Ok(Macaroons { on: raw.on.unwrap_or(true), max_validity })
 }

@@ -1,7 +1,7 @@
-//! From a visitor to an [`Access`]: what the policy makes of an address and of the credential that was shown.
+//! From an address and a verified credential to an [`Access`], by the policy.
 //!
-//! One credential decides: an access key, else a macaroon, else a token, else a certificate. Whoever shows a narrow token
-//! wants to be held to it, whatever certificate the connection has besides. What anyone may, everybody may.
+//! One credential decides: an access key, else a macaroon, else a token, else a certificate. So a client that shows a narrow token is
+//! confined to it, even if its connection has a certificate. Rules for anyone apply to all clients.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,64 +12,68 @@ use sha2::{Digest, Sha256};
 use super::Policy;
 use super::address::is_in;
 use super::dn::DistinguishedName;
-use super::rule::{Rule, Who};
-use crate::access::{Access, Denied, GUEST, Opens, Permit, Ticket};
+use super::rule::{Rule, RuleSubject};
+use crate::access::{Access, Denied, GUEST, PathKind, Permit, Ticket};
 use crate::actions::Actions;
 use crate::grant::{Grant, Rights, hex};
 use crate::issuer::Issuer;
-use crate::macaroon::{Held, MacaroonError};
+use crate::macaroon::{MacaroonError, VerifiedMacaroon};
 use crate::mark::mark;
 use crate::token::{Capability, Claims, TokenError, shown};
 
-/// Somebody who comes, with what was checked of them already.
+/// A client, with its verified credentials.
 #[derive(Clone, Copy, Debug)]
-pub struct Visitor<'a> {
-    /// From where.
+pub struct PresentedCredentials<'a> {
+    /// The client's address.
     pub address: IpAddr,
-    /// The grant of the access key that was shown.
+    /// The grant of its access key.
     pub grant: Option<&'a Grant>,
-    /// What the macaroon that was shown is worth.
-    pub held: Option<&'a Held>,
-    /// The claims of the token that was shown.
+    /// Its macaroon.
+    pub held: Option<&'a VerifiedMacaroon>,
+    /// The claims of its token.
     pub claims: Option<&'a Claims>,
     /// The subject of the certificate, in the form of RFC 4514 ([`DistinguishedName::rfc4514`]): in the slash form a slash
     /// within a value could pass for another component.
     pub dn: Option<&'a str>,
-    /// What the node lets anybody do in every export (`--anonymous`).
+    /// Rights of anonymous clients to every export (`--anonymous`).
     pub anonymous: Option<Rights>,
 }
 
-impl<'a> Visitor<'a> {
-    /// Somebody from an address, with nothing.
-    pub fn new(address: IpAddr) -> Visitor<'a> {
-        Visitor { address, grant: None, held: None, claims: None, dn: None, anonymous: None }
+impl<'a> PresentedCredentials<'a> {
+    /// A client from an address, without a credential.
+    pub fn new(address: IpAddr) -> PresentedCredentials<'a> {
+        PresentedCredentials { address, grant: None, held: None, claims: None, dn: None, anonymous: None }
     }
 }
 
 impl Policy {
-    /// What a visitor may do here.
+    /// The access of a client.
     ///
-    /// Errors: [`Denied::Address`] for an address that is not served, [`Denied::NoKey`] for somebody without a credential
-    /// where nothing is open, and [`Denied::Nothing`] for a good credential that nothing here is for.
-    pub fn access(&self, visitor: &Visitor<'_>) -> Result<Access, Denied> {
+    /// # Errors
+    /// [`Denied::Address`] for an address that is not served, [`Denied::NoKey`] for a client without a credential where nothing is
+    /// open, [`Denied::Nothing`] for a valid credential without a permit, and the errors of tokens and macaroons.
+    pub fn access(&self, visitor: &PresentedCredentials<'_>) -> Result<Access, Denied> {
         match self.identify(visitor)? {
-            Access::Visitor(ticket) if ticket.permits.is_empty() && ticket.everywhere.is_empty() => {
+            Access::Ticket(ticket) if ticket.permits.is_empty() && ticket.everywhere.is_empty() => {
                 Err(Denied::Nothing(ticket.who.clone()))
             }
             access => Ok(access),
         }
     }
 
-    /// The same, but a good credential that nothing here is for is an access that may nothing: a program that is asked
-    /// may still think otherwise.
-    pub fn identify(&self, visitor: &Visitor<'_>) -> Result<Access, Denied> {
+    /// The same, except that a valid credential without a permit gives an access without rights: a callout program may still allow
+    /// something.
+    ///
+    /// # Errors
+    /// As [`Policy::access`], except [`Denied::Nothing`].
+    pub fn identify(&self, visitor: &PresentedCredentials<'_>) -> Result<Access, Denied> {
         if !self.admits(visitor.address) {
             return Err(Denied::Address(visitor.address));
         }
         let mut ticket = self.ticket(visitor)?;
-        let extra = self.permits(visitor, |who| matches!(who, Who::Anyone));
+        let extra = self.permits(visitor, |who| matches!(who, RuleSubject::Anyone));
         if let Some(grant) = visitor.grant {
-            // A key that no rule is about stays a key; one for a single job is for nothing else, whatever rules say.
+            // A key without a rule stays a grant. A key for one transfer is for nothing else, whatever rules say.
             if grant.errand.is_some() || (extra.is_empty() && ticket.permits.len() <= 1) {
                 return Ok(Access::Granted(grant.clone()));
             }
@@ -79,11 +83,11 @@ impl Policy {
         }
         ticket.permits.extend(extra);
         ticket.everywhere |= visitor.anonymous.map_or(Actions::NONE, Rights::actions);
-        Ok(Access::Visitor(Arc::new(ticket)))
+        Ok(Access::Ticket(Arc::new(ticket)))
     }
 
     /// The ticket for the one credential that decides.
-    fn ticket(&self, visitor: &Visitor<'_>) -> Result<Ticket, Denied> {
+    fn ticket(&self, visitor: &PresentedCredentials<'_>) -> Result<Ticket, Denied> {
         if let Some(grant) = visitor.grant {
             return Ok(self.of_grant(visitor, grant));
         }
@@ -96,37 +100,37 @@ impl Policy {
         let Some(dn) = visitor.dn else {
             return Ok(ticket(GUEST.into(), GUEST.into(), None));
         };
-        // A certificate whose name does not read is nobody's; what anyone may is left to it.
+        // A certificate with a malformed name has only the permits of rules for anyone.
         let Ok(dn) = DistinguishedName::parse(dn) else {
             return Ok(ticket(shown(dn), holder("dn", &[dn]), None));
         };
         let name = dn.to_string();
         let mut ticket = ticket(shown(&name), holder("dn", &[&format!("{dn:?}")]), None);
-        ticket.permits = self.permits(visitor, |who| *who == Who::Dn(dn.clone()));
+        ticket.permits = self.permits(visitor, |who| *who == RuleSubject::Dn(dn.clone()));
         Ok(ticket)
     }
 
-    /// What the rules permit to some, from where the visitor comes.
-    fn permits(&self, visitor: &Visitor<'_>, is_for: impl Fn(&Who) -> bool) -> Vec<Permit> {
+    /// The permits of the rules with some subjects, as far as they are for the client's address.
+    fn permits(&self, visitor: &PresentedCredentials<'_>, is_for: impl Fn(&RuleSubject) -> bool) -> Vec<Permit> {
         let about = |rule: &&Rule| is_for(&rule.who) && rule.is_from(visitor.address);
         self.rules.iter().filter(about).map(Rule::permit).collect()
     }
 
-    /// The key's own permit, and those of rules about it.
-    fn of_grant(&self, visitor: &Visitor<'_>, grant: &Grant) -> Ticket {
+    /// The ticket of a key: its own permit, and those of rules about it.
+    fn of_grant(&self, visitor: &PresentedCredentials<'_>, grant: &Grant) -> Ticket {
         let who = Access::Granted(grant.clone()).who();
         let mut ticket = ticket(who, format!("key:{}", grant.id), grant.expires);
         if let Some(prefix) = grant.prefix_path() {
             let actions = grant.rights.actions();
-            ticket.permits.push(Permit::own(grant.export.clone(), prefix, Opens::Tree, actions));
+            ticket.permits.push(Permit::own(grant.export.clone(), prefix, PathKind::Tree, actions));
         }
-        ticket.permits.extend(self.permits(visitor, |who| *who == Who::Key(grant.id.clone())));
+        ticket.permits.extend(self.permits(visitor, |who| *who == RuleSubject::Key(grant.id.clone())));
         ticket
     }
 
-    /// A macaroon's caveats say what it may, and of that counts what it stands on still gives: the first component of its
+    /// The ticket of a macaroon: the actions that its caveats allow, as far as its origin still gives them. The first component of its
     /// path is the export.
-    fn of_macaroon(&self, visitor: &Visitor<'_>, held: &Held) -> Result<Ticket, Denied> {
+    fn of_macaroon(&self, visitor: &PresentedCredentials<'_>, held: &VerifiedMacaroon) -> Result<Ticket, Denied> {
         if !self.macaroons.on {
             return Err(MacaroonError::Off.into());
         }
@@ -140,15 +144,21 @@ impl Policy {
             if actions.is_empty() && !held.actions().is_empty() {
                 return Err(MacaroonError::Void.into());
             }
-            ticket.permits.push(Permit::own(export, prefix, Opens::Entry, actions));
+            ticket.permits.push(Permit::own(export, prefix, PathKind::Entry, actions));
         }
         Ok(ticket)
     }
 
-    /// What whoever a macaroon was made for would still have of what it was made of.
-    fn remains(&self, visitor: &Visitor<'_>, held: &Held, export: &str, path: &RelPath) -> Actions {
+    /// The actions that the origin of a macaroon still gives to its first holder.
+    fn remains(
+        &self,
+        visitor: &PresentedCredentials<'_>,
+        held: &VerifiedMacaroon,
+        export: &str,
+        path: &RelPath,
+    ) -> Actions {
         let Some(standing) = &held.standing else {
-            // Made of a grant alone: that it still exists is the door's to see.
+            // Made from a grant alone: the node checks that the grant still exists.
             return if held.origin.contains(':') { Actions::NONE } else { Actions::ALL };
         };
         let is_trusted = match &standing.issuer {
@@ -164,7 +174,7 @@ impl Policy {
         counting.fold(standing.rights, |all, rule| all | rule.actions)
     }
 
-    fn of_token(&self, visitor: &Visitor<'_>, claims: &Claims) -> Result<Ticket, Denied> {
+    fn of_token(&self, visitor: &PresentedCredentials<'_>, claims: &Claims) -> Result<Ticket, Denied> {
         let unknown = || TokenError::Issuer(shown(&claims.issuer));
         let issuer = self.issuer(&claims.issuer).ok_or_else(unknown)?;
         let subject = if claims.subject.is_empty() { claims.id.as_deref().unwrap_or("?") } else { &claims.subject };
@@ -172,8 +182,8 @@ impl Policy {
         let mut ticket = ticket(who, holder("token", &[&claims.issuer, subject]), Some(claims.expires));
         if claims.capabilities.is_empty() {
             ticket.permits = self.permits(visitor, |who| match who {
-                Who::Group { iss, group } => *iss == claims.issuer && claims.groups.contains(group),
-                Who::Subject { iss, subject } => *iss == claims.issuer && *subject == claims.subject,
+                RuleSubject::Group { iss, group } => *iss == claims.issuer && claims.groups.contains(group),
+                RuleSubject::Subject { iss, subject } => *iss == claims.issuer && *subject == claims.subject,
                 _ => false,
             });
         } else {
@@ -184,10 +194,10 @@ impl Policy {
 }
 
 impl Issuer {
-    /// Adds what a capability of its tokens opens here. One for an export that is not the issuer's opens nothing.
+    /// Adds the permits of a capability of its tokens. A capability for an export that is not the issuer's gives none.
     fn open(&self, capability: &Capability, ticket: &mut Ticket) {
         let Capability { actions, dir_only, ref path } = *capability;
-        let opens = if dir_only { Opens::DirOnly } else { Opens::Entry };
+        let opens = if dir_only { PathKind::DirOnly } else { PathKind::Entry };
         let mut permit = |export: &str, below: &RelPath| {
             let prefix = self.path.join_path(below);
             ticket.permits.push(Permit::own(export.to_owned(), prefix, opens, actions));
@@ -218,8 +228,7 @@ fn ticket(who: String, holder: String, expires: Option<i64>) -> Ticket {
     Ticket { who, holder, permits: Vec::new(), everywhere: Actions::NONE, expires }
 }
 
-/// A stable id of bounded length from names that others chose. The lengths are hashed as well: ("a", "bc") is not
-/// ("ab", "c").
+/// A stable id of bounded length, from names that peers chose. The lengths are hashed too: ("a", "bc") is not ("ab", "c").
 fn holder(kind: &str, names: &[&str]) -> String {
     let mut hash = Sha256::new();
     for name in names {

@@ -1,5 +1,5 @@
-//! IPv4 addresses in IPv6 clothes: what a gateway would send packets for an IPv6 address to. NAT64 (RFC 6052, RFC 8215), 6to4
-//! (RFC 3056), and the compatible form that nobody should use.
+//! IPv4 addresses embedded in IPv6 addresses, to which a gateway would forward packets: NAT64 (RFC 6052, RFC 8215), 6to4
+//! (RFC 3056), and the deprecated IPv4-compatible form.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use ipnet::Ipv6Net;
 /// Lengths of prefixes behind which RFC 6052, section 2.2, puts an IPv4 address.
 pub(super) const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
 
-/// The prefix that everybody may use, and the one within which each site chooses its own.
+/// The well-known prefix, and the prefix within which each site chooses its own.
 const WELL_KNOWN: (Ipv6Addr, u8) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 const LOCAL_USE: (Ipv6Addr, u8) = (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48);
 
@@ -20,7 +20,7 @@ pub(super) fn embedded(address: IpAddr, prefixes: &[Ipv6Net]) -> Vec<IpAddr> {
     if begins(v6, WELL_KNOWN) {
         found.push(behind(octets, 96));
     }
-    // Which length a site chose within the local prefix cannot be seen: every reading counts.
+    // The length that a site chose within the local prefix is unknown: all lengths are tried.
     if begins(v6, LOCAL_USE) {
         found.extend(LENGTHS.iter().filter(|length| **length >= LOCAL_USE.1).map(|length| behind(octets, *length)));
     }

@@ -1,4 +1,4 @@
-//! One rule: who may do what, where, and from where.
+//! One rule: a subject, its actions, a path, and the addresses that it is for.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use model::name::RelPath;
 
 use super::address::is_in;
 use super::dn::DistinguishedName;
-use crate::access::{Opens, Permit};
+use crate::access::{PathKind, Permit};
 use crate::actions::Actions;
 use crate::mark::mark;
 
-/// Whom a rule is for.
+/// The subject of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// Whoever comes.
+pub enum RuleSubject {
+    /// All clients.
     Anyone,
     /// A group of an issuer, exactly: being in `/a/b` is not being in `/a`.
     Group {
@@ -36,8 +36,8 @@ pub enum Who {
     Key(String),
 }
 
-impl Who {
-    /// Its mark: the same for all rules that are for the same visitors.
+impl RuleSubject {
+    /// Its mark: the same for all rules with the same subject.
     pub fn mark(&self) -> String {
         mark(&format!("{self:?}"))
     }
@@ -46,27 +46,27 @@ impl Who {
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Whom it is for.
-    pub who: Who,
-    /// For which export.
+    /// The subject.
+    pub who: RuleSubject,
+    /// The export.
     pub export: String,
-    /// For which path below it.
+    /// The path below the export.
     pub path: RelPath,
-    /// What is allowed.
+    /// The allowed actions.
     pub actions: Actions,
-    /// From where; anywhere if empty.
+    /// The addresses that the rule is for; empty for all.
     pub from: Vec<IpNet>,
 }
 
 impl Rule {
-    /// Whether it counts for visitors from an address.
+    /// Whether it is for clients from an address.
     pub fn is_from(&self, address: IpAddr) -> bool {
         self.from.is_empty() || is_in(&self.from, address)
     }
 
-    /// What it permits.
+    /// Its permit.
     pub fn permit(&self) -> Permit {
-        let permit = Permit::own(self.export.clone(), self.path.clone(), Opens::Tree, self.actions);
+        let permit = Permit::own(self.export.clone(), self.path.clone(), PathKind::Tree, self.actions);
         Permit { from: self.from.clone(), by: Some(self.who.mark()), ..permit }
     }
 }

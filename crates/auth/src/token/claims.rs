@@ -1,6 +1,6 @@
-//! The claims of a token whose signature is good: who, until when, for whom, and what it says it may do.
+//! The claims of a token whose signature is valid: subject, times, audience and capabilities.
 //!
-//! Claims that are not named here are not known and decide nothing. Which places a path means is the policy's business.
+//! Other claims are ignored. The policy decides which exports and paths a capability is for.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,27 +10,27 @@ use super::scope::{Capability, capabilities};
 use crate::issuer::{Issuer, Profile};
 use crate::limits::SKEW_SECONDS;
 
-/// What a token that was checked says.
+/// The claims of a verified token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
-    /// Who issued it.
+    /// The issuer.
     pub issuer: String,
-    /// For whom. Empty where a SciToken names nobody.
+    /// The subject. Empty where a SciToken names none.
     pub subject: String,
     /// Its id, for logs.
     pub id: Option<String>,
-    /// When it ends, seconds since 1970.
+    /// When it expires, seconds since 1970.
     pub expires: i64,
     /// Its family.
     pub profile: Profile,
-    /// What it may do with storage. Where there is any, groups do not count.
+    /// Its capabilities for storage. Where there is any, groups are ignored.
     pub capabilities: Vec<Capability>,
     /// `wlcg.groups`.
     pub groups: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct RawClaims {
     sub: Option<Value>,
     exp: Option<Value>,
     iat: Option<Value>,
@@ -45,10 +45,10 @@ struct Raw {
     wlcg_groups: Option<Value>,
 }
 
-/// Reads the claims and checks everything but the signature and the issuer.
+/// Parses the claims, and checks everything except the signature and the issuer.
 pub(crate) fn read(payload: &[u8], issuer: &Issuer, audiences: &[String], now: i64) -> Result<Claims, TokenError> {
     let malformed = |_| TokenError::Malformed { what: "an object with each claim once" };
-    let raw: Raw = serde_json::from_slice(payload).map_err(malformed)?;
+    let raw: RawClaims = serde_json::from_slice(payload).map_err(malformed)?;
     let profile = profile(&raw)?;
     if issuer.profile.is_some_and(|expected| expected != profile) {
         return Err(TokenError::Profile);
@@ -57,7 +57,7 @@ pub(crate) fn read(payload: &[u8], issuer: &Issuer, audiences: &[String], now: i
     check_audience(raw.aud.as_ref(), profile, audiences)?;
     let (subject, id) = (text(raw.sub, "sub")?, text(raw.jti, "jti")?);
     if profile == Profile::Wlcg {
-        // The profile demands all of them, so that whatever the token does can be traced.
+        // The profile demands both, so that the actions of a token can be traced.
         id.as_ref().ok_or(TokenError::Missing { claim: "jti" })?;
         subject.as_ref().ok_or(TokenError::Missing { claim: "sub" })?;
     }
@@ -86,7 +86,7 @@ fn texts(value: Value, claim: &'static str) -> Result<Vec<String>, TokenError> {
 }
 
 /// The family and its version: `wlcg.ver` 1.x, or `ver` scitoken:2.x. A newer minor version only adds.
-fn profile(raw: &Raw) -> Result<Profile, TokenError> {
+fn profile(raw: &RawClaims) -> Result<Profile, TokenError> {
     let (value, profile) = match (&raw.wlcg_ver, &raw.ver) {
         (Some(version), _) => (version, Profile::Wlcg),
         (None, Some(version)) => (version, Profile::SciTokens),
@@ -115,7 +115,7 @@ fn seconds(value: Option<&Value>, claim: &'static str) -> Result<Option<i64>, To
 }
 
 /// Skew counts at the start only: an end that is reached is reached.
-fn check_times(raw: &Raw, profile: Profile, now: i64) -> Result<i64, TokenError> {
+fn check_times(raw: &RawClaims, profile: Profile, now: i64) -> Result<i64, TokenError> {
     let expires = seconds(raw.exp.as_ref(), "exp")?.ok_or(TokenError::Missing { claim: "exp" })?;
     if expires <= now {
         return Err(TokenError::Expired { seconds_ago: now.saturating_sub(expires) });

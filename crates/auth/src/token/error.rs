@@ -57,7 +57,7 @@ pub enum TokenError {
         claim: &'static str,
     },
     /// A claim of another type or form.
-    #[error("the claim {claim} does not read; the token does not follow its profile")]
+    #[error("the claim {claim} is malformed; the token does not follow its profile")]
     Claim {
         /// Which.
         claim: &'static str,
@@ -94,8 +94,8 @@ pub enum TokenError {
     /// A storage scope without a path.
     #[error("the scope {0} has no path; it must be like storage.read:/path")]
     ScopeWithoutPath(String),
-    /// A storage scope whose path does not read.
-    #[error("the path of the scope {0} does not read: it starts with a slash, has no .. and no encoded slash")]
+    /// A storage scope with a malformed path.
+    #[error("the path of the scope {0} is malformed: a path starts with a slash, has no .. and no encoded slash")]
     ScopePath(String),
 }
 

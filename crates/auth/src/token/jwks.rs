@@ -1,6 +1,6 @@
 //! The public keys of an issuer (RFC 7517): read within bounds, found by name and algorithm.
 //!
-//! Does not know where they come from. Secret keys (`oct`) are never kept, so that no token can be checked with one.
+//! Does not know where they come from. Symmetric keys (`oct`) are never kept, so that no token can be verified with one.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub struct Jwks {
     keys: Vec<Key>,
 }
 
-/// A key that can check signatures.
+/// A key that can verify signatures.
 #[derive(Clone)]
 struct Key {
     kid: String,
     kind: Kind,
-    /// The one algorithm that its publisher means it for.
+    /// The one algorithm that its publisher restricts it to.
     alg: Option<String>,
     key: DecodingKey,
 }
@@ -34,7 +34,7 @@ enum Kind {
     Ed25519,
 }
 
-/// Why a set of keys does not read.
+/// Why a set of keys is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwksError {
@@ -78,7 +78,7 @@ struct Jwk {
 }
 
 impl Jwk {
-    /// The key, if it can check signatures here.
+    /// The key, if it can verify signatures here.
     fn usable(self) -> Option<Key> {
         let verifies = |ops: &Vec<String>| ops.iter().any(|op| op == "verify");
         if self.purpose.is_some_and(|purpose| purpose != "sig") || self.key_ops.as_ref().is_some_and(|o| !verifies(o)) {
@@ -103,7 +103,7 @@ impl Key {
             Algorithm::ES256 => Kind::P256,
             Algorithm::ES384 => Kind::P384,
             Algorithm::EdDSA => Kind::Ed25519,
-            // Those with a shared secret, and whatever a later version of the library reads: no key is for them.
+            // Algorithms with a shared secret, and those of a later version of the library, have no key.
             _ => return false,
         };
         self.kind == kind && self.alg.as_ref().is_none_or(|alg| *alg == format!("{algorithm:?}"))
@@ -111,7 +111,10 @@ impl Key {
 }
 
 impl Jwks {
-    /// Reads a set. Keys of unknown types, for encryption, or without a name are skipped; a set of such only is refused.
+    /// Parses a set. Keys of unknown types, for encryption, or without a name are skipped.
+    ///
+    /// # Errors
+    /// [`JwksError`]: the text is too long or no set, or the set has too many keys or none that can be used.
     pub fn parse(bytes: &[u8]) -> Result<Jwks, JwksError> {
         if bytes.len() > JWKS_BYTES {
             return Err(JwksError::TooLong { bytes: bytes.len() });
@@ -129,22 +132,22 @@ impl Jwks {
         Ok(Jwks { keys })
     }
 
-    /// Whether a key of that name is there. A door that holds an old set asks this before it fetches a new one.
+    /// Whether the set has a key of this name. The caller asks this of an old set before it fetches a new one.
     pub fn has(&self, kid: &str) -> bool {
         self.keys.iter().any(|key| key.kid == kid)
     }
 
-    /// How many keys it has.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether it has none.
+    /// Whether it has no key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The one key of that name for that algorithm.
+    /// The one key of this name for this algorithm.
     pub(super) fn find(&self, kid: &str, algorithm: Algorithm) -> Result<&DecodingKey, TokenError> {
         if !self.has(kid) {
             return Err(TokenError::UnknownKid(shown(kid)));

@@ -1,7 +1,7 @@
 //! Scopes of storage: `storage.read:/path` (WLCG profile 1.3) and `read:/path` (SciTokens 2.0).
 //!
-//! A scope that is not about storage is passed over; one that is and does not read makes the whole token worthless, since
-//! whoever made it meant something that is not known here.
+//! A scope that is not about storage is ignored. A malformed scope of storage makes the whole token invalid, since its issuer meant
+//! something that is not understood here.
 
 use model::name::RelPath;
 

@@ -20,7 +20,7 @@ pub(super) struct Certificate<'a> {
 /// The kind and size of a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicKey {
-    /// RSA, with so many bits.
+    /// RSA, with this number of bits.
     Rsa(usize),
     /// Another kind.
     Other,
@@ -44,7 +44,7 @@ impl<'a> Certificate<'a> {
         name(self.parsed.issuer())
     }
 
-    /// What people call it.
+    /// Its name, for messages.
     pub fn shown_name(&self) -> String {
         self.name().map_or_else(|| "without a name".to_owned(), |name| crate::token::shown(&name.to_string()))
     }
@@ -54,7 +54,10 @@ impl<'a> Certificate<'a> {
         self.parsed.validity().not_after.timestamp()
     }
 
-    /// An extension by its number. One that is there twice is malformed.
+    /// An extension by its object identifier.
+    ///
+    /// # Errors
+    /// [`ChainError::Malformed`]: the extension is there twice.
     pub fn extension(&self, oid: &str) -> Result<Option<&x509_parser::extensions::X509Extension<'a>>, ChainError> {
         let mut found = self.parsed.extensions().iter().filter(|one| one.oid.to_id_string() == oid);
         match (found.next(), found.next()) {
@@ -72,7 +75,10 @@ impl<'a> Certificate<'a> {
         usages.all(|may| may)
     }
 
-    /// Verifies that the key of `signer` signed this.
+    /// Verifies that the key of `signer` signed this certificate.
+    ///
+    /// # Errors
+    /// [`ChainError`]: the certificate is malformed, the signature is wrong, or its algorithm is not accepted.
     pub fn verify_signature(&self, signer: &Certificate<'_>) -> Result<(), ChainError> {
         let signed = Signed::parse(self.der).ok_or(ChainError::Malformed)?;
         // The algorithm stands in what is signed as well (RFC 5280, section 4.1.1.2).
@@ -114,7 +120,10 @@ impl<'a> Signed<'a> {
         is_whole.then_some(Signed { content: signed.content, message: signed.whole, algorithm, signature })
     }
 
-    /// Verifies the signature by the key of a certificate, with the algorithms that TLS takes as well.
+    /// Verifies the signature by the key of a certificate, with the algorithms that TLS accepts too.
+    ///
+    /// # Errors
+    /// [`SignatureProblem`]: the signature is wrong, or its algorithm or key is not accepted.
     pub fn verify(&self, signer: &Certificate<'_>) -> Result<(), SignatureProblem> {
         let mut outer = Der(signer.parsed.public_key().raw);
         let parts = outer.take(SEQUENCE).and_then(|mut key| Some((key.take(SEQUENCE)?.0, key.bits()?)));

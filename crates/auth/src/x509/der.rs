@@ -1,4 +1,5 @@
-//! A cursor over values in DER: each is taken by its identifier octet. The library reads lengths, and takes none that DER forbids.
+//! A cursor over values in DER, which are taken by their identifier octets. The library reads lengths, and refuses those that DER
+//! forbids.
 
 use x509_parser::asn1_rs::{Any, FromDer};
 
@@ -15,7 +16,7 @@ pub(super) const CONTEXT_0: u8 = 0xa0;
 pub(super) const DIRECTORY_NAME: u8 = 0xa4;
 pub(super) const URI: u8 = 0x86;
 
-/// What is left to read.
+/// The bytes that are left to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Der<'a>(pub &'a [u8]);
 
@@ -24,9 +25,9 @@ pub(super) struct Der<'a>(pub &'a [u8]);
 pub(super) struct Value<'a> {
     /// Its identifier octet.
     pub tag: u8,
-    /// What it holds.
+    /// Its content.
     pub content: &'a [u8],
-    /// All of it, with tag and length.
+    /// The whole value, with tag and length.
     pub whole: &'a [u8],
 }
 
@@ -47,7 +48,7 @@ impl<'a> Der<'a> {
         self.any()
     }
 
-    /// What the next value holds, which must have this tag.
+    /// The content of the next value, which must have this tag.
     pub fn take(&mut self, tag: u8) -> Option<Der<'a>> {
         self.optional(tag).map(|value| Der(value.content))
     }
@@ -60,7 +61,7 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// Whether an extension is critical: a flag that may be left out says so.
+    /// Reads the optional flag of an extension that says whether it is critical.
     pub fn critical(&mut self) -> bool {
         self.take(BOOLEAN).is_some_and(|flag| flag.0 != [0])
     }

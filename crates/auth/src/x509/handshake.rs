@@ -1,8 +1,8 @@
-//! The server's side of TLS with client certificates: a client must hold the key of what it shows, and what that is worth is judged
-//! afterwards by [`super::verify`].
+//! The server's side of TLS with client certificates. The handshake proves that the client holds the key of its certificate;
+//! [`super::verify`] verifies the chain afterwards.
 //!
-//! A chain that does not count is no reason for an alert: the connection goes on, and the answer to a request can say in a sentence
-//! what is wrong, which an alert cannot. Whoever lets requests in must judge the chain first.
+//! An invalid chain does not end the handshake: the response to a request can say in a sentence what is wrong, which a TLS alert
+//! cannot. The server must verify the chain before it processes requests.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, PeerMisbehaved, Ro
 
 use super::certificate::public_key;
 
-/// Takes every chain whose key the client proves to hold.
+/// Accepts every chain whose key the client proves to hold.
 #[derive(Debug)]
 pub struct ClientVerifier {
     hints: Vec<DistinguishedName>,
@@ -22,12 +22,12 @@ pub struct ClientVerifier {
 }
 
 impl ClientVerifier {
-    /// Clients are told the names of these authorities, so that they know which certificate to show.
+    /// A verifier that sends clients the names of these authorities, so that they know which certificate to show.
     pub fn new(authorities: &RootCertStore, provider: Arc<CryptoProvider>) -> ClientVerifier {
         ClientVerifier { hints: authorities.subjects(), provider }
     }
 
-    /// The key of a certificate, which webpki does not give for proxies. One without any is judged as damaged afterwards.
+    /// The key of a certificate, which webpki does not return for proxies. A certificate without a key fails verification afterwards.
     fn key(certificate: &CertificateDer<'_>) -> Option<SubjectPublicKeyInfoDer<'static>> {
         public_key(certificate).map(|(key, _)| SubjectPublicKeyInfoDer::from(key))
     }

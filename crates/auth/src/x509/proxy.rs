@@ -1,4 +1,4 @@
-//! The proxies at the beginning of a chain (RFC 3820): each is signed by what follows it, and adds one CN to its name.
+//! The proxies at the beginning of a chain (RFC 3820): each is signed by the certificate after it, and adds one CN to its name.
 
 use rustls::pki_types::CertificateDer;
 use x509_parser::extensions::ParsedExtension;
@@ -23,21 +23,21 @@ const UNDERSTOOD: [&str; 7] =
 /// A proxy has no other name (RFC 3820, sections 3.5 and 3.6).
 const OTHER_NAMES: [&str; 2] = ["2.5.29.17", "2.5.29.18"];
 
-/// A chain, taken apart. Its proxies are verified; its end-entity is not.
+/// The parts of a chain. Its proxies are verified; its end-entity is not.
 pub(super) struct Proxies<'a> {
-    /// The one that was shown first, then what signed it, and so on.
+    /// The proxies, each followed by its signer.
     pub proxies: Vec<Certificate<'a>>,
     pub end_entity: Certificate<'a>,
-    /// What may lie between the end-entity and an authority.
+    /// The certificates between the end-entity and an authority.
     pub above: &'a [CertificateDer<'a>],
     pub is_limited: bool,
-    /// When the first proxy ends, seconds since 1970.
+    /// When the first proxy expires, seconds since 1970.
     pub expires: i64,
 }
 
 impl<'a> Proxies<'a> {
     pub fn split(shown: &'a [CertificateDer<'a>], now: i64) -> Result<Proxies<'a>, ChainError> {
-        // Before any signature is verified: that is what costs something.
+        // Before any signature is verified, which is costly.
         let is_proxy = |der: &&CertificateDer<'_>| {
             Certificate::parse(der).is_ok_and(|one| !matches!(one.extension(PROXY_CERT_INFO), Ok(None)))
         };
@@ -48,11 +48,11 @@ impl<'a> Proxies<'a> {
         let (mut is_limited, mut expires) = (false, i64::MAX);
         for (place, der) in shown.iter().enumerate() {
             let certificate = Certificate::parse(der)?;
-            // What the proxy below says of its signer holds for an end-entity and for another proxy.
+            // The signer of a proxy may be an end-entity or another proxy.
             if let Some(below) = proxies.last() {
                 verify_signed(below, &certificate)?;
             }
-            let Some(info) = Info::of(&certificate)? else {
+            let Some(info) = ProxyInfo::of(&certificate)? else {
                 let above = &shown[place + 1..];
                 return Ok(Proxies { proxies, end_entity: certificate, above, is_limited, expires });
             };
@@ -68,16 +68,16 @@ impl<'a> Proxies<'a> {
     }
 }
 
-/// What a proxy says of itself.
-struct Info {
+/// The ProxyCertInfo of a proxy.
+struct ProxyInfo {
     is_limited: bool,
     /// Proxies that may follow below it.
     depth_below: Option<usize>,
 }
 
-impl Info {
-    /// None for a certificate that is no proxy.
-    fn of(certificate: &Certificate<'_>) -> Result<Option<Info>, ChainError> {
+impl ProxyInfo {
+    /// Reads it; `None` for a certificate that is no proxy.
+    fn of(certificate: &Certificate<'_>) -> Result<Option<ProxyInfo>, ChainError> {
         if certificate.extension(DRAFT_PROXY_CERT_INFO)?.is_some() {
             return Err(ChainError::Draft(certificate.shown_name()));
         }
@@ -96,7 +96,7 @@ impl Info {
         if policy {
             return Err(broken(certificate, "a policy stands beside a language that has none"));
         }
-        Ok(Some(Info { is_limited, depth_below }))
+        Ok(Some(ProxyInfo { is_limited, depth_below }))
     }
 }
 
@@ -116,7 +116,7 @@ fn read(value: &[u8]) -> Option<(&[u8], bool, Option<usize>)> {
     (outer.is_empty() && info.is_empty()).then_some((language, has_policy, depth))
 }
 
-/// An integer that is not negative; one that is larger than any chain is as good as none.
+/// An integer that is not negative. One that is larger than any chain counts as no limit.
 fn small(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [] => None,
@@ -137,7 +137,7 @@ fn broken(certificate: &Certificate<'_>, why: &'static str) -> ChainError {
     ChainError::Proxy { name: certificate.shown_name(), why }
 }
 
-/// What a proxy must be whatever signed it.
+/// Checks the requirements on a proxy that do not depend on its signer.
 fn verify_alone(certificate: &Certificate<'_>, now: i64) -> Result<(), ChainError> {
     let validity = certificate.parsed.validity();
     let (begins, ends) = (validity.not_before.timestamp(), validity.not_after.timestamp());
@@ -179,7 +179,7 @@ fn verify_alone(certificate: &Certificate<'_>, now: i64) -> Result<(), ChainErro
     Ok(())
 }
 
-/// Verifies what lies between a proxy and what signed it: names, usage, the signature.
+/// Verifies a proxy against its signer: names, usage, the signature.
 fn verify_signed(proxy: &Certificate<'_>, signer: &Certificate<'_>) -> Result<(), ChainError> {
     let (subject, issuer) = (proxy.parsed.subject().as_raw(), proxy.parsed.issuer().as_raw());
     if issuer != signer.parsed.subject().as_raw() {

@@ -21,7 +21,7 @@ pub(super) const INHERIT_ALL: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 21, 1];
 pub(super) const LIMITED: &[u64] = &[1, 3, 6, 1, 4, 1, 3536, 1, 1, 1, 9];
 
 /// A certificate that can sign others.
-pub(super) struct Made {
+pub(super) struct SigningCertificate {
     pub der: CertificateDer<'static>,
     pub params: CertificateParams,
     pub key: KeyPair,
@@ -50,25 +50,25 @@ pub(super) fn second_cn() -> DnType {
     DnType::CustomDnType(vec![2, 5, 4, 3])
 }
 
-impl Made {
-    pub fn authority() -> Made {
+impl SigningCertificate {
+    pub fn authority() -> SigningCertificate {
         let mut params = params(&[organisation(), (DnType::OrganizationalUnitName, "Authority")]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().unwrap();
         let der = params.self_signed(&key).unwrap().der().clone();
-        Made { der, params, key }
+        SigningCertificate { der, params, key }
     }
 
-    pub fn sign(&self, params: CertificateParams) -> Made {
+    pub fn sign(&self, params: CertificateParams) -> SigningCertificate {
         let issuer = Issuer::from_params(&self.params, &self.key);
         let key = KeyPair::generate().unwrap();
         let der = params.signed_by(&key, &issuer).unwrap().der().clone();
-        Made { der, params, key }
+        SigningCertificate { der, params, key }
     }
 
     /// The certificate of a person, who has the serial number 7.
-    pub fn person(&self) -> Made {
+    pub fn person(&self) -> SigningCertificate {
         let mut params = params(&[organisation(), (DnType::OrganizationalUnitName, "Ann")]);
         params.serial_number = Some(SerialNumber::from(7));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -84,7 +84,7 @@ impl Made {
     }
 
     /// A proxy, with changes.
-    pub fn proxy(&self, change: impl FnOnce(&mut CertificateParams)) -> Made {
+    pub fn proxy(&self, change: impl FnOnce(&mut CertificateParams)) -> SigningCertificate {
         let mut params = self.below(DnType::CommonName, "1234");
         params.custom_extensions = vec![proxy_info(INHERIT_ALL, None)];
         change(&mut params);
@@ -109,7 +109,7 @@ pub(super) fn proxy_info(language: &[u64], depth: Option<i64>) -> CustomExtensio
     extension
 }
 
-pub(super) fn trusting(authority: &Made) -> Authorities {
+pub(super) fn trusting(authority: &SigningCertificate) -> Authorities {
     let mut roots = RootCertStore::empty();
     roots.add(authority.der.clone()).unwrap();
     Authorities { roots: Arc::new(roots), voms: VomsServers::default() }

@@ -1,4 +1,4 @@
-//! Fetching an issuer's keys: its metadata (RFC 8414, OpenID Connect Discovery), and what they point at.
+//! Fetches an issuer's metadata (RFC 8414, OpenID Connect Discovery), and the keys that these point to.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,31 +10,31 @@ use web::client::{Client, Dialer, redirect};
 use web::url::HttpUrl;
 use web::{Headers, Method, Response, date};
 
-/// For all of it.
+/// The longest time for metadata and keys together.
 const WITHIN: Duration = Duration::from_secs(10);
-/// A document is not longer.
+/// The most bytes of a document.
 const BYTES_MAX: usize = 512 << 10;
 /// Redirects followed for one document.
 const REDIRECTS_MAX: usize = 3;
-/// A clock that is further off is worth a word: tokens are judged by it.
+/// A clock that is further off is reported: the times of tokens are checked by it.
 const SKEW_SECONDS: i64 = auth::limits::SKEW_SECONDS;
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-/// What an issuer says of itself.
+/// The metadata of an issuer.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Metadata {
     issuer: String,
     jwks_uri: String,
-    /// Where browsers are sent to sign in; none where it signs nobody in.
+    /// The page at which browsers sign in; `None` where the issuer offers no sign-in.
     #[serde(default)]
     pub authorization_endpoint: Option<String>,
-    /// Where a code is exchanged.
+    /// The address that exchanges a code for tokens.
     #[serde(default)]
     pub token_endpoint: Option<String>,
 }
 
-/// How issuers are reached: over TLS that these authorities vouch for. Where they lie is the operator's choice.
+/// The dialer for issuers: over TLS, with these authorities. Any address may be dialled: the operator chooses the issuers.
 pub(super) fn dialer(authorities: &Arc<RootCertStore>) -> Option<Dialer> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -43,7 +43,7 @@ pub(super) fn dialer(authorities: &Arc<RootCertStore>) -> Option<Dialer> {
     Some(Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect: WITHIN, silence: WITHIN })
 }
 
-/// Where an issuer's metadata may lie: as RFC 8414 says, between host and path, and as OpenID Connect says, behind both.
+/// The possible addresses of an issuer's metadata: by RFC 8414 between host and path, by OpenID Connect behind both.
 fn places(iss: &str) -> Option<Vec<String>> {
     let rest = iss.strip_prefix("https://")?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -70,7 +70,7 @@ pub(super) fn fetch(dialer: &Dialer, iss: &str, now: i64) -> Result<String, Stri
     String::from_utf8(bytes).map_err(|_| "its key set is not text".to_owned())
 }
 
-/// What an issuer says of itself, wherever it says it.
+/// The metadata of an issuer, from the first address that has them.
 pub(super) fn described(dialer: &Dialer, iss: &str, now: i64) -> Result<Metadata, String> {
     metadata(dialer, iss, Instant::now() + WITHIN, now)
 }

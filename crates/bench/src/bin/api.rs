@@ -1,4 +1,4 @@
-//! `make bench-api`: what a list of transfers costs the one who asks a node's API for it. Writes docs/results/api.md.
+//! `make bench-api`: how long a client waits for a list of transfers from a node's API. Writes docs/results/api.md.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::fs;
@@ -19,9 +19,9 @@ use model::v1::node::{Credentials, Order};
 use nodeapi::{Api, Which};
 use web::{Client, Headers, HttpUrl, Method};
 
-/// What the whole list may take.
+/// The longest that the whole list may take.
 const TARGET: Duration = Duration::from_millis(50);
-/// Those who order at once while the list is made.
+/// Clients that order transfers at the same time to fill the list.
 const ORDERING: usize = 8;
 
 /// What a list of transfers costs, over loopback: real transfers of no bytes are ordered, and listed when all have ended.
@@ -45,13 +45,13 @@ fn main() -> ExitCode {
 }
 
 /// A node with a key to it.
-struct Keyed {
+struct NodeWithKey {
     node: Node,
     key: String,
 }
 
-impl Keyed {
-    fn start(longhaul: &Path, dir: &Path) -> Result<Keyed> {
+impl NodeWithKey {
+    fn start(longhaul: &Path, dir: &Path) -> Result<NodeWithKey> {
         let (state, data) = (dir.join("state"), dir.join("data"));
         fs::create_dir_all(&data)?;
         let key = grant(longhaul, &state, &["--export", "data", "--write"])?;
@@ -59,7 +59,7 @@ impl Keyed {
         command.args(["serve", "--plain", "--listen", "127.0.0.1:0", "--state"]).arg(&state);
         command.arg("--export").arg(format!("data={}:rw", data.display()));
         let node = Node::start(command.stderr(fs::File::create(dir.join("log"))?))?;
-        Ok(Keyed { node, key })
+        Ok(NodeWithKey { node, key })
     }
 
     fn origin(&self) -> Result<HttpUrl> {
@@ -67,8 +67,8 @@ impl Keyed {
     }
 }
 
-/// Orders so many transfers of nothing, from the node to itself, and waits for their end. How long that took.
-fn fill(node: &Keyed, api: &Api, count: u64) -> Result<Duration> {
+/// Orders `count` transfers of no bytes, from the node to itself, and waits until they end. Returns how long that took.
+fn fill(node: &NodeWithKey, api: &Api, count: u64) -> Result<Duration> {
     let began = Instant::now();
     let next = AtomicUsize::new(0);
     let order = || -> Result<()> {
@@ -97,8 +97,9 @@ fn fill(node: &Keyed, api: &Api, count: u64) -> Result<Duration> {
     }
 }
 
-/// Seconds from the first byte of each request to the last of its answer, over one connection, and the bytes of an answer.
-fn ask(node: &Keyed, target: &str, rounds: u32) -> Result<(Vec<f64>, usize)> {
+/// Seconds from the first byte of each request to the last byte of its answer, over one connection; and the bytes of an
+/// answer.
+fn ask(node: &NodeWithKey, target: &str, rounds: u32) -> Result<(Vec<f64>, usize)> {
     let mut client = Client::new(&dialer()?, &node.origin()?)?;
     let headers = Headers::new().with("Authorization", format!("Bearer {}", node.key));
     let (mut seconds, mut bytes) = (Vec::new(), 0);
@@ -127,7 +128,7 @@ fn row(what: &str, seconds: &[f64], bytes: usize) -> String {
 fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let scratch = tempfile::Builder::new().prefix("longhaul-api-").tempdir()?;
-    let node = Keyed::start(&longhaul, scratch.path())?;
+    let node = NodeWithKey::start(&longhaul, scratch.path())?;
     let bearer = format!("Bearer {}", node.key);
     let api = Api::new(dialer()?, node.origin()?, Some(&bearer));
     let filled = fill(&node, &api, args.transfers)?;

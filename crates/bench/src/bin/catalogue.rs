@@ -20,7 +20,7 @@ const REQUEST: usize = 1_000;
 const DATASET: usize = 100_000;
 /// Look-ups of each kind.
 const LOOKUPS: u32 = 1_000;
-/// How long a rule may take to be looked through.
+/// The longest that the hub may take to look through a rule.
 const RULE_MAX: Duration = Duration::from_secs(300);
 
 /// What a catalogue takes, over loopback.
@@ -43,8 +43,8 @@ fn main() -> ExitCode {
     program::end("bench-catalogue", run(&Args::parse()))
 }
 
-/// What was measured.
-struct Measured {
+/// The figures of the catalogue.
+struct CatalogueFigures {
     /// Files entered per second.
     entered: f64,
     /// Milliseconds, sorted: a name, a file with its copies, a page of names.
@@ -66,7 +66,7 @@ fn describe(hub: &Hub) -> Result<()> {
         let storage = Storage { url: format!("{url}/data"), ..Storage::default() };
         api.put(name, &Endpoint { urls: vec![url], storage: Some(storage), ..Endpoint::default() })?;
     }
-    // What rules ask for waits: it is the catalogue that is measured.
+    // The copies that rules order wait: only the catalogue is measured.
     api.stop("all", &Stopped { reason: "measured".into(), ..Stopped::default() })?;
     api.make_scope("survey", &ScopeOrder::default())?;
     Ok(())
@@ -80,7 +80,7 @@ fn file_name(at: usize) -> String {
     format!("{}/beam-{:02}/visibilities-{at:09}.ms", dataset_name(at / DATASET), at % 36)
 }
 
-/// Enters files at `a`, in data sets of a hundred thousand; files per second.
+/// Enters files at `a`, in data sets of a hundred thousand; returns files per second.
 fn enter(hub: &Hub, files: usize) -> Result<f64> {
     let api = hub.api()?;
     let began = Instant::now();
@@ -104,11 +104,11 @@ fn enter(hub: &Hub, files: usize) -> Result<f64> {
     Ok(files as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Asks for names from all over the catalogue; milliseconds, sorted.
+/// Looks up names from all over the catalogue; returns milliseconds, sorted.
 fn look_up(hub: &Hub, files: usize, target: impl Fn(&str) -> String) -> Result<Vec<f64>> {
     let mut all = Vec::new();
     for at in 0..LOOKUPS as usize {
-        // A step that shares no factor with their number leads everywhere.
+        // A step that shares no factor with the number of files visits all of them.
         let name = file_name(at * 7_368_787 % files).replace('/', "%2F");
         all.extend(ask(hub, &target(&name), 1)?);
     }
@@ -134,7 +134,7 @@ fn rule(hub: &Hub, dataset: usize) -> Result<f64> {
     }
 }
 
-fn measure(args: &Args, longhaul: &Path, dir: &Path) -> Result<Measured> {
+fn measure(args: &Args, longhaul: &Path, dir: &Path) -> Result<CatalogueFigures> {
     let hub = Hub::start(longhaul, dir)?;
     describe(&hub)?;
     let entered = enter(&hub, args.files)?;
@@ -155,10 +155,10 @@ fn measure(args: &Args, longhaul: &Path, dir: &Path) -> Result<Measured> {
     })?;
     let database_gb = fs::metadata(dir.join("hub/hub.db")).context("no database")?.len() as f64 / 1e9;
     let megabytes = hub.memory()? as f64 / 1e6;
-    Ok(Measured { entered, name, copies, page, rules, submitted: (during, before), megabytes, database_gb })
+    Ok(CatalogueFigures { entered, name, copies, page, rules, submitted: (during, before), megabytes, database_gb })
 }
 
-/// Whether the targets were met.
+/// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
     let needed = (args.rules as usize + 1) * DATASET;
     ensure!(args.files >= needed, "so many rules need {needed} files");

@@ -1,4 +1,4 @@
-//! `make bench-door`: arguments, and what is written in the end.
+//! `make bench-door`: its arguments and its results.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::fs;
@@ -12,10 +12,10 @@ use bench::contestant::find_program;
 use bench::door::asks::{Question, rate};
 use bench::door::cells::{Cell, small_name};
 use bench::door::pki::Pki;
-use bench::door::report::{About, AskRow, IdleRow, Outcome, markdown};
+use bench::door::report::{AskRow, Circumstances, IdleRow, Outcome, markdown};
 use bench::door::run::{Bench, make_files, on_disk};
 use bench::door::servers::Makers;
-use bench::door::{Who, idle, picture};
+use bench::door::{ServerKind, idle, picture};
 use bench::machine;
 use bench::program::{self, Binary, Results, is_wanted};
 use clap::Parser;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     program::end("bench-door", run(&Args::parse()))
 }
 
-/// Whether all targets were met.
+/// Runs the measurements; whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = if args.stand_in { args.binary.path()? } else { args.binary.find()? };
     ensure!(!args.stand_in || args.out.is_some(), "--stand-in wants --out: its numbers are no results of ours");
@@ -101,11 +101,11 @@ fn run(args: &Args) -> Result<bool> {
     Ok(met)
 }
 
-fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<About> {
+fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<Circumstances> {
     let command = format!("make bench-door {}", program::asked(&[])).trim().to_owned();
     let davix = machine::first_line("davix-get", &["--version"]);
     let below = args.scratch.clone().unwrap_or_else(|| ".".into());
-    Ok(About {
+    Ok(Circumstances {
         date: machine::date(),
         machine: machine::describe("loopback")?,
         file_system: machine::file_system(&below),
@@ -122,7 +122,7 @@ fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<About> {
     })
 }
 
-/// xrootd tells its version on stderr.
+/// xrootd prints its version to stderr.
 fn xrootd_version() -> String {
     let output = std::process::Command::new("xrootd").arg("-v").output();
     let said = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
@@ -132,10 +132,10 @@ fn xrootd_version() -> String {
 fn idle_rows(args: &Args, makers: &Makers, accounts: &Accounts) -> Vec<IdleRow> {
     let mut rows = Vec::new();
     for tls in [false, true] {
-        for who in Who::ALL {
+        for who in ServerKind::ALL {
             println!("{} idle connections, {}", args.connections, who.name());
             let name = format!("idle-{}-{}", who.name(), if tls { "tls" } else { "clear" });
-            // A fresh server: what others left in its memory is not what is measured.
+            // A fresh server: memory left by earlier measurements must not count.
             let idle = makers.start(who, &name, accounts, None).and_then(|server| {
                 let ca = tls.then_some(makers.pki.ca.as_path());
                 idle::measure(&server, ca, args.connections, &format!("/data/{}", small_name(0)))
@@ -150,9 +150,9 @@ fn idle_rows(args: &Args, makers: &Makers, accounts: &Accounts) -> Vec<IdleRow> 
 fn ask_rows(args: &Args, makers: &Makers, accounts: &Accounts) -> Vec<AskRow> {
     let mut rows: Vec<AskRow> = Vec::new();
     for question in Question::ALL {
-        rows.extend(Who::ALL.map(|who| (who, question, Ok(Vec::new()))));
+        rows.extend(ServerKind::ALL.map(|who| (who, question, Ok(Vec::new()))));
     }
-    let servers = Who::ALL.map(|who| makers.start(who, &format!("asks-{}", who.name()), accounts, Some(0)));
+    let servers = ServerKind::ALL.map(|who| makers.start(who, &format!("asks-{}", who.name()), accounts, Some(0)));
     let core = std::thread::available_parallelism().map_or(0, |n| n.get() - 1);
     for round in 0..=args.rounds {
         for (who, question, rates) in &mut rows {

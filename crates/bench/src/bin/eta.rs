@@ -1,4 +1,4 @@
-//! `make bench-eta`: arguments, signals, and what is written in the end.
+//! `make bench-eta`: its arguments, signals and results.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, ensure};
-use bench::eta::report::{About, Outcome, markdown, row};
+use bench::eta::report::{Circumstances, Outcome, markdown, row};
 use bench::eta::run::Bench;
 use bench::eta::{judge, runs};
 use bench::machine;
@@ -37,19 +37,19 @@ fn main() -> ExitCode {
     program::end("bench-eta", run(&Args::parse()))
 }
 
-/// Whether at least 18 of 20 were good.
+/// Runs the jobs; whether at least 18 of 20 were good.
 fn run(args: &Args) -> Result<bool> {
     program::needs_root()?;
     let longhaul = args.binary.find()?;
     let scratch = program::scratch("eta", args.scratch.as_deref())?;
     let stop = program::stopped_by_signals()?;
     let only: Vec<String> = args.only.iter().map(|n| format!("--only {n}")).collect();
-    let about = About {
+    let about = Circumstances {
         date: machine::date(),
         machine: machine::describe("emulated network")?,
         arguments: program::make_words(&only),
     };
-    // A part of the table does not take the place of the whole one.
+    // A part of the table must not replace the whole one.
     ensure!(args.out.is_some() || args.only.is_empty(), "--only needs --out DIR");
     let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
     let mut outcomes: Vec<Outcome> = Vec::new();

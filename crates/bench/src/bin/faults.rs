@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     program::end("bench-probe", all(&Args::parse()))
 }
 
-/// Whether enough were found.
+/// Runs the faults; whether enough of them were found.
 fn all(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     ensure!(

@@ -1,5 +1,5 @@
-//! `make bench-hub-deep`: what takes a hub minutes. Ten million files that wait, and a restart with them; a million small files from node to
-//! node; a data set beside `longhaul cp`. Writes docs/results/hub-deep.md.
+//! `make bench-hub-deep`: measurements of a hub that take minutes. Ten million files that wait, and a restart with them; a million small files
+//! from node to node; a data set beside `longhaul cp`. Writes docs/results/hub-deep.md.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::fs::{self, File};
@@ -17,9 +17,9 @@ use bench::statistics::median;
 use clap::Parser;
 use model::v1::hub::Stopped;
 
-/// Seconds of one go of submissions.
+/// Seconds of one round of submissions.
 const SUBMIT_S: u64 = 10;
-/// How long the first claim after a restart is waited for.
+/// The longest wait for the first claim after a restart.
 const CLAIM_MAX: Duration = Duration::from_secs(120);
 /// Files of the data set.
 const SET_FILES: u64 = 10;
@@ -53,8 +53,8 @@ fn main() -> ExitCode {
     program::end("bench-hub-deep", run(&Args::parse()))
 }
 
-/// What was measured while many files wait.
-struct Waiting {
+/// The figures of a queue in which many files wait.
+struct QueueFigures {
     queued: u64,
     status: f64,
     list: f64,
@@ -65,7 +65,7 @@ struct Waiting {
     claims: Vec<f64>,
 }
 
-fn waiting(args: &Args, longhaul: &Path, dir: &Path) -> Result<Waiting> {
+fn waiting(args: &Args, longhaul: &Path, dir: &Path) -> Result<QueueFigures> {
     let mut hub = Hub::start(longhaul, dir)?;
     let stopped = Stopped { reason: "measured".into(), ..Stopped::default() };
     hub.api()?.stop("all", &stopped)?;
@@ -88,14 +88,22 @@ fn waiting(args: &Args, longhaul: &Path, dir: &Path) -> Result<Waiting> {
         until(&hub, |running| running > 0)?;
         claims.push(began.elapsed().as_secs_f64());
         hub.api()?.stop("all", &stopped)?;
-        // What was claimed goes to nobody, and comes back: the next claim is a new one.
+        // Nobody carries out the claims, so they return to the queue: the next claim is a new one.
         until(&hub, |running| running == 0)?;
     }
     let database_gb = fs::metadata(dir.join("hub/hub.db"))?.len() as f64 / 1e9;
-    Ok(Waiting { queued, status, list, megabytes, megabytes_after: hub.memory()? as f64 / 1e6, database_gb, claims })
+    Ok(QueueFigures {
+        queued,
+        status,
+        list,
+        megabytes,
+        megabytes_after: hub.memory()? as f64 / 1e6,
+        database_gb,
+        claims,
+    })
 }
 
-/// Waits until as many files run as are wanted.
+/// Waits until `is_wanted` holds for the number of files that run.
 fn until(hub: &Hub, is_wanted: impl Fn(u64) -> bool) -> Result<()> {
     let began = Instant::now();
     while !is_wanted(hub.api()?.queues()?.queues.iter().map(|queue| queue.running).sum()) {
@@ -105,7 +113,7 @@ fn until(hub: &Hub, is_wanted: impl Fn(u64) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Files of 1 kB from node to node, in jobs of as many as a job may have; files per second.
+/// Has files of 1 kB moved from node to node, in jobs of the largest permitted size; returns files per second.
 fn small(args: &Args, longhaul: &Path, dir: &Path) -> Result<f64> {
     let hub = Hub::start(longhaul, dir)?;
     let pair = Pair::start(&hub, dir)?;
@@ -152,7 +160,7 @@ fn copy(longhaul: &Path, source: &Path, pair: &Pair) -> Result<f64> {
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// A file that no file system stores as a hole.
+/// Writes a file that no file system stores as a hole.
 fn fill(path: &Path, bytes: u64) -> Result<()> {
     let mut file = File::create(path)?;
     let mut piece = vec![0u8; 1 << 20];
@@ -166,7 +174,7 @@ fn fill(path: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the targets were met.
+/// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let scratch = tempfile::Builder::new().prefix("longhaul-hub-deep-").tempdir()?;

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     program::end("bench-hub-lab", run(&Args::parse()))
 }
 
-/// Whether the targets were met.
+/// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
     program::needs_root()?;
     let longhaul = args.binary.find()?;
@@ -60,7 +60,7 @@ fn run(args: &Args) -> Result<bool> {
     Ok(outcomes.iter().all(|outcome| outcome.is_met))
 }
 
-/// Tells of outcomes as they come.
+/// Prints outcomes as they come.
 fn told(outcomes: Vec<Outcome>) -> Vec<Outcome> {
     for outcome in &outcomes {
         println!("{}: {} ({})", outcome.what, outcome.measured, outcome.target);

@@ -71,14 +71,14 @@ fn allocation() -> f64 {
     took
 }
 
-/// Small files from node to node by one job; files per second from the submission to the end.
+/// Has small files moved from node to node by one job; returns files per second from the submission to the end.
 fn through(hub: &Hub, dir: &Path, files: usize) -> Result<f64> {
     let pair = Pair::start(hub, dir)?;
     let orders = small_files(&pair, files)?;
     Ok(files as f64 / pair.moved(hub, &orders, files)?.as_secs_f64())
 }
 
-/// Whether the targets were met.
+/// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let scratch = tempfile::Builder::new().prefix("longhaul-hub-").tempdir()?;
@@ -89,7 +89,7 @@ fn run(args: &Args) -> Result<bool> {
             through(&hub, &dir, args.files)
         })
         .collect::<Result<Vec<f64>>>()?;
-    // What nobody carries waits: only the queue is measured from here on.
+    // No node carries out these transfers: only the queue is measured from here on.
     hub.api()?.stop("all", &model::v1::hub::Stopped { reason: "measured".into(), ..Default::default() })?;
     let (mut ones, mut thousands) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {

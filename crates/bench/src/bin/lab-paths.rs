@@ -1,4 +1,4 @@
-//! `make bench-lab`: arguments, signals, and what is written in the end.
+//! `make bench-lab`: its arguments, signals and results.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use bench::machine;
-use bench::paths::course::{Course, Section};
-use bench::paths::report::{About, markdown};
+use bench::paths::course::{PathBench, Section};
+use bench::paths::report::{Circumstances, markdown};
 use bench::paths::{bottleneck, ceiling, exact, grid, memory, picture};
 use bench::program::{self, Results};
 use clap::{Parser, ValueEnum};
@@ -23,7 +23,7 @@ struct Args {
     seconds: u32,
     /// Only this part; may be given again
     #[arg(long, value_name = "PART")]
-    only: Vec<Part>,
+    only: Vec<LabCheck>,
     /// Cells of the grid at a time
     #[arg(long, value_name = "CELLS", default_value_t = 6)]
     side_by_side: usize,
@@ -33,7 +33,7 @@ struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum LabCheck {
     /// What it carries without a bottleneck
     Ceiling,
     /// How near a bottleneck is to its rate
@@ -50,19 +50,19 @@ fn main() -> ExitCode {
     program::end("bench-lab", run(&Args::parse()))
 }
 
-/// Whether everything that ran came to a number.
+/// Runs the measurements; whether each of them gave a number.
 fn run(args: &Args) -> Result<bool> {
     program::needs_root()?;
     let iperf = machine::first_line("iperf3", &["--version"]);
     ensure!(!iperf.is_empty(), "iperf3 is not there; run scripts/setup-bench.sh");
     ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not there");
-    let course = Course {
+    let course = PathBench {
         rounds: args.rounds,
         seconds: args.seconds,
         side_by_side: args.side_by_side.max(1),
         stop: program::stopped_by_signals()?,
     };
-    let about = About {
+    let about = Circumstances {
         date: machine::date(),
         machine: machine::describe("emulated network")?,
         iperf,
@@ -72,20 +72,20 @@ fn run(args: &Args) -> Result<bool> {
     let out = Results::open(args.out.as_deref())?;
     let mut sections: Vec<Section> = Vec::new();
     let mut has_picture = false;
-    for part in Part::value_variants().iter().filter(|part| args.only.is_empty() || args.only.contains(part)) {
+    for part in LabCheck::value_variants().iter().filter(|part| args.only.is_empty() || args.only.contains(part)) {
         sections.push(match part {
-            Part::Ceiling => ceiling::measure(&course)?,
-            Part::Bottleneck => bottleneck::measure(&course)?,
-            Part::Exact => exact::measure(&course)?,
-            Part::Memory => memory::measure(&course)?,
-            Part::Grid => {
+            LabCheck::Ceiling => ceiling::measure(&course)?,
+            LabCheck::Bottleneck => bottleneck::measure(&course)?,
+            LabCheck::Exact => exact::measure(&course)?,
+            LabCheck::Memory => memory::measure(&course)?,
+            LabCheck::Grid => {
                 let (section, reached) = grid::measure(&course)?;
                 out.write("lab.svg", picture::svg(&reached)?)?;
                 has_picture = true;
                 section
             }
         });
-        // After each one: a long run that is broken off has something to show.
+        // Written after each part, so that a long run that is broken off leaves its results.
         out.write("lab.md", markdown(&about, &sections, has_picture))?;
     }
     out.say("lab.md");

@@ -1,4 +1,4 @@
-//! `make bench-mirrors`: arguments, signals, and what is written in the end.
+//! `make bench-mirrors`: its arguments, signals and results.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Result, ensure};
 use bench::machine;
-use bench::mirrors::report::{About, Row, markdown, svg};
-use bench::mirrors::run::{Bench, Who, cases};
+use bench::mirrors::report::{Circumstances, Row, markdown, svg};
+use bench::mirrors::run::{Bench, ClientKind, cases};
 use bench::program::{self, Binary, Results};
 use clap::Parser;
 
@@ -39,7 +39,7 @@ fn run(args: &Args) -> Result<()> {
     let rounds = (args.rounds != 5).then(|| format!("--rounds {}", args.rounds));
     let other = machine::first_line("aria2c", &["--version"]);
     let has_aria2 = !other.is_empty();
-    let about = About {
+    let about = Circumstances {
         date: machine::date(),
         machine: machine::describe("loopback")?,
         other,
@@ -48,13 +48,13 @@ fn run(args: &Args) -> Result<()> {
     let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
     let mut rows: Vec<Row> = cases()
         .into_iter()
-        .flat_map(|case| [(case.clone(), Who::Ours, Ok(Vec::new())), (case, Who::Aria2, Ok(Vec::new()))])
+        .flat_map(|case| [(case.clone(), ClientKind::Ours, Ok(Vec::new())), (case, ClientKind::Aria2, Ok(Vec::new()))])
         .collect();
-    // One after the other, round by round: a machine that drifts hurts all alike.
+    // One after the other, round by round, so that drift of the machine affects all alike.
     for _ in 0..args.rounds {
         for (case, who, courses) in &mut rows {
             let Ok(so_far) = courses else { continue };
-            if *who == Who::Aria2 && !has_aria2 {
+            if *who == ClientKind::Aria2 && !has_aria2 {
                 *courses = Err("not installed".to_owned());
                 continue;
             }

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     program::end("bench-portal", run(&Args::parse()))
 }
 
-/// Describes the endpoints, and submits what is to move; the ids of the jobs.
+/// Describes the endpoints and submits the transfers; returns the ids of the jobs.
 fn submit(hub: &Hub) -> Result<Vec<Uuid>> {
     let (api, node) = (hub.api()?, scripted_node::start()?);
     for at in 0..ENDPOINTS {
@@ -72,7 +72,7 @@ fn submit(hub: &Hub) -> Result<Vec<Uuid>> {
     orders.map(|order| Ok(api.submit(&order)?.0.id)).collect()
 }
 
-/// Waits until as many transfers run as there may.
+/// Waits until as many transfers run as the queues permit.
 fn until_all_run(hub: &Hub) -> Result<()> {
     let (api, began) = (hub.api()?, Instant::now());
     loop {
@@ -86,7 +86,7 @@ fn until_all_run(hub: &Hub) -> Result<()> {
     }
 }
 
-/// What the page of somebody asks, and how often: half of them look at a transfer, a quarter at the list, a quarter at the queue.
+/// The requests of a person's page, and their interval: half of the people look at a transfer, a quarter at the list, a quarter at the queue.
 fn questions(person: usize, jobs: &[Uuid]) -> Vec<(String, Duration)> {
     let seconds = Duration::from_secs;
     let job = format!("/api/v1/jobs/{}", jobs[person % jobs.len()]);
@@ -102,7 +102,7 @@ fn questions(person: usize, jobs: &[Uuid]) -> Vec<(String, Duration)> {
     }
 }
 
-/// Asks as a page does until the time is over; milliseconds of each answer.
+/// Sends the requests of a page until the time is over; returns the milliseconds of each answer.
 fn look(hub: &Hub, person: usize, jobs: &[Uuid], until: Instant) -> Result<Vec<f64>> {
     let client = hub.client()?;
     let mut due: Vec<(String, Duration, Instant)> =
@@ -122,15 +122,15 @@ fn look(hub: &Hub, person: usize, jobs: &[Uuid], until: Instant) -> Result<Vec<f
     Ok(all)
 }
 
-/// What was measured in one span.
-struct Measured {
+/// The figures of one span.
+struct PortalFigures {
     cores: f64,
     answers_s: f64,
     late_ms: f64,
     megabytes: f64,
 }
 
-fn measure(hub: &Hub, people: usize, jobs: &[Uuid], span: Duration) -> Result<Measured> {
+fn measure(hub: &Hub, people: usize, jobs: &[Uuid], span: Duration) -> Result<PortalFigures> {
     let (before, began) = (hub.processor_s()?, Instant::now());
     let until = began + span;
     let mut all = std::thread::scope(|scope| -> Result<Vec<f64>> {
@@ -146,10 +146,10 @@ fn measure(hub: &Hub, people: usize, jobs: &[Uuid], span: Duration) -> Result<Me
     let seconds = began.elapsed().as_secs_f64();
     let cores = (hub.processor_s()? - before) / seconds;
     let megabytes = hub.memory()? as f64 / 1e6;
-    Ok(Measured { cores, answers_s: all.len() as f64 / seconds, late_ms: late(&all), megabytes })
+    Ok(PortalFigures { cores, answers_s: all.len() as f64 / seconds, late_ms: late(&all), megabytes })
 }
 
-/// Whether the targets were met.
+/// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let scratch = tempfile::Builder::new().prefix("longhaul-portal-").tempdir()?;
@@ -183,8 +183,8 @@ fn run(args: &Args) -> Result<bool> {
     Ok(everybody.cores < 1.0 && everybody.megabytes < 300.0)
 }
 
-/// While nobody looks, and while everybody does.
-fn measured(longhaul: &Path, dir: &Path, people: usize, span: Duration) -> Result<(Measured, Measured)> {
+/// Measures the hub with no page open, and with all pages open.
+fn measured(longhaul: &Path, dir: &Path, people: usize, span: Duration) -> Result<(PortalFigures, PortalFigures)> {
     let hub = Hub::start(longhaul, dir)?;
     let jobs = submit(&hub)?;
     until_all_run(&hub)?;

@@ -1,4 +1,4 @@
-//! `make bench-probe`: arguments, and what is written in the end.
+//! `make bench-probe`: its arguments and results.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::machine;
 use bench::probe::datagrams::Datagrams;
-use bench::probe::report::{About, markdown};
+use bench::probe::report::{Circumstances, markdown};
 use bench::probe::run::Bench;
 use bench::program::{self, Binary, Results};
 use clap::Parser;
@@ -36,14 +36,14 @@ fn main() -> ExitCode {
     program::end("bench-probe", run(&Args::parse()))
 }
 
-/// Whether all targets were met.
+/// Runs the measurements; whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let iperf3 = machine::first_line("iperf3", &["--version"]);
     ensure!(!iperf3.is_empty(), "iperf3 is not there; scripts/setup-bench.sh installs it");
     let scratch = tempfile::Builder::new().prefix("longhaul-probe-").tempdir()?;
     let accounts = Accounts::open();
-    let about = About {
+    let about = Circumstances {
         date: machine::date(),
         machine: machine::describe("loopback")?,
         rounds: args.rounds,

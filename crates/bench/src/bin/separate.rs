@@ -19,7 +19,7 @@ use serde_json::Value;
 const SHARE_MIN: f64 = 0.95;
 /// The other host, at the end of the cable.
 const FAR: &str = "192.0.2.30";
-/// What makes the host, the other one, and the second stack.
+/// The script that makes the host, the other host, and the second stack.
 const NETWORK: &str = r#"
 set -eu
 mount -t tmpfs none /run
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     program::end("bench-separate", if args.inside { run(&args) } else { enter() })
 }
 
-/// Runs this program again in namespaces of its own. Comes back only if that cannot be.
+/// Runs this program again in namespaces of its own. Returns only if that fails.
 fn enter() -> Result<bool> {
     program::needs_root()?;
     let settings = tempfile::tempdir()?;
@@ -73,7 +73,7 @@ fn enter() -> Result<bool> {
     Err(anyhow::Error::from(command.exec()).context("cannot run unshare"))
 }
 
-/// A program in the second stack, in the other host, or in the host itself.
+/// The command of a program in the second stack, on the other host, or on the host itself.
 fn within(namespace: Option<&str>, program: &Path) -> Command {
     match namespace {
         None => Command::new(program),
@@ -85,7 +85,7 @@ fn within(namespace: Option<&str>, program: &Path) -> Command {
     }
 }
 
-/// The rate of a test to the other host, bit/s.
+/// Runs a test to the other host; returns its rate in bit/s.
 fn rate(longhaul: &Path, namespace: Option<&str>, state: &Path, seconds: u32) -> Result<f64> {
     let mut command = within(namespace, longhaul);
     let time = format!("{seconds}s");
@@ -106,7 +106,7 @@ fn run(args: &Args) -> Result<bool> {
     let _far = Node::start(far.stderr(Stdio::null()))?;
     let (mut host, mut own) = (Vec::new(), Vec::new());
     for round in 0..args.rounds {
-        // In turn, and each first in half of the rounds: a machine that drifts hurts both.
+        // In turn, and each first in half of the rounds, so that drift of the machine affects both.
         for is_own in [round % 2 == 0, round % 2 == 1] {
             let namespace = is_own.then_some("measure");
             let rate = rate(&longhaul, namespace, &dir.path().join("near"), args.seconds)?;
@@ -114,7 +114,7 @@ fn run(args: &Args) -> Result<bool> {
             if is_own { own.push(rate) } else { host.push(rate) }
         }
     }
-    // Of each pair: the machine drifts by more than the two differ.
+    // The share is taken pair by pair: the machine drifts by more than the two differ.
     let share = median(own.iter().zip(&host).map(|(own, host)| own / host)).context("no test was made")?;
     let (host, own) = median(host.into_iter()).zip(median(own.into_iter())).context("no test was made")?;
     let text = format!(

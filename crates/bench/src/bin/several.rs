@@ -1,4 +1,4 @@
-//! `make bench-several`: arguments, signals, and what is written in the end.
+//! `make bench-several`: its arguments, signals and results.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Result, ensure};
 use bench::machine;
 use bench::program::{self, Binary, Results};
-use bench::several::report::{About, Row, markdown, row};
+use bench::several::report::{Circumstances, Row, markdown, row};
 use bench::several::run::{Bench, cases, mover_cases};
 use clap::Parser;
 
@@ -41,7 +41,7 @@ fn run(args: &Args) -> Result<()> {
     let scratch = program::scratch("several", args.scratch.as_deref())?;
     let stop = program::stopped_by_signals()?;
     let rounds = (args.rounds != 5).then(|| format!("--rounds {}", args.rounds));
-    let about = About {
+    let about = Circumstances {
         date: machine::date(),
         machine: machine::describe("emulated network")?,
         arguments: program::make_words(rounds.as_slice()),
@@ -49,7 +49,7 @@ fn run(args: &Args) -> Result<()> {
     let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
     let mut rows: Vec<Row> =
         (if args.movers { mover_cases() } else { cases() }).into_iter().map(|case| (case, Vec::new())).collect();
-    // One after the other, round by round: a machine that drifts hurts all alike.
+    // One after the other, round by round, so that drift of the machine affects all alike.
     for _ in 0..args.rounds {
         for (case, courses) in &mut rows {
             let course = bench.run(case).map_err(|error| format!("{error:#}"));

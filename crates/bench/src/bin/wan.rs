@@ -1,4 +1,4 @@
-//! `make bench-wan`: arguments, signals, and what is written in the end.
+//! `make bench-wan`: its arguments, signals and results.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use bench::machine;
 use bench::program::{self, Binary, Results};
-use bench::wan::bed::Ground;
-use bench::wan::plan::{Terms, Turn};
-use bench::wan::report::{About, markdown};
-use bench::wan::site::{self, Way};
+use bench::wan::bed::WanBench;
+use bench::wan::plan::{CellRounds, Terms};
+use bench::wan::report::{Circumstances, markdown};
+use bench::wan::site::{self, BottleneckSettings};
 use bench::wan::stage::Stage;
-use bench::wan::tool::{Kind, Means};
+use bench::wan::tool::{Kind, Programs};
 use bench::wan::{cell, course, picture, plan, verdict};
 use clap::Parser;
 
@@ -69,7 +69,7 @@ struct Args {
     out: Option<PathBuf>,
 }
 
-/// Flags whose values are places on this machine, and what is told in their place.
+/// Flags whose values are paths of this machine, and the text that reports show instead.
 const PLACES: [(&str, Option<&str>); 4] =
     [("--out", None), ("--scratch", None), ("--longhaul", None), ("--fdt", Some("fdt.jar"))];
 
@@ -77,21 +77,21 @@ fn main() -> ExitCode {
     program::end("bench-wan", run(&Args::parse()))
 }
 
-/// Whether all targets were met.
+/// Runs the measurements; whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
     let started = Instant::now();
     program::needs_root()?;
     ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not there");
-    let means = Means { longhaul: args.binary.find()?, fdt: args.fdt.clone() };
+    let means = Programs { longhaul: args.binary.find()?, fdt: args.fdt.clone() };
     let (kinds, missing) = kinds(args, &means)?;
-    // It goes when the run ends, also when it fails.
+    // The directory is removed when the run ends, also when it fails.
     let scratch = program::scratch("wan", Some(&args.scratch))?;
     bench::data::open_to_all(scratch.path())?;
     let part = args.quick || !args.cells.is_empty() || !args.tools.is_empty();
     ensure!(args.out.is_some() || !part, "a part of the table does not take the place of the whole one: --out DIR");
     let divide = args.divide.unwrap_or(if args.quick { 10 } else { 1 });
-    let ground = Ground {
-        way: Way { rate_mbit: args.rate, queue: args.queue.clone(), mtu: args.mtu },
+    let ground = WanBench {
+        way: BottleneckSettings { rate_mbit: args.rate, queue: args.queue.clone(), mtu: args.mtu },
         stage: Stage { root: scratch.path().to_owned(), divide },
         means,
         congestion: args.congestion.clone(),
@@ -106,8 +106,8 @@ fn run(args: &Args) -> Result<bool> {
     measure(args, &ground, &turns, &kinds, end, &about)
 }
 
-/// Tools that take part, and what is to be said about the others.
-fn kinds(args: &Args, means: &Means) -> Result<(Vec<Kind>, Vec<String>)> {
+/// The tools that take part, and why the others do not.
+fn kinds(args: &Args, means: &Programs) -> Result<(Vec<Kind>, Vec<String>)> {
     let known = || Kind::all().into_iter().map(Kind::name).collect::<Vec<_>>().join(", ");
     for name in &args.tools {
         ensure!(Kind::all().iter().any(|kind| kind.name() == name), "no tool is called {name}; there are: {}", known());
@@ -127,14 +127,14 @@ fn kinds(args: &Args, means: &Means) -> Result<(Vec<Kind>, Vec<String>)> {
     Ok((kinds, missing))
 }
 
-/// The turns that there is time for, and why these.
-fn turns(args: &Args, ground: &Ground, kinds: &[Kind], budget_s: f64) -> Result<(Vec<Turn>, String)> {
+/// The cells that there is time for, and the reason for the choice.
+fn turns(args: &Args, ground: &WanBench, kinds: &[Kind], budget_s: f64) -> Result<(Vec<CellRounds>, String)> {
     let (ranked, mut choice) = if !args.cells.is_empty() {
         let mut chosen = Vec::new();
         for pattern in &args.cells {
             chosen.extend(cell::matching(pattern)?);
         }
-        let ranked: Vec<Turn> = plan::ranked().into_iter().filter(|turn| chosen.contains(&turn.cell)).collect();
+        let ranked: Vec<CellRounds> = plan::ranked().into_iter().filter(|turn| chosen.contains(&turn.cell)).collect();
         (ranked, "asked for by name".to_owned())
     } else if args.quick {
         (plan::quick(), "a handful, to try it".to_owned())
@@ -146,8 +146,8 @@ fn turns(args: &Args, ground: &Ground, kinds: &[Kind], budget_s: f64) -> Result<
                    round)";
         (plan::ranked(), why.replace("{}", &args.minutes.to_string()))
     };
-    let ranked = ranked.into_iter().map(|turn| Turn { rounds: args.repeat.unwrap_or(turn.rounds), ..turn });
-    let ranked: Vec<Turn> = ranked.collect();
+    let ranked = ranked.into_iter().map(|turn| CellRounds { rounds: args.repeat.unwrap_or(turn.rounds), ..turn });
+    let ranked: Vec<CellRounds> = ranked.collect();
     let terms = Terms { line: ground.line(), cap_s: ground.cap.as_secs_f64(), divide: ground.stage.divide };
     let (taken, left) = plan::fit(&ranked, budget_s, kinds, terms);
     let expected: f64 = taken.iter().map(|turn| plan::estimate_s(*turn, kinds, terms)).sum();
@@ -158,14 +158,20 @@ fn turns(args: &Args, ground: &Ground, kinds: &[Kind], budget_s: f64) -> Result<
     Ok((taken, choice))
 }
 
-fn about(args: &Args, ground: &Ground, kinds: &[Kind], missing: Vec<String>, choice: String) -> Result<About> {
+fn about(
+    args: &Args,
+    ground: &WanBench,
+    kinds: &[Kind],
+    missing: Vec<String>,
+    choice: String,
+) -> Result<Circumstances> {
     let mut said = Vec::new();
     for (name, who) in [(args.congestion.as_str(), "both sites"), ("bbr", "rows marked (bbr)")] {
         let in_force = ground.congestion_in_force(name)?;
         ensure!(in_force == name, "the sites' connections have {in_force}, not {name}: `modprobe tcp_{name}`?");
-        said.push(format!("{name} by default at {who} ({})", site::Means::here(name).shown()));
+        said.push(format!("{name} by default at {who} ({})", site::CongestionSetting::here(name).shown()));
     }
-    Ok(About {
+    Ok(Circumstances {
         date: machine::date(),
         machine: machine::describe("emulated network")?,
         arguments: program::asked(&PLACES),
@@ -181,8 +187,8 @@ fn about(args: &Args, ground: &Ground, kinds: &[Kind], missing: Vec<String>, cho
     })
 }
 
-/// What tools say about themselves.
-fn versions(ground: &Ground, kinds: &[Kind]) -> Vec<String> {
+/// The versions that the tools report.
+fn versions(ground: &WanBench, kinds: &[Kind]) -> Vec<String> {
     let longhaul = ground.means.longhaul.display().to_string();
     let mut versions = vec![machine::first_line(&longhaul, &["--version"])];
     let package = |name| machine::first_line("dpkg-query", &["-W", "-f", "${Package} ${Version}", name]);
@@ -201,19 +207,19 @@ fn versions(ground: &Ground, kinds: &[Kind]) -> Vec<String> {
 
 fn measure(
     args: &Args,
-    ground: &Ground,
-    turns: &[Turn],
+    ground: &WanBench,
+    turns: &[CellRounds],
     kinds: &[Kind],
     end: Option<Instant>,
-    about: &About,
+    about: &Circumstances,
 ) -> Result<bool> {
     let out = Results::open(args.out.as_deref())?;
-    // After each cell: a long run that is broken off has something to show.
+    // Written after each cell, so that a long run that is broken off leaves its results.
     let results = course::run(ground, turns, kinds, end, |results| {
         out.write("wan.md", markdown(about, results))?;
         out.write("wan.svg", picture::svg(results, about.cap_s)?)
     })?;
-    // What was left out at the end is known only now.
+    // The cells that were left out at the end are known only now.
     out.write("wan.md", markdown(about, &results))?;
     out.say("wan.md");
     let judged = verdict::judge(&results, ground.line());

@@ -21,7 +21,7 @@ use watch::config::{Config, schedule_id};
 use watch::state::{Watch, Watched};
 
 const MINUTE: i64 = 60_000;
-/// Pairs of a mesh of 100 sites, each way.
+/// Pairs of a mesh of 100 sites, in both directions.
 const PAIRS: usize = 9_900;
 /// Days of the year.
 const DAYS: i64 = 366;
@@ -76,7 +76,7 @@ fn key(pair: usize) -> SeriesKey {
     SeriesKey { from: format!("s{}", pair / 99), to: format!("t{}", pair % 99), test: "latency".into() }
 }
 
-/// Writes a year of some pairs; its bytes in the database.
+/// Writes a year of some pairs; returns its bytes in the database.
 async fn year(archive: &Archive, pairs: usize, file: &Path) -> Result<u64> {
     let mut random = fastrand::Rng::with_seed(30);
     let mut series = Vec::new();
@@ -115,7 +115,7 @@ async fn views(watch: &Watch, pairs: usize, span: i64) -> Result<Vec<f64>> {
     Ok(took)
 }
 
-/// A mesh of 100 sites, each pair each way.
+/// A mesh of 100 sites, each pair in both directions.
 fn mesh() -> Result<Watched> {
     let nodes: String = (0..NODES).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\n")).collect();
     let groups: String = (0..NODES)
@@ -130,7 +130,7 @@ fn mesh() -> Result<Watched> {
     Ok(Watched::of(Config::parse(&format!("{nodes}{groups}"))?)?)
 }
 
-/// What a node says of its 99 pairs in a minute, as it comes over the wire.
+/// The measurements of a node's 99 pairs in a minute, in the form of the wire.
 fn page(node: usize, at: i64, number: u64, random: &mut fastrand::Rng) -> Result<String> {
     let measurements = (0..NODES).filter(|to| *to != node).enumerate().map(|(index, to)| {
         let least = 20_000 + (node * to) as i64 % 280_000 + random.i64(0..15);
@@ -165,8 +165,8 @@ fn cpu_s() -> f64 {
     clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9
 }
 
-/// What came of the minutes of all pairs.
-struct Fed {
+/// The figures of taking in the minutes of all pairs.
+struct ArchiveFigures {
     /// Share of a processor.
     processor: f64,
     /// Seconds to pack an hour.
@@ -175,7 +175,7 @@ struct Fed {
     resident: u64,
 }
 
-async fn feed(watch: &Watch, minutes: u32) -> Result<Fed> {
+async fn feed(watch: &Watch, minutes: u32) -> Result<ArchiveFigures> {
     let mut random = fastrand::Rng::with_seed(99);
     let begin = (now() / 3_600_000) * 3_600_000 - i64::from(minutes) * MINUTE;
     let mut spent = 0.0;
@@ -189,7 +189,7 @@ async fn feed(watch: &Watch, minutes: u32) -> Result<Fed> {
             spent += cpu_s() - before;
         }
         let before = cpu_s();
-        // Six looks at all paths a minute, as a running watch has.
+        // A running watch judges all paths six times a minute.
         (0..6).for_each(|_| watch.look(begin + i64::from(at) * MINUTE + MINUTE));
         spent += cpu_s() - before;
     }
@@ -199,7 +199,7 @@ async fn feed(watch: &Watch, minutes: u32) -> Result<Fed> {
     let packed = cpu_s() - before;
     println!("packing took {:.1} s", began.elapsed().as_secs_f64());
     let span = f64::from(minutes) * 60.0;
-    Ok(Fed { processor: (spent + packed) / span, pack_s: packed, resident })
+    Ok(ArchiveFigures { processor: (spent + packed) / span, pack_s: packed, resident })
 }
 
 fn resident() -> Result<u64> {
@@ -218,7 +218,7 @@ fn shown(all: &[f64]) -> String {
     format!("{middle:.1} ({most:.1} at most)")
 }
 
-/// Whether the targets were met.
+/// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
     let scratch = program::scratch("watch", None)?;
     let runtime = Runtime::new()?;

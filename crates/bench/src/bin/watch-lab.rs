@@ -19,7 +19,7 @@ use watch::archive::store::Archive;
 /// Of twenty faults.
 const FOUND_MIN: usize = 19;
 const RIGHT_MIN: usize = 18;
-/// False alarms that are told of.
+/// The most false alarms that the report lists.
 const SHOWN_MAX: usize = 20;
 
 /// Faults in a running mesh of six sites, at compressed time. Needs root.
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     program::end("bench-watch", run(&Args::parse()))
 }
 
-/// Whether the targets were met.
+/// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
     program::needs_root()?;
     ensure!(
@@ -58,7 +58,7 @@ fn run(args: &Args) -> Result<bool> {
     let limited = mesh.limited(&before)?;
     let yellow = yellow(&mesh.archive(), &trials.outcomes)?;
     drop(mesh);
-    // A part of the table is asked for by who changes that part.
+    // With `--only`, the year is left out: a developer asks for one part of the table.
     let year = if args.only.is_empty() { Some(year::false_alarms()?) } else { None };
     for alarm in year.iter().flatten().take(SHOWN_MAX) {
         println!("in a clean year: {alarm:?}");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Contestant, FDT, Order, Role};
+use super::{Contestant, FDT, JobCommand, Role};
 use crate::job::{Data, Job};
 
 /// FDT.
@@ -41,8 +41,8 @@ impl Contestant for Fdt {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
-        let mut order = Order { command: self.command(), copy: None };
+    fn order(&self, job: &Job) -> Option<JobCommand> {
+        let mut order = JobCommand { command: self.command(), copy: None };
         order.command.extend(["-c", "127.0.0.1", "-p"].map(String::from));
         order.command.extend([job.port.to_string(), "-P".into(), "4".into()]);
         match job.data {

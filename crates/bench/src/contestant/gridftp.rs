@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Contestant, GRIDFTP_TUNED, Order, Role};
+use super::{Contestant, GRIDFTP_TUNED, JobCommand, Role};
 use crate::job::{Data, Job};
 
 /// GridFTP.
 #[derive(Clone, Copy, Debug)]
 pub struct GridFtp {
-    /// With the options of those who know.
+    /// With the options of an experienced user.
     pub is_tuned: bool,
 }
 
@@ -39,8 +39,8 @@ impl Contestant for GridFtp {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
-        let mut order = Order::of(["globus-url-copy"]);
+    fn order(&self, job: &Job) -> Option<JobCommand> {
+        let mut order = JobCommand::of(["globus-url-copy"]);
         let flags: &[&str] = match (job.data, self.is_tuned) {
             (Data::Zeros { .. }, false) | (Data::File { .. }, false) => &[],
             (Data::Zeros { .. }, true) => &["-fast", "-p", "1"],

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Contestant, IPERF3, Order, Role};
+use super::{Contestant, IPERF3, JobCommand, Role};
 use crate::job::{Data, Job};
 
 /// iperf3.
@@ -28,9 +28,9 @@ impl Contestant for Iperf3 {
         Ok(Some(["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(String::from).into()))
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
+    fn order(&self, job: &Job) -> Option<JobCommand> {
         let Data::Zeros { bytes } = job.data else { return None };
         let (port, bytes) = (job.port.to_string(), bytes.to_string());
-        Some(Order::of(["iperf3", "-c", "127.0.0.1", "-p", &port, "-l", "1M", "-n", &bytes]))
+        Some(JobCommand::of(["iperf3", "-c", "127.0.0.1", "-p", &port, "-l", "1M", "-n", &bytes]))
     }
 }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Contestant, LONGHAUL, Order, Role, SEALED};
+use super::{Contestant, JobCommand, LONGHAUL, Role, SEALED};
 use crate::job::{Data, Job};
 
 /// Longhaul, pushing to a node.
 #[derive(Clone, Debug)]
 pub struct Longhaul {
-    /// The binary.
+    /// The longhaul binary.
     pub binary: PathBuf,
     /// Payload in clear.
     pub is_plain: bool,
@@ -46,8 +46,8 @@ impl Contestant for Longhaul {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
-        let mut order = Order::of([self.binary.display().to_string()]);
+    fn order(&self, job: &Job) -> Option<JobCommand> {
+        let mut order = JobCommand::of([self.binary.display().to_string()]);
         order.command.extend(["--state".into(), job.state.join("client").display().to_string()]);
         order.command.extend(["--quiet", "cp"].map(String::from));
         order.command.extend(self.is_plain.then(|| "--plain".into()));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Contestant, Order, Role};
+use super::{Contestant, JobCommand, Role};
 use crate::job::{Data, Job};
 
 /// rclone.
@@ -31,7 +31,7 @@ impl Contestant for Rclone {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
+    fn order(&self, job: &Job) -> Option<JobCommand> {
         let verb = match job.data {
             Data::Zeros { .. } => return None,
             Data::File { .. } => "copyto",
@@ -39,6 +39,6 @@ impl Contestant for Rclone {
         };
         let url = format!(":webdav,url=\"http://127.0.0.1:{}\":{}/copy", job.port, job.below());
         let source = job.source.display().to_string();
-        Some(Order::of(["rclone", verb, "-q", "--transfers", "4", &source, &url]).onto(job.target.join("copy")))
+        Some(JobCommand::of(["rclone", verb, "-q", "--transfers", "4", &source, &url]).onto(job.target.join("copy")))
     }
 }

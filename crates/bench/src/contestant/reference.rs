@@ -1,4 +1,4 @@
-//! Lines to read the others by: `cp`, which crosses no network, and a loop that only creates, writes and renames.
+//! The references: `cp`, which crosses no network, and a loop that only creates, writes and renames.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{BARE_LOOP, Contestant, Order, Role};
+use super::{BARE_LOOP, Contestant, JobCommand, Role};
 use crate::data::file_name;
 use crate::job::{Data, Job};
 
@@ -27,21 +27,21 @@ impl Contestant for Cp {
         vec!["cp".into()]
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
+    fn order(&self, job: &Job) -> Option<JobCommand> {
         if let Data::Zeros { .. } = job.data {
             return None;
         }
         let copy = job.target.join("copy");
         let (source, onto) = (job.source.display().to_string(), copy.display().to_string());
-        // Without sharing blocks, where a file system can: a copy is wanted.
-        Some(Order::of(["cp", "-r", "--reflink=never", &source, &onto]).onto(copy))
+        // Without `--reflink=never`, some file systems would share the blocks instead of copying them.
+        Some(JobCommand::of(["cp", "-r", "--reflink=never", &source, &onto]).onto(copy))
     }
 }
 
 /// One thread that creates, writes and renames, and reads nothing: what the file system gives.
 #[derive(Clone, Debug)]
 pub struct BareLoop {
-    /// This program, which does it when asked.
+    /// This program, which runs the loop with `--bare-loop`.
     pub bench: PathBuf,
 }
 
@@ -58,14 +58,14 @@ impl Contestant for BareLoop {
         vec![self.bench.clone()]
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
+    fn order(&self, job: &Job) -> Option<JobCommand> {
         let Data::Tree { files, bytes_each } = job.data else { return None };
         let (bench, target) = (self.bench.display().to_string(), job.target.display().to_string());
-        Some(Order::of([bench, "--bare-loop".into(), target, files.to_string(), bytes_each.to_string()]))
+        Some(JobCommand::of([bench, "--bare-loop".into(), target, files.to_string(), bytes_each.to_string()]))
     }
 }
 
-/// What [`BareLoop`] asks for.
+/// Runs the loop that [`BareLoop`] orders.
 pub fn bare_loop(target: &Path, files: u64, bytes_each: u64) -> Result<()> {
     let content = vec![0x5a; bytes_each as usize];
     for at in 0..files {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Contestant, Order, Role};
+use super::{Contestant, JobCommand, Role};
 use crate::job::{Data, Job};
 
 /// XRootD.
@@ -39,20 +39,20 @@ impl Contestant for Xrootd {
         command.push(configuration.display().to_string());
         command.extend(["-l".into(), own.join("log").display().to_string()]);
         if rustix::process::geteuid().is_root() {
-            // It refuses to serve as root.
+            // xrootd refuses to serve as root.
             command.extend(["-R", "nobody"].map(String::from));
         }
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
+    fn order(&self, job: &Job) -> Option<JobCommand> {
         let source = job.source.display().to_string();
         let url = format!("root://127.0.0.1:{}/{}/", job.port, job.target.display());
         let name = job.source.file_name().context("a source has a name").ok()?;
         let order = match job.data {
             Data::Zeros { .. } => return None,
-            Data::File { .. } => Order::of(["xrdcp", "--silent", &source, &url]),
-            Data::Tree { .. } => Order::of(["xrdcp", "--silent", "-r", "--parallel", "4", &source, &url]),
+            Data::File { .. } => JobCommand::of(["xrdcp", "--silent", &source, &url]),
+            Data::Tree { .. } => JobCommand::of(["xrdcp", "--silent", "-r", "--parallel", "4", &source, &url]),
         };
         Some(order.onto(job.target.join(name)))
     }

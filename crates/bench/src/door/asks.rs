@@ -1,4 +1,4 @@
-//! Questions by the second: a small HTTP/1.1 client that asks one thing again and again over one connection.
+//! Requests per second: a small HTTP/1.1 client that repeats one request over one connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// What is asked.
+/// The request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// PROPFIND of a file, Depth 0.
@@ -17,10 +17,10 @@ pub enum Question {
 }
 
 impl Question {
-    /// Both.
+    /// Both requests.
     pub const ALL: [Question; 2] = [Question::Propfind, Question::Digest];
 
-    /// In tables.
+    /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Question::Propfind => "PROPFIND, Depth 0",
@@ -43,7 +43,7 @@ pub fn rate(port: u16, path: &str, question: Question, time: Duration, core: usi
         let mut cores = CpuSet::new();
         cores.set(core);
         sched_setaffinity(None, &cores).context("cannot hold the client to a processor")?;
-        let mut line = Line::open(port)?;
+        let mut line = Connection::open(port)?;
         let text = question.text(path);
         // The first answer may have to read the file.
         line.ask(&text, question)?;
@@ -58,19 +58,19 @@ pub fn rate(port: u16, path: &str, question: Question, time: Duration, core: usi
     joined.unwrap_or_else(|_| Err(anyhow::anyhow!("the client panicked")))
 }
 
-/// One connection.
-struct Line {
+/// A connection to the server, with the answer that was read last.
+struct Connection {
     stream: BufReader<TcpStream>,
     head: String,
     body: Vec<u8>,
 }
 
-impl Line {
-    fn open(port: u16) -> Result<Line> {
+impl Connection {
+    fn open(port: u16) -> Result<Connection> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        Ok(Line { stream: BufReader::new(stream), head: String::new(), body: Vec::new() })
+        Ok(Connection { stream: BufReader::new(stream), head: String::new(), body: Vec::new() })
     }
 
     fn ask(&mut self, text: &str, question: Question) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What is done in each cell: which servers take part, what the client is told, and what must come of it.
+//! The cells: the servers that take part, the command of the client, and the check of the result.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 
-use super::Who;
+use super::ServerKind;
 use super::pki::Pki;
 use super::servers::url;
 use crate::process::Server;
@@ -20,7 +20,7 @@ pub enum Tool {
     Davix,
 }
 
-/// Which way bytes go.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// To the client.
@@ -29,9 +29,9 @@ pub enum Verb {
     Put,
 }
 
-/// What is done.
+/// The operation of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Operation {
     /// One large file.
     Large(Tool, Verb),
     /// A third-party copy pulled by the server in question from an xrootd.
@@ -45,9 +45,9 @@ pub enum What {
 /// One cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// What.
-    pub what: What,
-    /// In TLS.
+    /// The operation.
+    pub what: Operation,
+    /// Whether it runs over TLS.
     pub tls: bool,
 }
 
@@ -55,27 +55,27 @@ pub struct Cell {
 pub const SMALL: u64 = 1_000_000;
 
 impl Cell {
-    /// All, in the order of the report.
+    /// All cells, in the order of the report.
     pub fn all() -> Vec<Cell> {
         let mut whats = Vec::new();
         for tool in [Tool::Curl, Tool::Davix] {
-            whats.extend([Verb::Get, Verb::Put].map(|verb| What::Large(tool, verb)));
+            whats.extend([Verb::Get, Verb::Put].map(|verb| Operation::Large(tool, verb)));
         }
-        whats.extend([What::Pull, What::Source, What::Small(Verb::Get), What::Small(Verb::Put)]);
+        whats.extend([Operation::Pull, Operation::Source, Operation::Small(Verb::Get), Operation::Small(Verb::Put)]);
         whats.into_iter().flat_map(|what| [false, true].map(|tls| Cell { what, tls })).collect()
     }
 
     /// Its name for `--only`.
     pub fn name(self) -> String {
         let what = match self.what {
-            What::Large(Tool::Curl, Verb::Get) => "curl-get",
-            What::Large(Tool::Curl, Verb::Put) => "curl-put",
-            What::Large(Tool::Davix, Verb::Get) => "davix-get",
-            What::Large(Tool::Davix, Verb::Put) => "davix-put",
-            What::Pull => "pull",
-            What::Source => "source",
-            What::Small(Verb::Get) => "small-get",
-            What::Small(Verb::Put) => "small-put",
+            Operation::Large(Tool::Curl, Verb::Get) => "curl-get",
+            Operation::Large(Tool::Curl, Verb::Put) => "curl-put",
+            Operation::Large(Tool::Davix, Verb::Get) => "davix-get",
+            Operation::Large(Tool::Davix, Verb::Put) => "davix-put",
+            Operation::Pull => "pull",
+            Operation::Source => "source",
+            Operation::Small(Verb::Get) => "small-get",
+            Operation::Small(Verb::Put) => "small-put",
         };
         format!("{what}-{}", if self.tls { "tls" } else { "clear" })
     }
@@ -83,37 +83,37 @@ impl Cell {
     /// Its title in tables.
     pub fn title(self, small: u64) -> String {
         let what = match self.what {
-            What::Large(tool, verb) => {
+            Operation::Large(tool, verb) => {
                 let tool = if tool == Tool::Curl { "curl" } else { "davix" };
                 format!("{tool}, {}", if verb == Verb::Get { "GET" } else { "PUT" })
             }
-            What::Pull => "third-party copy, pulled from an xrootd".into(),
-            What::Source => "third-party copy, pulled by an xrootd".into(),
-            What::Small(verb) => {
+            Operation::Pull => "third-party copy, pulled from an xrootd".into(),
+            Operation::Source => "third-party copy, pulled by an xrootd".into(),
+            Operation::Small(verb) => {
                 format!("{} of {small} × 1 MB, one connection", if verb == Verb::Get { "GET" } else { "PUT" })
             }
         };
         format!("{what}{}", if self.tls { ", TLS" } else { "" })
     }
 
-    /// Whether something is written that must be compared and emptied.
+    /// Whether the operation writes files, which must be compared and emptied.
     pub fn writes(self) -> bool {
-        !matches!(self.what, What::Large(_, Verb::Get) | What::Small(Verb::Get))
+        !matches!(self.what, Operation::Large(_, Verb::Get) | Operation::Small(Verb::Get))
     }
 
     /// Whether it moves many files.
     pub fn is_small(self) -> bool {
-        matches!(self.what, What::Small(_))
+        matches!(self.what, Operation::Small(_))
     }
 }
 
-/// All that a run of a cell needs.
+/// The inputs of a run of a cell.
 pub struct Setting<'a> {
     /// The cell.
     pub cell: Cell,
-    /// Whose turn it is.
-    pub who: Who,
-    /// The server of whose turn it is.
+    /// The kind of the server that is measured.
+    pub who: ServerKind,
+    /// The server that is measured.
     pub server: &'a Server,
     /// An xrootd as the other party of third-party copies.
     pub other: &'a Server,
@@ -125,7 +125,7 @@ pub struct Setting<'a> {
     pub small: u64,
     /// The fresh directory of this run below `data`, for what is written.
     pub target: String,
-    /// For lists and answers.
+    /// The directory for lists and answers.
     pub scratch: &'a Path,
 }
 
@@ -135,7 +135,7 @@ pub fn small_name(at: u64) -> String {
 }
 
 impl Setting<'_> {
-    /// The client's words.
+    /// The client's command line.
     pub fn words(&self) -> Result<Vec<String>> {
         let (cell, ca) = (self.cell, self.pki.ca.display().to_string());
         let at = |server: &Server, path: &str| url(server, cell.tls, path);
@@ -143,18 +143,20 @@ impl Setting<'_> {
         let words = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<String>>();
         let curl = ["curl", "-sS", "-f", "--cacert", &ca];
         Ok(match cell.what {
-            What::Large(Tool::Curl, Verb::Get) => {
+            Operation::Large(Tool::Curl, Verb::Get) => {
                 words(&[&curl[..], &["-o", "/dev/null", &at(self.server, "large")]].concat())
             }
-            What::Large(Tool::Curl, Verb::Put) => {
+            Operation::Large(Tool::Curl, Verb::Put) => {
                 words(&[&curl[..], &["-T", &source, &at(self.server, &target)]].concat())
             }
-            // Checks of certificates are the same few milliseconds for both; davix wants a directory of hashed names.
-            What::Large(Tool::Davix, Verb::Get) => words(&["davix-get", "-k", &at(self.server, "large"), "/dev/null"]),
-            What::Large(Tool::Davix, Verb::Put) => words(&["davix-put", "-k", &source, &at(self.server, &target)]),
-            What::Pull | What::Source => {
+            // `-k`: the check of a certificate takes the same few milliseconds with both servers, and davix wants a directory of hashed names.
+            Operation::Large(Tool::Davix, Verb::Get) => {
+                words(&["davix-get", "-k", &at(self.server, "large"), "/dev/null"])
+            }
+            Operation::Large(Tool::Davix, Verb::Put) => words(&["davix-put", "-k", &source, &at(self.server, &target)]),
+            Operation::Pull | Operation::Source => {
                 let (active, passive) = match cell.what {
-                    What::Pull => (self.server, self.other),
+                    Operation::Pull => (self.server, self.other),
                     _ => (self.other, self.server),
                 };
                 let from = format!("Source: {}", at(passive, "large"));
@@ -162,7 +164,7 @@ impl Setting<'_> {
                 let more = ["-X", "COPY", "-H", &from, "-H", "Credential: none", "-o", &answer, &at(active, &target)];
                 words(&[&curl[..], &more].concat())
             }
-            What::Small(verb) => {
+            Operation::Small(verb) => {
                 let list = self.list(verb)?.display().to_string();
                 words(&[&curl[..], &["-K", &list]].concat())
             }
@@ -174,7 +176,7 @@ impl Setting<'_> {
         self.scratch.join("answer")
     }
 
-    /// curl's words for many files, as a file.
+    /// Writes curl's arguments for many files to a file.
     fn list(&self, verb: Verb) -> Result<PathBuf> {
         let mut text = String::new();
         for at in 0..self.small {
@@ -196,9 +198,9 @@ impl Setting<'_> {
         Ok(list)
     }
 
-    /// Whether what was to be written is there, by its sizes: contents are compared after the last round.
+    /// Checks that the written files are there with their sizes; contents are compared after the last round.
     pub fn check(&self) -> Result<()> {
-        if matches!(self.cell.what, What::Pull | What::Source) {
+        if matches!(self.cell.what, Operation::Pull | Operation::Source) {
             let text = fs::read_to_string(self.answer())?;
             let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             ensure!(last.starts_with("success"), "the copy ended in {last:?}");
@@ -207,7 +209,7 @@ impl Setting<'_> {
             return Ok(());
         }
         let names: Vec<String> = match self.cell.what {
-            What::Small(_) => (0..self.small).map(small_name).collect(),
+            Operation::Small(_) => (0..self.small).map(small_name).collect(),
             _ => vec!["large".into()],
         };
         for name in names {

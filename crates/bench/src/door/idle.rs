@@ -1,4 +1,4 @@
-//! Connections that say nothing: how much memory a server keeps for ten thousand of them.
+//! Idle connections: how much memory a server keeps for ten thousand of them.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -15,27 +15,27 @@ use socket2::{Domain, Socket, Type};
 
 use crate::process::Server;
 
-/// How many a source address carries: less than there are ports.
+/// Connections of one source address: fewer than there are ports.
 const PER_ADDRESS: usize = 5_000;
-/// How long connections say nothing before memory is read.
+/// How long connections are idle before the memory is read.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// What was seen of one server.
+/// The figures of one server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Idle {
-    /// Connections that stood.
+    /// Connections that were open.
     pub connections: usize,
-    /// Resident memory before, in bytes.
+    /// Resident memory before the connections, in bytes.
     pub before: u64,
-    /// And with all of them.
+    /// Resident memory with all connections, in bytes.
     pub with: u64,
-    /// Whether it answered a question meanwhile, how quickly.
+    /// Time to answer one request meanwhile, in seconds.
     pub answer_s: f64,
-    /// Threads with all of them.
+    /// Threads with all connections.
     pub threads: u64,
 }
 
-/// Lets this process, and those that it starts from now on, have so many descriptors.
+/// Raises the limit of descriptors of this process and of the processes that it starts from now on.
 pub fn raise_descriptors(wanted: u64) -> Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|now| now >= wanted) {
@@ -46,13 +46,12 @@ pub fn raise_descriptors(wanted: u64) -> Result<()> {
     setrlimit(Resource::Nofile, limit).with_context(|| format!("cannot have {wanted} descriptors (ulimit -n)"))
 }
 
-enum Line {
+enum Connection {
     Clear(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-/// Opens so many connections, asks one question on each so that the server knows what it has before it, and lets
-/// them be silent.
+/// Opens connections, sends one request on each so that the server knows the protocol, and leaves them idle.
 pub fn measure(server: &Server, tls: Option<&std::path::Path>, count: usize, path: &str) -> Result<Idle> {
     let config = tls.map(client_config).transpose()?;
     let pids = server.side.pids();
@@ -78,14 +77,14 @@ fn client_config(ca: &std::path::Path) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
-    // What is kept for another time is not what is measured.
+    // Sessions kept for resumption must not count.
     config.resumption = rustls::client::Resumption::disabled();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
-/// A connection from an address of its own block, with one question answered.
-fn open(port: u16, block: usize, tls: Option<&Arc<ClientConfig>>, path: &str) -> Result<Line> {
+/// Opens a connection from the source address of its block, and waits for the answer to one request.
+fn open(port: u16, block: usize, tls: Option<&Arc<ClientConfig>>, path: &str) -> Result<Connection> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     let from: SocketAddr = format!("127.0.0.{}:0", 2 + block).parse()?;
     socket.bind(&from.into())?;
@@ -98,12 +97,12 @@ fn open(port: u16, block: usize, tls: Option<&Arc<ClientConfig>>, path: &str) ->
     let Some(config) = tls else {
         let mut stream = stream;
         ask(&mut stream, &question)?;
-        return Ok(Line::Clear(stream));
+        return Ok(Connection::Clear(stream));
     };
     let session = ClientConnection::new(config.clone(), ServerName::try_from("localhost")?)?;
     let mut stream = StreamOwned::new(session, stream);
     ask(&mut stream, &question)?;
-    Ok(Line::Tls(Box::new(stream)))
+    Ok(Connection::Tls(Box::new(stream)))
 }
 
 fn ask(stream: &mut (impl Read + Write), question: &str) -> Result<()> {
@@ -121,13 +120,13 @@ fn ask(stream: &mut (impl Read + Write), question: &str) -> Result<()> {
 }
 
 /// Whether the other side has closed it.
-fn is_gone(line: &Line) -> bool {
+fn is_gone(line: &Connection) -> bool {
     let stream = match line {
-        Line::Clear(stream) => stream,
-        Line::Tls(stream) => &stream.sock,
+        Connection::Clear(stream) => stream,
+        Connection::Tls(stream) => &stream.sock,
     };
     let _ = stream.set_nonblocking(true);
-    // Tickets of TLS may lie there unread; an end is what is looked for.
+    // Unread TLS tickets may lie there; only the end of the stream counts.
     match stream.peek(&mut [0; 1]) {
         Ok(bytes) => bytes == 0,
         Err(error) => error.kind() != ErrorKind::WouldBlock,

@@ -1,37 +1,37 @@
-//! What is to be reached, and whether it was. Arithmetic; knows nothing of how it was measured.
+//! The targets, and whether they were met. Arithmetic; knows nothing of how the numbers were measured.
 
 use super::idle::Idle;
-use super::{Row, Sample, Who};
+use super::{Row, Sample, ServerKind};
 use crate::statistics::{Spread, spread};
 
-/// So many times xrootd's rate is as good as less processor time.
+/// A rate of this many times xrootd's is enough without less processor time.
 const FASTER: f64 = 1.3;
-/// So much of xrootd's processor time for a byte is as good as more rate.
+/// This share of xrootd's processor time per byte is enough without a higher rate.
 const CHEAPER: f64 = 0.7;
-/// What ten thousand idle connections may take, in bytes.
+/// The most memory that ten thousand idle connections may take, in bytes.
 pub const IDLE_MAX: u64 = 300_000_000;
-/// Questions by the second.
+/// The least number of requests per second.
 pub const ASKS_MIN: f64 = 2_000.0;
 
-/// Two servers in one cell.
+/// Longhaul and xrootd compared in one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// Our rate by theirs.
+    /// Longhaul's rate divided by xrootd's.
     pub rate: f64,
-    /// Our processor time by theirs.
+    /// Longhaul's processor time divided by xrootd's.
     pub cpu: f64,
     /// Whether that is enough.
     pub met: bool,
 }
 
-/// The spread of a value over one's runs.
-pub fn of(row: &Row, who: Who, value: fn(&Sample) -> f64) -> Option<Spread> {
+/// The spread of a value over the runs of one server.
+pub fn of(row: &Row, who: ServerKind, value: fn(&Sample) -> f64) -> Option<Spread> {
     spread(row.of(who).iter().map(value))
 }
 
-/// As fast, and either faster by far or cheaper by far; by medians. None where one of them did not run.
+/// The target: as fast, and either much faster or much cheaper, by medians. None where one of the servers did not run.
 pub fn judge(row: &Row) -> Option<Verdict> {
-    let ratio = |value| Some(of(row, Who::Ours, value)?.median / of(row, Who::Theirs, value)?.median);
+    let ratio = |value| Some(of(row, ServerKind::Ours, value)?.median / of(row, ServerKind::Theirs, value)?.median);
     let (rate, cpu) = (ratio(|s| s.bytes_s)?, ratio(|s| s.server_s_per_gb)?);
     Some(Verdict { rate, cpu, met: row.note.is_none() && rate >= 1.0 && (rate >= FASTER || cpu <= CHEAPER) })
 }

@@ -1,4 +1,4 @@
-//! An authority and a host certificate for this run.
+//! The certificate authority and the host certificate of a run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 use crate::data::open_to_all;
 
-/// Where they are.
+/// The files of the certificates.
 #[derive(Clone, Debug)]
 pub struct Pki {
     /// The authority's certificate.
     pub ca: PathBuf,
     /// The host's, for localhost and 127.0.0.1.
     pub certificate: PathBuf,
-    /// And its key. Both servers have P-256, the default of the day.
+    /// The host's key. Both servers have P-256, the current default.
     pub key: PathBuf,
 }
 
 impl Pki {
-    /// Makes them in a directory.
+    /// Makes the certificates in a directory.
     pub fn make(dir: &Path) -> Result<Pki> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "bench authority");

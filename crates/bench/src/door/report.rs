@@ -1,4 +1,4 @@
-//! What came out, for people: docs/results/door.md.
+//! The report: docs/results/door.md.
 
 use std::fmt::Write as _;
 
@@ -7,17 +7,17 @@ use anyhow::Result;
 use super::asks::Question;
 use super::idle::Idle;
 use super::judge::{ASKS_MIN, IDLE_MAX, is_small, judge, of};
-use super::{Row, Who};
+use super::{Row, ServerKind};
 use crate::statistics::{Spread, spread};
 
-/// How the numbers came about.
+/// The circumstances of the measurement.
 #[derive(Clone, Debug)]
-pub struct About {
-    /// When.
+pub struct Circumstances {
+    /// The date of the run.
     pub date: String,
-    /// On what.
+    /// The machine that was measured.
     pub machine: String,
-    /// What the files rest on.
+    /// The file system of the files.
     pub file_system: String,
     /// Rounds that count.
     pub rounds: u32,
@@ -34,24 +34,24 @@ pub struct About {
 }
 
 /// Idle connections of one server, in clear or TLS; or why there are none.
-pub type IdleRow = (Who, bool, Result<Idle, String>);
+pub type IdleRow = (ServerKind, bool, Result<Idle, String>);
 
-/// Questions by the second of one server, round by round; or why there are none.
-pub type AskRow = (Who, Question, Result<Vec<f64>, String>);
+/// Requests per second of one server, round by round; or why there are none.
+pub type AskRow = (ServerKind, Question, Result<Vec<f64>, String>);
 
-/// All that came out.
+/// All results.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Cells in which bytes move.
     pub rows: Vec<Row>,
     /// Idle connections.
     pub idle: Vec<IdleRow>,
-    /// Questions.
+    /// Requests per second.
     pub asks: Vec<AskRow>,
 }
 
-/// The whole document, and whether all targets were met.
-pub fn markdown(about: &About, outcome: &Outcome) -> Result<(String, bool)> {
+/// Writes the document; and whether all targets were met.
+pub fn markdown(about: &Circumstances, outcome: &Outcome) -> Result<(String, bool)> {
     let mut out = String::from("# The HTTP door beside xrootd's\n\n");
     if about.stand_in {
         out += "**A second xrootd stands in Longhaul's place: this is how far from 1.00 two equal servers are.**\n\n";
@@ -76,7 +76,7 @@ pub fn markdown(about: &About, outcome: &Outcome) -> Result<(String, bool)> {
         met &= asks(&mut out, &outcome.asks)?;
     }
     if about.stand_in {
-        // Nobody is to take these for ours.
+        // A reader must not take these numbers for Longhaul's.
         out = out.replace("| Longhaul |", "| xrootd, stand-in |");
     }
     Ok((out, met))
@@ -100,8 +100,8 @@ fn bytes(out: &mut String, rows: &[Row]) -> Result<bool> {
     out.push_str("|---|---|---|---|---|---|---|\n");
     let mut met = true;
     for row in rows {
-        for who in Who::ALL {
-            let verdict = if who == Who::Ours { verdict(row, &mut met) } else { String::new() };
+        for who in ServerKind::ALL {
+            let verdict = if who == ServerKind::Ours { verdict(row, &mut met) } else { String::new() };
             writeln!(
                 out,
                 "| {} | {} | {} | {} | {} | {} | {verdict} |",
@@ -145,8 +145,8 @@ fn idle(out: &mut String, rows: &[IdleRow]) -> Result<bool> {
         let line = if *tls { "TLS" } else { "clear" };
         match idle {
             Ok(idle) => {
-                met &= *who != Who::Ours || is_small(idle);
-                let word = if *who == Who::Theirs {
+                met &= *who != ServerKind::Ours || is_small(idle);
+                let word = if *who == ServerKind::Theirs {
                     ""
                 } else if is_small(idle) {
                     "met"
@@ -162,7 +162,7 @@ fn idle(out: &mut String, rows: &[IdleRow]) -> Result<bool> {
                 )?;
             }
             Err(why) => {
-                met &= *who != Who::Ours;
+                met &= *who != ServerKind::Ours;
                 writeln!(out, "| {} | {line} | not measured: {why} | | | | | |", who.name())?;
             }
         }
@@ -187,9 +187,9 @@ fn asks(out: &mut String, rows: &[AskRow]) -> Result<bool> {
             }
             Err(why) => (format!("not measured: {why}"), false),
         };
-        met &= *who != Who::Ours || enough;
+        met &= *who != ServerKind::Ours || enough;
         let word = match (who, enough) {
-            (Who::Theirs, _) => "",
+            (ServerKind::Theirs, _) => "",
             (_, true) => "met",
             (_, false) => "**not met**",
         };
@@ -207,7 +207,7 @@ mod tests {
     fn tables_tell_what_was_met() {
         let sample = |bytes_s| Sample { bytes_s, server_s_per_gb: 0.5, client_s_per_gb: 0.1, others: 0.0 };
         let row = Row { title: "curl, GET".into(), samples: [vec![sample(2e9)], vec![sample(1e9)]], note: None };
-        let about = About {
+        let about = Circumstances {
             date: String::new(),
             machine: String::new(),
             file_system: "ext4".into(),
@@ -222,8 +222,8 @@ mod tests {
         let mut outcome = Outcome { rows: vec![row], ..Outcome::default() };
         let (text, met) = markdown(&about, &outcome).unwrap();
         assert!(met && text.contains("rate × 2.00, CPU × 1.00: met"), "{text}");
-        outcome.idle = vec![(Who::Ours, true, Ok(idle)), (Who::Theirs, true, Err("it died".into()))];
-        outcome.asks = vec![(Who::Ours, Question::Digest, Ok(vec![2500.0]))];
+        outcome.idle = vec![(ServerKind::Ours, true, Ok(idle)), (ServerKind::Theirs, true, Err("it died".into()))];
+        outcome.asks = vec![(ServerKind::Ours, Question::Digest, Ok(vec![2500.0]))];
         let (text, met) = markdown(&about, &outcome).unwrap();
         assert!(!met && text.contains("| Longhaul | TLS | 10 | 0 | 300 | 3 | 1.0 | **not met** |"), "{text}");
         assert!(text.contains("| 2500 (2500 to 2500) | met |") && text.contains("4.00 GiB"), "{text}");

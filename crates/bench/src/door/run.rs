@@ -1,5 +1,5 @@
-//! Rounds of a cell: ours, xrootd; xrootd, ours; … Who comes first changes from round to round, because the first one finds
-//! other memory than the second.
+//! Rounds of a cell: Longhaul, xrootd; xrootd, Longhaul; … The order changes from round to round, because the first server
+//! finds memory in another state than the second.
 
 use std::fs;
 use std::path::Path;
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::cells::{Cell, SMALL, Setting, What, small_name};
+use super::cells::{Cell, Operation, SMALL, Setting, small_name};
 use super::servers::Makers;
-use super::{Row, Sample, Who};
+use super::{Row, Sample, ServerKind};
 use crate::account::{Accounts, machine_busy_s};
 use crate::data;
 use crate::process::{Jobs, Server, Watch};
 
-/// After the client has ended, a server may still have something to do that counts.
+/// The time in which a server may finish work after the client has ended; that work counts.
 const AFTERMATH: Duration = Duration::from_millis(100);
 /// A run longer than this is ended.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What a run needs.
 pub struct Bench<'a> {
-    /// Servers.
+    /// The makers of the servers.
     pub makers: &'a Makers,
-    /// Who is charged.
+    /// The accounts that the runs are charged to.
     pub accounts: &'a Accounts,
     /// Rounds that count.
     pub rounds: u32,
@@ -46,20 +46,20 @@ pub fn make_files(makers: &Makers, large: u64, small: u64) -> Result<()> {
 }
 
 impl Bench<'_> {
-    /// All rounds of all cells, with servers that stay.
+    /// Runs all rounds of all cells; the servers keep running.
     pub fn run(&self, cells: &[Cell]) -> Result<Vec<Row>> {
         let start = |who, name| self.makers.start(who, name, self.accounts, None);
-        let (ours, theirs) = (start(Who::Ours, "ours")?, start(Who::Theirs, "theirs")?);
-        let other = start(Who::Theirs, "other")?;
+        let (ours, theirs) = (start(ServerKind::Ours, "ours")?, start(ServerKind::Theirs, "theirs")?);
+        let other = start(ServerKind::Theirs, "other")?;
         cells.iter().map(|cell| self.cell(*cell, [&ours, &theirs], &other)).collect()
     }
 
     fn cell(&self, cell: Cell, servers: [&Server; 2], other: &Server) -> Result<Row> {
         let mut row = Row { title: cell.title(self.small), samples: [Vec::new(), Vec::new()], note: None };
         println!("{}", row.title);
-        // The first run of each warms caches and does not count.
+        // The first run of each server warms caches and does not count.
         for round in 0..=self.rounds {
-            let mut order = Who::ALL;
+            let mut order = ServerKind::ALL;
             if round % 2 == 1 {
                 order.reverse();
             }
@@ -80,7 +80,7 @@ impl Bench<'_> {
         Ok(row)
     }
 
-    fn turn(&self, cell: Cell, who: Who, round: u32, server: &Server, other: &Server) -> Result<Sample> {
+    fn turn(&self, cell: Cell, who: ServerKind, round: u32, server: &Server, other: &Server) -> Result<Sample> {
         let data = self.makers.data();
         let setting = Setting {
             cell,
@@ -124,7 +124,7 @@ impl Bench<'_> {
         let (accounts, server) = (self.accounts, setting.server);
         let client = accounts.side("client")?;
         let jobs = Jobs { commands: vec![setting.words()?], log: self.makers.scratch.join("client.log") };
-        let third = matches!(setting.cell.what, What::Pull | What::Source).then_some(setting.other);
+        let third = matches!(setting.cell.what, Operation::Pull | Operation::Source).then_some(setting.other);
         let third_s = || third.map_or(Ok(0.0), |third| third.side.cpu_s());
         let before = (server.side.cpu_s()?, third_s()?, machine_busy_s()?);
         let started = Instant::now();
@@ -148,7 +148,7 @@ impl Bench<'_> {
     }
 }
 
-/// What was written in the last round is what was sent.
+/// Checks that the files written in the last round equal those that were sent.
 fn compare(setting: &Setting) -> Result<()> {
     let name = if setting.cell.is_small() { "small" } else { "large" };
     let target = setting.data.join(&setting.target);

@@ -1,4 +1,4 @@
-//! The servers: ours and xrootd's, on the same files, in clear and in TLS on one port each.
+//! The servers: a node and an xrootd, on the same files, in clear and in TLS on one port each.
 
 use std::fs;
 use std::net::TcpListener;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-use super::Who;
+use super::ServerKind;
 use super::pki::Pki;
 use crate::account::Accounts;
 use crate::data::open_to_all;
 use crate::process::Server;
 
-/// What servers are made of.
+/// The inputs for starting servers.
 #[derive(Clone, Debug)]
 pub struct Makers {
     /// The longhaul binary.
@@ -31,18 +31,18 @@ pub struct Makers {
 const ACCESS: &str = "[third_party]\nlocal = true\nguests = true\n";
 
 impl Makers {
-    /// What all servers show as `/data`.
+    /// The directory that all servers show as `/data`.
     pub fn data(&self) -> PathBuf {
         self.scratch.join("files/data")
     }
 
-    /// Starts one under a name of its own; `core` holds it to one processor.
-    pub fn start(&self, who: Who, name: &str, accounts: &Accounts, core: Option<usize>) -> Result<Server> {
+    /// Starts a server under a name of its own; `core` pins it to one processor.
+    pub fn start(&self, who: ServerKind, name: &str, accounts: &Accounts, core: Option<usize>) -> Result<Server> {
         let port = quiet_port()?;
         let state = self.scratch.join(name);
         fs::create_dir_all(&state)?;
         let mut words = match who {
-            Who::Ours if !self.stand_in => self.ours(&state, port)?,
+            ServerKind::Ours if !self.stand_in => self.ours(&state, port)?,
             _ => self.theirs(&state, port)?,
         };
         if let Some(core) = core {
@@ -91,7 +91,7 @@ impl Makers {
         words.push(configuration.display().to_string());
         fs::set_permissions(&key, fs::Permissions::from_mode(0o400))?;
         if rustix::process::geteuid().is_root() {
-            // It refuses to serve as root, and wants its key to be its own.
+            // xrootd refuses to serve as root, and must own its key.
             let nobody = 65_534;
             std::os::unix::fs::chown(&key, Some(nobody), Some(nobody))?;
             words.extend(["-R", "nobody"].map(String::from));

@@ -1,11 +1,11 @@
-//! What progress lines foretold, held against when the job ended.
+//! The predictions of progress lines, compared with when the job ended.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// What an error must stay below, of the job's time.
+/// The bound of a good error, as a share of the job's time.
 pub const GOOD: f64 = 0.1;
-/// Of the moments of a run that is good: so many must be.
+/// The share of good moments that makes a run good.
 pub const MOST: f64 = 0.9;
 
 /// How good the predictions of one job were, from the first tenth of its bytes on.
@@ -17,11 +17,11 @@ pub struct Verdict {
     pub rate_bit_s: f64,
     /// Progress lines that count.
     pub moments: usize,
-    /// Of these, with an error below a tenth of the job's time.
+    /// The lines among these with an error below a tenth of the job's time.
     pub good: usize,
-    /// Of these, with an error within the bound that was told.
+    /// The lines among these with an error within the bound that they stated.
     pub within: usize,
-    /// Errors, of the job's time, from small to large; a line without a prediction counts as 1.
+    /// Errors as shares of the job's time, from small to large; a line without a prediction counts as 1.
     pub errors: Vec<f64>,
 }
 
@@ -31,7 +31,7 @@ impl Verdict {
         self.moments > 0 && self.good as f64 >= MOST * self.moments as f64
     }
 
-    /// The error in the middle.
+    /// The median error.
     pub fn median(&self) -> f64 {
         self.errors.get(self.errors.len() / 2).copied().unwrap_or(1.0)
     }

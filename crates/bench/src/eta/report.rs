@@ -1,4 +1,4 @@
-//! What came out, for people: docs/results/eta.md.
+//! The report: docs/results/eta.md.
 
 use std::fmt::Write as _;
 
@@ -6,24 +6,24 @@ use super::judge::Verdict;
 use super::run::shown;
 use super::runs::Planned;
 
-/// How the numbers came about.
+/// The circumstances of the measurement.
 #[derive(Clone, Debug)]
-pub struct About {
-    /// When.
+pub struct Circumstances {
+    /// The date of the run.
     pub date: String,
-    /// On what.
+    /// The machine that was measured.
     pub machine: String,
-    /// What was asked for besides `make bench-eta`.
+    /// The arguments of `make bench-eta`.
     pub arguments: String,
 }
 
-/// A run and what came of it; the lab's word where it was the limit.
+/// A run and its result; and why the lab was the limit, if it was.
 pub type Outcome = (Planned, Result<(Verdict, Option<String>), String>);
 
-/// The whole document.
-pub fn markdown(about: &About, outcomes: &[Outcome]) -> String {
+/// Writes the document.
+pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> String {
     let mut out = String::from("# The time left, measured\n\n");
-    let About { date, machine, arguments } = about;
+    let Circumstances { date, machine, arguments } = about;
     let command = format!("make bench-eta {arguments}");
     let good = outcomes.iter().filter(|(_, outcome)| outcome.as_ref().is_ok_and(|(v, _)| v.is_good())).count();
     let all: Vec<&Verdict> = outcomes.iter().filter_map(|(_, o)| o.as_ref().ok().map(|(v, _)| v)).collect();
@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn the_document_counts_and_names_what_failed() {
-        let about = About { date: "2026-11-20".into(), machine: "virtual machine".into(), arguments: String::new() };
+        let about =
+            Circumstances { date: "2026-11-20".into(), machine: "virtual machine".into(), arguments: String::new() };
         let errors = vec![0.01, 0.02, 0.3];
         let verdict = Verdict { seconds: 20.0, moments: 3, good: 2, within: 1, errors, ..Verdict::default() };
         let planned = runs::all();

@@ -13,26 +13,26 @@ use lab::{Lab, Scenario};
 use super::runs::{Load, Planned};
 use crate::data;
 use crate::job::Data;
-use crate::node::AtSites;
-use crate::process::Held;
+use crate::node::SiteProcesses;
+use crate::process::ChildGuard;
 
-/// How long a run may take.
+/// The longest that a run may take.
 const RUN_MAX: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where runs happen.
+/// The inputs of all runs.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// The binary.
+    /// The longhaul binary.
     pub longhaul: &'a Path,
-    /// Room for files.
+    /// The directory for files.
     pub scratch: &'a Path,
-    /// Set by a signal.
+    /// Set by a signal: the run ends.
     pub stop: &'a AtomicBool,
 }
 
 impl Bench<'_> {
-    /// Runs a job; the lines of its `--json`, and why the lab was the limit, if it was.
+    /// Runs a job; returns the lines of its `--json`, and why the lab was the limit, if it was.
     pub fn run(&self, planned: &Planned) -> Result<(String, Option<String>)> {
         let dir = tempfile::Builder::new().prefix("run-").tempdir_in(self.scratch)?;
         let place = |name: &str| -> Result<PathBuf> {
@@ -45,7 +45,7 @@ impl Bench<'_> {
         let text = planned.way.scenario();
         let scenario = Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))?;
         let lab = Lab::up("bench-eta", &scenario, dir.path())?;
-        let sites = AtSites { lab: &lab, longhaul: self.longhaul, dir: dir.path() };
+        let sites = SiteProcesses { lab: &lab, longhaul: self.longhaul, dir: dir.path() };
         let export = format!("data={}:rw", target.display());
         let node = ["serve", "--export", &export, "--anonymous", "rw"].map(String::from);
         let _node = sites.serve("b", "node", &node, self.stop)?;
@@ -59,7 +59,7 @@ impl Bench<'_> {
         Ok((fs::read_to_string(sites.log("copy", "out"))?, limited))
     }
 
-    fn ended(&self, copy: &mut Held) -> Result<ExitStatus> {
+    fn ended(&self, copy: &mut ChildGuard) -> Result<ExitStatus> {
         let started = Instant::now();
         loop {
             if let Some(status) = copy.0.try_wait()? {
@@ -72,7 +72,7 @@ impl Bench<'_> {
     }
 }
 
-/// The words of the copy.
+/// The arguments of the copy.
 fn words(planned: &Planned, source: &Path) -> Vec<String> {
     let mut words = vec!["cp".to_owned(), "--json".to_owned()];
     words.extend(planned.options.split_whitespace().map(String::from));
@@ -84,7 +84,7 @@ fn words(planned: &Planned, source: &Path) -> Vec<String> {
     words
 }
 
-/// The command as one would type it.
+/// The command as a user types it.
 pub fn shown(planned: &Planned) -> String {
     format!("longhaul {}", words(planned, Path::new("SOURCE")).join(" "))
 }

@@ -1,34 +1,34 @@
-//! The runs: paths, limits and files that vary, each long enough to foretell something and short enough to wait for.
+//! The runs: they vary in path, limit and files; each is long enough for predictions and short enough to wait for.
 
-use crate::paths::bed::Way;
+use crate::paths::bed::PathSettings;
 
-/// What moves.
+/// The payload of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// Zeros, from memory to memory; pushed, or pulled.
     Memory {
         /// Bytes.
         bytes: u64,
-        /// Whether the receiving end asks.
+        /// Whether the receiver starts the transfer.
         pull: bool,
     },
-    /// Directories of files, in this order: how many, of how many bytes.
+    /// Directories of files, in this order: the number of files, and the bytes of each.
     Files(&'static [(u64, u64)]),
 }
 
-/// A job on a path.
+/// A planned run: one job on one path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     /// The path.
-    pub way: Way,
-    /// What moves over it.
+    pub way: PathSettings,
+    /// The payload.
     pub load: Load,
-    /// Further words of the command.
+    /// Further arguments of the command.
     pub options: &'static str,
 }
 
 impl Load {
-    /// In a few words.
+    /// A short description for the table.
     pub fn shown(&self) -> String {
         match self {
             Load::Memory { bytes, pull } => {
@@ -52,12 +52,12 @@ const LARGE_THEN_SMALL: &[(u64, u64)] = &[(2, 400_000_000), (15_000, 20_000)];
 const MIXED: &[(u64, u64)] = &[(3_000, 30_000), (300, 1_000_000), (20, 20_000_000), (3_000, 30_000), (2, 200_000_000)];
 const FEW_LARGE: &[(u64, u64)] = &[(8, 60_000_000)];
 
-/// All of them.
+/// All runs.
 pub fn all() -> Vec<Planned> {
     let mut seed = 0;
     let mut way = |rtt_ms, mbit, ab| {
         seed += 1;
-        Way { rtt_ms, rate_mbit: Some(mbit), mtu: 1500, ab, seed, ..Way::default() }
+        PathSettings { rtt_ms, rate_mbit: Some(mbit), mtu: 1500, ab, seed, ..PathSettings::default() }
     };
     let push = |bytes| Load::Memory { bytes, pull: false };
     let pull = |bytes| Load::Memory { bytes, pull: true };

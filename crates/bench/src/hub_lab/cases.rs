@@ -1,4 +1,4 @@
-//! What is measured in the lab, and how it is judged.
+//! The measurements in the lab, and how they are judged.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,25 +8,25 @@ use jiff::Timestamp;
 
 use super::collaboration::{Collaboration, LINK_MBIT_S, MARK, Sample};
 
-/// What a measurement came to.
+/// The result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was measured.
+    /// The name of the measurement.
     pub what: &'static str,
     /// The numbers, with their units.
     pub measured: String,
-    /// What is to be reached.
+    /// The target.
     pub target: &'static str,
-    /// Whether it was.
+    /// Whether the target was met.
     pub is_met: bool,
 }
 
-/// How long rates may take to settle after a change.
+/// The longest that rates may take to settle after a change.
 const SETTLES: Duration = Duration::from_secs(5);
-/// Over how long a rate is judged.
+/// The span over which a rate is judged.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The rates of whole seconds, each beginning with a sample, from a time after the first sample on, Mbit/s.
+/// The rates of whole seconds in Mbit/s, each beginning with a sample; seconds before `from` after the first sample are left out.
 pub fn seconds(samples: &[Sample], from: Duration) -> Vec<f64> {
     let Some(first) = samples.first() else { return Vec::new() };
     let mut rates = Vec::new();
@@ -106,7 +106,7 @@ pub fn shares_and_marks(lab: &mut Collaboration<'_>) -> Result<Vec<Outcome>> {
     ])
 }
 
-/// From the first sample on: after how many seconds all seconds are at this rate or below.
+/// The seconds from the first sample until all following seconds are at this rate or below.
 fn first_below(samples: &[Sample], rate: f64) -> Option<f64> {
     let first = samples.first()?;
     let mut settled = Some(0.0);
@@ -123,7 +123,7 @@ fn first_below(samples: &[Sample], rate: f64) -> Option<f64> {
     settled
 }
 
-/// Others send with CUBIC over the same link: they keep what is above the mark.
+/// Other traffic with CUBIC shares the link: it keeps the capacity above the mark.
 ///
 /// # Errors
 /// The lab, a node or the hub fails.
@@ -155,7 +155,7 @@ pub fn cross_traffic(lab: &mut Collaboration<'_>, dir: &std::path::Path) -> Resu
     }])
 }
 
-/// A job with a deadline among others that want the link as well.
+/// A job with a deadline competes with others for the link.
 ///
 /// # Errors
 /// The lab, a node or the hub fails.

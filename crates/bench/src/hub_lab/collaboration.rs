@@ -13,26 +13,26 @@ use lab::{Lab, Owner, Scenario};
 use serde_json::Value;
 
 use crate::data;
-use crate::node::{AtSites, grant};
-use crate::process::Held;
+use crate::node::{SiteProcesses, grant};
+use crate::process::ChildGuard;
 
-/// What the link from the first site to all others carries, Mbit/s.
+/// The capacity of the link from the first site to all others, Mbit/s.
 pub const LINK_MBIT_S: u64 = 1000;
 /// The part of it that the collaboration may use.
 pub const MARK: f64 = 0.8;
-/// Bytes of the file of which all jobs are made.
+/// Bytes of the file that all jobs copy.
 pub const FILE_BYTES: u64 = 256 << 20;
-/// How often counters are read.
+/// The interval at which counters are read.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The sites; their nodes are the endpoints `na`, `nb` and `nc`.
 const SITES: [&str; 3] = ["a", "b", "c"];
 const HUB: &str = "https://10.77.1.1:8446";
 
-/// What the shared link had carried at a moment.
+/// The counter of the shared link at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When.
+    /// The moment.
     pub at: Instant,
     /// Bytes with their headers, out of the first site.
     pub bytes: u64,
@@ -44,12 +44,12 @@ pub struct Collaboration<'a> {
     longhaul: &'a Path,
     dir: &'a Path,
     stop: &'a AtomicBool,
-    /// The link that is shared, in readings.
+    /// The index of the shared link in readings.
     link: usize,
     key: String,
     submitted: u64,
-    // Ended before the lab is.
-    processes: Vec<Held>,
+    // Dropped before the lab.
+    processes: Vec<ChildGuard>,
 }
 
 fn scenario() -> Result<Scenario> {
@@ -78,7 +78,7 @@ impl<'a> Collaboration<'a> {
             })?;
         all.key = made.lines().last().context("no key was made")?.to_owned();
         let words = ["hub", "serve", "--listen", "10.77.1.1:8446", "--state", &state.display().to_string()];
-        let sites = AtSites { lab: &all.lab, longhaul, dir };
+        let sites = SiteProcesses { lab: &all.lab, longhaul, dir };
         let hub = sites.serve("a", "hub", &words.map(String::from), stop)?;
         all.processes.push(hub);
         for (at, site) in SITES.iter().enumerate() {
@@ -111,7 +111,7 @@ impl<'a> Collaboration<'a> {
         let export = format!("data={}:rw", data.display());
         let listen = format!("10.77.{number}.1:7411");
         let words = ["serve", "--listen", &listen, "--export", &export, "--state", &state.display().to_string()];
-        let sites = AtSites { lab: &self.lab, longhaul: self.longhaul, dir: self.dir };
+        let sites = SiteProcesses { lab: &self.lab, longhaul: self.longhaul, dir: self.dir };
         let node = sites.serve(site, &format!("node-{site}"), &words.map(String::from), self.stop)?;
         self.processes.push(node);
         let key = self.dir.join(format!("key-{site}"));
@@ -133,15 +133,15 @@ impl<'a> Collaboration<'a> {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Asks the hub by its command; what it prints.
+    /// Runs a command of the hub; returns what it prints.
     ///
     /// # Errors
-    /// It says no.
+    /// The command fails.
     pub fn hub(&self, words: &[&str]) -> Result<String> {
         self.command("a", words, |_| ())
     }
 
-    /// Submits so many copies of the file to a site; the job's id.
+    /// Submits copies of the file to a site; returns the job's id.
     ///
     /// # Errors
     /// The hub refuses.
@@ -159,7 +159,7 @@ impl<'a> Collaboration<'a> {
         Ok(self.hub(&all)?.lines().last().unwrap_or_default().to_owned())
     }
 
-    /// What the queues of each community use, Mbit/s, by the name of the community.
+    /// The rate of the queues of each community in Mbit/s, by the name of the community.
     ///
     /// # Errors
     /// The hub does not answer.
@@ -174,7 +174,7 @@ impl<'a> Collaboration<'a> {
         Ok(used)
     }
 
-    /// A job, as the hub tells it.
+    /// A job, as the hub reports it.
     ///
     /// # Errors
     /// The hub does not answer.
@@ -205,11 +205,11 @@ impl<'a> Collaboration<'a> {
         Ok(())
     }
 
-    /// Starts a copy that no hub knows of, to the second site.
+    /// Starts a copy to the second site that the hub does not know of.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn others(&self, dir: &Path) -> Result<Held> {
+    pub fn others(&self, dir: &Path) -> Result<ChildGuard> {
         let state = self.dir.join("node-b");
         let key = grant(self.longhaul, &state, &["--export", "data", "--write"])?;
         let source = self.dir.join("data-a/file");
@@ -217,10 +217,10 @@ impl<'a> Collaboration<'a> {
         command.args(["--pdeathsig", "KILL"]).arg(self.longhaul);
         command.args(["cp", "--congestion", "cubic", "--streams", "4", "--sync", "none"]).arg(source);
         command.arg("lh://10.77.2.1/data/others").env("LONGHAUL_KEY", key).env("LONGHAUL_STATE", dir);
-        Ok(Held(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
+        Ok(ChildGuard(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
     }
 
-    /// Reads the link's counter for so long.
+    /// Samples the link's counter for a span.
     ///
     /// # Errors
     /// The lab does not answer, or a signal ended the run.
@@ -251,7 +251,7 @@ impl<'a> Collaboration<'a> {
         Ok(self.lab.reading()?)
     }
 
-    /// The transfers that run, as the hub tells it.
+    /// The number of running transfers, as the hub reports it.
     ///
     /// # Errors
     /// The hub does not answer.

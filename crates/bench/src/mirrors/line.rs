@@ -1,5 +1,5 @@
-//! A line to a server: a relay on loopback that carries so many bytes per second, all its connections together, and that can
-//! crawl, fall silent or die.
+//! A line to a server: a relay on loopback with a rate in bytes per second for all its connections together, which can crawl,
+//! fall silent or die.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// How a line is from now on.
+/// The condition of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Is {
-    /// Bytes per second.
+pub enum LineCondition {
+    /// It carries this many bytes per second.
     At(u64),
-    /// Nothing comes, and nobody says so.
+    /// It carries nothing, and its connections stay open.
     Silent,
-    /// Connections break, and new ones as well.
+    /// Its connections break, and so do new ones.
     Dead,
 }
 
@@ -27,27 +27,27 @@ const SILENT: u64 = u64::MAX;
 struct State {
     rate: AtomicU64,
     carried: AtomicU64,
-    /// When it is free again, microseconds since it was made.
+    /// When the line is free again, in microseconds since it was made.
     free: AtomicU64,
     ended: AtomicBool,
 }
 
-/// A line. Its threads end with it.
+/// A line to a server. Its threads end when it is dropped.
 #[derive(Debug)]
-pub struct Line {
-    /// Where it begins.
+pub struct ThrottledLine {
+    /// The port that clients connect to.
     pub port: u16,
     state: Arc<State>,
 }
 
-impl Line {
-    /// To a port of this host.
-    pub fn to(port: u16, rate: u64) -> Result<Line> {
+impl ThrottledLine {
+    /// Opens a line to a port of this host, with a rate in bytes per second.
+    pub fn to(port: u16, rate: u64) -> Result<ThrottledLine> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let own = listener.local_addr()?.port();
         let (free, ended) = (AtomicU64::new(0), AtomicBool::new(false));
         let state = Arc::new(State { rate: AtomicU64::new(rate), carried: AtomicU64::new(0), free, ended });
-        let (line, began) = (Line { port: own, state: Arc::clone(&state) }, Instant::now());
+        let (line, began) = (ThrottledLine { port: own, state: Arc::clone(&state) }, Instant::now());
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 if state.ended.load(Ordering::Relaxed) {
@@ -71,21 +71,21 @@ impl Line {
         self.state.carried.load(Ordering::Relaxed)
     }
 
-    /// It is like this from now on.
-    pub fn becomes(&self, is: Is) {
+    /// Changes the condition of the line.
+    pub fn becomes(&self, is: LineCondition) {
         let rate = match is {
-            Is::At(rate) => rate,
-            Is::Silent => SILENT,
-            Is::Dead => 0,
+            LineCondition::At(rate) => rate,
+            LineCondition::Silent => SILENT,
+            LineCondition::Dead => 0,
         };
         self.state.rate.store(rate, Ordering::Relaxed);
     }
 }
 
-impl Drop for Line {
+impl Drop for ThrottledLine {
     fn drop(&mut self) {
         self.state.ended.store(true, Ordering::Relaxed);
-        // The listener sees it when somebody knocks.
+        // A connection wakes the listener, which then sees the end.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }
@@ -116,6 +116,6 @@ fn pump(mut from: TcpStream, mut to: TcpStream, carries: impl Fn(u64) -> bool) {
             break;
         }
     }
-    // Both ways: half a line would hold a client that waits for the end.
+    // Both directions are shut: a half-open line would hold a client that waits for the end.
     let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
 }

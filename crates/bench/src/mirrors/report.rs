@@ -1,41 +1,41 @@
-//! What came out, for people: docs/results/mirrors.md, and its picture.
+//! The report: docs/results/mirrors.md, and its picture.
 
 use std::fmt::Write as _;
 
-use super::run::{Case, Course, Who};
+use super::run::{Case, ClientKind, CopyResult};
 use crate::statistics::{median, spread};
 
-/// How the numbers came about.
+/// The circumstances of the measurement.
 #[derive(Clone, Debug)]
-pub struct About {
-    /// When.
+pub struct Circumstances {
+    /// The date of the run.
     pub date: String,
-    /// On what.
+    /// The machine that was measured.
     pub machine: String,
     /// The other client, with its version; empty where it is not installed.
     pub other: String,
-    /// What was asked for besides `make bench-mirrors`.
+    /// The arguments of `make bench-mirrors`.
     pub arguments: String,
 }
 
 /// A case, a client, and its runs or why there are none.
-pub type Row = (Case, Who, Result<Vec<Course>, String>);
+pub type Row = (Case, ClientKind, Result<Vec<CopyResult>, String>);
 
 /// The median tail of runs.
-fn tail(courses: &[Course]) -> f64 {
-    median(courses.iter().map(Course::tail)).unwrap_or(f64::NAN)
+fn tail(courses: &[CopyResult]) -> f64 {
+    median(courses.iter().map(CopyResult::tail)).unwrap_or(f64::NAN)
 }
 
-fn name(who: Who) -> &'static str {
+fn name(who: ClientKind) -> &'static str {
     match who {
-        Who::Ours => "Longhaul",
-        Who::Aria2 => "aria2",
+        ClientKind::Ours => "Longhaul",
+        ClientKind::Aria2 => "aria2",
     }
 }
 
-/// The whole document.
-pub fn markdown(about: &About, rows: &[Row]) -> String {
-    let About { date, machine, other, arguments } = about;
+/// Writes the document.
+pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
+    let Circumstances { date, machine, other, arguments } = about;
     let other = match other.as_str() {
         "" => "nothing (aria2 is not installed)".to_string(),
         other => format!("{other}, with as many connections as there are lines (`-x 16 -s LINES -k 1M`)"),
@@ -59,7 +59,7 @@ pub fn markdown(about: &About, rows: &[Row]) -> String {
         match courses {
             Err(why) => drop(writeln!(out, "| {} | {} | {why} | | | | |", case.title, name(*who))),
             Ok(courses) => {
-                let of = |value: fn(&Course) -> f64| {
+                let of = |value: fn(&CopyResult) -> f64| {
                     spread(courses.iter().map(value))
                         .map(|s| format!("{:.2} ({:.2}–{:.2})", s.median, s.least, s.most))
                         .unwrap_or_default()
@@ -71,7 +71,7 @@ pub fn markdown(about: &About, rows: &[Row]) -> String {
                     case.title,
                     name(*who),
                     courses.len(),
-                    of(Course::tail),
+                    of(CopyResult::tail),
                     case.ideal(),
                     of(|c| c.halves[0] + c.halves[1]),
                     median(more).unwrap_or(f64::NAN) * 100.0
@@ -84,7 +84,7 @@ pub fn markdown(about: &About, rows: &[Row]) -> String {
         let Ok(courses) = courses else { continue };
         let all: u64 = case.rates.iter().sum();
         let share = |at: usize| {
-            let part = |c: &Course| c.carried[at] as f64 / c.carried.iter().sum::<u64>() as f64;
+            let part = |c: &CopyResult| c.carried[at] as f64 / c.carried.iter().sum::<u64>() as f64;
             let due = case.rates[at] as f64 / all as f64;
             format!("{:.1} % ({:.1})", median(courses.iter().map(part)).unwrap_or(f64::NAN) * 100.0, due * 100.0)
         };
@@ -101,7 +101,7 @@ pub fn svg(rows: &[Row]) -> String {
     let most = tails.iter().map(|(_, tail)| *tail).fold(1.5, f64::max);
     let (mut body, mut y) = (String::new(), 50);
     for ((case, who, _), tail) in &tails {
-        let (width, fill) = (tail / most * 480.0, if *who == Who::Ours { "#2a6fb0" } else { "#c98a3a" });
+        let (width, fill) = (tail / most * 480.0, if *who == ClientKind::Ours { "#2a6fb0" } else { "#c98a3a" });
         let _ = writeln!(body, "<text x=\"10\" y=\"{y}\">{}: {}</text>", name(*who), case.title);
         let _ = writeln!(body, "<rect x=\"10\" y=\"{}\" width=\"{width:.1}\" height=\"16\" fill=\"{fill}\"/>", y + 6);
         let _ = writeln!(
@@ -129,16 +129,16 @@ mod tests {
 
     #[test]
     fn the_document_has_tails_and_shares_and_what_failed() {
-        let about = About {
+        let about = Circumstances {
             date: "2026-11-20".into(),
             machine: "virtual machine".into(),
             other: "aria2 version 1.36.0".into(),
             arguments: String::new(),
         };
-        let course = |tail: f64| Course { halves: [2.0, 2.0 * tail], carried: vec![200, 120, 80] };
+        let course = |tail: f64| CopyResult { halves: [2.0, 2.0 * tail], carried: vec![200, 120, 80] };
         let rows = [
-            (cases()[0].clone(), Who::Ours, Ok(vec![course(1.0), course(1.25), course(3.0)])),
-            (cases()[0].clone(), Who::Aria2, Err("not installed".to_owned())),
+            (cases()[0].clone(), ClientKind::Ours, Ok(vec![course(1.0), course(1.25), course(3.0)])),
+            (cases()[0].clone(), ClientKind::Aria2, Err("not installed".to_owned())),
         ];
         let text = markdown(&about, &rows);
         for wanted in ["1.25 (1.00–3.00)", "| aria2 | not installed", "50.0 % (57.1), 30.0 % (28.6), 20.0 % (14.3)"] {

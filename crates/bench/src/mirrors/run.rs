@@ -1,4 +1,4 @@
-//! One copy: a server, its lines, a client, and when half of the bytes had come.
+//! One copy: a server, its lines, a client, and the moment when half of the bytes had arrived.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::line::{Is, Line};
+use super::line::{LineCondition, ThrottledLine};
 use crate::node::Node;
-use crate::process::Held;
+use crate::process::ChildGuard;
 
-/// How long a copy may take.
+/// The longest that a copy may take.
 const RUN_MAX: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(5);
 const MB: u64 = 1_000_000;
 
-/// What the sources are like: from the beginning, and from the middle of the file on.
+/// The conditions of the sources at the start, and from the middle of the file on.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it is.
+    /// The title of the case.
     pub title: &'static str,
     /// Bytes of the file.
     pub bytes: u64,
     /// Bytes per second of each line at first.
     pub rates: Vec<u64>,
-    /// What becomes of lines when half of the bytes have come.
-    pub later: Vec<(usize, Is)>,
+    /// The new conditions of lines when half of the bytes have arrived.
+    pub later: Vec<(usize, LineCondition)>,
 }
 
-/// What is measured.
+/// The cases.
 pub fn cases() -> Vec<Case> {
     let ten = |last| (0..10).map(|at| if at == 9 { last } else { 5 * MB }).collect::<Vec<_>>();
     let one = |title, is| Case { title, bytes: 400 * MB, rates: ten(5 * MB), later: vec![(9, is)] };
@@ -43,70 +43,70 @@ pub fn cases() -> Vec<Case> {
             later: vec![],
         },
         Case { title: "ten lines, one of which crawls", bytes: 400 * MB, rates: ten(MB / 10), later: vec![] },
-        one("ten lines, one of which begins to crawl in the middle", Is::At(MB / 20)),
-        one("ten lines, one of which dies in the middle", Is::Dead),
-        one("ten lines, one of which falls silent in the middle", Is::Silent),
+        one("ten lines, one of which begins to crawl in the middle", LineCondition::At(MB / 20)),
+        one("ten lines, one of which dies in the middle", LineCondition::Dead),
+        one("ten lines, one of which falls silent in the middle", LineCondition::Silent),
         Case {
             title: "ten lines, one of which crawls; in the middle another begins to, one dies and one falls silent",
             bytes: 400 * MB,
             rates: ten(MB / 10),
-            later: vec![(6, Is::At(MB / 20)), (7, Is::Dead), (8, Is::Silent)],
+            later: vec![(6, LineCondition::At(MB / 20)), (7, LineCondition::Dead), (8, LineCondition::Silent)],
         },
     ]
 }
 
 impl Case {
-    /// The best that could be: the second half beside the first, if whatever lines give were used to the end.
+    /// The best possible tail: the time of the second half divided by that of the first, if all capacity were used to the end.
     pub fn ideal(&self) -> f64 {
         let first: u64 = self.rates.iter().sum();
         let rate = |at: usize| {
             self.later.iter().find(|(line, _)| *line == at).map_or(self.rates[at], |(_, is)| match is {
-                Is::At(rate) => *rate,
-                Is::Silent | Is::Dead => 0,
+                LineCondition::At(rate) => *rate,
+                LineCondition::Silent | LineCondition::Dead => 0,
             })
         };
         first as f64 / (0..self.rates.len()).map(rate).sum::<u64>() as f64
     }
 }
 
-/// Whose client.
+/// The client of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum ClientKind {
     /// `longhaul cp --mirror`.
     Ours,
-    /// aria2, with a connection to each.
+    /// aria2, with a connection to each source.
     Aria2,
 }
 
-/// How a copy went.
+/// The figures of one copy.
 #[derive(Clone, Debug)]
-pub struct Course {
-    /// Until half of the bytes had come, and from then to the end.
+pub struct CopyResult {
+    /// Seconds until half of the bytes had arrived, and from then to the end.
     pub halves: [f64; 2],
-    /// Bytes that each line carried, heads and what nobody needed included.
+    /// Bytes that each line carried, with headers and with bytes that were not needed.
     pub carried: Vec<u64>,
 }
 
-impl Course {
-    /// The second half beside the first.
+impl CopyResult {
+    /// The time of the second half divided by that of the first.
     pub fn tail(&self) -> f64 {
         self.halves[1] / self.halves[0]
     }
 }
 
-/// Where copies happen.
+/// The inputs of all copies.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// The binary.
+    /// The longhaul binary.
     pub longhaul: &'a Path,
-    /// Room for files.
+    /// The directory for files.
     pub scratch: &'a Path,
-    /// Set by a signal.
+    /// Set by a signal: the run ends.
     pub stop: &'a AtomicBool,
 }
 
 impl Bench<'_> {
-    /// A server of `data/f`.
+    /// Starts a server of `data/f`.
     fn serve(&self, dir: &Path) -> Result<Node> {
         let mut command = Command::new(self.longhaul);
         command.args(["serve", "--quiet", "--plain", "--anonymous", "ro", "--listen", "127.0.0.1:0", "--export"]);
@@ -115,21 +115,21 @@ impl Bench<'_> {
     }
 
     /// Copies once.
-    pub fn run(&self, case: &Case, who: Who) -> Result<Course> {
+    pub fn run(&self, case: &Case, who: ClientKind) -> Result<CopyResult> {
         let dir = tempfile::Builder::new().prefix("run-").tempdir_in(self.scratch)?;
         fs::create_dir(dir.path().join("data"))?;
         let source = dir.path().join("data/f");
         fs::write(&source, (0..case.bytes).map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect::<Vec<u8>>())?;
         let node = self.serve(dir.path())?;
-        let lines = case.rates.iter().map(|rate| Line::to(node.port, *rate)).collect::<Result<Vec<_>>>()?;
+        let lines = case.rates.iter().map(|rate| ThrottledLine::to(node.port, *rate)).collect::<Result<Vec<_>>>()?;
         let target = dir.path().join("copy");
-        let carried = || lines.iter().map(Line::carried).sum::<u64>();
+        let carried = || lines.iter().map(ThrottledLine::carried).sum::<u64>();
         let log = dir.path().join("copy.err");
         let mut copy = self.command(who, &lines, &target);
         copy.env("LONGHAUL_STATE", dir.path().join("client")).env_remove("LONGHAUL_KEY");
         copy.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
         let started = Instant::now();
-        let mut copy = Held(copy.spawn().with_context(|| format!("cannot start {who:?}"))?);
+        let mut copy = ChildGuard(copy.spawn().with_context(|| format!("cannot start {who:?}"))?);
         let mut first = None;
         let status = loop {
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
@@ -149,13 +149,13 @@ impl Bench<'_> {
         }
         ensure!(fs::read(&source)? == fs::read(&target)?, "the copy has other bytes");
         let first = first.context("half of it never came")?;
-        Ok(Course { halves: [first, whole - first], carried: lines.iter().map(Line::carried).collect() })
+        Ok(CopyResult { halves: [first, whole - first], carried: lines.iter().map(ThrottledLine::carried).collect() })
     }
 
-    fn command(&self, who: Who, lines: &[Line], target: &PathBuf) -> Command {
+    fn command(&self, who: ClientKind, lines: &[ThrottledLine], target: &PathBuf) -> Command {
         let urls: Vec<String> = lines.iter().map(|line| format!("http://127.0.0.1:{}/data/f", line.port)).collect();
         match who {
-            Who::Ours => {
+            ClientKind::Ours => {
                 let mut command = Command::new(self.longhaul);
                 command.arg("cp").arg(&urls[0]).arg(target);
                 urls[1..].iter().for_each(|url| {
@@ -163,9 +163,9 @@ impl Bench<'_> {
                 });
                 command
             }
-            Who::Aria2 => {
+            ClientKind::Aria2 => {
                 let mut command = Command::new("aria2c");
-                // To it, all lines are one server: as many connections as there are lines.
+                // aria2 takes all lines for one server: it gets as many connections as there are lines.
                 let split = lines.len().to_string();
                 command.args(["-x", "16", "-s", &split, "-k", "1M", "--file-allocation=none", "--no-conf", "--quiet"]);
                 command.arg("-d").arg(target.parent().unwrap_or(target)).args(["-o", "copy"]).args(&urls);

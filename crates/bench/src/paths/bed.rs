@@ -1,8 +1,8 @@
 //! A test bed: a lab of two sites and one path, with iperf3 at both ends.
 //!
-//! The sender is site `a`, the receiver site `b`; the direction `ab` carries the data. Every process that is started
-//! here is ended here: when it took too long, when the run is stopped, when the bed goes. Should this program itself be
-//! killed, setpriv(1) has told the kernel to take its children along.
+//! The sender is site `a`, the receiver site `b`; the direction `ab` carries the data. Every process that this module starts
+//! is ended by it: when it takes too long, when the run is stopped, when the bed is dropped. If this program is killed, the
+//! kernel kills its children: setpriv(1) arranges that.
 //! Does not know: what is measured.
 
 use std::fmt::Write as _;
@@ -18,46 +18,46 @@ use lab::scenario::Change;
 use lab::{Lab, LinkReading, Reading, Scenario};
 use tempfile::TempDir;
 
-use super::iperf::{self, Flow, Told};
+use super::iperf::{self, Flow, Iperf3Report};
 use super::kernel::Kernel;
-use crate::process::{Held, has_listener};
+use crate::process::{ChildGuard, has_listener};
 
 /// The path's name in scenarios.
 const PATH: &str = "a-b";
-/// Where the server listens; every site has all ports for itself.
+/// The server's port; every site has all ports for itself.
 const PORT: u16 = 5201;
-/// How often processes are looked at.
+/// The interval at which processes are polled.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a server may take until it listens, and until it ends by itself.
+/// The longest that a server may take until it listens, and until it ends by itself.
 const SERVER_MAX: Duration = Duration::from_secs(15);
-/// What a client may take in addition to its seconds, besides round trips.
+/// The time that a client may take in addition to its seconds and its round trips.
 const CLIENT_EXTRA: Duration = Duration::from_secs(20);
 /// Round trips that iperf3 needs to agree with its server before it sends.
 const GREETING: u32 = 4;
 
-/// What a path is like; both directions, unless said otherwise.
+/// The properties of a path, for both directions unless said otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Way {
-    /// Round trip, ms.
+pub struct PathSettings {
+    /// The round-trip time, ms.
     pub rtt_ms: u32,
-    /// Of the bottleneck, Mbit/s; none: no bottleneck.
+    /// The rate of the bottleneck, Mbit/s; none: no bottleneck.
     pub rate_mbit: Option<u32>,
-    /// What waits for it at most, bytes; none: one BDP.
+    /// The size of the bottleneck's queue, bytes; none: one BDP.
     pub queue: Option<u64>,
-    /// Of both sites.
+    /// The MTU of both sites, bytes.
     pub mtu: u16,
     /// Further words of the direction that carries the data, as in a scenario.
     pub ab: &'static str,
     /// The most that a connection's buffers may hold, bytes; none: as much as TCP can use.
     pub window: Option<u64>,
-    /// Of all chance.
+    /// The seed of all random choices.
     pub seed: u32,
 }
 
-impl Way {
-    /// As a scenario.
+impl PathSettings {
+    /// The path as a scenario of the lab.
     pub fn scenario(&self) -> String {
-        let Way { rtt_ms, mtu, seed, .. } = self;
+        let PathSettings { rtt_ms, mtu, seed, .. } = self;
         let window = self.window.map(|bytes| {
             let [r, w] = ["rmem", "wmem"].map(|name| format!("\"net.ipv4.tcp_{name}\" = \"4096 131072 {bytes}\""));
             format!("sysctl = {{ {r}, {w} }}\n")
@@ -70,7 +70,7 @@ impl Way {
         text + &rate.unwrap_or_default() + &queue.unwrap_or_default() + &format!("ab = {{ {} }}\n", self.ab)
     }
 
-    /// What one round trip takes at the bottleneck, bytes.
+    /// The bandwidth-delay product of the bottleneck, bytes.
     pub fn bdp(&self) -> u64 {
         u64::from(self.rate_mbit.unwrap_or_default()) * u64::from(self.rtt_ms) * 125
     }
@@ -80,53 +80,53 @@ impl Way {
     }
 }
 
-/// A lab that is up, and a directory of its own.
+/// A running lab, and a directory of its own.
 pub struct Bed<'a> {
     lab: Lab,
-    way: &'a Way,
+    way: &'a PathSettings,
     dir: TempDir,
     stop: &'a AtomicBool,
 }
 
-/// What one run of iperf3 came to.
+/// The results of one run of iperf3.
 #[derive(Debug)]
-pub struct Run {
-    /// By iperf3.
-    pub told: Told,
-    /// By the lab, from before the first packet to after the last.
+pub struct Iperf3Run {
+    /// The report of iperf3.
+    pub told: Iperf3Report,
+    /// The lab's reading from before the first packet to after the last.
     pub whole: Reading,
-    /// By the lab, in about the seconds that iperf3 counted.
+    /// The lab's reading over about the seconds that iperf3 counted.
     pub counted: Reading,
-    /// Why the lab was the limit in those seconds, if it was.
+    /// Why the lab was the limit in those seconds; none where it was not.
     pub limited: Option<String>,
     /// As `limited`, for the whole run.
     pub limited_ever: Option<String>,
-    /// The sender's kernel, before and after.
+    /// The counters of the sender's kernel, before and after.
     pub sender: [Kernel; 2],
-    /// The receiver's kernel, before and after.
+    /// The counters of the receiver's kernel, before and after.
     pub receiver: [Kernel; 2],
 }
 
-impl Run {
+impl Iperf3Run {
     /// The data's direction in a reading.
     pub fn data(reading: &Reading) -> Result<&LinkReading> {
         reading.links.first().context("the lab has no links")
     }
 
-    /// What a counter of the sender's kernel grew by.
+    /// The growth of a counter of the sender's kernel.
     pub fn at_sender(&self, name: &str) -> u64 {
         self.sender[1].grown(&self.sender[0], name)
     }
 
-    /// What a counter of the receiver's kernel grew by.
+    /// The growth of a counter of the receiver's kernel.
     pub fn at_receiver(&self, name: &str) -> u64 {
         self.receiver[1].grown(&self.receiver[0], name)
     }
 }
 
-impl Held {
-    fn start(mut command: Command) -> Result<Held> {
-        Ok(Held(command.spawn().context("cannot start setpriv and iperf3 (scripts/setup-bench.sh)")?))
+impl ChildGuard {
+    fn start(mut command: Command) -> Result<ChildGuard> {
+        Ok(ChildGuard(command.spawn().context("cannot start setpriv and iperf3 (scripts/setup-bench.sh)")?))
     }
 
     fn has_ended(&mut self) -> Result<bool> {
@@ -135,8 +135,8 @@ impl Held {
 }
 
 impl<'a> Bed<'a> {
-    /// Brings the lab up.
-    pub fn up(name: &str, way: &'a Way, stop: &'a AtomicBool) -> Result<Bed<'a>> {
+    /// Starts the lab.
+    pub fn up(name: &str, way: &'a PathSettings, stop: &'a AtomicBool) -> Result<Bed<'a>> {
         let text = way.scenario();
         let scenario = Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))?;
         let dir = tempfile::Builder::new().prefix("longhaul-lab-").tempdir()?;
@@ -145,7 +145,7 @@ impl<'a> Bed<'a> {
         Ok(Bed { lab, way, dir, stop })
     }
 
-    /// Changes a word of the data's direction now.
+    /// Changes a word of the direction that carries the data, at once.
     pub fn set(&self, word: &str, value: &str) -> Result<()> {
         let words = [(word.to_owned(), value.to_owned())];
         Ok(self.lab.change(Change::read(self.lab.scenario(), PATH, Some(0), None, &words)?, None)?)
@@ -157,13 +157,13 @@ impl<'a> Bed<'a> {
         Ok(self.lab.site("a")?.within(read)??.split_whitespace().map(String::from).collect())
     }
 
-    /// Runs iperf3 once. `beside` is called again and again meanwhile, with the seconds since its start.
-    pub fn run(&self, flow: &Flow, mut beside: impl FnMut(f64) -> Result<()>) -> Result<Run> {
+    /// Runs iperf3 once. Meanwhile, `beside` is called repeatedly with the seconds since the start.
+    pub fn run(&self, flow: &Flow, mut beside: impl FnMut(f64) -> Result<()>) -> Result<Iperf3Run> {
         let mut server = self.serve()?;
         let kernels = || -> Result<[Kernel; 2]> { Ok([Kernel::of(&self.lab, "a")?, Kernel::of(&self.lab, "b")?]) };
         let before = kernels()?;
         let start = self.lab.reading()?;
-        let mut client = Held::start(self.iperf("a", "client", &flow.arguments(&self.address(flow.v6)?))?)?;
+        let mut client = ChildGuard::start(self.iperf("a", "client", &flow.arguments(&self.address(flow.v6)?))?)?;
         let started = Instant::now();
         let greeting = self.way.rtt() * GREETING;
         let from = greeting + Duration::from_secs(flow.omit_s.into());
@@ -187,14 +187,14 @@ impl<'a> Bed<'a> {
         let text = fs::read_to_string(self.dir.path().join("client.out"))?;
         let told = iperf::parse(&text).with_context(|| self.said("client"))?;
         self.wait(&mut server)?;
-        // What is still on its way arrives, and is answered.
+        // Packets that are still under way arrive, and are acknowledged.
         sleep(Duration::from_millis(200) + self.way.rtt() * 3);
         let end = self.lab.reading()?;
         let after = kernels()?;
         let (first, last) = (first.unwrap_or_else(|| start.clone()), last.unwrap_or_else(|| end.clone()));
         let (whole, counted) = (end.since(&start), last.since(&first));
         let ([a0, b0], [a1, b1]) = (before, after);
-        Ok(Run {
+        Ok(Iperf3Run {
             told,
             limited: self.lab.limited(&counted),
             limited_ever: self.lab.limited(&whole),
@@ -213,14 +213,15 @@ impl<'a> Bed<'a> {
     fn address(&self, v6: bool) -> Result<String> {
         let site = self.lab.scenario().sites.iter().find(|site| site.name == "b");
         let interface = site.and_then(|site| site.interfaces.first()).context("site b has no interface")?;
-        let address = match v6 {
-            true => interface.v6.map(|(address, _)| address.to_string()),
-            false => interface.v4.map(|(address, _)| address.to_string()),
+        let address = if v6 {
+            interface.v6.map(|(address, _)| address.to_string())
+        } else {
+            interface.v4.map(|(address, _)| address.to_string())
         };
         address.context("site b has no address of this kind")
     }
 
-    /// iperf3 at a site, its output in files of the bed.
+    /// The command of iperf3 at a site, with its output in files of the bed.
     fn iperf(&self, site: &str, log: &str, arguments: &[String]) -> Result<Command> {
         let file = |end: &str| File::create(self.dir.path().join(format!("{log}.{end}")));
         let mut command = self.lab.command(site, "setpriv")?;
@@ -229,9 +230,9 @@ impl<'a> Bed<'a> {
         Ok(command)
     }
 
-    /// A server for one client, when it listens.
-    fn serve(&self) -> Result<Held> {
-        let mut server = Held::start(self.iperf("b", "server", &["-s", "-1"].map(String::from))?)?;
+    /// Starts a server for one client, and waits until it listens.
+    fn serve(&self) -> Result<ChildGuard> {
+        let mut server = ChildGuard::start(self.iperf("b", "server", &["-s", "-1"].map(String::from))?)?;
         let started = Instant::now();
         while !self.listens()? {
             self.go_on()?;
@@ -248,8 +249,8 @@ impl<'a> Bed<'a> {
         Ok(tables.into_iter().flatten().any(|table| has_listener(&table, PORT)))
     }
 
-    /// The server ends by itself after its client. If not, it is ended with its owner, which is no failure.
-    fn wait(&self, server: &mut Held) -> Result<()> {
+    /// Waits for the server, which ends by itself after its client. If it does not, its guard kills it, which is no failure.
+    fn wait(&self, server: &mut ChildGuard) -> Result<()> {
         let ended = Instant::now();
         while !server.has_ended()? && ended.elapsed() < SERVER_MAX {
             self.go_on()?;
@@ -273,8 +274,8 @@ mod tests {
 
     #[test]
     fn ways_are_scenarios() {
-        let plain = Way { rtt_ms: 0, mtu: 9000, ..Way::default() };
-        let full = Way {
+        let plain = PathSettings { rtt_ms: 0, mtu: 9000, ..PathSettings::default() };
+        let full = PathSettings {
             rtt_ms: 303,
             rate_mbit: Some(1_000),
             queue: Some(40_000_000),
@@ -283,7 +284,7 @@ mod tests {
             window: Some(16 << 20),
             seed: 7,
         };
-        let read = |way: &Way| Scenario::read(&way.scenario()).unwrap_or_else(|problem| panic!("{problem}"));
+        let read = |way: &PathSettings| Scenario::read(&way.scenario()).unwrap_or_else(|problem| panic!("{problem}"));
         assert_eq!(read(&plain).paths[0].ways[0].members[0].rate, None);
         let scenario = read(&full);
         let [ab, ba] = [0, 1].map(|n| &scenario.paths[0].ways[n].members[0]);

@@ -1,43 +1,43 @@
-//! How near a bottleneck's rate is to what the scenario says.
+//! How close a bottleneck's rate is to the rate of the scenario.
 
 use anyhow::Result;
 
-use super::bed::{Run, Way};
-use super::course::{Course, Section, late, mark, shown};
+use super::bed::{Iperf3Run, PathSettings};
+use super::course::{PathBench, Section, late, mark, shown};
 use super::iperf::{Flow, Load};
 use crate::statistics::{Spread, median, spread};
 
 /// IPv4 and TCP headers with timestamps.
 const HEADERS: f64 = 52.0;
-/// How far from the ideal the goodput may be, in %.
+/// The largest deviation of the goodput from the ideal, in %.
 const BOUND: f64 = 0.5;
 const FLOW: Flow = Flow { load: Load::Tcp { streams: 1, congestion: "cubic" }, v6: false, omit_s: 4, measure_s: 8 };
 
 struct Sample {
-    /// Of the ideal, in %.
+    /// The goodput as a share of the ideal, in %.
     percent: f64,
     late_ms: f64,
     others: f64,
     limited: Option<String>,
 }
 
-fn ways() -> Vec<Way> {
-    let way = |rate, mtu| Way { rtt_ms: 20, rate_mbit: Some(rate), mtu, ..Way::default() };
+fn ways() -> Vec<PathSettings> {
+    let way = |rate, mtu| PathSettings { rtt_ms: 20, rate_mbit: Some(rate), mtu, ..PathSettings::default() };
     vec![way(1_000, 1500), way(1_000, 9000), way(5_000, 1500), way(5_000, 9000)]
 }
 
-/// What TCP can make of a rate that counts IP bytes, in Mbit/s.
-fn ideal(way: &Way) -> f64 {
+/// The largest goodput of TCP at a rate that counts IP bytes, in Mbit/s.
+fn ideal(way: &PathSettings) -> f64 {
     let mtu = f64::from(way.mtu);
     f64::from(way.rate_mbit.unwrap_or_default()) * (mtu - HEADERS) / mtu
 }
 
-fn title(way: &Way) -> String {
+fn title(way: &PathSettings) -> String {
     format!("{} Gbit/s, MTU {}", way.rate_mbit.unwrap_or_default() / 1_000, way.mtu)
 }
 
-/// Measures it.
-pub fn measure(course: &Course) -> Result<Section> {
+/// Runs the measurement.
+pub fn measure(course: &PathBench) -> Result<Section> {
     let words = "\
 RTT 20 ms, a queue of one BDP, one CUBIC stream. Ideal: rate × (MTU - 52) / MTU, as the rate counts IP bytes and each
 segment carries 52 bytes of headers.";
@@ -67,16 +67,16 @@ segment carries 52 bytes of headers.";
     Ok(section)
 }
 
-fn sample(way: &Way, run: &Run, others: f64) -> Result<Sample> {
+fn sample(way: &PathSettings, run: &Iperf3Run, others: f64) -> Result<Sample> {
     Ok(Sample {
         percent: run.told.bit_s / 1e6 / ideal(way) * 100.0,
-        late_ms: late(&Run::data(&run.counted)?.lateness)[1],
+        late_ms: late(&Iperf3Run::data(&run.counted)?.lateness)[1],
         others,
         limited: run.limited.clone(),
     })
 }
 
-fn table(section: &mut Section, ways: &[Way], all: &[Vec<Sample>]) {
+fn table(section: &mut Section, ways: &[PathSettings], all: &[Vec<Sample>]) {
     let columns = ["path", "runs", "ideal Mbit/s", "Mbit/s", "% of the ideal", "within 0.5 %", "late p99 ms"];
     section.head(&[&columns[..], &["others %", "lab"]].concat());
     for (way, samples) in ways.iter().zip(all) {

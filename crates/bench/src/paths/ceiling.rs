@@ -1,27 +1,27 @@
-//! What the lab carries where nothing but the machine limits it.
+//! The rate of the lab where only the machine limits it.
 
 use anyhow::Result;
 
-use super::bed::{Run, Way};
-use super::course::{Course, Section, late, mark, shown};
+use super::bed::{Iperf3Run, PathSettings};
+use super::course::{PathBench, Section, late, mark, shown};
 use super::iperf::{Flow, Load};
 use crate::statistics::{median, spread};
 
 /// A path without a bottleneck.
 struct Case {
     title: &'static str,
-    way: Way,
+    way: PathSettings,
     flow: Flow,
-    /// Gbit/s that it should reach.
+    /// The target rate, Gbit/s.
     target: Option<f64>,
 }
 
-/// What one run came to.
+/// The figures of one run.
 struct Sample {
     gbit_s: f64,
-    /// Of the emulator, in CPU seconds per 10^9 bytes that it carried.
+    /// CPU seconds of the emulator per 10^9 bytes that it carried.
     cpu: f64,
-    /// ms: median, 99 %, largest.
+    /// Lateness of packets, ms: median, 99 %, largest.
     late: [f64; 3],
     memory_mib: f64,
     others: f64,
@@ -31,10 +31,10 @@ struct Sample {
 fn cases() -> Vec<Case> {
     let case = |title, rtt_ms, mtu, streams, target| {
         let load = Load::Tcp { streams, congestion: "cubic" };
-        // A long path needs its slow start behind it.
+        // On a long path, counting begins after slow start.
         let (omit_s, measure_s) = if rtt_ms == 0 { (1, 5) } else { (12, 10) };
         let flow = Flow { load, v6: false, omit_s, measure_s };
-        Case { title, way: Way { rtt_ms, mtu, ..Way::default() }, flow, target }
+        Case { title, way: PathSettings { rtt_ms, mtu, ..PathSettings::default() }, flow, target }
     };
     vec![
         case("1 stream, RTT 0, MTU 9000", 0, 9000, 1, Some(15.0)),
@@ -44,8 +44,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Measures it.
-pub fn measure(course: &Course) -> Result<Section> {
+/// Runs the measurement.
+pub fn measure(course: &PathBench) -> Result<Section> {
     let words = "\
 No bottleneck: what the lab carries while iperf3 at both ends shares its processors. The mark `emulator-limited` is
 expected here and nowhere else. CPU: the emulator's thread, per 10^9 bytes of IP that it carried. Late: written after it
@@ -73,8 +73,8 @@ was due.";
     Ok(section)
 }
 
-fn sample(run: &Run, others: f64) -> Result<Sample> {
-    let data = Run::data(&run.counted)?;
+fn sample(run: &Iperf3Run, others: f64) -> Result<Sample> {
+    let data = Iperf3Run::data(&run.counted)?;
     Ok(Sample {
         gbit_s: run.told.bit_s / 1e9,
         cpu: run.counted.cpu.as_secs_f64() / (data.counts.out_bytes.max(1) as f64 / 1e9),
@@ -114,9 +114,10 @@ fn table(section: &mut Section, cases: &[Case], all: &[Vec<Sample>]) {
 }
 
 fn verdict(title: &str, target: f64, reached: f64) -> String {
-    let how = match reached >= target {
-        true => "met".to_owned(),
-        false => format!("**missed by {:.1} %**", (1.0 - reached / target) * 100.0),
+    let how = if reached >= target {
+        "met".to_owned()
+    } else {
+        format!("**missed by {:.1} %**", (1.0 - reached / target) * 100.0)
     };
     format!("- target {title}: {target:.0} Gbit/s or more ({reached:.2}): {how}")
 }

@@ -1,4 +1,4 @@
-//! What all parts share: how long, how often, who may stop it, and the words that every table uses.
+//! Shared by all parts: duration, rounds, the stop flag, and the wording that every table uses.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -7,60 +7,65 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, bail};
 use lab::Lateness;
 
-use super::bed::{Bed, Run, Way};
+use super::bed::{Bed, Iperf3Run, PathSettings};
 use super::iperf::Flow;
-use super::load::Since;
+use super::load::LoadBaseline;
 use crate::statistics::Spread;
 
-/// How a lab that was itself the limit is marked.
+/// The mark of a run in which the lab itself was the limit.
 const MARK: &str = "emulator-limited";
 
-/// How much is done.
+/// The extent of the measurements.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct PathBench {
     /// How often the ceiling and the bottleneck are measured.
     pub rounds: u32,
-    /// Seconds that each cell of the grid is measured.
+    /// Seconds for which each cell of the grid is measured.
     pub seconds: u32,
-    /// Cells of the grid at a time.
+    /// Cells of the grid that run side by side.
     pub side_by_side: usize,
-    /// Set by a signal.
+    /// Set by a signal: the run ends.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What a part tells.
+/// The report of one part.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
     /// Markdown.
     pub text: String,
-    /// Runs that did not come to a number.
+    /// Runs that gave no number.
     pub failures: Vec<String>,
-    /// What iperf3 was asked for.
+    /// The arguments of iperf3.
     pub commands: Vec<String>,
 }
 
 /// One run alone on the machine, and what others used meanwhile, in % of one processor.
 #[derive(Debug)]
-pub struct Alone {
+pub struct SoloRun {
     /// The run.
-    pub run: Run,
-    /// Of others.
+    pub run: Iperf3Run,
+    /// The processor time of others, in % of one processor.
     pub others: f64,
 }
 
-impl Course {
-    /// One run on a path of its own, with nothing beside it.
-    pub fn alone(&self, way: &Way, flow: &Flow) -> Result<Alone> {
+impl PathBench {
+    /// Runs one flow on a path of its own, with nothing beside it.
+    pub fn alone(&self, way: &PathSettings, flow: &Flow) -> Result<SoloRun> {
         self.disturbed(way, flow, |_, _| Ok(()))
     }
 
     /// As `alone`; `beside` may change the path meanwhile.
-    pub fn disturbed(&self, way: &Way, flow: &Flow, beside: impl Fn(&Bed<'_>, f64) -> Result<()>) -> Result<Alone> {
-        let since = Since::now()?;
+    pub fn disturbed(
+        &self,
+        way: &PathSettings,
+        flow: &Flow,
+        beside: impl Fn(&Bed<'_>, f64) -> Result<()>,
+    ) -> Result<SoloRun> {
+        let since = LoadBaseline::now()?;
         let bed = Bed::up("bench", way, &self.stop)?;
         let run = bed.run(flow, |elapsed| beside(&bed, elapsed))?;
         drop(bed);
-        Ok(Alone { run, others: since.others_percent()? })
+        Ok(SoloRun { run, others: since.others_percent()? })
     }
 
     /// A run that failed is told and noted, and the next one has its turn; but not after a signal.
@@ -73,28 +78,28 @@ impl Course {
 }
 
 impl Section {
-    /// A part with a heading and an introduction.
+    /// Begins a part with a heading and an introduction.
     pub fn new(title: &str, words: &str) -> Section {
         println!("\n{title}");
         Section { text: format!("\n## {title}\n\n{words}\n"), ..Section::default() }
     }
 
-    /// A line.
+    /// Adds a line.
     pub fn line(&mut self, line: impl Display) {
         self.text += &format!("{line}\n");
     }
 
-    /// The head of a table.
+    /// Adds the head of a table.
     pub fn head(&mut self, columns: &[&str]) {
         self.line(format!("\n| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len())));
     }
 
-    /// A row, here and for whoever watches.
+    /// Adds a row, and prints it.
     pub fn row(&mut self, cells: &[String]) {
         self.line(format!("| {} |", cells.join(" | ")));
     }
 
-    /// What iperf3 was asked for, once.
+    /// Adds the arguments of iperf3, each only once.
     pub fn command(&mut self, flow: &Flow) {
         let command = flow.shown();
         if !self.commands.contains(&command) {
@@ -102,14 +107,14 @@ impl Section {
         }
     }
 
-    /// A run did not come to a number.
+    /// Notes a run that gave no number.
     pub fn fail(&mut self, what: String) {
         println!("  FAILED  {what}");
         self.failures.push(what);
     }
 }
 
-/// Whether the lab was the limit, for a table; several runs may have said so.
+/// The text of a table about whether the lab was the limit in any of several runs.
 pub fn mark<'a>(limited: impl Iterator<Item = &'a Option<String>>) -> String {
     let limited: Vec<&Option<String>> = limited.collect();
     let reasons: Vec<&str> = limited.iter().filter_map(|reason| reason.as_deref()).collect();
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn failures_are_noted_and_signals_end() {
-        let course = Course { rounds: 1, seconds: 1, side_by_side: 1, stop: Arc::default() };
+        let course = PathBench { rounds: 1, seconds: 1, side_by_side: 1, stop: Arc::default() };
         let mut section = Section::new("Part", "Words.");
         assert_eq!(course.note("a", Ok(3), &mut section).unwrap(), Some(3));
         let failed: Result<u32> = Err(anyhow::anyhow!("no route"));

@@ -1,22 +1,22 @@
-//! Whether what the lab says it did to segments is what the kernels at both ends count.
+//! Whether the lab's counts of disturbed segments agree with the counts of the kernels at both ends.
 //!
-//! The path is disturbed only while data flows, not while iperf3 greets its server or takes its leave: a lost pure
-//! acknowledgement is lost without anybody sending it again, and what is lost last is missed by no receiver.
+//! The path is disturbed only while data flows, not during iperf3's first and last exchange with its server: a lost pure
+//! acknowledgement is never sent again, and no receiver misses the segment that is lost last.
 
 use anyhow::Result;
 
-use super::bed::{Bed, Run, Way};
-use super::course::{Alone, Course, Section, mark};
+use super::bed::{Bed, Iperf3Run, PathSettings};
+use super::course::{PathBench, Section, SoloRun, mark};
 use super::iperf::{Flow, Load, buffer_max};
 
 /// Seconds of a run, and of its quiet beginning and end.
 const SECONDS: u32 = 10;
 const QUIET_S: f64 = 1.0;
-/// The queue's room, and the most that a connection may have under way: together, nothing is dropped there.
+/// The size of the queue, and the most that a connection may have in flight: together they keep the queue from dropping.
 const QUEUE: u64 = 64_000_000;
 const WINDOW: u64 = 16 << 20;
 
-/// What is done to segments.
+/// A disturbance of segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Disturbance {
     title: &'static str,
@@ -33,40 +33,39 @@ const ALL: [Disturbance; 5] = [
     Disturbance { title: "UDP, corrupt 1 %", word: "corrupt", value: "1%", udp: true },
 ];
 
-/// What both sides counted in one run.
+/// The counts of both sides in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Counted {
-    /// By the lab.
+struct SegmentCounts {
+    /// Segments that the lab disturbed.
     injected: u64,
-    /// Missed or refused by the receiver; none: a receiver does not count what TCP brings again.
+    /// Segments that the receiver missed or refused; none: a receiver does not count what TCP sends again.
     receiver: Option<u64>,
-    /// Sent again by the sender.
+    /// Segments that the sender sent again.
     again: Option<u64>,
-    /// Of those, what the receiver had already (DSACK).
+    /// Those among them that the receiver had already (DSACK).
     spurious: u64,
-    /// Probes that the sender sent because it heard nothing.
+    /// Probes that the sender sent because no acknowledgement came.
     probes: u64,
-    /// Dropped by the lab's queue.
+    /// Segments dropped by the lab's queue.
     dropped: u64,
-    /// Dropped by the receiver's socket, which was full.
+    /// Datagrams dropped because the receiver's socket was full.
     overflowed: u64,
 }
 
 fn flow(disturbance: Disturbance, mtu: u16, v6: bool) -> Flow {
-    let load = match disturbance.udp {
-        // Few enough that no socket's buffer overflows.
-        true => {
-            let bit_s = if mtu > 1500 { 200e6 } else { 100e6 };
-            Load::Udp { bit_s, bytes: u32::from(mtu) - if v6 { 48 } else { 28 }, buffer: buffer_max() }
-        }
-        // Goes on at full rate whatever is lost, so that much is lost.
-        false => Load::Tcp { streams: 1, congestion: "bbr" },
+    let load = if disturbance.udp {
+        // A rate at which no socket buffer overflows.
+        let bit_s = if mtu > 1500 { 200e6 } else { 100e6 };
+        Load::Udp { bit_s, bytes: u32::from(mtu) - if v6 { 48 } else { 28 }, buffer: buffer_max() }
+    } else {
+        // BBR keeps its full rate despite loss, so that many segments are lost.
+        Load::Tcp { streams: 1, congestion: "bbr" }
     };
     Flow { load, v6, omit_s: 0, measure_s: SECONDS }
 }
 
-/// Measures it.
-pub fn measure(course: &Course) -> Result<Section> {
+/// Runs the measurement.
+pub fn measure(course: &PathBench) -> Result<Section> {
     let words = "\
 The direction of the data alone is disturbed, RTT 10 ms, 600 Mbit/s, BBR, a queue in which nothing is dropped. Receiver:
 datagrams that iperf3 missed, or segments that the kernel refused (InCsumErrors). Again: RetransSegs of the sender's
@@ -77,13 +76,13 @@ what was sent again is what the lab took. Elsewhere: dropped by the lab's queue 
     section.head(&[&columns[..], &["others %", "lab"]].concat());
     for disturbance in ALL {
         for (mtu, v6) in [(1500, false), (1500, true), (9000, false), (9000, true)] {
-            let way = Way {
+            let way = PathSettings {
                 rtt_ms: 10,
                 rate_mbit: Some(600),
                 queue: Some(QUEUE),
                 mtu,
                 window: Some(WINDOW),
-                ..Way::default()
+                ..PathSettings::default()
             };
             let flow = flow(disturbance, mtu, v6);
             section.command(&flow);
@@ -107,8 +106,8 @@ what was sent again is what the lab took. Elsewhere: dropped by the lab's queue 
     Ok(section)
 }
 
-/// Disturbed from a while after the start to a while before the end.
-fn run(course: &Course, disturbance: Disturbance, way: &Way, flow: &Flow) -> Result<Alone> {
+/// Runs a flow that is disturbed from shortly after its start to shortly before its end.
+fn run(course: &PathBench, disturbance: Disturbance, way: &PathSettings, flow: &Flow) -> Result<SoloRun> {
     let quiet = if disturbance.word == "loss" { "none" } else { "0" };
     let phase = std::cell::Cell::new(0);
     course.disturbed(way, flow, |bed: &Bed<'_>, elapsed: f64| {
@@ -122,20 +121,20 @@ fn run(course: &Course, disturbance: Disturbance, way: &Way, flow: &Flow) -> Res
     })
 }
 
-fn count(disturbance: Disturbance, v6: bool, run: &Run) -> Result<Counted> {
-    let counts = Run::data(&run.whole)?.counts;
+fn count(disturbance: Disturbance, v6: bool, run: &Iperf3Run) -> Result<SegmentCounts> {
+    let counts = Iperf3Run::data(&run.whole)?.counts;
     let udp = if v6 { "Udp6" } else { "Udp" };
     let damaged = disturbance.word == "corrupt";
     let overflowed = run.at_receiver(&format!("{udp}RcvbufErrors"));
     let receiver = match (disturbance.udp, damaged) {
         (true, true) => Some(run.at_receiver(&format!("{udp}InCsumErrors"))),
-        // What the socket had no room for is missed as well.
+        // iperf3 also misses the datagrams that the socket had no room for.
         (true, false) => run.told.lost.map(|lost| lost.saturating_sub(overflowed)),
         (false, true) => Some(run.at_receiver("TcpInCsumErrors")),
         (false, false) => None,
     };
     let dropped = counts.queue_dropped + counts.policed + counts.down + counts.black_hole;
-    Ok(Counted {
+    Ok(SegmentCounts {
         injected: if damaged { counts.corrupted } else { counts.lost },
         receiver,
         again: (!disturbance.udp).then(|| run.at_sender("TcpRetransSegs")),
@@ -146,7 +145,7 @@ fn count(disturbance: Disturbance, v6: bool, run: &Run) -> Result<Counted> {
     })
 }
 
-fn row(counted: Counted) -> [String; 7] {
+fn row(counted: SegmentCounts) -> [String; 7] {
     let or_none = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     [
         counted.injected.to_string(),
@@ -159,8 +158,8 @@ fn row(counted: Counted) -> [String; 7] {
     ]
 }
 
-/// Exact, or by how much not.
-fn judge(counted: Counted) -> String {
+/// The verdict: exact, or the difference.
+fn judge(counted: SegmentCounts) -> String {
     let wanted = counted.injected;
     let off = |value: u64| value as i128 - wanted as i128;
     let receiver = counted.receiver.map_or(0, off);
@@ -171,7 +170,7 @@ fn judge(counted: Counted) -> String {
         (0, 0, _) => "exact".to_owned(),
         (0, _, 0) => format!("exact but for {again} sent again without need"),
         (0, ..) => format!("**sender {again:+}** ({needed:+} without the spurious)"),
-        // What a full socket does not take, nobody checks.
+        // Nobody verifies the checksums of datagrams that a full socket drops.
         _ if counted.again.is_none() && receiver < 0 && counted.overflowed > 0 => {
             format!("**receiver {receiver:+}** ({} came to a full socket, unchecked)", counted.overflowed)
         }
@@ -186,18 +185,20 @@ mod tests {
 
     #[test]
     fn verdicts_are_honest() {
-        let tcp = |again, spurious| judge(Counted { injected: 40, again: Some(again), spurious, ..Counted::default() });
+        let tcp = |again, spurious| {
+            judge(SegmentCounts { injected: 40, again: Some(again), spurious, ..SegmentCounts::default() })
+        };
         assert_eq!(tcp(40, 0), "exact");
         assert_eq!(tcp(42, 2), "exact but for 2 sent again without need");
         assert_eq!(tcp(42, 1), "**sender +2** (+1 without the spurious)");
         assert_eq!(tcp(39, 0), "**sender -1** (-1 without the spurious)");
-        let udp = |lost| judge(Counted { injected: 40, receiver: Some(lost), ..Counted::default() });
+        let udp = |lost| judge(SegmentCounts { injected: 40, receiver: Some(lost), ..SegmentCounts::default() });
         assert_eq!([udp(40), udp(38)], ["exact", "**receiver -2**"]);
-        let full = Counted { injected: 40, receiver: Some(38), overflowed: 90, ..Counted::default() };
+        let full = SegmentCounts { injected: 40, receiver: Some(38), overflowed: 90, ..SegmentCounts::default() };
         assert_eq!(judge(full), "**receiver -2** (90 came to a full socket, unchecked)");
-        let damaged = Counted { injected: 40, receiver: Some(41), again: Some(40), ..Counted::default() };
+        let damaged = SegmentCounts { injected: 40, receiver: Some(41), again: Some(40), ..SegmentCounts::default() };
         assert_eq!(judge(damaged), "**receiver +1, sender +0**");
-        assert_eq!(judge(Counted::default()), "**nothing was injected**");
+        assert_eq!(judge(SegmentCounts::default()), "**nothing was injected**");
     }
 
     #[test]
@@ -214,7 +215,7 @@ mod tests {
                 )
                 .into_boxed_str(),
             );
-            let way = Way { rtt_ms: 10, mtu: 1500, ab, ..Way::default() };
+            let way = PathSettings { rtt_ms: 10, mtu: 1500, ab, ..PathSettings::default() };
             assert!(lab::Scenario::read(&way.scenario()).is_ok(), "{}", way.scenario());
         }
     }

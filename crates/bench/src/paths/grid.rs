@@ -1,7 +1,7 @@
-//! What TCP makes of lossy paths: rate against RTT, for several congestion controls, beside Mathis' law.
+//! TCP over lossy paths: rate against RTT, for several congestion controls, beside Mathis' law.
 //!
 //! Cells run side by side, in waves whose cells take equally long. A cell in which the lab was the limit is measured
-//! again by itself.
+//! again alone.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -9,14 +9,14 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use model::laws;
 
-use super::bed::{Bed, Run, Way};
-use super::course::{Course, Section, late, mark};
+use super::bed::{Bed, Iperf3Run, PathSettings};
+use super::course::{PathBench, Section, late, mark};
 use super::iperf::{Flow, Load};
-use super::load::Since;
+use super::load::LoadBaseline;
 
 /// Round trips, ms.
 pub const RTTS: [u32; 7] = [1, 10, 20, 50, 100, 200, 303];
-/// Losses, in %, and the words that say so.
+/// Losses, in %, and the words of the scenario for them.
 pub const LOSSES: [(f64, &str); 2] = [(0.0046, "loss = \"0.0046%\""), (0.1, "loss = \"0.1%\"")];
 /// Packet sizes.
 pub const MTUS: [u16; 2] = [1500, 9000];
@@ -24,42 +24,42 @@ pub const MTUS: [u16; 2] = [1500, 9000];
 pub const CONGESTIONS: [&str; 3] = ["reno", "cubic", "bbr"];
 const RATE_MBIT: u32 = 1_000;
 const QUEUE_LEAST: u64 = 2_000_000;
-/// The most that is left out at the beginning, in seconds.
+/// The longest part that is left out at the beginning, in seconds.
 const OMIT_MAX: u32 = 20;
 /// IPv4 and TCP headers with timestamps.
 const HEADERS: u16 = 52;
 
-/// One cell, by its places in the tables above.
+/// One cell, by its indices in the tables above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
-    /// In [`LOSSES`].
+    /// The index in [`LOSSES`].
     pub loss: usize,
-    /// In [`MTUS`].
+    /// The index in [`MTUS`].
     pub mtu: usize,
-    /// In [`CONGESTIONS`].
+    /// The index in [`CONGESTIONS`].
     pub congestion: usize,
-    /// In [`RTTS`].
+    /// The index in [`RTTS`].
     pub rtt: usize,
 }
 
-/// What a cell came to.
+/// The result of a cell.
 #[derive(Clone, Debug)]
-pub struct Reached {
-    /// Which.
+pub struct CellResult {
+    /// The cell.
     pub cell: Cell,
-    /// Goodput.
+    /// Goodput, Mbit/s.
     pub mbit_s: f64,
     /// Segments that the lab lost on purpose, in the whole run.
     pub lost: u64,
     /// Segments that the queue had no room for, in the whole run.
     pub dropped: u64,
-    /// 99 % of the packets were written at most so late, ms.
+    /// The 99th percentile of the lateness of packets, ms.
     pub late_ms: f64,
-    /// Of others while it was measured, in % of one processor.
+    /// The processor time of others meanwhile, in % of one processor.
     pub others: f64,
-    /// Measured by itself, as the lab had been the limit before.
+    /// Whether it was measured again alone, because the lab had been the limit.
     pub again: bool,
-    /// Why the lab was the limit, if it was.
+    /// Why the lab was the limit; none where it was not.
     pub limited: Option<String>,
 }
 
@@ -68,19 +68,24 @@ impl Cell {
         f64::from(MTUS[self.mtu] - HEADERS)
     }
 
-    /// Mathis' law, but not more than the line carries, in Mbit/s.
+    /// The rate by Mathis' law, at most that of the bottleneck, in Mbit/s.
     pub fn mathis(self) -> f64 {
         let line = f64::from(RATE_MBIT) * self.mss() / f64::from(MTUS[self.mtu]);
         let rtt_s = f64::from(RTTS[self.rtt]) / 1e3;
         (laws::mathis_bit_s(self.mss(), rtt_s, LOSSES[self.loss].0 / 100.0) / 1e6).min(line)
     }
 
-    fn way(self) -> Way {
+    fn way(self) -> PathSettings {
         let ab = LOSSES[self.loss].1;
-        let mut way =
-            Way { rtt_ms: RTTS[self.rtt], rate_mbit: Some(RATE_MBIT), mtu: MTUS[self.mtu], ab, ..Way::default() };
+        let mut way = PathSettings {
+            rtt_ms: RTTS[self.rtt],
+            rate_mbit: Some(RATE_MBIT),
+            mtu: MTUS[self.mtu],
+            ab,
+            ..PathSettings::default()
+        };
         way.queue = Some(way.bdp().max(QUEUE_LEAST));
-        // Nobody shares another's luck.
+        // Each cell has a seed of its own.
         let place = [(MTUS.len(), self.mtu), (CONGESTIONS.len(), self.congestion), (RTTS.len(), self.rtt)];
         way.seed = place.iter().fold(self.loss, |seed, (all, one)| seed * all + one) as u32;
         way
@@ -99,7 +104,7 @@ impl Cell {
     }
 }
 
-/// All cells; those of one RTT, which take equally long, beside each other.
+/// All cells, ordered by RTT: cells of one RTT take equally long.
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for rtt in 0..RTTS.len() {
@@ -112,9 +117,9 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Measures it; the table, and what the picture is drawn from.
-pub fn measure(course: &Course) -> Result<(Section, Vec<Reached>)> {
-    let Course { seconds, side_by_side: beside, .. } = course;
+/// Runs the measurement; returns the table, and the results that the picture is drawn from.
+pub fn measure(course: &PathBench) -> Result<(Section, Vec<CellResult>)> {
+    let PathBench { seconds, side_by_side: beside, .. } = course;
     let words = format!(
         "\
 One stream over {RATE_MBIT} Mbit/s, a queue of one BDP (2 MB at least), loss in the direction of the data alone.
@@ -130,7 +135,7 @@ the rate also shows how slow start ended."
         section.line(format!("\n**This kernel has no {name}: its cells are skipped.**"));
     }
     let cells: Vec<Cell> = cells().into_iter().filter(|cell| known.contains(CONGESTIONS[cell.congestion])).collect();
-    let mut reached: Vec<Reached> = Vec::new();
+    let mut reached: Vec<CellResult> = Vec::new();
     let started = Instant::now();
     let waves = cells.chunks(course.side_by_side.max(1));
     for (number, wave) in waves.clone().enumerate() {
@@ -139,9 +144,9 @@ the rate also shows how slow start ended."
     }
     for one in reached.iter_mut().filter(|one| one.limited.is_some()) {
         println!("  again, by itself: {}", one.cell.title());
-        // If it fails, what was reached with the mark stays.
+        // If the second run fails, the marked result stays.
         if let Some(alone) = side_by_side(course, &[one.cell], &mut section)?.pop() {
-            *one = Reached { again: true, ..alone };
+            *one = CellResult { again: true, ..alone };
         }
     }
     reached.sort_by_key(|reached| reached.cell);
@@ -150,20 +155,20 @@ the rate also shows how slow start ended."
 }
 
 /// The congestion controls that a lab's sites have.
-fn available(course: &Course) -> Result<BTreeSet<String>> {
-    let way = Way { mtu: 1500, ..Way::default() };
+fn available(course: &PathBench) -> Result<BTreeSet<String>> {
+    let way = PathSettings { mtu: 1500, ..PathSettings::default() };
     Ok(Bed::up("bench", &way, &course.stop)?.congestions()?.into_iter().collect())
 }
 
-fn side_by_side(course: &Course, wave: &[Cell], section: &mut Section) -> Result<Vec<Reached>> {
-    let since = Since::now()?;
-    let results: Vec<(Cell, Result<Reached>)> = std::thread::scope(|scope| {
+fn side_by_side(course: &PathBench, wave: &[Cell], section: &mut Section) -> Result<Vec<CellResult>> {
+    let since = LoadBaseline::now()?;
+    let results: Vec<(Cell, Result<CellResult>)> = std::thread::scope(|scope| {
         let begin = |(number, cell): (usize, &Cell)| {
             let cell = *cell;
             (cell, scope.spawn(move || one(course, &format!("bench-{number}"), cell)))
         };
         let threads: Vec<_> = wave.iter().enumerate().map(begin).collect();
-        let end = |(cell, thread): (Cell, std::thread::ScopedJoinHandle<'_, Result<Reached>>)| {
+        let end = |(cell, thread): (Cell, std::thread::ScopedJoinHandle<'_, Result<CellResult>>)| {
             (cell, thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that ran it failed"))))
         };
         threads.into_iter().map(end).collect()
@@ -173,7 +178,7 @@ fn side_by_side(course: &Course, wave: &[Cell], section: &mut Section) -> Result
     for (cell, result) in results {
         section.command(&cell.flow(course.seconds));
         if let Some(reached) = course.note(&cell.title(), result, section)? {
-            let Reached { mbit_s, lost, dropped, late_ms, .. } = reached;
+            let CellResult { mbit_s, lost, dropped, late_ms, .. } = reached;
             let mark = mark([&reached.limited].into_iter());
             println!(
                 "  {}: {mbit_s:.1} Mbit/s, Mathis {:.1}, lost {lost}, dropped {dropped}, late p99 {late_ms:.2} ms, \
@@ -181,30 +186,30 @@ fn side_by_side(course: &Course, wave: &[Cell], section: &mut Section) -> Result
                 cell.title(),
                 cell.mathis()
             );
-            all.push(Reached { others, ..reached });
+            all.push(CellResult { others, ..reached });
         }
     }
     Ok(all)
 }
 
-fn one(course: &Course, name: &str, cell: Cell) -> Result<Reached> {
+fn one(course: &PathBench, name: &str, cell: Cell) -> Result<CellResult> {
     let way = cell.way();
     let bed = Bed::up(name, &way, &course.stop).context("cannot bring the lab up")?;
     let run = bed.run(&cell.flow(course.seconds), |_| Ok(()))?;
-    let counts = Run::data(&run.whole)?.counts;
-    Ok(Reached {
+    let counts = Iperf3Run::data(&run.whole)?.counts;
+    Ok(CellResult {
         cell,
         mbit_s: run.told.bit_s / 1e6,
         lost: counts.lost,
         dropped: counts.queue_dropped,
-        late_ms: late(&Run::data(&run.counted)?.lateness)[1],
+        late_ms: late(&Iperf3Run::data(&run.counted)?.lateness)[1],
         others: 0.0,
         again: false,
         limited: run.limited,
     })
 }
 
-fn table(section: &mut Section, reached: &[Reached]) {
+fn table(section: &mut Section, reached: &[CellResult]) {
     for (loss, (percent, _)) in LOSSES.iter().enumerate() {
         for (mtu, bytes) in MTUS.iter().enumerate() {
             section.line(format!("\nLoss {percent} %, MTU {bytes}; Mbit/s (lost, dropped):"));
@@ -233,7 +238,7 @@ fn table(section: &mut Section, reached: &[Reached]) {
     }
 }
 
-fn shown(reached: &Reached) -> String {
+fn shown(reached: &CellResult) -> String {
     let again = if reached.again { "\\*" } else { "" };
     format!("{:.1}{again} ({}, {})", reached.mbit_s, reached.lost, reached.dropped)
 }
@@ -242,9 +247,9 @@ fn shown(reached: &Reached) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// A whole grid in which everybody is as fast as Mathis says.
-    pub fn samples() -> Vec<Reached> {
-        let sample = |cell: Cell| Reached {
+    /// A whole grid in which every cell reaches the rate of Mathis' law.
+    pub fn samples() -> Vec<CellResult> {
+        let sample = |cell: Cell| CellResult {
             cell,
             mbit_s: cell.mathis(),
             lost: 12,

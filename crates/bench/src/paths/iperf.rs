@@ -1,16 +1,16 @@
-//! iperf3 as the load of a path: what it is asked for, and what it says in its JSON.
+//! iperf3 as the load of a path: its arguments, and its JSON report.
 //!
 //! Does not know: where it runs.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// What one run of iperf3 sends, from the first site to the second.
+/// The flow of one run of iperf3, from the first site to the second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// How.
+    /// The load.
     pub load: Load,
-    /// Over IPv6.
+    /// Whether it runs over IPv6.
     pub v6: bool,
     /// Seconds before counting begins.
     pub omit_s: u32,
@@ -23,26 +23,26 @@ pub struct Flow {
 pub enum Load {
     /// As fast as TCP goes.
     Tcp {
-        /// At once.
+        /// Parallel streams.
         streams: u32,
         /// Congestion control.
         congestion: &'static str,
     },
-    /// Datagrams at a rate.
+    /// Datagrams at a fixed rate.
     Udp {
-        /// Payload per second.
+        /// Payload rate, bit/s.
         bit_s: f64,
-        /// Payload of each.
+        /// Payload of each datagram, bytes.
         bytes: u32,
         /// The buffers of its sockets, in bytes; see [`buffer_max`].
         buffer: u64,
     },
 }
 
-/// What iperf3 says came over.
+/// The results that iperf3 reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Told {
-    /// Payload that the receiver saw per second.
+pub struct Iperf3Report {
+    /// Payload rate at the receiver, bit/s.
     pub bit_s: f64,
     /// Segments that the sender sent again in the counted time.
     pub retransmits: Option<u64>,
@@ -75,7 +75,7 @@ impl Flow {
     }
 }
 
-/// As large a socket buffer as this machine allows, within reason.
+/// The largest socket buffer that this machine allows, up to a bound, in bytes.
 pub fn buffer_max() -> u64 {
     const WANTED: u64 = 4 << 20;
     let limit = |name: &str| {
@@ -85,19 +85,23 @@ pub fn buffer_max() -> u64 {
     WANTED.min(limit("rmem_max")).min(limit("wmem_max"))
 }
 
-/// Reads what `iperf3 -J` printed. What it calls an error is one.
-pub fn parse(text: &str) -> Result<Told> {
+/// Parses the output of `iperf3 -J`; an error that it reports is returned as one.
+pub fn parse(text: &str) -> Result<Iperf3Report> {
     let value: Value = serde_json::from_str(text).context("iperf3 printed no JSON")?;
     if let Some(error) = value.get("error").and_then(Value::as_str) {
         bail!("iperf3: {error}");
     }
     let end = value.get("end").context("iperf3 printed no end")?;
     let datagrams = end.get("sum").filter(|sum| sum.get("lost_packets").is_some());
-    // Of datagrams, `sum_received` lacks what `sum` has in this version, and the other way round in later ones.
+    // For datagrams, this version of iperf3 reports in `sum` what later versions report in `sum_received`.
     let received = end.get("sum_received").or(datagrams).context("iperf3 printed no sum")?;
     let bit_s = received.get("bits_per_second").and_then(Value::as_f64).context("iperf3 printed no rate")?;
     let number = |of: Option<&Value>, name: &str| of.and_then(|of| of.get(name)).and_then(Value::as_u64);
-    Ok(Told { bit_s, retransmits: number(end.get("sum_sent"), "retransmits"), lost: number(datagrams, "lost_packets") })
+    Ok(Iperf3Report {
+        bit_s,
+        retransmits: number(end.get("sum_sent"), "retransmits"),
+        lost: number(datagrams, "lost_packets"),
+    })
 }
 
 #[cfg(test)]
@@ -119,13 +123,13 @@ mod tests {
         let text = r#"{"start": {}, "intervals": [], "end": {
             "sum_sent": {"bits_per_second": 12e9, "retransmits": 7},
             "sum_received": {"bits_per_second": 11.5e9}}}"#;
-        assert_eq!(parse(text).unwrap(), Told { bit_s: 11.5e9, retransmits: Some(7), lost: None });
+        assert_eq!(parse(text).unwrap(), Iperf3Report { bit_s: 11.5e9, retransmits: Some(7), lost: None });
     }
 
     #[test]
     fn datagrams_are_missed() {
         let text = r#"{"end": {"sum": {"bits_per_second": 2e8, "lost_packets": 21, "packets": 20000}}}"#;
-        assert_eq!(parse(text).unwrap(), Told { bit_s: 2e8, retransmits: None, lost: Some(21) });
+        assert_eq!(parse(text).unwrap(), Iperf3Report { bit_s: 2e8, retransmits: None, lost: Some(21) });
     }
 
     #[test]

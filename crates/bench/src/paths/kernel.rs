@@ -1,4 +1,4 @@
-//! What the kernels at both ends counted: the tables below /proc/net of a site's network, as nstat(8) reads them.
+//! The counters of the kernels at both ends: the tables below /proc/net of a site's network, as nstat(8) reads them.
 //!
 //! Does not know: what the lab did.
 
@@ -14,7 +14,7 @@ use lab::Lab;
 pub struct Kernel(HashMap<String, u64>);
 
 impl Kernel {
-    /// Of a site, now.
+    /// Reads the counters of a site.
     pub fn of(lab: &Lab, site: &str) -> Result<Kernel> {
         let read = |name: &str| fs::read_to_string(Path::new("/proc/thread-self/net").join(name));
         let texts = lab.site(site)?.within(|| ["snmp", "netstat", "snmp6"].map(read))?;
@@ -22,12 +22,12 @@ impl Kernel {
         let mut kernel = Kernel::default();
         kernel.take_pairs(&snmp.context("cannot read the counters of a site's network")?);
         kernel.take_pairs(&netstat?);
-        // A kernel without IPv6 has none.
+        // A kernel without IPv6 has no such table.
         kernel.take_columns(&snmp6.unwrap_or_default());
         Ok(kernel)
     }
 
-    /// A line of names, then one of values, each after the protocol's name.
+    /// Takes pairs of lines: names, then values, each after the protocol's name.
     fn take_pairs(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         for pair in lines.chunks_exact(2) {
@@ -44,7 +44,7 @@ impl Kernel {
         }
     }
 
-    /// A name and a value on each line.
+    /// Takes lines of one name and one value.
     fn take_columns(&mut self, text: &str) {
         for line in text.lines() {
             if let Some((name, value)) = line.split_once(char::is_whitespace)
@@ -55,7 +55,7 @@ impl Kernel {
         }
     }
 
-    /// What a counter grew by since an earlier look; 0 for one that this kernel lacks.
+    /// The growth of a counter since an earlier reading; 0 for a counter that this kernel lacks.
     pub fn grown(&self, earlier: &Kernel, name: &str) -> u64 {
         let of = |kernel: &Kernel| kernel.0.get(name).copied().unwrap_or_default();
         of(self).saturating_sub(of(earlier))

@@ -1,4 +1,4 @@
-//! What everybody else kept the processors busy with while we measured.
+//! The processor time of other processes during a measurement.
 
 use std::fs;
 use std::time::Instant;
@@ -8,23 +8,23 @@ use rustix::param::clock_ticks_per_second;
 
 use crate::account::machine_busy_s;
 
-/// The processors' state when something began.
+/// The counters of processor time at the start of a measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Since {
+pub struct LoadBaseline {
     at: Instant,
     busy_s: f64,
     own_s: f64,
 }
 
-impl Since {
-    /// Now. None of our children may be running.
-    pub fn now() -> Result<Since> {
-        Ok(Since { at: Instant::now(), busy_s: machine_busy_s()?, own_s: own_s()? })
+impl LoadBaseline {
+    /// Reads the counters. No child of this process may be running.
+    pub fn now() -> Result<LoadBaseline> {
+        Ok(LoadBaseline { at: Instant::now(), busy_s: machine_busy_s()?, own_s: own_s()? })
     }
 
-    /// What others used since then, in % of one processor. Our children since then must have been waited for.
+    /// The processor time of others since then, in % of one processor. Children started since then must have been waited for.
     pub fn others_percent(&self) -> Result<f64> {
-        let now = Since::now()?;
+        let now = LoadBaseline::now()?;
         let others = (now.busy_s - self.busy_s) - (now.own_s - self.own_s);
         Ok((others / (now.at - self.at).as_secs_f64() * 100.0).max(0.0))
     }
@@ -53,6 +53,6 @@ mod tests {
     fn own_ticks_are_added_up() {
         assert_eq!(ticks("7 (a) b (c)) S 3 7 7 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0"), Some(100));
         assert_eq!(ticks("7 (short) S 1"), None);
-        assert!(Since::now().unwrap().others_percent().unwrap() >= 0.0);
+        assert!(LoadBaseline::now().unwrap().others_percent().unwrap() >= 0.0);
     }
 }

@@ -1,24 +1,36 @@
-//! What the delay line takes when a bottleneck's queue is full.
+//! The memory of the delay line when a bottleneck's queue is full.
 
 use anyhow::Result;
 
-use super::bed::{Run, Way};
-use super::course::{Alone, Course, Section, mark};
+use super::bed::{Iperf3Run, PathSettings};
+use super::course::{PathBench, Section, SoloRun, mark};
 use super::iperf::{Flow, Load, buffer_max};
 
-/// How much more than the packets themselves the delay line may take.
+/// The largest ratio of the delay line's memory to the packets themselves.
 const BOUND: f64 = 1.5;
 
 /// A path with its flow. Datagrams come one by one, so that the queue takes or drops whole packets. Reno's slow start
 /// offers twice what the bottleneck carries until the queue overflows; CUBIC creeps up to it where HyStart works.
-fn cases() -> Vec<(Way, Flow)> {
-    let fast = Way { rtt_ms: 100, rate_mbit: Some(5_000), queue: Some(62_500_000), mtu: 9000, ..Way::default() };
-    let long = Way { rtt_ms: 303, rate_mbit: Some(1_000), queue: Some(40_000_000), mtu: 1500, ..Way::default() };
+fn cases() -> Vec<(PathSettings, Flow)> {
+    let fast = PathSettings {
+        rtt_ms: 100,
+        rate_mbit: Some(5_000),
+        queue: Some(62_500_000),
+        mtu: 9000,
+        ..PathSettings::default()
+    };
+    let long = PathSettings {
+        rtt_ms: 303,
+        rate_mbit: Some(1_000),
+        queue: Some(40_000_000),
+        mtu: 1500,
+        ..PathSettings::default()
+    };
     let flow = |congestion, measure_s| {
         let load = Load::Tcp { streams: 1, congestion };
         Flow { load, v6: false, omit_s: 0, measure_s }
     };
-    let large = Way { mtu: 9000, ..long.clone() };
+    let large = PathSettings { mtu: 9000, ..long.clone() };
     let load = Load::Udp { bit_s: 1.2e9, bytes: 8_972, buffer: buffer_max() };
     let datagrams = Flow { load, v6: false, omit_s: 0, measure_s: 8 };
     vec![
@@ -30,13 +42,13 @@ fn cases() -> Vec<(Way, Flow)> {
     ]
 }
 
-/// What must be held: the queue, and what is on its way behind it.
-fn needed(way: &Way) -> f64 {
+/// The bytes that must be held: the queue, and the packets in flight behind it.
+fn needed(way: &PathSettings) -> f64 {
     way.queue.unwrap_or_default() as f64 + way.bdp() as f64 / 2.0
 }
 
-/// Measures it.
-pub fn measure(course: &Course) -> Result<Section> {
+/// Runs the measurement.
+pub fn measure(course: &PathBench) -> Result<Section> {
     let words = "\
 Needed: queue + rate × one-way delay. The peak is that of the whole run, in both directions. Datagrams come one by one;
 TCP's packets of up to 64 KiB may pass a full queue in part. Reno's slow start offers twice what the bottleneck carries
@@ -59,7 +71,7 @@ until the queue overflows; CUBIC creeps up to it where its HyStart ends slow sta
     Ok(section)
 }
 
-fn title(way: &Way, flow: &Flow) -> String {
+fn title(way: &PathSettings, flow: &Flow) -> String {
     let congestion = match flow.load {
         Load::Tcp { congestion, .. } => congestion,
         Load::Udp { .. } => "UDP",
@@ -67,8 +79,8 @@ fn title(way: &Way, flow: &Flow) -> String {
     format!("{congestion}, {} Mbit/s, RTT {} ms, MTU {}", way.rate_mbit.unwrap_or_default(), way.rtt_ms, way.mtu)
 }
 
-fn row(title: &str, way: &Way, alone: &Alone) -> Result<Vec<String>> {
-    let counts = Run::data(&alone.run.whole)?.counts;
+fn row(title: &str, way: &PathSettings, alone: &SoloRun) -> Result<Vec<String>> {
+    let counts = Iperf3Run::data(&alone.run.whole)?.counts;
     Ok(vec![
         title.to_owned(),
         format!("{:.1}", needed(way) / 1e6),

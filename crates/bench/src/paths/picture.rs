@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::grid::{CONGESTIONS, Cell, LOSSES, MTUS, RTTS, Reached};
+use super::grid::{CONGESTIONS, Cell, CellResult, LOSSES, MTUS, RTTS};
 
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 360.0;
@@ -17,7 +17,7 @@ const MBIT_S: (f64, f64) = (1.0, 1_500.0);
 const COLOURS: [&str; 3] = ["#c98a3a", "#2a6fb0", "#3d8f57"];
 const GREY: &str = "#888";
 
-/// Where a value is between the ends of a logarithmic axis, from 0 to 1.
+/// The position of a value between the ends of a logarithmic axis, from 0 to 1.
 pub fn place(value: f64, (from, to): (f64, f64)) -> f64 {
     (value.clamp(from, to) / from).ln() / (to / from).ln()
 }
@@ -30,13 +30,13 @@ fn y(mbit_s: f64) -> f64 {
     TOP + (1.0 - place(mbit_s, MBIT_S)) * HEIGHT
 }
 
-/// Wide packets have thick lines.
+/// The width of a line: large packets have thick lines.
 fn stroke(mtu: usize) -> &'static str {
     if MTUS[mtu] > 1500 { "2.6" } else { "1.3" }
 }
 
-/// The picture.
-pub fn svg(reached: &[Reached]) -> Result<String> {
+/// Draws the picture.
+pub fn svg(reached: &[CellResult]) -> Result<String> {
     let width = LEFT + LOSSES.len() as f64 * (WIDTH + APART) - APART + 30.0;
     let height = TOP + HEIGHT + 110.0;
     let mut out = String::new();
@@ -104,7 +104,7 @@ fn line(out: &mut String, panel: usize, colour: &str, mtu: usize, dashed: bool, 
         words.join(" "),
         stroke(mtu)
     )?;
-    // Dots show where was measured; a law is not.
+    // Dots mark measurements; a law has none.
     for (x, y) in places.iter().filter(|_| !dashed) {
         let (fill, radius) = if MTUS[mtu] > 1500 { (colour, 3.5) } else { ("#fff", 3.0) };
         writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{fill}\" stroke=\"{colour}\"/>")?;
@@ -112,7 +112,7 @@ fn line(out: &mut String, panel: usize, colour: &str, mtu: usize, dashed: bool, 
     Ok(())
 }
 
-/// Below the panels, one row per packet size.
+/// Draws the legend below the panels, one row per packet size.
 fn legend(out: &mut String) -> Result<()> {
     for (row, mtu) in MTUS.iter().enumerate() {
         let y = TOP + HEIGHT + 48.0 + row as f64 * 26.0;

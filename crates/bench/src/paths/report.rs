@@ -1,28 +1,28 @@
-//! What came out, for people: docs/results/lab.md.
+//! The report: docs/results/lab.md.
 
 use std::fmt::Write as _;
 
 use super::course::Section;
 
-/// How the numbers came about.
+/// The circumstances of the measurement.
 #[derive(Clone, Debug)]
-pub struct About {
-    /// When.
+pub struct Circumstances {
+    /// The date of the run.
     pub date: String,
-    /// On what, kernel included.
+    /// The machine that was measured, with its kernel.
     pub machine: String,
-    /// iperf3's own.
+    /// The version of iperf3.
     pub iperf: String,
-    /// What was asked for besides `make bench-lab`.
+    /// The arguments of `make bench-lab`.
     pub arguments: String,
     /// How often the ceiling and the bottleneck were measured.
     pub rounds: u32,
 }
 
-/// The whole document, as far as there is something to tell.
-pub fn markdown(about: &About, sections: &[Section], has_picture: bool) -> String {
+/// Writes the document from the results so far.
+pub fn markdown(about: &Circumstances, sections: &[Section], has_picture: bool) -> String {
     let mut out = String::from("# The lab, measured\n\n");
-    let About { date, machine, iperf, arguments, rounds } = about;
+    let Circumstances { date, machine, iperf, arguments, rounds } = about;
     let command = format!("make bench-lab {arguments}");
     let _ = write!(
         out,
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_document_has_headers_sections_failures_and_commands_once() {
-        let about = About {
+        let about = Circumstances {
             date: "2026-11-20".into(),
             machine: "virtual machine, Linux 6.18".into(),
             iperf: "iperf 3.12".into(),

@@ -1,4 +1,4 @@
-//! `longhaul probe udp`: how fast, how evenly, and whether its counts are those of an emulated path.
+//! `longhaul probe udp`: its highest rate, its spacing, and whether its counts agree with those of an emulated path.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use lab::Counts;
-use lab::rig::{Rig, up};
+use lab::rig::{Fixture, up};
 use serde_json::Value;
 
 use super::report::Verdict;
@@ -19,9 +19,9 @@ use crate::statistics::{Spread, spread};
 
 /// Payload at the highest rate: a jumbo frame's.
 const MAX_BYTES: &str = "8972";
-/// What the issue asks for at least, in bit/s.
+/// The least rate that the issue asks for, bit/s.
 const MAX_BIT_S: f64 = 40e9;
-/// Spacings, in microseconds, and how far their median may be off.
+/// Spacings in microseconds, and the largest error of their median.
 const SPACINGS_US: [u32; 5] = [5, 10, 20, 50, 100];
 const OFF: f64 = 0.01;
 /// Faults of an emulated path whose counts are known.
@@ -45,21 +45,21 @@ pub struct Datagrams<'a> {
 
 /// One run at the highest rate.
 #[derive(Clone, Copy, Debug)]
-struct Fast {
+struct HighestRateRun {
     sent_bit_s: f64,
     received_bit_s: f64,
     lost: f64,
 }
 
-/// What was lost, came twice and came late: by the probe, and by the lab.
+/// Datagrams that were lost, duplicated and reordered, as counted by the probe or by the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counted {
+struct DatagramCounts {
     lost: u64,
     duplicates: u64,
     reordered: u64,
 }
 
-/// The numbers, and which targets were met.
+/// Runs the measurements; returns the numbers, and which targets were met.
 pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Verdict>)> {
     let mut out = String::from("\n## Datagrams\n");
     let mut verdicts = Vec::new();
@@ -73,7 +73,7 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
     out += "\nAs fast as it goes, 8972 bytes each, one flow (least to most):\n\n";
     out += "| | sent, Gbit/s | received, Gbit/s | lost |\n|---|---|---|---|\n";
     for (name, runs) in [("longhaul probe udp --max", &ours), ("iperf3 -u -b 0 -l 8972", &theirs)] {
-        let of = |value: fn(&Fast) -> f64| spread(runs.iter().map(value)).context("no runs");
+        let of = |value: fn(&HighestRateRun) -> f64| spread(runs.iter().map(value)).context("no runs");
         let (sent, received, lost) =
             (of(|f| f.sent_bit_s / 1e9)?, of(|f| f.received_bit_s / 1e9)?, of(|f| f.lost * 100.0)?);
         writeln!(out, "| {name} | {} | {} | {} % |", show(sent), show(received), show(lost))?;
@@ -114,7 +114,7 @@ fn show(spread: Spread) -> String {
 }
 
 impl Datagrams<'_> {
-    /// A node that lets its guest send as fast as it can: with a key.
+    /// Starts a node that lets a client with a key send as fast as it can.
     fn node(&self, accounts: &Accounts) -> Result<(Server, String)> {
         let state = self.scratch.join("datagrams").display().to_string();
         let key = grant(self.longhaul, Path::new(&state), &["--export", "d"])?;
@@ -135,7 +135,7 @@ impl Datagrams<'_> {
         Ok((Server::start(accounts.side("datagrams")?, &words.map(str::to_owned), port, &log)?, key))
     }
 
-    /// The JSON lines of a probe.
+    /// Runs a probe; returns its JSON lines.
     fn probe(&self, port: u16, key: &str, words: &[&str]) -> Result<Vec<Value>> {
         let mut command = Command::new(self.longhaul);
         command.args(["probe", "udp", &format!("127.0.0.1:{port}"), "--json"]).args(words);
@@ -143,18 +143,18 @@ impl Datagrams<'_> {
         lines(&mut command)
     }
 
-    fn fast(&self, port: u16, key: &str) -> Result<Fast> {
+    fn fast(&self, port: u16, key: &str) -> Result<HighestRateRun> {
         let time = format!("{}s", self.seconds);
         let found = self.probe(port, key, &["--max", "--size", MAX_BYTES, "-t", &time])?;
         let point = found.last().context("a result")?;
-        Ok(Fast {
+        Ok(HighestRateRun {
             sent_bit_s: number(&point["sent"]["rate_bit_s"])?,
             received_bit_s: number(&point["received"]["rate_bit_s"])?,
             lost: number(&point["lost_share"])?,
         })
     }
 
-    fn fast_of_iperf3(&self, port: u16) -> Result<Fast> {
+    fn fast_of_iperf3(&self, port: u16) -> Result<HighestRateRun> {
         let words = [
             "-J",
             "-u",
@@ -174,10 +174,10 @@ impl Datagrams<'_> {
         ensure!(output.status.success(), "iperf3: {}", found["error"]);
         let sum = &found["end"]["sum"];
         let (sent, lost) = (number(&sum["bits_per_second"])?, number(&sum["lost_percent"])? / 100.0);
-        Ok(Fast { sent_bit_s: sent, received_bit_s: sent * (1.0 - lost), lost })
+        Ok(HighestRateRun { sent_bit_s: sent, received_bit_s: sent * (1.0 - lost), lost })
     }
 
-    /// Of each spacing the 50th and 99th percentile, and whether the host was the limit.
+    /// The 50th and 99th percentile of each spacing, and whether the host was the limit.
     fn spaced(&self, port: u16, key: &str) -> Result<Vec<([f64; 2], bool)>> {
         let list = SPACINGS_US.map(|us| format!("{us}us")).join(",");
         let found = self.probe(port, key, &["--spacing", &list, "--size", "64", "-t", "1s"])?;
@@ -189,8 +189,9 @@ impl Datagrams<'_> {
         found.iter().map(of).collect()
     }
 
-    /// What a lab did to a run's datagrams, and what the probe counted. The control connection is silent meanwhile.
-    fn counted(&self, words: &[(&str, &str)]) -> Result<(Counted, Counted)> {
+    /// Runs a probe over a disturbed path; returns the counts of the lab and of the probe. The control connection is silent
+    /// meanwhile.
+    fn counted(&self, words: &[(&str, &str)]) -> Result<(DatagramCounts, DatagramCounts)> {
         let rig = up("bench-probe", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"")
             .context("a lab needs root and /dev/net/tun")?;
         let dir = tempfile::tempdir()?;
@@ -224,17 +225,17 @@ impl Datagrams<'_> {
         let point = found.last().context("a result")?;
         let count = |value: &Value| value.as_u64().with_context(|| format!("no count in {point}"));
         let received = &point["received"];
-        let found = Counted {
+        let found = DatagramCounts {
             lost: count(&point["lost"])?,
             duplicates: count(&received["duplicates"])?,
             reordered: count(&received["reordered"])?,
         };
-        Ok((Counted { lost: truth.lost, duplicates: truth.duplicated, reordered: truth.reordered }, found))
+        Ok((DatagramCounts { lost: truth.lost, duplicates: truth.duplicated, reordered: truth.reordered }, found))
     }
 }
 
-/// The lab's counts of the way there.
-fn there(rig: &Rig) -> Result<Counts> {
+/// The lab's counts of the forward direction.
+fn there(rig: &Fixture) -> Result<Counts> {
     let link = rig.link("a-b", 0).context("the lab has its path")?;
     Ok(rig.reading()?.links[link].counts)
 }

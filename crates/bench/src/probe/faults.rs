@@ -5,25 +5,25 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use lab::rig::{Rig, up};
+use lab::rig::{Fixture, up};
 use serde_json::Value;
 
 use crate::node::Node;
 
 /// Kind, direction (none for both) and place of a cause.
-type Said = (&'static str, Option<&'static str>, &'static str);
+type CauseKey = (&'static str, Option<&'static str>, &'static str);
 
-/// A fault, or two at once, and what is to be said of it; nothing of a clean path.
+/// A fault, or two at once, and the causes that the probe must find; none for a clean path.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// Its name in the table.
     pub name: &'static str,
     scenario: &'static str,
     /// The first cause, and the second where there are two faults, in either order.
-    wanted: [Option<Said>; 2],
+    wanted: [Option<CauseKey>; 2],
 }
 
-/// A path of 1 Gbit/s over 50 ms, with so many words more.
+/// A path of 1 Gbit/s over 50 ms, with further words.
 macro_rules! path {
     ($more:literal) => {
         concat!("[site.a]\n[site.b]\n[path.a-b]\nrtt = \"50ms\"\nrate = \"1Gbit/s\"\n", $more)
@@ -44,7 +44,7 @@ const fn clean(name: &'static str, scenario: &'static str) -> Fault {
     Fault { name, scenario, wanted: [None, None] }
 }
 
-/// All of them.
+/// All faults.
 pub const FAULTS: [Fault; 21] = [
     clean("nothing wrong", path!("")),
     clean("nothing wrong over 303 ms", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"303ms\"\nrate = \"1Gbit/s\""),
@@ -146,40 +146,40 @@ pub const FAULTS: [Fault; 21] = [
     ),
 ];
 
-/// What came of one fault.
+/// The results of one fault.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The fault.
     pub fault: Fault,
-    /// What was said first, run by run; and whether that is it.
+    /// The first cause of each run, and whether it is the right one.
     pub said: Vec<(String, bool)>,
     /// Runs in which the lab was the limit: they do not count.
     pub limited: u32,
 }
 
 impl Outcome {
-    /// Found in most runs that count.
+    /// Whether it was found in most runs that count.
     pub fn is_found(&self) -> bool {
         let right = self.said.iter().filter(|(_, right)| *right).count();
         right * 2 > self.said.len()
     }
 }
 
-/// A node at site `b`, which lets anybody write below a directory.
-pub(super) fn serve(rig: &Rig, longhaul: &Path, dir: &Path) -> Result<Node> {
+/// Starts a node at site `b`, which lets anonymous clients write below a directory.
+pub(super) fn serve(rig: &Fixture, longhaul: &Path, dir: &Path) -> Result<Node> {
     let mut command = rig.command("b", longhaul)?;
     command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.join("node"));
     command.arg("--export").arg(format!("d={}:rw", dir.display()));
     Node::start(command.stderr(Stdio::null()))
 }
 
-/// Puts a fault into a path of its own, and asks, so many times.
+/// Puts a fault into a path of its own, and runs the probe `rounds` times.
 pub fn run(longhaul: &Path, fault: Fault, rounds: u32, seconds: u32) -> Result<Outcome> {
     let mut outcome = Outcome { fault, said: Vec::new(), limited: 0 };
     for _ in 0..rounds {
         let rig = up("bench-probe", fault.scenario).context("a lab needs root and /dev/net/tun")?;
         let dir = tempfile::tempdir()?;
-        // Who asks knows what is paid for.
+        // The user states the rate of the link.
         let link = ["1Gbit/s", "200Mbit/s", "100Mbit/s"]
             .into_iter()
             .find(|link| fault.scenario.contains(&format!("\nrate = \"{link}\"")));
@@ -200,7 +200,7 @@ pub fn run(longhaul: &Path, fault: Fault, rounds: u32, seconds: u32) -> Result<O
     Ok(outcome)
 }
 
-/// A cause, as it is said.
+/// The kind, direction and place of a cause in the probe's JSON.
 fn said(cause: &Value) -> (&str, Option<&str>, &str) {
     let (kind, direction) = (cause["kind"].as_str().unwrap_or_default(), cause["direction"].as_str());
     // A place is a word, or an object with that name.
@@ -208,9 +208,9 @@ fn said(cause: &Value) -> (&str, Option<&str>, &str) {
     (kind, direction, place.unwrap_or_default())
 }
 
-/// What is said first, and whether it is what was to be found.
+/// The first cause, and whether it is the one that had to be found.
 fn judge(fault: &Fault, result: &Value) -> (String, bool) {
-    let wanted: Vec<Said> = fault.wanted.into_iter().flatten().collect();
+    let wanted: Vec<CauseKey> = fault.wanted.into_iter().flatten().collect();
     let causes = result["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let first: Vec<_> = causes.iter().take(wanted.len().max(1)).map(said).collect();
     let is_right = first.len() == wanted.len() && wanted.iter().all(|one| first.contains(one));
@@ -220,7 +220,7 @@ fn judge(fault: &Fault, result: &Value) -> (String, bool) {
     (if words.is_empty() { "nothing".into() } else { words }, is_right)
 }
 
-/// The table, and whether enough were found: nine in ten, and nothing where nothing is wrong.
+/// Writes the table; and whether enough faults were found: nine in ten, and none on the clean path.
 pub fn markdown(head: &str, outcomes: &[Outcome]) -> (String, bool) {
     let mut text = format!("# Faults in emulated paths, and what `longhaul probe all` says first\n\n{head}\n\n");
     text += "| fault | found | said first, run by run | lab was the limit |\n| --- | --- | --- | --- |\n";

@@ -1,4 +1,4 @@
-//! What came out, for people: docs/results/probe.md.
+//! The report: docs/results/probe.md.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use anyhow::Result;
 use super::{Row, Sample, Tool};
 use crate::statistics::{Spread, median, spread};
 
-/// How the numbers came about.
+/// The circumstances of the measurement.
 #[derive(Clone, Debug)]
-pub struct About {
-    /// When.
+pub struct Circumstances {
+    /// The date of the run.
     pub date: String,
-    /// On what.
+    /// The machine that was measured.
     pub machine: String,
-    /// Rounds, and seconds of a run.
+    /// Rounds that count.
     pub rounds: u32,
     /// Seconds of a run.
     pub seconds: u32,
@@ -24,8 +24,8 @@ pub struct About {
     pub iperf3: String,
 }
 
-/// What the issue asks for: at least iperf3's rate, at most so much of its processor time per byte, of its large blocks and
-/// of its own.
+/// The targets of the issue: at least iperf3's rate, and at most these shares of its processor time per byte, with large
+/// blocks and with its default blocks.
 const CPU_OF_LARGE: f64 = 1.0;
 const CPU_OF_DEFAULT: f64 = 0.6;
 
@@ -33,14 +33,14 @@ fn of(rows: &[Row], tool: Tool, value: fn(&Sample) -> f64) -> Option<Spread> {
     spread(rows.iter().find(|row| row.tool == tool)?.samples.iter().map(value))
 }
 
-/// Target, what was reached, and whether that is enough.
+/// The target, the figure that was reached, and whether that is enough.
 pub type Verdict = (String, String, bool);
 
-/// The targets for so many streams.
+/// Judges the targets of one number of streams.
 pub fn judge(rows: &[Row]) -> Vec<Verdict> {
     let middle = |tool, value| of(rows, tool, value).map_or(f64::NAN, |spread| spread.median);
     let rate = |tool| middle(tool, |sample| sample.rate_bit_s);
-    // Pairs of one round, so that what disturbs the machine disturbs both.
+    // Runs of the same round are compared, so that a disturbance of the machine affects both.
     let cpu = |other: Tool| {
         let samples = |tool| rows.iter().find(|row| row.tool == tool).map_or(&[][..], |row| &row.samples);
         let pairs = samples(Tool::Probe).iter().zip(samples(other));
@@ -63,8 +63,8 @@ pub fn judge(rows: &[Row]) -> Vec<Verdict> {
     ]
 }
 
-/// The whole document, and whether all targets were met; `more` is of datagrams.
-pub fn markdown(about: &About, all: &[Vec<Row>], more: (String, Vec<Verdict>)) -> Result<(String, bool)> {
+/// Writes the document; and whether all targets were met. `more` holds the section and the targets of datagrams.
+pub fn markdown(about: &Circumstances, all: &[Vec<Row>], more: (String, Vec<Verdict>)) -> Result<(String, bool)> {
     let mut out = String::from("# Probe beside iperf3\n\n");
     writeln!(out, "- Date: {}\n- Machine: {}\n- iperf3: {}", about.date, about.machine, about.iperf3)?;
     writeln!(

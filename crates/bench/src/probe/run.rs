@@ -1,4 +1,4 @@
-//! Servers that stay, clients one after another, and what both cost.
+//! The runs: servers that keep running, clients one after another, and the cost of both.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,11 +23,11 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// All tools over so many streams, interleaved.
+    /// Runs all tools over a number of streams, interleaved.
     pub fn run(&self, accounts: &Accounts, streams: u32) -> Result<Vec<Row>> {
         let (node, stock) = (self.node(accounts)?, stock(accounts, "iperf3", self.scratch)?);
         let mut rows = Tool::ALL.map(|tool| Row { tool, streams, samples: Vec::new() }).to_vec();
-        // The first run of each warms caches and does not count.
+        // The first run of each tool warms caches and does not count.
         for round in 0..=self.rounds {
             for row in &mut rows {
                 let server = if row.tool == Tool::Probe { &node } else { &stock };

@@ -19,7 +19,7 @@ fn colour(role: Role) -> &'static str {
     }
 }
 
-/// The picture.
+/// Draws the picture.
 pub fn svg(outcomes: &[Outcome]) -> Result<String> {
     let (mut body, mut y) = (String::new(), 50);
     for (scenario, rows) in outcomes {

@@ -1,33 +1,33 @@
-//! What came out, for people: docs/results/several.md.
+//! The report: docs/results/several.md.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::run::{Case, Course, Cut, words};
+use super::run::{Case, Cut, TransferResult, words};
 use crate::statistics::spread;
 
-/// How the numbers came about.
+/// The circumstances of the measurement.
 #[derive(Clone, Debug)]
-pub struct About {
-    /// When.
+pub struct Circumstances {
+    /// The date of the run.
     pub date: String,
-    /// On what.
+    /// The machine that was measured.
     pub machine: String,
-    /// What was asked for besides `make bench-several`.
+    /// The arguments of `make bench-several`.
     pub arguments: String,
 }
 
 /// A case and its runs.
-pub type Row = (Case, Vec<Result<Course, String>>);
+pub type Row = (Case, Vec<Result<TransferResult, String>>);
 
 fn shown(values: impl Iterator<Item = f64>, digits: usize) -> String {
     spread(values)
         .map_or_else(|| "–".to_owned(), |s| format!("{:.digits$} ({:.digits$}–{:.digits$})", s.median, s.least, s.most))
 }
 
-/// What one case came to.
+/// The row of one case.
 pub fn row((case, courses): &Row) -> String {
-    let good: Vec<&Course> = courses.iter().flatten().collect();
+    let good: Vec<&TransferResult> = courses.iter().flatten().collect();
     let failed: Vec<&String> = courses.iter().filter_map(|course| course.as_ref().err()).collect();
     let limited = good.iter().filter(|course| course.limited.is_some()).count();
     let mut notes = Vec::new();
@@ -50,17 +50,18 @@ pub fn row((case, courses): &Row) -> String {
     )
 }
 
-/// The whole document.
-pub fn markdown(about: &About, rows: &[Row]) -> String {
-    let About { date, machine, arguments } = about;
+/// Writes the document.
+pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
+    let Circumstances { date, machine, arguments } = about;
     let movers = rows.iter().any(|(case, _)| case.mover);
-    let (title, what, ends) = match movers {
-        true => (
+    let (title, what, ends) = if movers {
+        (
             "Movers",
             "movers",
             "the node listens at the end of one, a mover of it, a process of its own, at the end of the other",
-        ),
-        false => ("Several paths", "several", "the node advertises its address on each"),
+        )
+    } else {
+        ("Several paths", "several", "the node advertises its address on each")
     };
     let mut out = format!("# {title}, measured\n\n");
     let _ = write!(
@@ -78,16 +79,13 @@ pub fn markdown(about: &About, rows: &[Row]) -> String {
         format!("make bench-{what} {arguments}").trim(),
     );
     rows.iter().for_each(|of| out += &row(of));
-    out.push_str(match movers {
-        true => {
-            "\n## Commands\n\nThe mover: `longhaul serve --export data=TARGET:rw --listen 10.77.2.2:7411`; its key: `longhaul grant \
-             --export data --write`\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --listen 10.77.2.1:7411 --peers \
-             10.77.2.2 --key-file KEYS`\n\n```text\n"
-        }
-        false => {
-            "\n## Commands\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --advertise 10.77.2.1,10.77.2.2`\n\n\
-             ```text\n"
-        }
+    out.push_str(if movers {
+        "\n## Commands\n\nThe mover: `longhaul serve --export data=TARGET:rw --listen 10.77.2.2:7411`; its key: `longhaul grant \
+         --export data --write`\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --listen 10.77.2.1:7411 --peers \
+         10.77.2.2 --key-file KEYS`\n\n```text\n"
+    } else {
+        "\n## Commands\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --advertise 10.77.2.1,10.77.2.2`\n\n\
+         ```text\n"
     });
     let mut commands: Vec<String> =
         rows.iter().map(|(case, _)| format!("longhaul {}\n", words(case, Path::new("SOURCE")).join(" "))).collect();

@@ -11,70 +11,70 @@ use lab::{Lab, Scenario};
 
 use crate::data;
 use crate::job::Data;
-use crate::node::{AtSites, grant};
-use crate::process::Held;
+use crate::node::{SiteProcesses, grant};
+use crate::process::ChildGuard;
 
-/// How long a run may take.
+/// The longest that a run may take.
 const RUN_MAX: Duration = Duration::from_secs(240);
 const LOOK: Duration = Duration::from_millis(50);
-/// Over how long a rate is taken.
+/// The span over which a rate is taken.
 const SPAN: Duration = Duration::from_millis(500);
-/// When paths are cut: the job has been at full rate for a while.
+/// The time at which paths are cut: the job has been at full rate for a while.
 const CUT_AT: Duration = Duration::from_secs(6);
 /// The last part of a job, in which there is less to send than paths could carry; and how long after a cut it is still asked about.
 const ENDING: Duration = Duration::from_secs(2);
 const SETTLED: Duration = Duration::from_secs(12);
-/// What of its rate a path carries to count as full.
+/// The share of its rate at which a path counts as full.
 const FULL: f64 = 0.9;
 
-/// What is cut.
+/// The path that is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Nothing.
     None,
     /// The path of the control connection.
     Control,
-    /// The other one.
+    /// The other path.
     Other,
-    /// Both, for so many seconds.
+    /// Both paths, for this many seconds.
     Both(u64),
     /// No path: the mover at the end of the other one is killed.
     Mover,
 }
 
-/// What is measured.
+/// A case of the measurement.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// For people.
+    /// The title for the report.
     pub title: &'static str,
-    /// Of the path with 20 ms and of the one with 60, Mbit/s.
+    /// The rates of the path with 20 ms and of the path with 60 ms, Mbit/s.
     pub rates: [u64; 2],
     /// Bytes of the job.
     pub bytes: u64,
-    /// From the node.
+    /// Whether the client pulls from the node.
     pub pull: bool,
-    /// What is cut.
+    /// The path that is cut.
     pub cut: Cut,
-    /// At the end of the other path is a process of its own, a mover of the node.
+    /// Whether the end of the other path is a process of its own, a mover of the node.
     pub mover: bool,
 }
 
-/// How it went.
+/// The figures of one run.
 #[derive(Clone, Debug)]
-pub struct Course {
-    /// The whole job, seconds.
+pub struct TransferResult {
+    /// The duration of the job, seconds.
     pub seconds: f64,
-    /// The best that both paths carried together for ten seconds, headers included, Mbit/s; less time in shorter jobs.
+    /// The highest rate of both paths together over ten seconds, headers included, Mbit/s; over less time in shorter jobs.
     pub steady: f64,
-    /// What each path carried, headers included, bytes.
+    /// The bytes that each path carried, headers included.
     pub carried: [u64; 2],
-    /// From the cut, or from its end where both were cut, until what is left was full, and stayed so; seconds.
+    /// Seconds from the cut, or from its end where both paths were cut, until the remaining paths were full and stayed so.
     pub back: Option<f64>,
-    /// Why the lab was the limit, if it was.
+    /// Why the lab was the limit; none where it was not.
     pub limited: Option<String>,
 }
 
-/// All of them.
+/// All cases without a mover.
 pub fn cases() -> Vec<Case> {
     let case = |title, rates, bytes, pull, cut| Case { title, rates, bytes, pull, cut, mover: false };
     vec![
@@ -87,7 +87,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Those with a mover.
+/// The cases with a mover.
 pub fn mover_cases() -> Vec<Case> {
     let case = |title, bytes, pull, cut| Case { title, rates: [100, 100], bytes, pull, cut, mover: true };
     vec![
@@ -98,18 +98,18 @@ pub fn mover_cases() -> Vec<Case> {
     ]
 }
 
-/// Where runs happen.
+/// The inputs of all runs.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// The binary.
+    /// The longhaul binary.
     pub longhaul: &'a Path,
-    /// Room for files.
+    /// The directory for files.
     pub scratch: &'a Path,
-    /// Set by a signal.
+    /// Set by a signal: the run ends.
     pub stop: &'a AtomicBool,
 }
 
-/// The words of the copy.
+/// The arguments of the copy.
 pub fn words(case: &Case, source: &Path) -> Vec<String> {
     let ends = match (case.cut, case.pull) {
         (Cut::None, false) => [format!("zero:{}", case.bytes), "lh://10.77.2.1/null:".to_owned()],
@@ -128,7 +128,7 @@ fn scenario([short, long]: [u64; 2]) -> Result<Scenario> {
     Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))
 }
 
-/// What a path had carried at a moment.
+/// The bytes that each path had carried at one moment.
 type Sample = (Instant, [u64; 2]);
 
 fn rate(samples: &[Sample], path: usize, span: Duration) -> f64 {
@@ -152,7 +152,7 @@ fn steady(samples: &[Sample]) -> f64 {
 
 impl Bench<'_> {
     /// Runs a case.
-    pub fn run(&self, case: &Case) -> Result<Course> {
+    pub fn run(&self, case: &Case) -> Result<TransferResult> {
         let dir = tempfile::Builder::new().prefix("run-").tempdir_in(self.scratch)?;
         let (target, source) = (dir.path().join("target"), dir.path().join("source"));
         fs::create_dir(&target)?;
@@ -160,7 +160,7 @@ impl Bench<'_> {
             data::make(Data::File { bytes: case.bytes }, &source)?;
         }
         let lab = Lab::up("bench-several", &scenario(case.rates)?, dir.path())?;
-        let sites = AtSites { lab: &lab, longhaul: self.longhaul, dir: dir.path() };
+        let sites = SiteProcesses { lab: &lab, longhaul: self.longhaul, dir: dir.path() };
         let export = format!("data={}:rw", target.display());
         let mut node = ["serve", "--export", &export, "--anonymous", "rw"].map(String::from).to_vec();
         let mut mover = None;
@@ -190,16 +190,16 @@ impl Bench<'_> {
         }
         let carried = samples.last().map_or([0; 2], |(_, carried)| *carried);
         let seconds = receipt["seconds"].as_f64().context("a receipt has seconds")?;
-        Ok(Course { seconds, steady: steady(&samples), carried, back, limited })
+        Ok(TransferResult { seconds, steady: steady(&samples), carried, back, limited })
     }
 
-    /// Looks at the links until the copy has ended, and cuts what is to be cut.
+    /// Samples the links until the copy has ended, and makes the cut.
     fn watch(
         &self,
         lab: &Lab,
         case: &Case,
-        copy: &mut Held,
-        mover: &mut Option<Held>,
+        copy: &mut ChildGuard,
+        mover: &mut Option<ChildGuard>,
     ) -> Result<(Vec<Sample>, Option<f64>)> {
         let direction = usize::from(case.pull);
         let link = |path| lab.link(path, direction).context("a path has two links");
@@ -242,7 +242,7 @@ impl Bench<'_> {
     }
 }
 
-/// From a moment on, how long until what is left is full and stays so, seconds. The end of the job does not count.
+/// Seconds from a moment on until the remaining paths are full and stay so. The end of the job does not count.
 fn back(samples: &[Sample], since: Instant, case: &Case) -> f64 {
     let Some((end, _)) = samples.last() else { return 0.0 };
     let falls_short = |samples: &[Sample]| {

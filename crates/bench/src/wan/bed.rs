@@ -1,8 +1,8 @@
 //! One run: a lab of its own, a server at `b`, clients at `a`, until they end or are ended.
 //!
-//! A lab for each run, so that nothing is on the way when it begins: what a client that was ended has left in its socket
-//! would go on for minutes. Every process that is started here is ended here; should this program itself be killed,
-//! setpriv(1) has told the kernel to take its children along.
+//! Each run has a lab of its own, so that no packet is in flight when it begins: the data that a killed client leaves in its
+//! socket would be sent for minutes. Every process that this module starts is ended by it; if this program is killed, the
+//! kernel kills its children: setpriv(1) arranges that.
 //! Does not know: who is compared with whom.
 
 use std::fs::{self, File};
@@ -18,88 +18,88 @@ use lab::Lab;
 use tempfile::TempDir;
 
 use super::cell::Cell;
-use super::ideal::Line;
-use super::site::{self, PATH, Way};
+use super::ideal::Bottleneck;
+use super::site::{self, BottleneckSettings, PATH};
 use super::stage::Stage;
-use super::tool::{Job, Kind, Means, Tool, Words};
+use super::tool::{Kind, Programs, RunInputs, Tool, Words};
 use crate::account::{Accounts, Side};
 use crate::contestant::find_program;
 use crate::data;
 use crate::paths::iperf;
-use crate::paths::load::Since;
+use crate::paths::load::LoadBaseline;
 use crate::process::has_listener;
 
-/// How often processes are looked at.
+/// The interval at which processes are polled.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long a server may take until it listens.
+/// The longest that a server may take until it listens.
 const SERVER_MAX: Duration = Duration::from_secs(15);
-/// After the last client has ended, a server may still have something to do that counts as its work.
+/// The time in which a server may finish work after the last client has ended; that work counts.
 const AFTERMATH: Duration = Duration::from_millis(100);
 
-/// What all runs share.
+/// The inputs of all runs.
 #[derive(Debug)]
-pub struct Ground {
+pub struct WanBench {
     /// The path.
-    pub way: Way,
+    pub way: BottleneckSettings,
     /// The files.
     pub stage: Stage,
     /// Programs that are not found by name.
-    pub means: Means,
+    pub means: Programs,
     /// The site's default congestion control.
     pub congestion: String,
-    /// What a run may take.
+    /// The longest that a run may take.
     pub cap: Duration,
-    /// Set by a signal.
+    /// Set by a signal: the run ends.
     pub stop: Arc<AtomicBool>,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum End {
-    /// All is there.
+pub enum RunEnd {
+    /// All files arrived.
     Done,
     /// It was ended at the cap; the share of the bytes that had arrived, where there are files.
     Capped(Option<f64>),
-    /// It did not deliver; its last words.
+    /// It did not deliver; the last line that it printed.
     Failed(String),
 }
 
 /// One run.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ToolRun {
     /// How it ended.
-    pub end: End,
+    pub end: RunEnd,
     /// From the start of the first client to the end of the last one.
     pub wall_s: f64,
     /// CPU seconds of all clients.
     pub client_s: f64,
     /// CPU seconds of the server.
     pub server_s: f64,
-    /// What others used meanwhile, in % of one processor.
+    /// The processor time of others meanwhile, in % of one processor.
     pub others: f64,
-    /// Why the lab was the limit, if it was.
+    /// Why the lab was the limit; none where it was not.
     pub limited: Option<String>,
     /// The commands of the server and of one client.
     pub commands: [String; 2],
 }
 
-/// A lab that is up for a run.
+/// A running lab for one run.
 struct Bed<'a> {
-    ground: &'a Ground,
+    ground: &'a WanBench,
     lab: Lab,
     dir: &'a Path,
 }
 
-/// What the clients came to.
-struct Told {
-    end: End,
+/// How the clients ended, and when.
+struct ClientsOutcome {
+    end: RunEnd,
     wall_s: f64,
 }
 
-impl Ground {
+impl WanBench {
     /// The bottleneck.
-    pub fn line(&self) -> Line {
-        Line { rate_bit_s: f64::from(self.way.rate_mbit) * 1e6, mtu: self.way.mtu }
+    pub fn line(&self) -> Bottleneck {
+        Bottleneck { rate_bit_s: f64::from(self.way.rate_mbit) * 1e6, mtu: self.way.mtu }
     }
 
     /// Fails after a signal.
@@ -108,7 +108,7 @@ impl Ground {
         Ok(())
     }
 
-    /// What a connection has at a site where nobody asks for anything; to see whether the setting holds.
+    /// The congestion control of a connection at a site that sets none itself, to check that the setting holds.
     pub fn congestion_in_force(&self, wanted: &str) -> Result<String> {
         let dir = self.directory()?;
         let scenario = self.way.read(super::cell::all()[0], 0, wanted)?;
@@ -123,21 +123,21 @@ impl Ground {
         Ok(dir)
     }
 
-    /// One run. What a tool does wrong is in how it ended; an error is ours.
-    pub fn run(&self, tool: Tool, cell: Cell, round: u32) -> Result<Run> {
+    /// Runs a tool once. A failure of the tool is an end of the run; an error is one of the bench.
+    pub fn run(&self, tool: Tool, cell: Cell, round: u32) -> Result<ToolRun> {
         self.go_on()?;
         let dir = self.directory()?;
         let target = self.stage.target()?;
         data::sync()?;
         let congestion = if tool.is_bbr { "bbr" } else { &self.congestion };
-        // The same chance for every tool of a round.
+        // Every tool of a round has the same seed.
         let seed = cell.rtt_us / 100 + cell.loss_ppm + round;
         let scenario = self.way.read(cell, seed, congestion)?;
         let lab = Lab::up("wan", &scenario, dir.path())?;
         ensure!(lab.link(PATH, 0) == Some(0), "the lab's first link is not the data's");
         site::set_congestion(&lab, congestion)?;
         let bytes = cell.set.bytes(self.stage.divide);
-        let job = Job {
+        let job = RunInputs {
             set: cell.set,
             bytes,
             ideal_s: self.line().ideal_s(bytes, cell.rtt_s()),
@@ -151,18 +151,18 @@ impl Ground {
         let bed = Bed { ground: self, lab, dir: dir.path() };
         let mut run = bed.run(tool, &job)?;
         drop(bed);
-        if run.end == End::Done
+        if run.end == RunEnd::Done
             && let Some(copy) = tool.copy(&job)
             && let Err(error) = self.stage.verify(cell.set, &copy, round as usize * 7)
         {
-            run.end = End::Failed(format!("{error:#}"));
+            run.end = RunEnd::Failed(format!("{error:#}"));
         }
         self.stage.target()?;
         Ok(run)
     }
 
-    /// A command as a page shows it.
-    fn shown(&self, words: &[String], job: &Job) -> String {
+    /// A command as the report shows it.
+    fn shown(&self, words: &[String], job: &RunInputs) -> String {
         let names = [
             (job.target.display().to_string(), "/TARGET/run"),
             (job.shown.display().to_string(), "/TARGET"),
@@ -177,29 +177,29 @@ impl Ground {
 }
 
 impl Bed<'_> {
-    fn run(&self, tool: Tool, job: &Job) -> Result<Run> {
+    fn run(&self, tool: Tool, job: &RunInputs) -> Result<ToolRun> {
         let accounts = Accounts::by_processes();
         let (server, client) = (accounts.side("server")?, accounts.side("client")?);
         let (words, port) = tool.server(&self.ground.means, job)?;
         let clients = tool.clients(&self.ground.means, job);
         let first = clients.first().context("a tool without a client")?;
         let commands = [self.ground.shown(&words, job), self.ground.shown(first, job)];
-        let since = Since::now()?;
+        let since = LoadBaseline::now()?;
         let mut held = self.serve(&server, &words, port)?;
         let before = (self.lab.reading()?, server.cpu_s()?, client.cpu_s_ended()?);
         let mut told = self.clients(&client, &clients, job, tool)?;
         sleep(AFTERMATH);
         let server_s = server.cpu_s()? - before.1;
         let reading = self.lab.reading()?.since(&before.0);
-        if let End::Capped(Some(held)) = &mut told.end {
-            // A file system may hold what was reserved but never came.
+        if let RunEnd::Capped(Some(held)) = &mut told.end {
+            // A file system may hold bytes that were reserved but never arrived.
             let carried = reading.links.first().map_or(0, |link| link.counts.out_bytes) as f64;
             *held = held.min(carried / job.bytes as f64).min(1.0);
         }
         let client_s = client.cpu_s_ended()? - before.2;
         drop(server);
         held.wait()?;
-        Ok(Run {
+        Ok(ToolRun {
             end: told.end,
             wall_s: told.wall_s,
             client_s,
@@ -215,7 +215,7 @@ impl Bed<'_> {
         let program = find_program(Path::new(program)).with_context(|| format!("{program} is not there"))?;
         let mut command = self.lab.command(site, "setpriv")?;
         command.args(["--pdeathsig", "KILL"]).arg(program).args(arguments);
-        // Not a setting: where Longhaul keeps what it remembers, so that no run knows of another.
+        // The state directory is no tuning: it keeps Longhaul from remembering an earlier run.
         command.env("LONGHAUL_STATE", self.dir.join("client")).stdin(Stdio::null());
         command.stdout(File::create(self.log(log, "out"))?).stderr(File::create(self.log(log, "err"))?);
         Ok(command)
@@ -242,8 +242,8 @@ impl Bed<'_> {
         }
     }
 
-    /// Runs clients beside each other until all have ended, or the cap has come.
-    fn clients(&self, side: &Side, clients: &[Words], job: &Job, tool: Tool) -> Result<Told> {
+    /// Runs clients side by side until all have ended, or the cap is reached.
+    fn clients(&self, side: &Side, clients: &[Words], job: &RunInputs, tool: Tool) -> Result<ClientsOutcome> {
         let started = Instant::now();
         let mut running = Vec::new();
         for (at, words) in clients.iter().enumerate() {
@@ -274,30 +274,30 @@ impl Bed<'_> {
                     child.wait()?;
                 }
                 self.ground.go_on()?;
-                return Ok(Told { end: End::Capped(held), wall_s: self.ground.cap.as_secs_f64() });
+                return Ok(ClientsOutcome { end: RunEnd::Capped(held), wall_s: self.ground.cap.as_secs_f64() });
             }
             sleep(LOOK);
         }
         match failure {
-            Some(said) => Ok(Told { end: End::Failed(said), wall_s }),
+            Some(said) => Ok(ClientsOutcome { end: RunEnd::Failed(said), wall_s }),
             None => self.told(tool, job, wall_s),
         }
     }
 
-    /// What a tool says itself counts for iperf3 alone, which sends for a time: its receiver's rate, as seconds that the
-    /// payload would take.
-    fn told(&self, tool: Tool, job: &Job, wall_s: f64) -> Result<Told> {
+    /// The result of the clients. Only iperf3, which sends for a fixed time, is judged by its own report: the seconds are those
+    /// that the payload would take at its receiver's rate.
+    fn told(&self, tool: Tool, job: &RunInputs, wall_s: f64) -> Result<ClientsOutcome> {
         if tool.kind != Kind::Iperf3 {
-            return Ok(Told { end: End::Done, wall_s });
+            return Ok(ClientsOutcome { end: RunEnd::Done, wall_s });
         }
         let text = fs::read_to_string(self.log("client-0", "out"))?;
         Ok(match iperf::parse(&text) {
-            Ok(told) => Told { end: End::Done, wall_s: job.bytes as f64 * 8.0 / told.bit_s },
-            Err(error) => Told { end: End::Failed(format!("{error:#}")), wall_s },
+            Ok(told) => ClientsOutcome { end: RunEnd::Done, wall_s: job.bytes as f64 * 8.0 / told.bit_s },
+            Err(error) => ClientsOutcome { end: RunEnd::Failed(format!("{error:#}")), wall_s },
         })
     }
 
-    /// The last line that a process wrote: what it complained about, if it did.
+    /// The last line that a process wrote, which is its error if it failed.
     fn last_words(&self, name: &str) -> String {
         let read = |end: &str| fs::read(self.log(name, end)).unwrap_or_default();
         let texts = ["err", "out"].map(|end| String::from_utf8_lossy(&read(end)).into_owned());
@@ -309,7 +309,7 @@ fn plain(status: std::process::ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
 }
 
-/// The last line of the first text that has any. Progress is written over itself, so lines also end at returns.
+/// The last line of the first text that has one. Progress output overwrites itself, so lines also end at carriage returns.
 fn last_line(texts: &[String]) -> Option<&str> {
     let last = |text: &'_ str| text.trim_end().rfind(['\n', '\r']).map_or(0, |at| at + 1);
     texts.iter().find(|text| !text.trim().is_empty()).map(|text| text[last(text)..].trim())

@@ -1,4 +1,4 @@
-//! What is measured: sets of files, and paths by round trip and loss.
+//! The cells: sets of files, and paths by round-trip time and loss.
 //!
 //! Does not know: who moves them.
 
@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 pub const RTTS_US: [u32; 5] = [0, 7_500, 56_000, 142_000, 303_000];
 /// Segments lost on the wire, in millionths.
 pub const LOSSES_PPM: [u32; 3] = [0, 46, 3_000];
-/// The round trip for which most targets are.
+/// The round-trip time that most targets are set for, µs.
 pub const LONGEST_US: u32 = 303_000;
 /// Processes that one job is compared with.
 pub const PROCESSES: u32 = 16;
@@ -22,29 +22,29 @@ const GB: u64 = 1_000_000_000;
 pub enum Set {
     /// One file.
     Large,
-    /// A thousand of 1 MB.
+    /// A thousand files of 1 MB.
     Medium,
-    /// Twenty thousand of 50 kB.
+    /// Twenty thousand files of 50 kB.
     Small,
-    /// A large one and thousands of small ones.
+    /// A large file and thousands of small ones.
     Mixed,
     /// One file with the bytes of the mixed set.
     Whole,
-    /// As many files as processes in the comparison with many processes.
+    /// As many files as there are processes in the comparison with many processes.
     Split,
 }
 
 /// A file of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Below the set's directory; the file itself, where a set is one file.
+pub struct SetFile {
+    /// The name below the set's directory; empty where the set is one file.
     pub name: String,
     /// Its size.
     pub bytes: u64,
 }
 
 impl Set {
-    /// The four of the matrix.
+    /// The four sets of the matrix.
     pub const MATRIX: [Set; 4] = [Set::Large, Set::Medium, Set::Small, Set::Mixed];
 
     /// Its short name.
@@ -59,7 +59,7 @@ impl Set {
         }
     }
 
-    /// What it is, for people; of the whole set.
+    /// The title for the report; it describes the full-size set.
     pub fn title(self) -> &'static str {
         match self {
             Set::Large => "one file of 1 GB",
@@ -76,11 +76,11 @@ impl Set {
         !matches!(self, Set::Large | Set::Whole)
     }
 
-    /// Its files; `divide` makes it so many times smaller.
-    pub fn pieces(self, divide: u64) -> Vec<Piece> {
-        let one = |bytes: u64| vec![Piece { name: String::new(), bytes }];
+    /// Its files; `divide` is the divisor of its size.
+    pub fn pieces(self, divide: u64) -> Vec<SetFile> {
+        let one = |bytes: u64| vec![SetFile { name: String::new(), bytes }];
         let many = |files: u64, bytes: u64| {
-            (0..files).map(|at| Piece { name: format!("{:02}/{at:05}.dat", at / 1_000), bytes }).collect()
+            (0..files).map(|at| SetFile { name: format!("{:02}/{at:05}.dat", at / 1_000), bytes }).collect()
         };
         match self {
             Set::Large => one(GB / divide),
@@ -89,18 +89,18 @@ impl Set {
             Set::Split => many(PROCESSES.into(), GB / u64::from(PROCESSES) / divide),
             Set::Whole => one(Set::Mixed.bytes(divide)),
             Set::Mixed => {
-                let mut pieces: Vec<Piece> = many(5_000 / divide, 0);
+                let mut pieces: Vec<SetFile> = many(5_000 / divide, 0);
                 for (at, piece) in (0u64..).zip(&mut pieces) {
                     // A step that shares no divisor with the range: sizes spread evenly over it.
                     piece.bytes = 80_000 + at * 104_729 % 170_001;
                 }
-                pieces.push(Piece { name: "large.dat".into(), bytes: GB / 2 / divide });
+                pieces.push(SetFile { name: "large.dat".into(), bytes: GB / 2 / divide });
                 pieces
             }
         }
     }
 
-    /// All its bytes.
+    /// The bytes of all its files.
     pub fn bytes(self, divide: u64) -> u64 {
         self.pieces(divide).iter().map(|piece| piece.bytes).sum()
     }
@@ -109,7 +109,7 @@ impl Set {
 /// A set over a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
-    /// What is moved.
+    /// The set.
     pub set: Set,
     /// Segments lost, in millionths.
     pub loss_ppm: u32,
@@ -118,7 +118,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell.
+    /// Makes a cell.
     pub fn new(set: Set, rtt_us: u32, loss_ppm: u32) -> Cell {
         Cell { set, loss_ppm, rtt_us }
     }
@@ -128,12 +128,12 @@ impl Cell {
         f64::from(self.rtt_us) / 1e6
     }
 
-    /// Round trip in ms, as people write it.
+    /// Round-trip time in ms, as text.
     pub fn rtt_ms(self) -> String {
         (f64::from(self.rtt_us) / 1e3).to_string()
     }
 
-    /// Loss in %, as people write it.
+    /// Loss in %, as text.
     pub fn loss_percent(self) -> String {
         (f64::from(self.loss_ppm) / 1e4).to_string()
     }
@@ -145,13 +145,13 @@ impl Cell {
 }
 
 impl fmt::Display for Cell {
-    /// As `--cells` takes it.
+    /// Writes the cell as `--cells` takes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.set.name(), self.rtt_ms(), self.loss_percent())
     }
 }
 
-/// Every cell: the matrix, and those that a comparison needs besides.
+/// Every cell: the matrix, and further cells that a comparison needs.
 pub fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     for set in Set::MATRIX {
@@ -164,7 +164,7 @@ pub fn all() -> Vec<Cell> {
     cells
 }
 
-/// The cells that a pattern like `large/303/*` means.
+/// The cells that match a pattern like `large/303/*`.
 pub fn matching(pattern: &str) -> Result<Vec<Cell>> {
     let words: Vec<&str> = pattern.split('/').collect();
     ensure!(words.len() <= 3, "{pattern}: cells are SET/RTT/LOSS, like large/303/0.0046 or small/*/0");

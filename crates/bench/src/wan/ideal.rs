@@ -1,20 +1,20 @@
-//! What a path can give at best, and which share of it was reached.
+//! The best that a path can give, and the share of it that was reached.
 
 use model::laws;
 
 /// Bytes of IP and TCP headers in each segment, timestamps included.
 const HEADERS: f64 = 52.0;
 
-/// The bottleneck, and what packets it carries.
+/// The bottleneck of a path, and the size of its packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
-    /// Of IP bytes, bit/s.
+pub struct Bottleneck {
+    /// Rate of IP bytes, bit/s.
     pub rate_bit_s: f64,
-    /// Bytes.
+    /// MTU, bytes.
     pub mtu: u16,
 }
 
-impl Line {
+impl Bottleneck {
     /// Payload of a segment, bytes.
     pub fn mss(self) -> f64 {
         f64::from(self.mtu) - HEADERS
@@ -41,7 +41,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    const LINE: Line = Line { rate_bit_s: 1e9, mtu: 9000 };
+    const LINE: Bottleneck = Bottleneck { rate_bit_s: 1e9, mtu: 9000 };
 
     #[test]
     fn a_short_path_costs_headers_only() {

@@ -14,7 +14,7 @@ const HEIGHT: f64 = 220.0;
 const TOP: f64 = 90.0;
 const LEFT: f64 = 64.0;
 const APART: (f64, f64) = (56.0, 70.0);
-/// The axes' ends. A round trip of 0 has no place on a logarithmic axis: it stands at the end.
+/// The ends of the axes. A round trip of 0 has no place on a logarithmic axis: it is drawn at the end.
 const RTT_MS: (f64, f64) = (2.0, 400.0);
 const MBIT_S: (f64, f64) = (1.0, 1_500.0);
 const COLOURS: [&str; 9] =
@@ -31,7 +31,7 @@ fn y(corner: Corner, mbit_s: f64) -> f64 {
     corner.1 + (1.0 - place(mbit_s, MBIT_S)) * HEIGHT
 }
 
-/// The picture.
+/// Draws the picture.
 pub fn svg(results: &Results, cap_s: f64) -> Result<String> {
     let has = |loss_ppm: &u32| results.outcomes.iter().any(|o| o.cell.loss_ppm == *loss_ppm && in_matrix(o.cell.set));
     let losses: Vec<u32> = LOSSES_PPM.into_iter().filter(has).collect();
@@ -85,7 +85,7 @@ fn points(results: &Results, tool: Tool, set: Set, loss_ppm: u32, cap_s: f64) ->
     for outcome in results.outcomes.iter().filter(|o| o.cell.set == set && o.cell.loss_ppm == loss_ppm) {
         let lane = outcome.lanes.iter().find(|lane| lane.tool == tool);
         let mbit = outcome.bytes as f64 * 8e-6;
-        match lane.and_then(super::course::Lane::verdict) {
+        match lane.and_then(super::course::ToolRuns::verdict) {
             Some(Verdict::Done(spread)) => points.push((outcome.cell.rtt_us, mbit / spread.median, true)),
             Some(Verdict::Capped(Some(share))) => points.push((outcome.cell.rtt_us, mbit * share / cap_s, false)),
             Some(Verdict::Capped(None) | Verdict::Failed(_)) | None => {}
@@ -117,7 +117,7 @@ fn axes(out: &mut String, corner: Corner, set: Set, loss_ppm: u32) -> Result<()>
     Ok(())
 }
 
-/// A tool's colour, dashes where BBR is the site's default, and width: ours is the widest.
+/// The colour, dashes and width of a tool's line: dashed where BBR is the site's default, widest for Longhaul.
 fn style(tool: Tool) -> (&'static str, &'static str, &'static str) {
     let colour = COLOURS[(tool.kind as usize).min(COLOURS.len() - 1)];
     let dashes = if tool.is_bbr { " stroke-dasharray=\"5 4\"" } else { "" };
@@ -152,20 +152,20 @@ fn legend(out: &mut String, tools: &[Tool], top: f64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bed::End;
+    use super::super::bed::RunEnd;
     use super::super::course::tests::{run_of, samples};
     use super::*;
 
     #[test]
     fn every_panel_and_line_is_there() {
         let mut results = samples();
-        results.outcomes[0].lanes[2].runs = vec![run_of(End::Capped(Some(0.5)), 60.0)];
+        results.outcomes[0].lanes[2].runs = vec![run_of(RunEnd::Capped(Some(0.5)), 60.0)];
         let picture = svg(&results, 60.0).unwrap();
         assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n") && !picture.contains("NaN"));
         for title in Set::MATRIX.map(Set::title) {
             assert_eq!(picture.matches(title).count(), 3, "{title}");
         }
-        // Nine tools for large files, six for others, in three rows; what has BBR is there at one loss alone.
+        // Nine tools for large files, six for others, in three rows; tools with BBR run at one loss only.
         assert_eq!(picture.matches("<polyline").count(), 3 * (9 + 3 * 6) + (3 + 3 * 2));
         assert_eq!(picture.matches("fill=\"#fff\" stroke").count(), 1, "one was capped");
         assert!(picture.contains("Longhaul") && picture.contains("emulated"));

@@ -1,43 +1,43 @@
-//! Which cells are run, how often, and whether there is time.
+//! The plan: which cells are run, how often, and whether they fit the time.
 //!
-//! Estimates are rough: they choose cells, they are never shown as results.
+//! Estimates are rough: they choose cells, and are never shown as results.
 
 use model::laws;
 
 use super::cell::{Cell, LONGEST_US, RTTS_US, Set};
-use super::ideal::Line;
+use super::ideal::Bottleneck;
 use super::tool::{Kind, Tool};
 
-/// A lab, a server, sync, removing what was there: beside each run, s.
+/// The overhead of each run in seconds: a lab, a server, sync, removal of earlier files.
 const BESIDE_S: f64 = 2.5;
 
 /// A cell and how often each tool does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// What.
+pub struct CellRounds {
+    /// The cell.
     pub cell: Cell,
     /// Rounds.
     pub rounds: u32,
 }
 
-/// What one run depends on.
+/// The terms that the duration of one run depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// The bottleneck.
-    pub line: Line,
-    /// What a run may take, s.
+    pub line: Bottleneck,
+    /// The longest that a run may take, s.
     pub cap_s: f64,
-    /// How many times smaller sets are.
+    /// The divisor of the sets' sizes.
     pub divide: u64,
 }
 
-/// Cells in the order of what they are worth: what targets are for, then the picture, then the rest of the matrix.
-/// The key ones, with three rounds, come first.
-pub fn ranked() -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+/// Cells in the order of their value: those with targets, then those of the picture, then the rest of the matrix. The key
+/// cells, with three rounds, come first.
+pub fn ranked() -> Vec<CellRounds> {
+    let mut turns: Vec<CellRounds> = Vec::new();
     let mut add = |cell: Cell, rounds: u32| {
         if !turns.iter().any(|turn| turn.cell == cell) {
-            turns.push(Turn { cell, rounds });
+            turns.push(CellRounds { cell, rounds });
         }
     };
     for loss_ppm in [0, 46, 3_000] {
@@ -61,8 +61,8 @@ pub fn ranked() -> Vec<Turn> {
     turns
 }
 
-/// A handful of cells, to try it.
-pub fn quick() -> Vec<Turn> {
+/// A few cells for a quick trial.
+pub fn quick() -> Vec<CellRounds> {
     let cells = [
         Cell::new(Set::Large, 0, 0),
         Cell::new(Set::Large, LONGEST_US, 46),
@@ -70,12 +70,12 @@ pub fn quick() -> Vec<Turn> {
         Cell::new(Set::Mixed, 56_000, 0),
         Cell::new(Set::Split, LONGEST_US, 0),
     ];
-    cells.map(|cell| Turn { cell, rounds: 1 }).into()
+    cells.map(|cell| CellRounds { cell, rounds: 1 }).into()
 }
 
-/// Takes turns in their order as long as there is time; a turn for which there is none is left out, and later, shorter
-/// ones may still fit.
-pub fn fit(turns: &[Turn], budget_s: f64, kinds: &[Kind], terms: Terms) -> (Vec<Turn>, Vec<Turn>) {
+/// Chooses cells in their order as long as they fit the time; returns those that fit and those that do not. Later, shorter
+/// cells may fit after one that did not.
+pub fn fit(turns: &[CellRounds], budget_s: f64, kinds: &[Kind], terms: Terms) -> (Vec<CellRounds>, Vec<CellRounds>) {
     let mut left_s = budget_s;
     turns.iter().partition(|turn| {
         let takes_s = estimate_s(**turn, kinds, terms);
@@ -87,8 +87,8 @@ pub fn fit(turns: &[Turn], budget_s: f64, kinds: &[Kind], terms: Terms) -> (Vec<
     })
 }
 
-/// Seconds that a turn takes. What reaches the cap is not run again.
-pub fn estimate_s(turn: Turn, kinds: &[Kind], terms: Terms) -> f64 {
+/// Seconds that all rounds of a cell take. A tool that reaches the cap is not run again.
+pub fn estimate_s(turn: CellRounds, kinds: &[Kind], terms: Terms) -> f64 {
     let tools = Tool::of(turn.cell, kinds);
     let one = |tool: Tool| {
         let takes_s = run_s(tool, turn.cell, terms);
@@ -103,7 +103,7 @@ fn run_s(tool: Tool, cell: Cell, terms: Terms) -> f64 {
     let bytes = cell.set.bytes(terms.divide);
     let ideal_s = terms.line.ideal_s(bytes, cell.rtt_s());
     if tool.kind == Kind::Iperf3 {
-        // It sends for a time.
+        // iperf3 sends for a fixed time.
         return ideal_s.min(terms.cap_s);
     }
     // Streams, and round trips per file, of those that wait for each file; from trials of each tool.
@@ -138,7 +138,7 @@ mod tests {
     use super::super::cell::all;
     use super::*;
 
-    const TERMS: Terms = Terms { line: Line { rate_bit_s: 1e9, mtu: 9000 }, cap_s: 60.0, divide: 1 };
+    const TERMS: Terms = Terms { line: Bottleneck { rate_bit_s: 1e9, mtu: 9000 }, cap_s: 60.0, divide: 1 };
 
     #[test]
     fn every_cell_has_a_rank() {
@@ -175,7 +175,7 @@ mod tests {
         assert!(one(Kind::Longhaul, Set::Small, 0) < 15.0);
         let bbr = Tool { kind: Kind::Gridftp, is_bbr: true };
         assert!(run_s(bbr, Cell::new(Set::Large, LONGEST_US, 3_000), TERMS) < 15.0);
-        let turn = |rounds| Turn { cell: Cell::new(Set::Small, LONGEST_US, 0), rounds };
+        let turn = |rounds| CellRounds { cell: Cell::new(Set::Small, LONGEST_US, 0), rounds };
         let capped = |rounds| estimate_s(turn(rounds), &[Kind::Gridftp], TERMS);
         assert_eq!(capped(1), capped(3), "capped once is capped");
     }

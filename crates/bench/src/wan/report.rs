@@ -1,44 +1,44 @@
-//! What came out, for people: docs/results/wan.md.
+//! The report: docs/results/wan.md.
 
 use std::fmt::Write as _;
 
 use super::cell::{Cell, Set, all};
-use super::course::{Lane, Outcome, Results, Verdict};
-use super::ideal::Line;
-use super::verdict::{Judged, judge};
+use super::course::{Outcome, Results, ToolRuns, Verdict};
+use super::ideal::Bottleneck;
+use super::verdict::{JudgedTarget, judge};
 use crate::paths::course::{mark, shown};
 
-/// How the numbers came about.
+/// The circumstances of the measurement.
 #[derive(Clone, Debug)]
-pub struct About {
-    /// When.
+pub struct Circumstances {
+    /// The date of the run.
     pub date: String,
-    /// On what, kernel included.
+    /// The machine that was measured, with its kernel.
     pub machine: String,
-    /// What was asked for besides `make bench-wan`.
+    /// The arguments of `make bench-wan`.
     pub arguments: String,
     /// The tools' versions.
     pub versions: Vec<String>,
     /// Tools that could not take part, and why.
     pub missing: Vec<String>,
     /// The bottleneck.
-    pub line: Line,
-    /// As a scenario writes it.
+    pub line: Bottleneck,
+    /// The bottleneck's queue, as a scenario writes it.
     pub queue: String,
-    /// Where the files are.
+    /// The file system of the files.
     pub file_system: String,
     /// The sites' default congestion control, and how it was set; also for the rows with BBR.
     pub congestion: String,
-    /// What a run may take, s.
+    /// The longest that a run may take, s.
     pub cap_s: f64,
-    /// How many times smaller sets are.
+    /// The divisor of the sets' sizes.
     pub divide: u64,
     /// Which cells were chosen, and why.
     pub choice: String,
 }
 
-/// The whole document, as far as there is something to tell.
-pub fn markdown(about: &About, results: &Results) -> String {
+/// Writes the document from the results so far.
+pub fn markdown(about: &Circumstances, results: &Results) -> String {
     let mut out = String::from("# Longhaul and its peers over emulated wide-area paths\n\n");
     head(&mut out, about);
     out.push_str("\n![rate against RTT](wan.svg)\n");
@@ -51,8 +51,8 @@ pub fn markdown(about: &About, results: &Results) -> String {
     out
 }
 
-fn head(out: &mut String, about: &About) {
-    let About { date, machine, queue, file_system, congestion, cap_s, choice, .. } = about;
+fn head(out: &mut String, about: &Circumstances) {
+    let Circumstances { date, machine, queue, file_system, congestion, cap_s, choice, .. } = about;
     let command = format!("make bench-wan {}", about.arguments);
     let (rate, mtu) = (about.line.rate_bit_s / 1e6, about.line.mtu);
     let _ = write!(
@@ -96,7 +96,7 @@ fn head(out: &mut String, about: &About) {
     );
 }
 
-fn targets(out: &mut String, judged: &[Judged]) {
+fn targets(out: &mut String, judged: &[JudgedTarget]) {
     let missed = judged.iter().filter(|judged| !judged.met).count();
     let _ = write!(
         out,
@@ -106,7 +106,7 @@ fn targets(out: &mut String, judged: &[Judged]) {
     );
     row(out, &["cell", "target", "Longhaul", ""].map(String::from));
     row(out, &["---", "---", "---", "---"].map(String::from));
-    for Judged { cell, target, figure, met } in judged {
+    for JudgedTarget { cell, target, figure, met } in judged {
         let verdict = if *met { "met" } else { "**not met**" };
         row(out, &[cell.to_string(), target.clone(), figure.clone(), verdict.into()]);
     }
@@ -118,7 +118,7 @@ fn row(out: &mut String, cells: &[String]) {
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
 
-fn section(out: &mut String, about: &About, results: &Results, set: Set) {
+fn section(out: &mut String, about: &Circumstances, results: &Results, set: Set) {
     let mut outcomes: Vec<&Outcome> = results.outcomes.iter().filter(|outcome| outcome.cell.set == set).collect();
     if outcomes.is_empty() {
         return;
@@ -156,7 +156,7 @@ fn section(out: &mut String, about: &About, results: &Results, set: Set) {
     }
 }
 
-fn cells(about: &About, outcome: &Outcome, lane: &Lane) -> Vec<String> {
+fn cells(about: &Circumstances, outcome: &Outcome, lane: &ToolRuns) -> Vec<String> {
     let none = || "-".to_owned();
     let rtt_s = outcome.cell.rtt_s();
     let [wall, rate, gross, net] = match lane.verdict() {
@@ -227,18 +227,18 @@ fn commands(out: &mut String, results: &Results) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bed::End;
+    use super::super::bed::RunEnd;
     use super::super::course::tests::{run_of, samples};
     use super::*;
 
-    fn about() -> About {
-        About {
+    fn about() -> Circumstances {
+        Circumstances {
             date: "2026-11-20".into(),
             machine: "virtual machine, Linux 6.18".into(),
             arguments: String::new(),
             versions: vec!["iperf 3.12".into()],
             missing: vec!["FDT: its jar is not given (--fdt)".into()],
-            line: Line { rate_bit_s: 1e9, mtu: 9000 },
+            line: Bottleneck { rate_bit_s: 1e9, mtu: 9000 },
             queue: "bdp".into(),
             file_system: "tmpfs".into(),
             congestion: "cubic".into(),
@@ -251,8 +251,8 @@ mod tests {
     #[test]
     fn the_page_has_everything() {
         let mut results = samples();
-        results.outcomes[0].lanes[2].runs[1].end = End::Capped(Some(0.25));
-        results.outcomes[0].lanes[4].runs[1] = run_of(End::Failed("a | b".into()), 1.0);
+        results.outcomes[0].lanes[2].runs[1].end = RunEnd::Capped(Some(0.25));
+        results.outcomes[0].lanes[4].runs[1] = run_of(RunEnd::Failed("a | b".into()), 1.0);
         let text = markdown(&about(), &results);
         for wanted in [
             "`make bench-wan`",
@@ -272,7 +272,7 @@ mod tests {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }
         assert!(!text.contains("times smaller") && !text.contains("Cells that were not run"));
-        let small = markdown(&About { divide: 10, ..about() }, &Results::default());
+        let small = markdown(&Circumstances { divide: 10, ..about() }, &Results::default());
         assert!(small.contains("10 times smaller") && small.contains("small/7.5/0.3"));
     }
 }

@@ -12,22 +12,22 @@ use super::cell::Cell;
 /// The path's name.
 pub const PATH: &str = "a-b";
 
-/// What all paths share.
+/// The bottleneck that all paths share.
 #[derive(Clone, Debug)]
-pub struct Way {
-    /// Of the bottleneck, Mbit/s.
+pub struct BottleneckSettings {
+    /// The rate, Mbit/s.
     pub rate_mbit: u32,
-    /// What waits for it, as a scenario writes it.
+    /// The size of its queue, as a scenario writes it.
     pub queue: String,
-    /// Of both sites, bytes.
+    /// The MTU of both sites, bytes.
     pub mtu: u16,
 }
 
-/// How a site's default congestion control is set: a network of its own takes as default what the host allows to
-/// everybody; anything else that the kernel has can be a route's.
+/// How a site's default congestion control is set: a network namespace takes as its default only what the host allows to
+/// all; a route can have any other that the kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
-    /// It is what the host has.
+pub enum CongestionSetting {
+    /// It is the default of the host.
     Inherited,
     /// By the site's `sysctl`.
     Sysctl,
@@ -35,39 +35,41 @@ pub enum Means {
     Route,
 }
 
-impl Means {
-    /// Of a host with this default and these allowed.
-    pub fn of(wanted: &str, default: &str, allowed: &str) -> Means {
+impl CongestionSetting {
+    /// Chooses the setting on a host with this default and these allowed algorithms.
+    pub fn of(wanted: &str, default: &str, allowed: &str) -> CongestionSetting {
         match (default.trim() == wanted, allowed.split_whitespace().any(|name| name == wanted)) {
-            (true, _) => Means::Inherited,
-            (false, true) => Means::Sysctl,
-            (false, false) => Means::Route,
+            (true, _) => CongestionSetting::Inherited,
+            (false, true) => CongestionSetting::Sysctl,
+            (false, false) => CongestionSetting::Route,
         }
     }
 
-    /// Of this host.
-    pub fn here(wanted: &str) -> Means {
+    /// Chooses the setting on this host.
+    pub fn here(wanted: &str) -> CongestionSetting {
         let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
-        Means::of(wanted, &read("tcp_congestion_control"), &read("tcp_allowed_congestion_control"))
+        CongestionSetting::of(wanted, &read("tcp_congestion_control"), &read("tcp_allowed_congestion_control"))
     }
 
-    /// In the page.
+    /// The text for the report.
     pub fn shown(self) -> &'static str {
         match self {
-            Means::Inherited => "the host's default",
-            Means::Sysctl => "by the site's sysctl",
-            Means::Route => "by the site's route, as the host does not allow it as a default",
+            CongestionSetting::Inherited => "the host's default",
+            CongestionSetting::Sysctl => "by the site's sysctl",
+            CongestionSetting::Route => "by the site's route, as the host does not allow it as a default",
         }
     }
 }
 
-impl Way {
-    /// A cell's path as a scenario. What is lost is lost in the direction of the data.
+impl BottleneckSettings {
+    /// A cell's path as a scenario. Segments are lost in the direction of the data.
     pub fn scenario(&self, cell: Cell, seed: u32, congestion: &str) -> String {
-        let Way { rate_mbit, queue, mtu } = self;
-        let settings = match Means::here(congestion) {
-            Means::Sysctl => format!("sysctl = {{ \"net.ipv4.tcp_congestion_control\" = \"{congestion}\" }}\n"),
-            Means::Inherited | Means::Route => String::new(),
+        let BottleneckSettings { rate_mbit, queue, mtu } = self;
+        let settings = match CongestionSetting::here(congestion) {
+            CongestionSetting::Sysctl => {
+                format!("sysctl = {{ \"net.ipv4.tcp_congestion_control\" = \"{congestion}\" }}\n")
+            }
+            CongestionSetting::Inherited | CongestionSetting::Route => String::new(),
         };
         let site = |name: &str| format!("[site.{name}]\nmtu = {mtu}\nprofile = \"dtn\"\n{settings}");
         let loss = if cell.loss_ppm == 0 { String::new() } else { format!("loss = \"{}%\"", cell.loss_percent()) };
@@ -80,7 +82,7 @@ impl Way {
         )
     }
 
-    /// Read.
+    /// Parses the scenario of a cell.
     pub fn read(&self, cell: Cell, seed: u32, congestion: &str) -> Result<Scenario> {
         let text = self.scenario(cell, seed, congestion);
         Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))
@@ -94,9 +96,9 @@ pub fn address(lab: &Lab, site: &str) -> Result<String> {
     Ok(interface.v4.context("a site has no IPv4 address")?.0.to_string())
 }
 
-/// Gives both sites their default where only a route can.
+/// Sets the default of both sites by their routes, where only a route can.
 pub fn set_congestion(lab: &Lab, name: &str) -> Result<()> {
-    if Means::here(name) != Means::Route {
+    if CongestionSetting::here(name) != CongestionSetting::Route {
         return Ok(());
     }
     for site in ["a", "b"] {
@@ -108,7 +110,7 @@ pub fn set_congestion(lab: &Lab, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a connection from `a` to `b` has that asks for nothing.
+/// The congestion control of a connection from `a` to `b` that sets none itself.
 pub fn congestion(lab: &Lab) -> Result<String> {
     let listener = lab.site("b")?.within(|| TcpListener::bind("0.0.0.0:0"))??;
     let to: SocketAddr = format!("{}:{}", address(lab, "b")?, listener.local_addr()?.port()).parse()?;
@@ -126,21 +128,21 @@ mod tests {
 
     #[test]
     fn all_cells_are_scenarios() {
-        let way = Way { rate_mbit: 1_000, queue: "bdp".into(), mtu: 9000 };
+        let way = BottleneckSettings { rate_mbit: 1_000, queue: "bdp".into(), mtu: 9000 };
         for cell in all() {
             let scenario = way.read(cell, 7, "cubic").unwrap();
             let path = &scenario.paths[0];
             assert_eq!(!matches!(path.ways[0].members[0].loss, Loss::None), cell.loss_ppm > 0, "{cell}");
             assert!(matches!(path.ways[1].members[0].loss, Loss::None), "{cell}");
         }
-        let wrong = Way { queue: "much".into(), ..way };
+        let wrong = BottleneckSettings { queue: "much".into(), ..way };
         assert!(wrong.read(all()[0], 7, "cubic").is_err());
     }
 
     #[test]
     fn defaults_are_set_as_the_host_lets_us() {
-        assert_eq!(Means::of("cubic", "cubic\n", "reno cubic\n"), Means::Inherited);
-        assert_eq!(Means::of("bbr", "cubic\n", "reno cubic bbr\n"), Means::Sysctl);
-        assert_eq!(Means::of("cubic", "bbr\n", "reno bbr\n"), Means::Route);
+        assert_eq!(CongestionSetting::of("cubic", "cubic\n", "reno cubic\n"), CongestionSetting::Inherited);
+        assert_eq!(CongestionSetting::of("bbr", "cubic\n", "reno cubic bbr\n"), CongestionSetting::Sysctl);
+        assert_eq!(CongestionSetting::of("cubic", "bbr\n", "reno bbr\n"), CongestionSetting::Route);
     }
 }

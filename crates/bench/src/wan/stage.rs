@@ -1,4 +1,4 @@
-//! The files: sources made once, targets made for each run and looked at after it.
+//! The files: sources are made once, targets are made for each run and checked after it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::cell::{Piece, Set};
+use super::cell::{Set, SetFile};
 use crate::data;
 
 /// Bytes of a block in `st_blocks` (stat(2)).
 const BLOCK: u64 = 512;
 
-/// Where all of it lies.
+/// The directories of the files.
 #[derive(Debug)]
 pub struct Stage {
-    /// Its directory.
+    /// The directory of all files.
     pub root: PathBuf,
-    /// How many times smaller sets are.
+    /// The divisor of the sets' sizes.
     pub divide: u64,
 }
 
@@ -29,12 +29,12 @@ impl Stage {
         self.root.join("source").join(set.name())
     }
 
-    /// What servers show: targets lie below it.
+    /// The directory that servers show; targets lie below it.
     pub fn shown(&self) -> PathBuf {
         self.root.join("target")
     }
 
-    /// Makes a set's files, if they are not there.
+    /// Makes a set's files where they do not exist.
     pub fn make(&self, set: Set) -> Result<()> {
         let source = self.source(set);
         if source.exists() {
@@ -60,11 +60,11 @@ impl Stage {
     }
 
     /// A set's files.
-    pub fn pieces(&self, set: Set) -> Vec<Piece> {
+    pub fn pieces(&self, set: Set) -> Vec<SetFile> {
         set.pieces(self.divide)
     }
 
-    /// An empty target in place of an earlier one.
+    /// Makes an empty target in place of the earlier one.
     pub fn target(&self) -> Result<PathBuf> {
         let shown = self.shown();
         if shown.exists() {
@@ -77,7 +77,7 @@ impl Stage {
         Ok(target)
     }
 
-    /// Whether all files of a set are at a target, with their sizes, and one of them with its bytes.
+    /// Checks that all files of a set are at a target with their sizes, and one of them with its bytes.
     pub fn verify(&self, set: Set, copy: &Path, sample: usize) -> Result<()> {
         let pieces = self.pieces(set);
         let mut found = BTreeMap::new();
@@ -96,21 +96,21 @@ impl Stage {
         Ok(())
     }
 
-    /// Bytes that a file system holds below a path: what arrived of a copy that was broken off. Holes are not counted.
+    /// The bytes that a file system holds below a path: the part of a broken-off copy that arrived. Holes are not counted.
     pub fn held(copy: &Path) -> u64 {
         let mut bytes = 0;
-        // What cannot be seen has not arrived.
+        // Files that cannot be read count as not arrived.
         let _ = walk(copy, &mut |_, its| bytes += its.len().min(its.blocks() * BLOCK));
         bytes
     }
 }
 
-/// A file of a set below a source or a copy.
-pub fn at(base: &Path, piece: &Piece) -> PathBuf {
+/// The path of a file of a set below a source or a copy.
+pub fn at(base: &Path, piece: &SetFile) -> PathBuf {
     if piece.name.is_empty() { base.to_owned() } else { base.join(&piece.name) }
 }
 
-fn shown(piece: &Piece) -> &str {
+fn shown(piece: &SetFile) -> &str {
     if piece.name.is_empty() { "the file" } else { &piece.name }
 }
 
@@ -126,7 +126,7 @@ fn walk(path: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) -> Result<()> 
     Ok(())
 }
 
-/// Whether two files have the same bytes: as good as a digest of each, and nothing to be chosen.
+/// Whether two files have the same bytes: as good as digests, and no algorithm has to be chosen.
 fn same(one: &Path, other: &Path) -> Result<bool> {
     let (mut one, mut other) = (File::open(one)?, File::open(other)?);
     let (mut left, mut right) = (vec![0u8; 1 << 20], vec![0u8; 1 << 20]);

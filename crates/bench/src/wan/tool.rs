@@ -1,6 +1,7 @@
-//! Who moves the files: commands of servers and clients. Starts and measures nothing.
+//! The tools that move the files: commands of their servers and clients. Starts and measures nothing.
 //!
-//! Peers speak in clear and anonymously, as they are fastest; Longhaul runs as it comes, sealed and without options.
+//! Peers run in clear and anonymously, which is their fastest mode; Longhaul runs with its defaults, sealed and without
+//! options.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +11,20 @@ use anyhow::Result;
 use super::cell::{Cell, PROCESSES, Set};
 use crate::contestant::{Role, find_program};
 
-/// What is run.
+/// The kind of the tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Longhaul, files.
+    /// Longhaul, from file to file.
     Longhaul,
     /// Longhaul, from memory to memory.
     LonghaulMemory,
     /// XRootD's copy.
     Xrdcp,
-    /// With more streams.
+    /// XRootD's copy with more streams.
     XrdcpTuned,
     /// GridFTP's copy.
     Gridftp,
-    /// With parallel streams, pipelined commands and concurrent sessions.
+    /// GridFTP's copy with parallel streams, pipelined commands and concurrent sessions.
     GridftpTuned,
     /// rclone to its own WebDAV server.
     Rclone,
@@ -41,40 +42,40 @@ use Kind::{
     Fdt, Gridftp, GridftpMany, GridftpTuned, Iperf3, Longhaul, LonghaulMemory, Rclone, Xrdcp, XrdcpMany, XrdcpTuned,
 };
 
-/// One that takes part.
+/// One participant of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tool {
-    /// What is run.
+    /// The kind of the tool.
     pub kind: Kind,
-    /// With BBR as the site's default, so that it has what Longhaul may choose.
+    /// Whether BBR is the site's default, so that the tool has the algorithm that Longhaul may choose.
     pub is_bbr: bool,
 }
 
-/// What tools must be told.
+/// The programs that tools cannot find by name.
 #[derive(Clone, Debug)]
-pub struct Means {
+pub struct Programs {
     /// The longhaul binary.
     pub longhaul: PathBuf,
     /// FDT's jar, if there is one.
     pub fdt: Option<PathBuf>,
 }
 
-/// One run: what its commands need to know.
+/// The inputs of the commands of one run.
 #[derive(Clone, Debug)]
-pub struct Job {
-    /// What is moved.
+pub struct RunInputs {
+    /// The set that is moved.
     pub set: Set,
-    /// How many bytes that is.
+    /// The bytes of the set.
     pub bytes: u64,
-    /// What they take at best, s.
+    /// The ideal time of the set, s.
     pub ideal_s: f64,
     /// Names of the set's files, below the source.
     pub names: Vec<String>,
     /// The file or directory to be moved.
     pub source: PathBuf,
-    /// What servers show.
+    /// The directory that servers show.
     pub shown: PathBuf,
-    /// An empty directory below it.
+    /// An empty directory below `shown`.
     pub target: PathBuf,
     /// Configuration, state and logs of this run.
     pub state: PathBuf,
@@ -105,7 +106,7 @@ const TOOLS: [(Kind, &str, &str); 11] = [
 ];
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub fn all() -> Vec<Kind> {
         TOOLS.iter().map(|(kind, ..)| *kind).collect()
     }
@@ -114,17 +115,17 @@ impl Kind {
         TOOLS.iter().find(|(kind, ..)| *kind == self).map_or(("", ""), |(_, name, title)| (*name, *title))
     }
 
-    /// As `--tools` takes it.
+    /// Its name, as `--tools` takes it.
     pub fn name(self) -> &'static str {
         self.entry().0
     }
 
-    /// In tables.
+    /// Its name in tables.
     pub fn title(self) -> &'static str {
         self.entry().1
     }
 
-    /// What it is there for.
+    /// Its role in the comparison.
     pub fn role(self) -> Role {
         match self {
             Longhaul => Role::Ours,
@@ -133,7 +134,7 @@ impl Kind {
         }
     }
 
-    /// Whether it moves a set at all.
+    /// Whether it can move a set.
     fn moves(self, set: Set) -> bool {
         match self {
             Longhaul => true,
@@ -143,8 +144,8 @@ impl Kind {
         }
     }
 
-    /// What it lacks on this machine.
-    pub fn missing(self, means: &Means) -> Option<String> {
+    /// The program that it lacks on this machine; none where it lacks nothing.
+    pub fn missing(self, means: &Programs) -> Option<String> {
         let programs: Vec<PathBuf> = match self {
             Longhaul | LonghaulMemory => vec![means.longhaul.clone()],
             Xrdcp | XrdcpTuned | XrdcpMany => vec!["xrdcp".into(), "xrootd".into()],
@@ -162,12 +163,12 @@ impl Kind {
 }
 
 impl Tool {
-    /// In tables.
+    /// Its name in tables.
     pub fn title(self) -> String {
         format!("{}{}", self.kind.title(), if self.is_bbr { " (bbr)" } else { "" })
     }
 
-    /// Those that take part in a cell.
+    /// The tools that take part in a cell.
     pub fn of(cell: Cell, kinds: &[Kind]) -> Vec<Tool> {
         let has_bbr = cell.is_longest() && cell.loss_ppm == 3_000;
         let mut tools = Vec::new();
@@ -181,7 +182,7 @@ impl Tool {
     }
 
     /// Its server's command and port. Writes configuration into the job's state.
-    pub fn server(self, means: &Means, job: &Job) -> Result<(Words, u16)> {
+    pub fn server(self, means: &Programs, job: &RunInputs) -> Result<(Words, u16)> {
         let (shown, address) = (job.shown.display(), &job.address);
         Ok(match self.kind {
             Longhaul | LonghaulMemory => {
@@ -207,7 +208,7 @@ impl Tool {
         })
     }
 
-    fn fdt(self, means: &Means, arguments: &[&str]) -> Words {
+    fn fdt(self, means: &Programs, arguments: &[&str]) -> Words {
         let jar = means.fdt.as_ref().map(|jar| jar.display().to_string()).unwrap_or_default();
         let mut command = words(["java", "-jar", &jar]);
         command.extend(words(arguments));
@@ -215,7 +216,7 @@ impl Tool {
     }
 
     /// Where the copy will be; none from memory to memory.
-    pub fn copy(self, job: &Job) -> Option<PathBuf> {
+    pub fn copy(self, job: &RunInputs) -> Option<PathBuf> {
         match self.kind {
             LonghaulMemory | Iperf3 => None,
             // These put a directory below the target under its own name.
@@ -225,8 +226,8 @@ impl Tool {
         }
     }
 
-    /// Clients that run at the same time.
-    pub fn clients(self, means: &Means, job: &Job) -> Vec<Words> {
+    /// The commands of the clients, which run at the same time.
+    pub fn clients(self, means: &Programs, job: &RunInputs) -> Vec<Words> {
         let (source, address) = (job.source.display().to_string(), &job.address);
         let copy = self.copy(job).unwrap_or_default();
         let root = |path: &Path| format!("root://{address}/{}", path.display());
@@ -273,7 +274,7 @@ impl Tool {
                 arguments.extend(["-d", &target, &source]);
                 vec![self.fdt(means, &arguments)]
             }
-            // By time: told a number of bytes, it stops counting when the last of them is in the sender's buffer.
+            // iperf3 runs for a fixed time: with a number of bytes, it stops counting when the last byte is in the sender's buffer.
             Iperf3 => {
                 let seconds = job.ideal_s.ceil().max(1.0).to_string();
                 vec![words(["iperf3", "-c", address, "-J", "-l", "1M", "-t", &seconds])]
@@ -292,12 +293,12 @@ impl Tool {
     }
 }
 
-/// The target below what servers show.
-fn below(job: &Job) -> String {
+/// The path of the target below `shown`.
+fn below(job: &RunInputs) -> String {
     job.target.strip_prefix(&job.shown).unwrap_or(&job.target).display().to_string()
 }
 
-fn xrootd(job: &Job) -> Result<Words> {
+fn xrootd(job: &RunInputs) -> Result<Words> {
     let own = job.state.join("own");
     fs::create_dir_all(&own)?;
     crate::data::open_to_all(&own)?;
@@ -311,7 +312,7 @@ fn xrootd(job: &Job) -> Result<Words> {
     let mut command = words(["xrootd", "-I", "v4", "-n", "wan", "-c", &configuration.display().to_string()]);
     command.extend(words(["-l", &own.join("log").display().to_string()]));
     if rustix::process::geteuid().is_root() {
-        // It refuses to serve as root.
+        // xrootd refuses to serve as root.
         command.extend(words(["-R", "nobody"]));
     }
     Ok(command)
@@ -321,8 +322,8 @@ fn xrootd(job: &Job) -> Result<Words> {
 mod tests {
     use super::*;
 
-    fn job(set: Set) -> Job {
-        Job {
+    fn job(set: Set) -> RunInputs {
+        RunInputs {
             set,
             bytes: 7,
             ideal_s: 10.2,
@@ -336,7 +337,7 @@ mod tests {
     }
 
     fn shown(kind: Kind, set: Set) -> Vec<String> {
-        let means = Means { longhaul: "longhaul".into(), fdt: Some("fdt.jar".into()) };
+        let means = Programs { longhaul: "longhaul".into(), fdt: Some("fdt.jar".into()) };
         let commands = Tool { kind, is_bbr: false }.clients(&means, &job(set));
         commands.iter().map(|command| command.join(" ")).collect()
     }
@@ -373,7 +374,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let means = Means { longhaul: "/nowhere/longhaul".into(), fdt: None };
+        let means = Programs { longhaul: "/nowhere/longhaul".into(), fdt: None };
         assert_eq!(Longhaul.missing(&means).unwrap(), "longhaul is not installed");
         assert_eq!(Fdt.missing(&means).unwrap(), "its jar is not given (--fdt)");
         assert!(Kind::all().iter().all(|kind| !kind.name().is_empty() && !kind.title().is_empty()));

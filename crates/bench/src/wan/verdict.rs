@@ -1,37 +1,37 @@
-//! What Longhaul is to reach, and whether it did. Arithmetic on medians.
+//! Longhaul's targets, and whether they were met. Arithmetic on medians.
 
 use super::cell::{Cell, LONGEST_US, Set};
-use super::course::{Lane, Outcome, Results, Verdict};
-use super::ideal::Line;
+use super::course::{Outcome, Results, ToolRuns, Verdict};
+use super::ideal::Bottleneck;
 use super::tool::Kind;
 use crate::contestant::Role;
 
-/// Of the bottleneck, on a path without loss.
+/// The least share of the bottleneck on a path without loss.
 const CLEAN: f64 = 0.95;
-/// Of a peer's rate.
+/// The least share of a peer's rate.
 const BESIDE: f64 = 0.98;
-/// A peer below this share of the bottleneck is to be left behind.
+/// Longhaul must be faster than a peer below this share of the bottleneck.
 const BEHIND: f64 = 0.90;
-/// Of the rate of many processes.
+/// The least share of the rate of many processes.
 const MANY: f64 = 0.95;
-/// Times one file of the same bytes.
+/// The most that many files may take, as a multiple of one file of the same bytes.
 const FILES: f64 = 1.1;
 
-/// One target, judged.
+/// One target and its verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
-    /// Where.
+pub struct JudgedTarget {
+    /// The cell.
     pub cell: Cell,
-    /// What was to be reached.
+    /// The target.
     pub target: String,
-    /// What was.
+    /// The figure that was reached.
     pub figure: String,
-    /// Whether that is enough.
+    /// Whether the target was met.
     pub met: bool,
 }
 
-/// All targets for which there are numbers, cell by cell.
-pub fn judge(results: &Results, line: Line) -> Vec<Judged> {
+/// Judges all targets for which there are numbers, cell by cell.
+pub fn judge(results: &Results, line: Bottleneck) -> Vec<JudgedTarget> {
     let mut all = Vec::new();
     for outcome in &results.outcomes {
         let Some(ours) = outcome.lane(Kind::Longhaul) else { continue };
@@ -57,16 +57,16 @@ fn least(cell: Cell) -> Option<f64> {
     }
 }
 
-fn share(outcome: &Outcome, ours: &Lane, line: Line) -> Option<Judged> {
+fn share(outcome: &Outcome, ours: &ToolRuns, line: Bottleneck) -> Option<JudgedTarget> {
     let least = least(outcome.cell)?;
     let target = format!("at least {:.0} % of the bottleneck, net", least * 100.0);
     let reached = ours.wall_s().map(|wall_s| line.net_share(outcome.bytes, outcome.cell.rtt_s(), wall_s));
     let figure = reached.map_or_else(|| ended(ours), |share| format!("{:.1} %", share * 100.0));
-    Some(Judged { cell: outcome.cell, target, figure, met: reached.is_some_and(|share| share >= least) })
+    Some(JudgedTarget { cell: outcome.cell, target, figure, met: reached.is_some_and(|share| share >= least) })
 }
 
-/// Beside a peer: never behind, and ahead where the peer leaves the path idle.
-fn beside(outcome: &Outcome, ours: &Lane, peer: &Lane, line: Line) -> Option<Judged> {
+/// Judges Longhaul beside a peer: never behind, and ahead where the peer leaves the path idle.
+fn beside(outcome: &Outcome, ours: &ToolRuns, peer: &ToolRuns, line: Bottleneck) -> Option<JudgedTarget> {
     if peer.tool.kind.role() != Role::Peer {
         return None;
     }
@@ -77,24 +77,21 @@ fn beside(outcome: &Outcome, ours: &Lane, peer: &Lane, line: Line) -> Option<Jud
         Verdict::Capped(_) => {
             let (target, met) = (format!("ahead of {name} (capped)"), ours.wall_s().is_some());
             let figure = ours.wall_s().map_or_else(|| ended(ours), |wall_s| format!("{wall_s:.2} s"));
-            return Some(Judged { cell, target, figure, met });
+            return Some(JudgedTarget { cell, target, figure, met });
         }
-        // Nothing to be compared with; the table says what went wrong.
+        // There is nothing to compare with; the table reports the failure.
         Verdict::Failed(_) => return None,
     };
     let is_idle = line.net_share(outcome.bytes, cell.rtt_s(), theirs) < BEHIND;
-    let target = match is_idle {
-        true => format!("ahead of {name}"),
-        false => format!("at least {BESIDE} × {name}"),
-    };
+    let target = if is_idle { format!("ahead of {name}") } else { format!("at least {BESIDE} × {name}") };
     let ratio = ours.wall_s().map(|wall_s| theirs / wall_s);
     let met = ratio.is_some_and(|ratio| if is_idle { ratio > 1.0 } else { ratio >= BESIDE });
     let figure = ratio.map_or_else(|| ended(ours), |ratio| format!("{ratio:.3} ×"));
-    Some(Judged { cell, target, figure, met })
+    Some(JudgedTarget { cell, target, figure, met })
 }
 
-/// One job against many processes with the same bytes.
-fn many(outcome: &Outcome, ours: &Lane, peer: &Lane) -> Option<Judged> {
+/// Judges one job against many processes with the same bytes.
+fn many(outcome: &Outcome, ours: &ToolRuns, peer: &ToolRuns) -> Option<JudgedTarget> {
     if peer.tool.kind.role() != Role::Peer {
         return None;
     }
@@ -110,11 +107,11 @@ fn many(outcome: &Outcome, ours: &Lane, peer: &Lane) -> Option<Judged> {
         (Some(ours_s), None) => (true, format!("{ours_s:.2} s, {name} capped")),
         (None, _) => (false, ended(ours)),
     };
-    Some(Judged { cell, target, figure, met })
+    Some(JudgedTarget { cell, target, figure, met })
 }
 
-/// Many files against one of the same bytes, over the longest way.
-fn files(outcome: &Outcome, ours: &Lane, results: &Results) -> Option<Judged> {
+/// Judges many files against one file of the same bytes, over the longest path.
+fn files(outcome: &Outcome, ours: &ToolRuns, results: &Results) -> Option<JudgedTarget> {
     let cell = outcome.cell;
     let same = match cell.set {
         Set::Medium | Set::Small => Set::Large,
@@ -127,7 +124,7 @@ fn files(outcome: &Outcome, ours: &Lane, results: &Results) -> Option<Judged> {
     let one = Cell::new(same, LONGEST_US, cell.loss_ppm);
     let one = results.outcomes.iter().find(|outcome| outcome.cell == one)?.lane(Kind::Longhaul)?.wall_s()?;
     let ratio = ours.wall_s().map(|wall_s| wall_s / one);
-    Some(Judged {
+    Some(JudgedTarget {
         cell,
         target: format!("at most {FILES} × the time of one file of the same bytes"),
         figure: ratio.map_or_else(|| ended(ours), |ratio| format!("{ratio:.3} ×")),
@@ -135,7 +132,7 @@ fn files(outcome: &Outcome, ours: &Lane, results: &Results) -> Option<Judged> {
     })
 }
 
-fn ended(lane: &Lane) -> String {
+fn ended(lane: &ToolRuns) -> String {
     match lane.verdict() {
         Some(Verdict::Capped(Some(share))) => format!("capped, {:.1} % had arrived", share * 100.0),
         Some(Verdict::Capped(None)) => "capped".into(),
@@ -146,13 +143,13 @@ fn ended(lane: &Lane) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bed::End;
+    use super::super::bed::RunEnd;
     use super::super::course::tests::{lane_of, run_of, samples};
     use super::*;
 
-    const LINE: Line = Line { rate_bit_s: 1e9, mtu: 9000 };
+    const LINE: Bottleneck = Bottleneck { rate_bit_s: 1e9, mtu: 9000 };
 
-    fn outcome(set: Set, loss_ppm: u32, lanes: Vec<Lane>) -> Outcome {
+    fn outcome(set: Set, loss_ppm: u32, lanes: Vec<ToolRuns>) -> Outcome {
         Outcome { cell: Cell::new(set, LONGEST_US, loss_ppm), bytes: set.bytes(1), lanes }
     }
 
@@ -163,7 +160,7 @@ mod tests {
 
     #[test]
     fn shares_and_peers_are_judged() {
-        // 10.69 s are the ideal.
+        // The ideal is 10.69 s.
         let lanes = vec![lane_of(Kind::Longhaul, 11.0), lane_of(Kind::Xrdcp, 10.9), lane_of(Kind::Gridftp, 12.0)];
         let all = judged(vec![outcome(Set::Large, 0, lanes)]);
         assert_eq!(all[0], ("at least 95 % of the bottleneck, net".into(), "97.2 %".into(), true));
@@ -178,12 +175,12 @@ mod tests {
 
     #[test]
     fn caps_and_failures_are_judged() {
-        let capped = Lane { runs: vec![run_of(End::Capped(Some(0.5)), 60.0)], ..lane_of(Kind::Xrdcp, 1.0) };
-        let failed = Lane { runs: vec![run_of(End::Failed("no".into()), 1.0)], ..lane_of(Kind::Rclone, 1.0) };
+        let capped = ToolRuns { runs: vec![run_of(RunEnd::Capped(Some(0.5)), 60.0)], ..lane_of(Kind::Xrdcp, 1.0) };
+        let failed = ToolRuns { runs: vec![run_of(RunEnd::Failed("no".into()), 1.0)], ..lane_of(Kind::Rclone, 1.0) };
         let all = judged(vec![outcome(Set::Small, 0, vec![lane_of(Kind::Longhaul, 11.0), capped.clone(), failed])]);
         assert_eq!(all.len(), 2);
         assert_eq!(all[1], ("ahead of xrdcp (capped)".into(), "11.00 s".into(), true));
-        let ours = Lane { runs: capped.runs, ..lane_of(Kind::Longhaul, 1.0) };
+        let ours = ToolRuns { runs: capped.runs, ..lane_of(Kind::Longhaul, 1.0) };
         let all = judged(vec![outcome(Set::Small, 46, vec![ours, lane_of(Kind::Xrdcp, 50.0)])]);
         assert!(all.iter().all(|(_, figure, met)| !met && figure == "capped, 50.0 % had arrived"), "{all:?}");
     }

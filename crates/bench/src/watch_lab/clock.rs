@@ -1,4 +1,4 @@
-//! A reflector of STAMP whose clock can be set: sites of a lab share the clock of the machine, which nobody should set.
+//! A STAMP reflector whose clock can be set: sites of a lab share the clock of the machine, which must not be changed.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use probe::stamp::clock::Reading;
 use probe::stamp::{Clock, HostClock, Reflector, Trust, serve};
 use sys::clock_quality::ClockQuality;
 
-/// The machine's clock, set forward by so many nanoseconds.
+/// The machine's clock plus an offset in nanoseconds.
 #[derive(Debug, Default)]
 struct SetClock(AtomicI64);
 
@@ -38,7 +38,7 @@ impl Clock for SetClock {
     }
 }
 
-/// A reflector at a site of a lab. It ends when this is dropped.
+/// A reflector at a site of a lab. It ends when it is dropped.
 #[derive(Debug)]
 pub struct ReflectorAtSite {
     clock: Arc<SetClock>,
@@ -47,7 +47,7 @@ pub struct ReflectorAtSite {
 }
 
 impl ReflectorAtSite {
-    /// Answers everybody at the site, on the port of STAMP.
+    /// Starts a reflector that answers all senders on the port of STAMP.
     ///
     /// # Errors
     /// Its socket or its thread cannot be made.
@@ -58,14 +58,14 @@ impl ReflectorAtSite {
         let (clock, stop) = (Arc::<SetClock>::default(), Stop::default());
         let (its_clock, its_stop) = (Arc::clone(&clock), stop.clone());
         let answer = move || {
-            // What it could not answer shows as loss.
+            // Packets that it could not answer show as loss.
             let _ = serve(&socket, &its_stop, &*its_clock, &mut Reflector::default(), &|_| Trust::Symmetric);
         };
         let thread = std::thread::Builder::new().name("reflector".into()).spawn(answer)?;
         Ok(ReflectorAtSite { clock, stop, thread: Some(thread) })
     }
 
-    /// Sets its clock: so many milliseconds ahead of the machine's.
+    /// Sets its clock this many milliseconds ahead of the machine's.
     pub fn set_ahead(&self, milliseconds: i64) {
         self.clock.0.store(milliseconds * 1_000_000, Ordering::Relaxed);
     }
@@ -75,7 +75,7 @@ impl Drop for ReflectorAtSite {
     fn drop(&mut self) {
         self.stop.stop();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
+            // The thread returns nothing.
             let _ = thread.join();
         }
     }

@@ -11,11 +11,11 @@ use watch::archive::store::{Archive, SeriesKey};
 use super::mesh::{SITES, segments};
 use super::trial::Outcome;
 
-/// A minute of latency: packets.
+/// Packets of a minute of latency.
 const MINUTE_PACKETS: f64 = 600.0;
 const YELLOW_LOSS: f64 = 0.01;
 
-/// After which time the first of the paths that meet a fault would have been yellow.
+/// The time after which the first of the paths with a fault would have been yellow.
 ///
 /// # Errors
 /// The archive cannot be read.

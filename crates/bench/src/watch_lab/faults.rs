@@ -1,31 +1,32 @@
-//! The faults, where they are put, and what is to be said of each. Those of one round are there at the same time, on paths that share no direction.
+//! The faults, their places, and the cause that the watch must report for each. The faults of one round exist at the same time, on paths that share no
+//! direction.
 
 use std::time::Duration;
 
 use model::v1::watch::{AlarmKind, CauseKind};
 
-/// How a fault is put in, and taken out again.
+/// How a fault is put in and taken out again.
 #[derive(Clone, Copy, Debug)]
-pub enum Means {
-    /// A word of a direction of a path of the lab, or of one member of it; and the word without the fault.
+pub enum FaultMethod {
+    /// By a word of a direction of a path in the lab, or of one member of the path.
     Path {
         /// The path.
         path: &'static str,
         /// 0 for `ab`; none for both.
         direction: Option<usize>,
-        /// From 0.
+        /// The index of the member, from 0.
         member: Option<usize>,
-        /// Its words with the fault, and without it.
+        /// The words with the fault, and without it.
         words: [(&'static str, &'static str); 2],
     },
-    /// A setting of a site's network; and what it was.
+    /// By a setting of a site's network.
     Sysctl {
         /// The site.
         site: &'static str,
-        /// The setting, with the fault, without it.
+        /// The setting, its value with the fault, its value without it.
         setting: [&'static str; 3],
     },
-    /// The clock of the reflector `g` is set, by so many milliseconds.
+    /// By setting the clock of the reflector `g` forward by milliseconds.
     Clock(i64),
 }
 
@@ -34,39 +35,39 @@ pub enum Means {
 pub struct Fault {
     /// Its name in the table.
     pub name: &'static str,
-    /// How it is put in.
-    pub means: Means,
-    /// What is to be said.
+    /// How it is put in and taken out.
+    pub means: FaultMethod,
+    /// The cause that the watch must report.
     pub cause: CauseKind,
-    /// Kinds of alarms that say it.
+    /// The kinds of alarms that report it.
     pub kinds: &'static [AlarmKind],
-    /// Where: a segment, or a host.
+    /// The place: a segment, or a host.
     pub segment: &'static str,
 }
 
-/// Faults at the same time, and how long the watch has to find them.
+/// Faults that exist at the same time, and the time in which the watch must find them.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     /// The faults.
     pub faults: &'static [Fault],
-    /// At most.
+    /// The longest time to find them.
     pub patience: Duration,
 }
 
 const LOSS: &[AlarmKind] = &[AlarmKind::Loss];
 const THROUGHPUT: &[AlarmKind] = &[AlarmKind::Throughput];
 
-/// A word of one direction of a path.
+/// A fault by a word of one direction of a path.
 const fn word(
     path: &'static str,
     direction: usize,
     with: (&'static str, &'static str),
     without: &'static str,
-) -> Means {
-    Means::Path { path, direction: Some(direction), member: None, words: [with, (with.0, without)] }
+) -> FaultMethod {
+    FaultMethod::Path { path, direction: Some(direction), member: None, words: [with, (with.0, without)] }
 }
 
-/// Packets lost in one direction of a path.
+/// A fault that loses packets in one direction of a path.
 const fn loss(
     name: &'static str,
     path: &'static str,
@@ -93,7 +94,7 @@ const fn minutes(faults: &'static [Fault], minutes: u64) -> Round {
     Round { faults, patience: Duration::from_secs(minutes * 60) }
 }
 
-/// All of them; the weakest last, as it takes longest until nobody speaks of them any more.
+/// All rounds; the weakest faults come last, because their alarms take longest to end.
 pub const ROUNDS: [Round; 11] = [
     minutes(
         &[
@@ -113,7 +114,7 @@ pub const ROUNDS: [Round; 11] = [
             },
             Fault {
                 name: "the clock of g is set by 20 ms",
-                means: Means::Clock(20),
+                means: FaultMethod::Clock(20),
                 cause: CauseKind::ClockStep,
                 kinds: &[AlarmKind::Clock],
                 segment: "g",
@@ -124,7 +125,7 @@ pub const ROUNDS: [Round; 11] = [
     minutes(
         &[Fault {
             name: "packets take the way over the south",
-            means: Means::Path {
+            means: FaultMethod::Path {
                 path: "west-east",
                 direction: Some(0),
                 member: None,
@@ -167,7 +168,7 @@ pub const ROUNDS: [Round; 11] = [
                 "none",
                 (CauseKind::Policer, "b in"),
             ),
-            // Into a site the queue would stay empty: the sender's own access has the same rate, and spreads its packets.
+            // Towards a site, the queue would stay empty: the sender's own access has the same rate, and spreads its packets.
             squeeze(
                 "a queue of 32 KiB out of b",
                 "b-west",
@@ -183,7 +184,7 @@ pub const ROUNDS: [Round; 11] = [
         &[
             Fault {
                 name: "c receives with windows of 64 KiB",
-                means: Means::Sysctl {
+                means: FaultMethod::Sysctl {
                     site: "c",
                     setting: ["net.ipv4.tcp_rmem", "4096 65536 65536", "4096 131072 1073741824"],
                 },
@@ -206,7 +207,7 @@ pub const ROUNDS: [Round; 11] = [
         &[
             Fault {
                 name: "f sends with buffers of 64 KiB",
-                means: Means::Sysctl {
+                means: FaultMethod::Sysctl {
                     site: "f",
                     setting: ["net.ipv4.tcp_wmem", "4096 65536 65536", "4096 65536 1073741824"],
                 },
@@ -228,7 +229,7 @@ pub const ROUNDS: [Round; 11] = [
         &[
             Fault {
                 name: "one of four members of the core loses 2 % forward",
-                means: Means::Path {
+                means: FaultMethod::Path {
                     path: "west-east",
                     direction: Some(0),
                     member: Some(1),

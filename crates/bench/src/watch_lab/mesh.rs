@@ -1,4 +1,4 @@
-//! The mesh: three sites in the west, three in the east, a core of four members between them, a longer way over the south, a reflector, and the watch.
+//! The mesh: three sites in the west, three in the east, a core of four members between them, a longer path over the south, a reflector, and the watch.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use model::v1::probe::Direction;
 use model::v1::watch::{Alarm, Alarms, Grid, Health};
 
 use super::clock::ReflectorAtSite;
-use super::faults::Means;
-use crate::node::{AtSites, grant};
-use crate::process::Held;
+use super::faults::FaultMethod;
+use crate::node::{SiteProcesses, grant};
+use crate::process::ChildGuard;
 
 /// The sites with nodes, those of the west first.
 pub const SITES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// The reflector whose clock can be set.
 pub const REFLECTOR: &str = "g";
-/// How much shorter the times of the judge are.
+/// The factor on the times of the judge.
 pub const SCALE: f64 = 1.0 / 60.0;
-/// From one test of TCP of a pair to the next: six slots of two seconds and what is kept free between them.
+/// The interval of the TCP tests of a pair: six slots of two seconds, and the time that is kept free between them.
 pub const TCP_EVERY: Duration = Duration::from_secs(75);
 /// Tests of TCP before the judge knows what is normal.
 const LEARN: u32 = 4;
@@ -114,20 +114,20 @@ pub fn passes(alarm: &Alarm, segment: &str) -> bool {
     }
 }
 
-/// A mesh that runs.
+/// A running mesh.
 pub struct Mesh<'a> {
     longhaul: &'a Path,
     dir: &'a Path,
     stop: &'a AtomicBool,
     key: String,
     reflector: ReflectorAtSite,
-    // Ended before the lab is.
-    processes: Vec<Held>,
+    // Dropped before the lab.
+    processes: Vec<ChildGuard>,
     lab: Lab,
 }
 
 impl<'a> Mesh<'a> {
-    /// Brings it up.
+    /// Starts the mesh.
     ///
     /// # Errors
     /// Something of it cannot be started.
@@ -144,13 +144,13 @@ impl<'a> Mesh<'a> {
         mesh.key = made.lines().last().context("no key was made")?.to_owned();
         let words = ["watch", "serve", "--listen", "10.77.8.1:8446", "--config", &config.display().to_string()];
         let words = words.into_iter().map(String::from).chain(["--state".into(), state.display().to_string()]);
-        let sites = AtSites { lab: &mesh.lab, longhaul, dir };
+        let sites = SiteProcesses { lab: &mesh.lab, longhaul, dir };
         let watch = sites.serve("noc", "watch", &words.collect::<Vec<_>>(), stop)?;
         mesh.processes.push(watch);
         Ok(mesh)
     }
 
-    /// Starts a node; its table for the watch.
+    /// Starts a node; returns its table for the configuration of the watch.
     fn add_node(&mut self, number: usize, site: &str) -> Result<String> {
         let data = self.dir.join(format!("data-{site}"));
         fs::create_dir_all(&data)?;
@@ -158,7 +158,7 @@ impl<'a> Mesh<'a> {
         let (address, export) = (format!("10.77.{number}.1:7411"), format!("data={}:rw", data.display()));
         let words = ["serve", "--listen", &address, "--export", &export, "--responders", "stamp", "--state"];
         let words = words.into_iter().map(String::from).chain([state.display().to_string()]).collect::<Vec<_>>();
-        let sites = AtSites { lab: &self.lab, longhaul: self.longhaul, dir: self.dir };
+        let sites = SiteProcesses { lab: &self.lab, longhaul: self.longhaul, dir: self.dir };
         let node = sites.serve(site, &format!("node-{site}"), &words, self.stop)?;
         self.processes.push(node);
         let key = self.dir.join(format!("key-{site}"));
@@ -180,7 +180,7 @@ impl<'a> Mesh<'a> {
         Ok(serde_json::from_str(text.lines().next().unwrap_or_default())?)
     }
 
-    /// Alarms of the last hours, also those that are over.
+    /// The alarms of the last hours, with those that have ended.
     ///
     /// # Errors
     /// The watch does not answer.
@@ -192,7 +192,7 @@ impl<'a> Mesh<'a> {
     /// Waits until the judge knows what is normal on all paths.
     ///
     /// # Errors
-    /// It does not come to know it, or a signal ended the run.
+    /// It does not learn it in time, or a signal ended the run.
     pub fn learn(&self) -> Result<()> {
         let begun = Instant::now();
         let is_measured = |grid: &Grid| {
@@ -223,21 +223,21 @@ impl<'a> Mesh<'a> {
     ///
     /// # Errors
     /// The lab refuses.
-    pub fn put(&self, means: &Means, is_there: bool) -> Result<()> {
+    pub fn put(&self, means: &FaultMethod, is_there: bool) -> Result<()> {
         let at = usize::from(!is_there);
         match means {
-            Means::Path { path, direction, member, words } => {
+            FaultMethod::Path { path, direction, member, words } => {
                 let word = (words[at].0.to_owned(), words[at].1.to_owned());
                 let change = Change::read(self.lab.scenario(), path, *direction, *member, &[word]);
                 self.lab.change(change.map_err(|problem| anyhow::anyhow!("{problem}"))?, None)?;
             }
-            Means::Sysctl { site, setting } => {
+            FaultMethod::Sysctl { site, setting } => {
                 let value = format!("{}={}", setting[0], setting[1 + at]);
                 let status =
                     self.lab.command(site, "sysctl")?.args(["-q", "-w", &value]).stdin(Stdio::null()).status()?;
                 ensure!(status.success(), "sysctl {value} at {site}: {status}");
             }
-            Means::Clock(milliseconds) => self.reflector.set_ahead(if is_there { *milliseconds } else { 0 }),
+            FaultMethod::Clock(milliseconds) => self.reflector.set_ahead(if is_there { *milliseconds } else { 0 }),
         }
         Ok(())
     }
@@ -258,13 +258,13 @@ impl<'a> Mesh<'a> {
         Ok(self.lab.limited(&self.lab.reading()?.since(before)))
     }
 
-    /// Where the watch keeps what was measured.
+    /// The path of the watch's archive.
     pub fn archive(&self) -> PathBuf {
         self.dir.join("hub/watch.db")
     }
 }
 
-/// What is watched: streams among all, TCP between west and east, the reflector's clock from everywhere.
+/// The configuration of the watch: streams among all sites, TCP between west and east, the reflector's clock from all sites.
 fn configuration(tables: &[String]) -> String {
     let (west, east) = SITES.split_at(3);
     let pairs: Vec<(&str, &str)> = west.iter().flat_map(|from| east.iter().map(|to| (*from, *to))).collect();
@@ -274,7 +274,7 @@ fn configuration(tables: &[String]) -> String {
     for (from, to) in known {
         text += &format!("[[path]]\nfrom = \"{from}\"\nto = \"{to}\"\nsegments = [\"core\"]\n");
     }
-    // Half of the usual ports: a port has a sixth of the packets that it has in life, too few to tell members apart by eight.
+    // Half of the usual ports: a port has a sixth of its usual packets, too few to tell the members apart with eight ports.
     let latency = "latency = { rate = 100, report = \"1s\", ports = 4 }\nthroughput = false\n";
     let named: Vec<String> = pairs.iter().map(|(from, to)| format!("[\"{from}\", \"{to}\"]")).collect();
     text += &format!("[[group]]\nname = \"light\"\nmembers = {SITES:?}\n{latency}path = {{ every = \"10s\" }}\n");

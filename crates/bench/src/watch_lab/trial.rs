@@ -1,4 +1,4 @@
-//! Faults put in, what the watch says, and whether that is true.
+//! A trial: faults are put in, and the alarms of the watch are compared with them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -9,41 +9,41 @@ use model::v1::watch::{Alarm, AlarmKind, Health};
 use super::faults::{Fault, ROUNDS, Round};
 use super::mesh::{Mesh, passes};
 
-/// After the last fault of a round is found the watch may look so long before its word is taken: an hour of compressed time.
+/// The time between the last found fault of a round and the judgement of its alarms: an hour of compressed time.
 const SETTLE: Duration = Duration::from_secs(60);
-/// And where TCP tells: until all pairs have been tested once more.
+/// The same for faults that TCP finds: until all pairs have been tested once more.
 const SETTLE_TCP: Duration = Duration::from_secs(100);
-/// How long the mesh rests after a round, at most: until nothing is wrong any more.
+/// The longest rest of the mesh after a round; it ends when there is no alarm any more.
 const RECOVER: Duration = Duration::from_secs(50);
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What came of a fault.
+/// The outcome of a fault.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The fault.
     pub fault: Fault,
-    /// When it was put in, and taken out.
+    /// When it was put in and taken out.
     pub span: [SystemTime; 2],
-    /// After which time the first alarm was raised of a path that meets it.
+    /// The time until the first alarm of a path with the fault.
     pub found_after: Option<Duration>,
-    /// What most alarms of these paths said at the end: cause and segment.
+    /// The cause and segment that most alarms of these paths had at the end.
     pub said: String,
-    /// That is it.
+    /// Whether they are right.
     pub is_right: bool,
 }
 
-/// All that was seen.
+/// The results of all rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Trials {
-    /// Of each fault.
+    /// The outcome of each fault.
     pub outcomes: Vec<Outcome>,
-    /// Alarms of paths that met no fault, and those that were there before the first one.
+    /// Alarms of paths without a fault, and alarms before the first fault.
     pub false_alarms: Vec<Alarm>,
-    /// How long nothing was wrong before the first fault.
+    /// The time without a fault before the first one.
     pub clean: Duration,
 }
 
-/// Runs rounds; those alone that have a fault of which `wanted` says so.
+/// Runs the rounds that have a fault whose name `wanted` accepts.
 ///
 /// # Errors
 /// The lab or the watch fails, or a signal ended the run.
@@ -114,7 +114,7 @@ fn is_of_round(alarm: &Alarm, before: i64) -> bool {
     alarm.id > before && alarm.kind != AlarmKind::Stale
 }
 
-/// Waits until nothing is wrong, or long enough.
+/// Waits until there is no alarm, at most [`RECOVER`].
 fn recover(mesh: &Mesh<'_>) -> Result<()> {
     let begun = Instant::now();
     let lasts = |alarm: &Alarm| alarm.ended.is_none() && alarm.kind != AlarmKind::Stale;
@@ -124,7 +124,8 @@ fn recover(mesh: &Mesh<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What most alarms of the fault's paths say, the worst where they are as many. A clock that was set is over soon, and was there.
+/// The verdict by most alarms of the fault's paths, or by the worst where the counts are equal. The alarm of a clock that was set ends soon, and counts all
+/// the same.
 fn judge(fault: &Fault, found_after: Option<Duration>, span: [SystemTime; 2], raised: &[Alarm]) -> Outcome {
     let mut said: BTreeMap<(&str, &str), (usize, Health)> = BTreeMap::new();
     for alarm in raised.iter().filter(|alarm| passes(alarm, fault.segment)) {

@@ -1,6 +1,6 @@
-//! A clean year of fifteen paths, minute by minute through the judge: what is raised in it is a false alarm. The measurements are drawn, not made: noise on
-//! delays, queues in the afternoon, clocks that drift and are kept, a lost packet in ten million, TCP tests that differ by 4 % and are slower by day, routers that
-//! do not always answer.
+//! A clean year of fifteen paths, minute by minute through the judge: every alarm is a false one. The measurements are simulated: noise on delays, queues in
+//! the afternoon, clocks that drift and are corrected, one lost packet in ten million, TCP tests that differ by 4 % and are slower by day, routers that do not
+//! always answer.
 
 use anyhow::{Result, anyhow};
 use model::v1::node::{Delays, StreamReport};
@@ -10,25 +10,25 @@ use watch::alarms::{Alarms, Change};
 use watch::config::JudgeConfig;
 use watch::judge::path::{PathJudge, PathKnowledge};
 use watch::mesh::TestKind;
-use watch::observation::{Observation, PathFacts, Throughput, Way};
+use watch::observation::{DirectionFacts, Observation, PathFacts, Throughput};
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 const YEAR: i64 = 365 * 24 * HOUR;
 /// Paths of six sites.
 pub const PATHS: usize = 15;
-/// A packet in ten million.
+/// The share of lost packets: one in ten million.
 const LOSS: f64 = 1e-7;
-/// Packets a minute.
+/// Packets per minute.
 const PACKETS: u64 = 600;
 
-/// A path that is well.
+/// A path without faults.
 struct CleanPath {
     judge: PathJudge,
     random: fastrand::Rng,
     rtt_us: i64,
     link_bit_s: f64,
-    /// How far the two clocks are apart, microseconds, and by how much more each minute.
+    /// The offset of the two clocks in microseconds, and its growth per minute.
     clock_us: f64,
     drift_us: f64,
 }
@@ -49,7 +49,7 @@ impl CleanPath {
         }
     }
 
-    /// Roughly normal: the sum of twelve uniform numbers.
+    /// Roughly normal noise: the sum of twelve uniform numbers.
     fn noise(&mut self) -> f64 {
         (0..12).map(|_| self.random.f64()).sum::<f64>() - 6.0
     }
@@ -96,7 +96,7 @@ impl CleanPath {
         let mut way = || {
             let random = &mut self.random;
             let hops = (1..=8).map(|hop| if random.f64() < 0.05 { String::new() } else { format!("r{hop}") });
-            Way { hops: hops.collect(), is_whole: true, mtu_bytes: Some(9_000), ..Way::default() }
+            DirectionFacts { hops: hops.collect(), is_whole: true, mtu_bytes: Some(9_000), ..DirectionFacts::default() }
         };
         let facts = PathFacts { forward: Some(way()), reverse: Some(way()) };
         self.judge.observe(TestKind::Path, &Observation::Path(Box::new(facts)), at, 2.0);
@@ -122,10 +122,10 @@ impl CleanPath {
     }
 }
 
-/// All alarms that were raised.
+/// Runs the year; returns all alarms.
 ///
 /// # Errors
-/// A thread of it failed.
+/// A thread of the simulation failed.
 pub fn false_alarms() -> Result<Vec<Alarm>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = move |thread: usize| (0..PATHS).skip(thread).step_by(threads).flat_map(of_path).collect::<Vec<_>>();

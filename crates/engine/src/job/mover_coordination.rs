@@ -1,4 +1,4 @@
-//! The movers that help with a job, as the thread that drives it sees them.
+//! Coordinates the movers of a job, on the thread that drives the job.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use model::account::Account;
 use model::spec::Steer;
 use model::v1;
 
-use super::Help;
+use super::StreamHelpers;
 use super::sampler::Sampler;
 use super::stream_pool::StreamPool;
 use crate::error::Result;
 use crate::link::Link;
-use crate::movers::{Loans, Movers};
+use crate::movers::{DelegationTerms, Movers};
 use crate::side::Side;
 
-/// Asks movers once the job is worth it, and keeps client and movers informed of each other.
+/// Asks movers once the job is large enough, and passes reports between the client and the movers.
 #[derive(Default)]
 pub(super) struct MoverCoordination {
     movers: Option<Movers>,
@@ -35,24 +35,24 @@ impl MoverCoordination {
 
     fn ask(&mut self, link: &Link, pool: &StreamPool) {
         let terms = &pool.terms;
-        let Help::Movers(peers, order) = &terms.help else { return };
+        let StreamHelpers::Movers(peers, order) = &terms.help else { return };
         let Some(suite) = terms.suite.get().filter(|_| self.movers.is_none()) else { return };
         let Some(side) = Arc::clone(&pool.side).for_movers() else { return };
         if Movers::are_worth(&pool.side.progress()) {
-            let loans = Loans { secret: terms.secret.clone(), suite: *suite, order: (**order).clone() };
+            let loans = DelegationTerms { secret: terms.secret.clone(), suite: *suite, order: (**order).clone() };
             self.movers = Some(Movers::begin(peers, loans, side, link.waker()));
         }
     }
 
-    /// How many streams they carry; what they say of themselves is taken in.
+    /// Takes the movers' reports over into the sampler. Returns how many streams they carry.
     pub(super) fn look(&self, sampler: &mut Sampler) -> usize {
         let Some(movers) = &self.movers else { return 0 };
         let (streams, accounts) = movers.accounts();
-        sampler.aided_by(movers.spread(), accounts);
+        sampler.take_mover_reports(movers.spread(), accounts);
         streams
     }
 
-    /// What the other end says of itself. The pilots of movers go by that as well.
+    /// Takes over the other end's account, and passes it to the movers: their pilots need it too.
     pub(super) fn hear_of_peer(&self, account: Box<Account>, sampler: &mut Sampler) {
         if let Some(movers) = &self.movers {
             movers.hear_of_client(&account);
@@ -60,7 +60,7 @@ impl MoverCoordination {
         sampler.peer = Some(account);
     }
 
-    /// The job is over: the movers go, and say what their streams did.
+    /// Ends the movers' part of the job. Returns the facts of their streams.
     pub(super) fn end(&self, side: &dyn Side) -> Vec<v1::Stream> {
         self.movers.as_ref().map(|movers| movers.end(!side.sends())).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! The ways that a client's streams take to a node: to the address of the control connection, and to those where the node says
-//! that it takes streams too. Each has its own number of streams, and is left alone for a while where it carries none.
+//! The paths of a client's streams to a node: to the address of the control connection, and to the addresses at which the
+//! node takes streams too. Each path has its own number of streams, and is left alone for a while where it carries none.
 //!
-//! What it does not know: sockets, threads, time (it is told).
+//! What this module does not know: sockets and threads. The time is an argument.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,44 +11,67 @@ use std::time::{Duration, Instant};
 use wire::join::SessionId;
 use wire::limits::ADDRESSES_MAX;
 
-use crate::dial::{Dial, Way};
+use crate::dial::{Dial, StreamAddress};
 
-/// How long a way is left alone that lost its last stream, at first and after many losses.
+/// How long a path is left alone that lost its last stream: at first, and after many losses.
 const REST: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(15);
-/// And one that lost a stream beside others that carry.
+/// How long a path is left alone that lost a stream while others on it carry.
 const BREATH: Duration = Duration::from_millis(250);
 
-/// One way.
+/// One path.
 pub(super) struct Path {
     pub to: Arc<dyn Dial>,
-    /// None for the way of the control connection, whatever that is.
-    by: Option<Way>,
+    /// None for the path of the control connection, whatever its address is.
+    address: Option<StreamAddress>,
     /// Dialled, or running.
     pub streams: BTreeSet<u32>,
-    /// As many as were wanted when it was last looked at.
+    /// The number of streams that was wanted when the path was last looked at.
     pub wanted: u32,
-    /// How often in a row it lost its last stream, and until when it rests.
+    /// How often in a row the path lost its last stream.
     lost: u32,
+    /// Until when the path gets no streams.
     rests: Option<Instant>,
-    /// Until when it gets no further streams, though others on it carry.
+    /// Until when the path gets no further streams, though others on it carry.
     breathes: Option<Instant>,
-    /// The node does not take streams there any more.
+    /// The node no longer takes streams at this address.
     is_closed: bool,
 }
 
+/// How many streams are wanted, by whom. 0 stands for no opinion or no bound.
+#[derive(Clone, Copy)]
+pub(super) struct StreamDemand {
+    /// On this path, by the evidence.
+    pub wish: u32,
+    /// On this path, to begin with.
+    pub first: u32,
+    /// On all paths together, by the settings of the job.
+    pub asked: u32,
+    /// The bound on all paths together.
+    pub most: u32,
+}
+
 impl Path {
-    fn new(to: Arc<dyn Dial>, by: Option<Way>) -> Path {
-        Path { to, by, streams: BTreeSet::new(), wanted: 0, lost: 0, rests: None, breathes: None, is_closed: false }
+    fn new(to: Arc<dyn Dial>, address: Option<StreamAddress>) -> Path {
+        Path {
+            to,
+            address,
+            streams: BTreeSet::new(),
+            wanted: 0,
+            lost: 0,
+            rests: None,
+            breathes: None,
+            is_closed: false,
+        }
     }
 
-    /// What is dialled, and the session that was lent there.
-    pub fn way(&self) -> (&Arc<dyn Dial>, Option<SessionId>) {
-        (&self.to, self.by.and_then(|way| way.lent))
+    /// The delegated session that streams join on this path; none where they join the client's own.
+    pub fn delegated_session(&self) -> Option<SessionId> {
+        self.address.and_then(|address| address.lent)
     }
 
     fn leads_to(&self, at: SocketAddr) -> bool {
-        self.by.is_some_and(|way| way.at == at)
+        self.address.is_some_and(|address| address.at == at)
     }
 
     fn rests(&self, now: Instant) -> bool {
@@ -56,121 +79,115 @@ impl Path {
     }
 }
 
-/// All of them; the first is the control connection's.
+/// All paths of a job; the first is the control connection's.
 #[derive(Default)]
 pub(super) struct Paths {
     pub all: Vec<Path>,
 }
 
 impl Paths {
-    /// The way of the control connection is there from the start.
+    /// Adds the path of the control connection, which is there from the start.
     pub fn begin(&mut self, to: &Arc<dyn Dial>) {
         if self.all.is_empty() {
             self.all.push(Path::new(Arc::clone(to), None));
         }
     }
 
-    /// Whether a way is news: none leads there yet, and there are not too many; or one did that is closed, by a session that was lent before.
-    pub fn lacks(&self, way: Way, own: Option<SocketAddr>) -> bool {
-        match self.all.iter().find(|route| route.leads_to(way.at)) {
-            Some(before) => before.by != Some(way) && before.is_closed && before.streams.is_empty(),
-            None => own != Some(way.at) && (1..=ADDRESSES_MAX).contains(&self.all.len()),
+    /// Whether an address is a new path: no path leads there yet, and there are not too many; or the path that did is closed, and belonged
+    /// to an earlier delegated session.
+    pub fn lacks(&self, address: StreamAddress, own: Option<SocketAddr>) -> bool {
+        match self.all.iter().find(|path| path.leads_to(address.at)) {
+            Some(before) => before.address != Some(address) && before.is_closed && before.streams.is_empty(),
+            None => own != Some(address.at) && (1..=ADDRESSES_MAX).contains(&self.all.len()),
         }
     }
 
-    /// The node takes streams there too. `own` is the control connection's other end.
-    pub fn learn(&mut self, way: Way, own: Option<SocketAddr>) {
-        if !self.lacks(way, own) {
+    /// Adds an address at which the node takes streams too. `own` is the control connection's other end.
+    pub fn learn(&mut self, address: StreamAddress, own: Option<SocketAddr>) {
+        if !self.lacks(address, own) {
             return;
         }
-        let route = Path::new(Arc::new(way.at), Some(way));
-        match self.all.iter_mut().find(|route| route.leads_to(way.at)) {
-            Some(before) => *before = route,
-            None => self.all.push(route),
+        let path = Path::new(Arc::new(address.at), Some(address));
+        match self.all.iter_mut().find(|path| path.leads_to(address.at)) {
+            Some(before) => *before = path,
+            None => self.all.push(path),
         }
     }
 
-    /// Streams are taken where `open` says so, of the ways besides the control connection's. What goes elsewhere is lost: these
-    /// streams are to be given up.
-    pub fn close_but(&mut self, open: impl Fn(Way) -> bool) -> Vec<u32> {
-        for route in &mut self.all {
-            route.is_closed = route.by.is_some_and(|way| !open(way));
+    /// Closes the paths whose address is not `open`; the control connection's is never closed. Returns the streams of closed paths: what
+    /// is sent on them is lost, so they are to be given up.
+    pub fn close_but(&mut self, open: impl Fn(StreamAddress) -> bool) -> Vec<u32> {
+        for path in &mut self.all {
+            path.is_closed = path.address.is_some_and(|address| !open(address));
         }
-        self.all.iter().filter(|route| route.is_closed).flat_map(|route| route.streams.iter().copied()).collect()
+        self.all.iter().filter(|path| path.is_closed).flat_map(|path| path.streams.iter().copied()).collect()
     }
 
-    /// Whether there is but one.
+    /// Whether there is no other path than the control connection's.
     pub fn is_one(&self) -> bool {
         self.all.len() < 2
     }
 
-    /// The way that a kept stream goes.
+    /// The index of the path that a kept stream takes.
     pub fn takes(&self, peer: Option<SocketAddr>) -> usize {
-        self.all.iter().position(|route| peer.is_some_and(|peer| route.leads_to(peer))).unwrap_or(0)
+        self.all.iter().position(|path| peer.is_some_and(|peer| path.leads_to(peer))).unwrap_or(0)
     }
 
-    /// A stream ended: on which way.
+    /// Removes a stream that ended. Returns the index of its path.
     pub fn ended(&mut self, stream: u32) -> usize {
-        let at = self.all.iter().position(|route| route.streams.contains(&stream)).unwrap_or(0);
-        if let Some(route) = self.all.get_mut(at) {
-            route.streams.remove(&stream);
+        let at = self.all.iter().position(|path| path.streams.contains(&stream)).unwrap_or(0);
+        if let Some(path) = self.all.get_mut(at) {
+            path.streams.remove(&stream);
         }
         at
     }
 
-    /// Whether another way than this one has streams that run.
+    /// Whether another path than this one has streams that run.
     pub fn others_run(&self, than: usize, runs: impl Fn(u32) -> bool) -> bool {
-        let carries = |(at, route): (usize, &Path)| at != than && route.streams.iter().any(|stream| runs(*stream));
+        let carries = |(at, path): (usize, &Path)| at != than && path.streams.iter().any(|stream| runs(*stream));
         self.all.iter().enumerate().any(carries)
     }
 
-    /// A way that lost a stream is left alone: for a breath where others on it carry, else longer each time.
+    /// Leaves a path alone that lost a stream: for [`BREATH`] where others on it carry, else longer each time.
     pub fn rest(&mut self, at: usize, now: Instant, carries: impl Fn(u32) -> bool) {
-        let route = &mut self.all[at];
-        if route.streams.iter().any(|stream| carries(*stream)) {
-            route.breathes = Some(now + BREATH);
+        let path = &mut self.all[at];
+        if path.streams.iter().any(|stream| carries(*stream)) {
+            path.breathes = Some(now + BREATH);
             return;
         }
-        let rest = (REST * 2u32.saturating_pow(route.lost)).min(REST_MAX);
-        route.lost = (route.lost + 1).min(16);
-        route.rests = Some(now + rest);
+        let rest = (REST * 2u32.saturating_pow(path.lost)).min(REST_MAX);
+        path.lost = (path.lost + 1).min(16);
+        path.rests = Some(now + rest);
     }
 
-    /// How many streams a way still lacks, of several ways: at first one, which shows that it leads somewhere.
-    /// `carries` says whether something has arrived by a stream; `wish` is what the evidence says, `count` how many to begin with, `asked` what somebody asked for on all ways together,
-    /// `most` the bound on them all; each 0 for none.
-    pub fn lacking(
-        &mut self,
-        at: usize,
-        now: Instant,
-        (wish, count): (u32, u32),
-        (asked, most): (u32, u32),
-        carries: impl Fn(u32) -> bool,
-    ) -> u32 {
-        // A way that breathes keeps its part of what was asked for: else the others would take it, to lose it again.
+    /// How many streams one of several paths still lacks. A path gets one stream at first, which shows that it leads to the node.
+    /// `carries` says whether something has arrived by a stream.
+    pub fn lacking(&mut self, at: usize, now: Instant, demand: StreamDemand, carries: impl Fn(u32) -> bool) -> u32 {
+        // A path that breathes keeps its part of what was asked for: else the others would take it, to lose it again.
         if self.all[at].rests(now) || self.all[at].breathes.is_some_and(|until| now < until) {
             return 0;
         }
-        let open: Vec<usize> = (0..self.all.len()).filter(|way| !self.all[*way].rests(now)).collect();
-        let rank = open.iter().position(|way| *way == at).unwrap_or(0) as u32;
+        let open: Vec<usize> = (0..self.all.len()).filter(|other| !self.all[*other].rests(now)).collect();
+        let rank = open.iter().position(|other| *other == at).unwrap_or(0) as u32;
         let part = |total: u32| total / open.len() as u32 + u32::from(rank < total % open.len() as u32);
-        let mut wanted = match (asked, wish) {
-            (0, 0) => count,
+        let mut wanted = match (demand.asked, demand.wish) {
+            (0, 0) => demand.first,
             (0, wish) => wish,
             (asked, _) => part(asked),
         };
+        let most = demand.most;
         if most > 0 {
             wanted = wanted.min(part(most));
         }
-        let open: usize = self.all.iter().map(|route| route.streams.len()).sum();
-        let route = &mut self.all[at];
-        route.wanted = wanted;
-        let proven = route.streams.iter().any(|stream| carries(*stream));
+        let open: usize = self.all.iter().map(|path| path.streams.len()).sum();
+        let path = &mut self.all[at];
+        path.wanted = wanted;
+        let proven = path.streams.iter().any(|stream| carries(*stream));
         if proven {
-            route.lost = 0;
+            path.lost = 0;
         }
         let wanted = if proven { wanted } else { wanted.min(1) };
-        let lacks = wanted.saturating_sub(route.streams.len() as u32);
+        let lacks = wanted.saturating_sub(path.streams.len() as u32);
         if most > 0 { lacks.min(most.saturating_sub(open as u32)) } else { lacks }
     }
 }
@@ -183,22 +200,26 @@ mod tests {
         ([192, 0, 2, number], 4433).into()
     }
 
-    fn to(number: u8) -> Way {
-        Way { at: at(number), lent: None }
+    fn to(number: u8) -> StreamAddress {
+        StreamAddress { at: at(number), lent: None }
     }
 
-    fn paths(ways: u8) -> Paths {
+    fn demand([wish, first, asked, most]: [u32; 4]) -> StreamDemand {
+        StreamDemand { wish, first, asked, most }
+    }
+
+    fn paths(others: u8) -> Paths {
         let mut paths = Paths::default();
         let dial: Arc<dyn Dial> = Arc::new(at(0));
         paths.begin(&dial);
-        (0..ways).for_each(|way| paths.learn(to(way), Some(at(0))));
+        (0..others).for_each(|other| paths.learn(to(other), Some(at(0))));
         paths
     }
 
     #[test]
-    fn a_way_is_known_once() {
+    fn a_path_is_known_once() {
         let mut paths = paths(3);
-        assert_eq!(paths.all.len(), 3, "the control connection's own address is no other way");
+        assert_eq!(paths.all.len(), 3, "the control connection's own address is no other path");
         let mut many = self::paths(1);
         (1..100).for_each(|more| many.learn(to(more), Some(at(0))));
         assert_eq!(many.all.len(), ADDRESSES_MAX + 1, "a node cannot send us everywhere");
@@ -208,15 +229,15 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_breathes_keeps_its_part() {
+    fn a_path_that_breathes_keeps_its_part() {
         let (mut paths, now) = (paths(3), Instant::now());
         paths.all[0].streams.extend([1, 2]);
         paths.all[1].streams.insert(3);
         paths.all[2].streams.insert(4);
         paths.ended(2);
         paths.rest(0, now, |_| true);
-        let lacks = |paths: &mut Paths, at, now| paths.lacking(at, now, (0, 8), (4, 0), |_| true);
-        assert_eq!([0, 1, 2].map(|at| lacks(&mut paths, at, now)), [0, 0, 0], "two of four are the first way's");
+        let lacks = |paths: &mut Paths, at, now| paths.lacking(at, now, demand([0, 8, 4, 0]), |_| true);
+        assert_eq!([0, 1, 2].map(|at| lacks(&mut paths, at, now)), [0, 0, 0], "two of four are the first path's");
         assert_eq!(lacks(&mut paths, 0, now + BREATH), 1);
     }
 
@@ -226,51 +247,51 @@ mod tests {
         paths.all[1].streams.insert(5);
         paths.all[2].streams.insert(6);
         assert!(paths.close_but(|_| true).is_empty());
-        assert_eq!(paths.close_but(|way| way != to(1)), [5], "the control connection's way is never closed");
-        assert_eq!(paths.lacking(1, now, (0, 8), (0, 0), |_| true), 0);
+        assert_eq!(paths.close_but(|address| address != to(1)), [5], "the control connection's path is never closed");
+        assert_eq!(paths.lacking(1, now, demand([0, 8, 0, 0]), |_| true), 0);
         assert_eq!(
-            paths.lacking(2, now, (0, 8), (4, 0), |_| true),
+            paths.lacking(2, now, demand([0, 8, 4, 0]), |_| true),
             1,
             "the others share the number that was asked for"
         );
         paths.ended(5);
         assert!(paths.close_but(|_| true).is_empty());
-        assert_eq!(paths.lacking(1, now, (0, 8), (0, 0), |_| true), 1, "it is back: at first with one stream");
+        assert_eq!(paths.lacking(1, now, demand([0, 8, 0, 0]), |_| true), 1, "it is back: at first with one stream");
     }
 
-    /// Streams of a session that was lent before are over before any of the next one is dialled.
+    /// Streams of an earlier delegated session are over before any of the next one is dialled.
     #[test]
     fn a_mover_that_comes_again_takes_another_session() {
         let mut paths = paths(1);
-        let [first, second] = [1, 2].map(|id| Way { at: at(1), lent: Some([id; 16]) });
+        let [first, second] = [1, 2].map(|id| StreamAddress { at: at(1), lent: Some([id; 16]) });
         paths.learn(first, Some(at(0)));
         paths.all[1].streams.insert(5);
         assert!(!paths.lacks(second, Some(at(0))), "the first one is not known to be over");
-        assert_eq!(paths.close_but(|way| way == second), [5]);
+        assert_eq!(paths.close_but(|address| address == second), [5]);
         assert!(!paths.lacks(second, Some(at(0))), "a stream of it still ends");
         paths.ended(5);
         paths.learn(second, Some(at(0)));
-        assert_eq!((paths.all.len(), paths.all[1].way().1), (2, Some([2; 16])));
-        assert!(paths.close_but(|way| way == second).is_empty());
+        assert_eq!((paths.all.len(), paths.all[1].delegated_session()), (2, Some([2; 16])));
+        assert!(paths.close_but(|address| address == second).is_empty());
     }
 
     #[test]
-    fn a_new_way_is_tried_by_one_stream() {
+    fn a_new_path_is_tried_by_one_stream() {
         let (mut paths, now) = (paths(2), Instant::now());
-        assert_eq!(paths.lacking(1, now, (0, 8), (0, 0), |_| false), 1);
+        assert_eq!(paths.lacking(1, now, demand([0, 8, 0, 0]), |_| false), 1);
         paths.all[1].streams.insert(5);
-        assert_eq!(paths.lacking(1, now, (0, 8), (0, 0), |_| false), 0, "it is being dialled");
-        assert_eq!(paths.lacking(1, now, (0, 8), (0, 0), |_| true), 7);
-        assert_eq!(paths.lacking(1, now, (3, 8), (0, 0), |_| true), 2, "the evidence goes before");
+        assert_eq!(paths.lacking(1, now, demand([0, 8, 0, 0]), |_| false), 0, "it is being dialled");
+        assert_eq!(paths.lacking(1, now, demand([0, 8, 0, 0]), |_| true), 7);
+        assert_eq!(paths.lacking(1, now, demand([3, 8, 0, 0]), |_| true), 2, "the evidence goes before");
     }
 
     #[test]
-    fn numbers_and_bounds_are_for_all_ways_together() {
+    fn numbers_and_bounds_are_for_all_paths_together() {
         let (mut paths, now) = (paths(2), Instant::now());
         paths.all[0].streams.insert(1);
         paths.all[1].streams.insert(2);
         let wanted = |paths: &mut Paths, asked, most| {
-            [0, 1].map(|way| paths.lacking(way, now, (0, 8), (asked, most), |_| true) + 1)
+            [0, 1].map(|path| paths.lacking(path, now, demand([0, 8, asked, most]), |_| true) + 1)
         };
         assert_eq!(wanted(&mut paths, 5, 0), [3, 2]);
         assert_eq!(wanted(&mut paths, 0, 6), [3, 3]);
@@ -279,25 +300,29 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_leads_nowhere_is_left_alone_longer_each_time() {
+    fn a_path_that_leads_nowhere_is_left_alone_longer_each_time() {
         let (mut paths, mut now) = (paths(2), Instant::now());
         for rest in [1, 2, 4, 8, 15, 15] {
             paths.all[1].streams.insert(7);
             assert_eq!(paths.ended(7), 1);
             paths.rest(1, now, |_| true);
             let after = |seconds| now + Duration::from_secs_f64(seconds);
-            assert_eq!(paths.lacking(1, after(f64::from(rest) - 0.1), (0, 4), (0, 0), |_| true), 0);
+            assert_eq!(paths.lacking(1, after(f64::from(rest) - 0.1), demand([0, 4, 0, 0]), |_| true), 0);
             // What it would have is the others' meanwhile.
-            assert_eq!(paths.lacking(0, after(0.5), (0, 4), (6, 0), |_| false), 1);
+            assert_eq!(paths.lacking(0, after(0.5), demand([0, 4, 6, 0]), |_| false), 1);
             assert_eq!(paths.all[0].wanted, 6);
             now = after(f64::from(rest) + 0.1);
-            assert_eq!(paths.lacking(1, now, (0, 4), (0, 0), |_| false), 1);
+            assert_eq!(paths.lacking(1, now, demand([0, 4, 0, 0]), |_| false), 1);
         }
         paths.all[1].streams.insert(8);
-        paths.lacking(1, now, (0, 4), (0, 0), |_| true);
+        paths.lacking(1, now, demand([0, 4, 0, 0]), |_| true);
         paths.ended(8);
         paths.rest(1, now, |_| true);
-        assert_eq!(paths.lacking(1, now + Duration::from_millis(1100), (0, 4), (0, 0), |_| true), 1, "it had carried");
+        assert_eq!(
+            paths.lacking(1, now + Duration::from_millis(1100), demand([0, 4, 0, 0]), |_| true),
+            1,
+            "it had carried"
+        );
     }
 
     #[test]
@@ -307,14 +332,18 @@ mod tests {
         paths.ended(1);
         paths.rest(1, now, |_| true);
         assert_eq!(
-            paths.lacking(1, now, (0, 2), (0, 0), |_| true),
+            paths.lacking(1, now, demand([0, 2, 0, 0]), |_| true),
             0,
             "not at once: whoever closes would be asked without end"
         );
         let soon = now + Duration::from_millis(260);
-        assert_eq!(paths.lacking(1, soon, (0, 2), (0, 0), |_| true), 1);
+        assert_eq!(paths.lacking(1, soon, demand([0, 2, 0, 0]), |_| true), 1);
         paths.rest(1, soon, |_| false);
-        assert_eq!(paths.lacking(1, soon + BREATH, (0, 2), (0, 0), |_| false), 0, "nothing ever came that way");
+        assert_eq!(
+            paths.lacking(1, soon + BREATH, demand([0, 2, 0, 0]), |_| false),
+            0,
+            "nothing ever came by that path"
+        );
         assert!(paths.others_run(0, |stream| stream == 2) && !paths.others_run(1, |stream| stream == 2));
     }
 }

@@ -1,5 +1,5 @@
-//! What is seen of a running job, and what follows: the pilot of each path is asked, its orders are carried out, and the other
-//! end hears how this one is doing.
+//! Samples the streams of a running job, asks the pilot of each path, carries out its actions, and reports this end's numbers to
+//! the other end.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use model::account::{Account, Spent};
 use pilot::path_set::{Path, PathSet};
-use pilot::{Action, Context, Past, Permitted, STREAMS_MAX, Sample};
+use pilot::{Action, Context, PathHistory, Permitted, STREAMS_MAX, Sample};
 use sys::clock::Processors;
 use wire::Frame;
 use wire::limits::ADDRESSES_MAX;
 
-use super::{Help, Steering, StreamPool, StreamTerms, stream_pool};
+use super::{Steering, StreamHelpers, StreamPool, StreamTerms, stream_pool};
 use crate::error::Result;
 use crate::history::History;
 use crate::link::Link;
@@ -26,55 +26,57 @@ const UNSENT_BYTES_MIN: u64 = 2 << 20;
 const UNSENT_BYTES_MAX: u64 = 64 << 20;
 /// Below this round-trip time sockets are left alone.
 const NEAR: Duration = Duration::from_millis(2);
-/// A control connection whose last words are not acknowledged for so long is cut, where streams on another path are not.
+/// A control connection is cut whose last bytes are not acknowledged for so long while another path carries.
 const CUT: Duration = Duration::from_secs(2);
-/// A stream by which nothing arrived for so long never carries: a megabyte in this time is what a path must bring to be of use.
+/// A stream by which nothing arrived for so long is given up: a path of use brings at least a megabyte in this time.
 const MUTE: Duration = Duration::from_secs(20);
-/// How often the other end hears of this one.
+/// How often this end reports its numbers to the other.
 const TELL: Duration = Duration::from_millis(500);
 
-/// What the other end was told.
-struct Told {
+/// What this end last reported to the other.
+struct SentReport {
     at: Instant,
     /// How many streams each path should have.
     spread: Vec<(u32, u32)>,
-    /// This job's part of the path.
+    /// This job's share of the path.
     share_bytes_s: u64,
 }
 
-/// Looks at a job's streams ten times a second.
+/// Samples a job's streams ten times a second.
 pub(super) struct Sampler {
     started: Instant,
     processors: Processors,
     sends: bool,
-    role: seal::From,
+    role: seal::SealingEnd,
     paths: PathSet,
     history: Option<History>,
     /// When each stream was first seen.
     met: HashMap<u32, Instant>,
-    /// Since when the control connection has had no word of what is on its way.
+    /// Since when nothing sent on the control connection has been acknowledged.
     control_waits: Option<Instant>,
     /// Streams that were told to end.
     surplus: BTreeSet<u32>,
-    /// What the other end heard last.
-    told: Option<Told>,
-    /// What the other end said last.
+    /// What this end last reported.
+    told: Option<SentReport>,
+    /// The other end's last account.
     pub(super) peer: Option<Box<Account>>,
-    /// How many streams each path should have, as the other end said last.
+    /// How many streams each path should have, by the other end's last report.
     pub(super) spread: Vec<(u32, u32)>,
     /// Time of threads whose streams have ended.
     pub(super) ended: Spent,
     share: Option<Share>,
-    /// Bytes that had arrived at the last look, and when that was.
+    /// When the job's share was last computed, and the bytes that had arrived by then.
     arrived: Option<(Instant, u64)>,
     share_bytes_s: u64,
     series: Option<Series>,
     /// What each socket may hold unsent.
     unsent: HashMap<u32, u64>,
-    /// The job is another node's.
+    /// The session is delegated: the job is another node's.
     lent: bool,
-    /// What movers say of the paths to them, and of themselves.
-    aided: (Vec<(u32, u32)>, Vec<Account>),
+    /// How many streams each path to a mover should have.
+    mover_spread: Vec<(u32, u32)>,
+    /// The accounts of the movers.
+    mover_accounts: Vec<Account>,
 }
 
 impl Sampler {
@@ -98,31 +100,34 @@ impl Sampler {
             share_bytes_s: 0,
             series: terms.series.clone(),
             unsent: HashMap::new(),
-            lent: matches!(terms.help, Help::Lent),
-            aided: (Vec::new(), Vec::new()),
+            lent: matches!(terms.help, StreamHelpers::Lent),
+            mover_spread: Vec::new(),
+            mover_accounts: Vec::new(),
         }
     }
 
-    /// Movers help: this is how many streams each of their paths should have, and how they are doing.
-    pub(super) fn aided_by(&mut self, spread: Vec<(u32, u32)>, accounts: Vec<Account>) {
-        self.aided = (spread, accounts);
+    /// Takes over how many streams each path to a mover should have, and the accounts of the movers.
+    pub(super) fn take_mover_reports(&mut self, spread: Vec<(u32, u32)>, accounts: Vec<Account>) {
+        self.mover_spread = spread;
+        self.mover_accounts = accounts;
     }
 
-    /// How many streams there should be on the path of these by the evidence, whichever end it is that sends; 0 for no
-    /// opinion.
+    /// How many streams the path of these streams should have by the sender's evidence, whichever end sends; 0 for no opinion.
     pub(super) fn wish(&self, streams: &BTreeSet<u32>) -> u32 {
-        match self.sends {
-            true => self.paths.wish(streams),
-            false if self.paths.are_several() => self.paths.wish_of(&self.spread, streams).min(STREAMS_MAX),
-            false => self.peer.as_ref().map_or(0, |peer| peer.streams.min(STREAMS_MAX)),
+        if self.sends {
+            self.paths.wish(streams)
+        } else if self.paths.are_several() {
+            self.paths.wish_of(&self.spread, streams).min(STREAMS_MAX)
+        } else {
+            self.peer.as_ref().map_or(0, |peer| peer.streams.min(STREAMS_MAX))
         }
     }
 
     /// The other end of a path.
-    fn peer_of(role: seal::From) -> impl Fn(&Path) -> IpAddr {
+    fn peer_of(role: seal::SealingEnd) -> impl Fn(&Path) -> IpAddr {
         move |path| match role {
-            seal::From::Client => path.node.ip(),
-            seal::From::Node => path.client,
+            seal::SealingEnd::Client => path.node.ip(),
+            seal::SealingEnd::Node => path.client,
         }
     }
 
@@ -161,38 +166,39 @@ impl Sampler {
         self.tell(link, &samples)
     }
 
-    /// The other end hears now and then how this one is doing, and at once what changes.
+    /// Reports this end's account every [`TELL`], and at once where streams or share have changed.
     fn tell(&mut self, link: &mut Link, samples: &[Sample]) -> Result<()> {
-        let (share, mut spread) = (self.share_bytes_s, self.paths.spread());
-        spread.extend(&self.aided.0);
+        let share = self.share_bytes_s;
+        let mut spread = self.paths.spread();
+        spread.extend(&self.mover_spread);
         spread.truncate(ADDRESSES_MAX + 1);
         let news = self.told.as_ref().is_none_or(|told| {
             let shares = told.share_bytes_s.abs_diff(share) > share / 20;
             told.at.elapsed() >= TELL || told.spread != spread || shares
         });
-        if news && !(samples.is_empty() && self.aided.0.is_empty()) {
+        if news && !(samples.is_empty() && self.mover_spread.is_empty()) {
             link.send(&Frame::Account(Box::new(self.account(samples))))?;
             if self.sends
-                && self.role == seal::From::Node
+                && self.role == seal::SealingEnd::Node
                 && (self.paths.are_several() || self.lent || spread.len() > 1)
             {
                 link.send(&Frame::Spread(spread.clone()))?;
             }
-            self.told = Some(Told { at: Instant::now(), spread, share_bytes_s: share });
+            self.told = Some(SentReport { at: Instant::now(), spread, share_bytes_s: share });
         }
         Ok(())
     }
 
-    /// Several paths: what is cut is given up, and soon found out.
+    /// Gives up streams on cut paths, where there are several paths.
     fn tend_paths(&mut self, pool: &StreamPool) {
         if self.lent {
-            // Its other paths are the head's and other movers': they carry, or nothing is lost by coming again.
+            // The job's other paths lead to the coordinator and to other movers. If none of them carries, the client dials again anyway.
             return self.paths.silent().into_iter().for_each(|stream| pool.give_up(stream));
         }
         if !self.paths.are_several() {
             return;
         }
-        // Each path has jobs of its own beside it; which of them this one's part were to be of nobody could say.
+        // Each path is shared with other jobs: the share of one path says nothing of the others.
         self.share = None;
         self.share_bytes_s = 0;
         pool.watch_paths();
@@ -200,8 +206,8 @@ impl Sampler {
         self.mute(pool).into_iter().for_each(|stream| pool.give_up(stream));
     }
 
-    /// Streams by which nothing has ever arrived though they were given something long ago, where others carry: whoever is at
-    /// the other end acknowledges what it does not understand.
+    /// Streams by which nothing has arrived for [`MUTE`] though data was sent on them, while others carry. The host at the other end may
+    /// acknowledge segments without being the node.
     fn mute(&mut self, pool: &StreamPool) -> Vec<u32> {
         if !self.sends {
             return Vec::new();
@@ -215,9 +221,9 @@ impl Sampler {
         ids.into_iter().filter(|stream| carries && is_mute(stream, self.met.entry(*stream).or_insert(now))).collect()
     }
 
-    /// Whether the control connection's path is cut and another one is not: the client then comes by that.
+    /// Whether the control connection's path is cut and another path is not: the client then connects again by the other.
     pub(super) fn control_is_cut(&mut self, link: &Link) -> bool {
-        if self.role != seal::From::Client || !self.paths.are_several() {
+        if self.role != seal::SealingEnd::Client || !self.paths.are_several() {
             return false;
         }
         let since = *self.control_waits.get_or_insert_with(Instant::now);
@@ -230,7 +236,7 @@ impl Sampler {
         since.elapsed() >= CUT && self.paths.another_carries(&path)
     }
 
-    /// What is this job's part of a path that it shares with others of this node.
+    /// Computes this job's share of a path that other jobs of this node use too.
     fn take_share(&mut self, pool: &StreamPool) {
         let Some(share) = &self.share else { return };
         let (now, arrived) = (Instant::now(), pool.side.progress().bytes_arrived);
@@ -239,16 +245,17 @@ impl Sampler {
         if span <= 0.0 {
             return;
         }
-        let capacity = match self.sends {
-            true => self.paths.capacity(),
-            false => self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8),
+        let capacity = if self.sends {
+            self.paths.capacity()
+        } else {
+            self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8)
         };
         let most = share.report(arrived.saturating_sub(before) as f64 / span, capacity as f64);
         self.share_bytes_s = most.map_or(0, |most| most as u64);
     }
 
-    /// Keeps what waits unsent in each socket to a tenth of a second's worth: what was dealt to a stream is carried by it,
-    /// and a job ends when its slowest stream does. Next door sockets are left alone: there the kernel's own choice costs
+    /// Bounds the unsent bytes of each socket to a tenth of a second: a stream must carry what it was dealt, and a job ends when
+    /// its slowest stream does. Sockets with a round-trip time below [`NEAR`] are left alone: there the kernel's own bound costs
     /// no time.
     fn bound_unsent(&mut self, pool: &StreamPool, samples: &[Sample]) {
         for sample in samples.iter().filter(|sample| sample.tcp.min_rtt >= NEAR) {
@@ -262,17 +269,17 @@ impl Sampler {
         }
     }
 
-    /// This end in numbers.
+    /// The account of this end and its movers.
     pub(super) fn account(&self, samples: &[Sample]) -> Account {
         let mut spent = self.ended;
         samples.iter().for_each(|sample| spent.add(&sample.spent));
-        self.aided.1.iter().for_each(|movers| spent.add(&movers.spent));
-        let aiding: u32 = self.aided.1.iter().map(|movers| movers.threads).sum();
+        self.mover_accounts.iter().for_each(|mover| spent.add(&mover.spent));
+        let mover_threads: u32 = self.mover_accounts.iter().map(|mover| mover.threads).sum();
         let (receive_buffer_max, send_buffer_max) = sys::tcp::buffers_max();
         let busy = Processors::read().busy_since(&self.processors).unwrap_or_default();
         let whole = self.paths.totals();
         Account {
-            threads: samples.len() as u32 + aiding,
+            threads: samples.len() as u32 + mover_threads,
             spent,
             processors: sys::limits::processors() as u32,
             busy_permille: (busy * 1000.0) as u32,
@@ -287,17 +294,18 @@ impl Sampler {
         }
     }
 
-    /// What the next job should know of the paths to these.
-    pub(super) fn past(&self) -> Vec<(IpAddr, Past)> {
+    /// What the next job should know of the paths to these peers.
+    pub(super) fn past(&self) -> Vec<(IpAddr, PathHistory)> {
         self.paths.past(Self::peer_of(self.role))
     }
 }
 
-/// What this host permits a socket of ours to use.
+/// The congestion controls that this host permits for our sockets.
 pub fn permitted(forced: Option<String>) -> Permitted {
-    let names = match rustix::process::geteuid().is_root() {
-        true => sys::tcp::congestion_available(),
-        false => sys::tcp::congestion_allowed(),
+    let names = if rustix::process::geteuid().is_root() {
+        sys::tcp::congestion_available()
+    } else {
+        sys::tcp::congestion_allowed()
     };
     Permitted { names, forced }
 }

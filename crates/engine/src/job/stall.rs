@@ -1,4 +1,4 @@
-//! Jobs in which nothing moves, and peers that are not heard of.
+//! Detects jobs in which nothing moves, and peers that are silent.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use model::Progress;
 use crate::error::{Error, Result};
 use crate::link::Link;
 
-/// Notices that nothing moves though everybody is still there.
+/// Detects that nothing moves though the peer still answers.
 pub(super) struct Stall {
     last: Progress,
     since: Instant,
@@ -29,18 +29,18 @@ impl Stall {
     }
 }
 
-/// How long the other end was not heard of, all together. Who is there says so when it is asked: who does not for longer than that
-/// takes was away, or the path was.
+/// Adds up how long the other end was silent. A peer answers pings: one that is silent for longer than an answer takes was down, or its
+/// path was.
 #[derive(Default)]
 pub(super) struct Silence {
-    /// Spells that have ended.
+    /// The length of all spells of silence that have ended.
     past: Duration,
-    /// The one that lasts.
+    /// The length of the present spell.
     spell: Duration,
 }
 
 impl Silence {
-    /// The other end has said nothing for so long; up to `usual` that means nothing. All of it so far.
+    /// Takes the present silence of the other end, which counts only beyond `usual`. Returns the silence of the job so far.
     pub(super) fn heard(&mut self, silent: Duration, usual: Duration) -> Duration {
         if silent < self.spell {
             self.past += std::mem::take(&mut self.spell);
@@ -61,7 +61,7 @@ mod tests {
         let s = Duration::from_secs;
         let mut silence = Silence::default();
         let mut after = |silent| silence.heard(s(silent), s(10));
-        assert_eq!([after(2), after(9), after(1)], [s(0); 3], "nobody need say anything for so long");
+        assert_eq!([after(2), after(9), after(1)], [s(0); 3], "a silence up to the usual one does not count");
         assert_eq!([after(11), after(45), after(0)], [s(11), s(45), s(45)]);
         assert_eq!([after(12), after(20), after(3)], [s(57), s(65), s(65)]);
     }

@@ -1,4 +1,4 @@
-//! The steering inside a job: changes go to this side and to the other end, and so does why nothing moves.
+//! Steers a running job: passes changes of its settings, and the reasons why nothing moves, to its side and to the other end.
 
 use std::time::{Duration, Instant};
 
@@ -15,18 +15,18 @@ pub(super) struct Steering<'a> {
     control: &'a Control,
     pub(super) applied: Steer,
     fresh: bool,
-    /// The changes made here that the other end knows of.
+    /// The version of the settings that the other end knows.
     told: u64,
     pub(super) peer_busy: Option<(String, Instant)>,
     said_busy: Option<Instant>,
 }
 
 impl<'a> Steering<'a> {
-    /// How often the other end hears why nothing moves, and after how much longer it no longer holds.
+    /// How often the reason why nothing moves is sent to the other end. A received reason holds for three times as long.
     const SAY: Duration = Duration::from_secs(2);
 
-    /// Of a job that was ordered like this. What was changed since then, while the order was on its way or before this end began,
-    /// is still to be told.
+    /// Steers a job that was ordered with these settings. A change made since the order, before this end began, is still sent to the
+    /// other end.
     pub(super) fn new(control: &'a Control, ordered: &Steer) -> Steering<'a> {
         let (applied, version) = control.steer();
         let told = if applied == *ordered { version } else { version.wrapping_sub(1) };
@@ -46,7 +46,7 @@ impl<'a> Steering<'a> {
         Ok(())
     }
 
-    /// Whether it is known why nothing moves.
+    /// Reports why nothing moves. Returns whether there is a reason, or the job is paused.
     pub(super) fn say_busy(&mut self, link: &mut Link, side: &dyn Side) -> Result<bool> {
         let mut why = side.busy();
         if !why.is_empty() && self.said_busy.is_none_or(|at| at.elapsed() >= Self::SAY) {
@@ -71,7 +71,7 @@ mod tests {
     use crate::control::Label;
 
     #[test]
-    fn what_was_changed_before_this_end_began_is_still_to_be_told() {
+    fn a_change_before_this_end_began_is_still_sent() {
         let label = Label { role: "send", ..Label::default() };
         let ordered = Steer { limit_bit_s: 16_000_000, ..Steer::default() };
         let control = Control::new(label, ordered, Arc::default());

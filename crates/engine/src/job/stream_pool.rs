@@ -1,4 +1,4 @@
-//! A job's streams and their threads: started, seen from outside, kept for the next job or hung up.
+//! A job's streams and their threads: starts them, takes samples of them, and keeps them for the next job or hangs up.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -21,7 +21,7 @@ use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::meter::Meter;
-use crate::seal::From;
+use crate::seal::SealingEnd;
 use crate::side::{Side, StreamEnd};
 use crate::stream::{DataStream, Joined};
 use crate::timeouts::Timeouts;
@@ -31,9 +31,9 @@ const PARTING: Duration = Duration::from_secs(5);
 /// Round trips for which a stream that stayed is held to its share of the path: as long as BBR takes to see that there
 /// is no more to be had.
 const HELD_ROUNDS: u32 = 4;
-/// How soon a receiver gives up a path that is cut, where there are several.
+/// How soon a receiver gives up a path that is cut, where there are several paths.
 const SILENT: Duration = Duration::from_secs(4);
-/// A queue that is one.
+/// The delay of a queue that counts as one.
 const QUEUE_MIN: Duration = Duration::from_millis(3);
 
 /// A running stream, seen from outside its thread.
@@ -44,12 +44,12 @@ struct PooledStream {
     /// What the kernel had counted before this job.
     base: TcpInfo,
     share: Arc<AtomicU64>,
-    /// Until when it is held to its share.
+    /// Until when the stream is held to its share.
     held: Option<Instant>,
 }
 
 impl PooledStream {
-    fn of(stream: &DataStream, socket: TcpStream, role: From) -> PooledStream {
+    fn of(stream: &DataStream, socket: TcpStream, role: SealingEnd) -> PooledStream {
         let (base, share) = (*stream.base(), Arc::clone(stream.share()));
         let path = path(role, &socket);
         let mut stream = PooledStream { socket, path, meter: Arc::clone(stream.meter()), base, share, held: None };
@@ -74,13 +74,13 @@ impl PooledStream {
     }
 }
 
-/// The ends of a socket; none where it has none any more.
-pub(super) fn path(role: From, socket: &TcpStream) -> Option<Path> {
+/// The path of a socket; none where the socket is no longer connected.
+pub(super) fn path(role: SealingEnd, socket: &TcpStream) -> Option<Path> {
     let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
     let (local, peer) = (plain(socket.local_addr().ok()?), plain(socket.peer_addr().ok()?));
     Some(match role {
-        From::Client => Path { client: local.ip(), node: peer },
-        From::Node => Path { client: peer.ip(), node: local },
+        SealingEnd::Client => Path { client: local.ip(), node: peer },
+        SealingEnd::Node => Path { client: peer.ip(), node: local },
     })
 }
 
@@ -90,13 +90,13 @@ struct Common {
     side: Arc<dyn Side>,
     streams: Mutex<HashMap<u32, PooledStream>>,
     timeouts: Timeouts,
-    /// The job has ended: a stream that comes now comes too late.
+    /// The job has ended: a stream that joins now is too late.
     over: AtomicBool,
     /// It ended in peace, and its streams stay.
     keep: AtomicBool,
-    /// Streams whose connection is not answered yet: nobody waits for those in the end.
+    /// Streams whose connection is not answered yet: the end of the job does not wait for them.
     dialling: AtomicUsize,
-    /// There are several paths: one that is cut is to be found out soon.
+    /// There are several paths: a cut one must be noticed soon.
     watches: AtomicBool,
 }
 
@@ -134,14 +134,14 @@ impl Common {
         self.streams.lock()
     }
 
-    /// Who only reads learns by probes alone that nothing comes any more.
+    /// Turns on keepalive probes at a receiver: it only reads, and would not notice a cut path otherwise.
     fn watch(&self, stream: u32) {
         if let Some(stream) = self.streams().get(&stream).filter(|_| !self.side.sends()) {
             let _ = sys::tcp::set_probes(&stream.socket, SILENT);
         }
     }
 
-    /// A stream's life in this job.
+    /// Runs a stream for this job, on the stream's own thread.
     fn carry(&self, stream: DataStream) -> Result<StreamEnd> {
         let socket = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
         let _ = sys::tcp::set_patience(&socket, self.timeouts.stall.max(self.terms.patience));
@@ -157,14 +157,14 @@ impl Common {
         let mut end = self.side.run_stream(stream);
         end.stream = end.stream.and_then(|stream| self.part(stream));
         let stream = self.streams().remove(&id);
-        // A stream that failed here must fail there as well: its peer may be waiting for us to read.
+        // A stream that failed at this end must fail at the other as well: its peer may be waiting for us to read.
         if let (Err(_), Some(stream)) = (&end.result, stream) {
             let _ = stream.socket.shutdown(Shutdown::Both);
         }
         Ok(end)
     }
 
-    /// The end of a stream that could have stayed: the sender says that its records end, if it stays.
+    /// Ends a stream that could stay for the next job. If it stays, the sender marks the end of its records.
     fn part(&self, mut stream: DataStream) -> Option<DataStream> {
         let stays = self.keep.load(Ordering::Acquire) && stream.may_stay();
         let marked = stays && (!self.side.sends() || stream.mark().is_ok());
@@ -203,7 +203,7 @@ impl StreamPool {
             waker.wake();
         };
         if let Err(source) = std::thread::Builder::new().name(format!("stream-{id}")).spawn(run) {
-            // Counted down where its end is heard.
+            // Whoever receives this end counts down.
             let _ = self.ended.send(StreamEnd::failed(id, Error::Host { doing: "start a thread", source }));
         }
     }
@@ -221,8 +221,8 @@ impl StreamPool {
         self.start(move |_| Ok(stream), id);
     }
 
-    /// By a way, to the session that was lent there, if not to this one.
-    pub(super) fn dial(&mut self, (to, lent): (&Arc<dyn Dial>, Option<SessionId>), id: u32, after: Duration) {
+    /// Dials a stream after a pause. It joins the delegated session `lent`, or this one where there is none.
+    pub(super) fn dial(&mut self, to: &Arc<dyn Dial>, lent: Option<SessionId>, id: u32, after: Duration) {
         let to = Arc::clone(to);
         let (timeouts, peer, common) = (self.timeouts, self.peer.clone(), Arc::clone(&self.common));
         let dialling = Dialling::begin(&common);
@@ -287,7 +287,7 @@ impl StreamPool {
         driven.kept.sort_by_key(DataStream::id);
     }
 
-    /// There are several paths by now.
+    /// Watches all streams for cut paths, now that there are several.
     pub(super) fn watch_paths(&self) {
         if !self.common.watches.swap(true, Ordering::AcqRel) {
             let streams: Vec<u32> = self.streams().keys().copied().collect();
@@ -295,7 +295,7 @@ impl StreamPool {
         }
     }
 
-    /// Ends a stream whose path carries nothing any more.
+    /// Ends a stream whose path no longer carries anything.
     pub(super) fn give_up(&self, stream: u32) {
         if let Some(stream) = self.streams().get(&stream) {
             let _ = stream.socket.shutdown(Shutdown::Both);
@@ -307,14 +307,14 @@ impl StreamPool {
         self.streams().iter().filter_map(|(id, stream)| Some((*id, stream.path?))).collect()
     }
 
-    /// Whether something arrived by a stream that runs: that it was connected says nothing of who is at the other end.
+    /// Whether something arrived by a running stream. A connection alone does not prove that the node is at its other end.
     pub(super) fn has_carried(&self, stream: u32) -> bool {
-        match self.side.sends() {
-            true => self.side.has_carried(stream),
-            false => self.streams().get(&stream).is_some_and(|stream| {
-                sys::tcp::info(&stream.socket).is_ok_and(|tcp| tcp.since(&stream.base).bytes_received > 0)
-            }),
+        if self.side.sends() {
+            return self.side.has_carried(stream);
         }
+        self.streams().get(&stream).is_some_and(|stream| {
+            sys::tcp::info(&stream.socket).is_ok_and(|tcp| tcp.since(&stream.base).bytes_received > 0)
+        })
     }
 
     fn hang_up(&self) {
@@ -327,7 +327,7 @@ impl StreamPool {
         self.common.streams()
     }
 
-    /// What is to be seen of the running streams, in the order of their numbers.
+    /// Samples of the running streams, in the order of their numbers.
     pub(super) fn samples(&self) -> Vec<Sample> {
         let sample = |(id, stream): (&u32, &PooledStream)| {
             let tcp = sys::tcp::info(&stream.socket).unwrap_or_default();
@@ -370,18 +370,18 @@ impl StreamPool {
         }
     }
 
-    /// Makes a stream's congestion control begin anew: the kernel does so when it is changed, and changed back.
+    /// Restarts a stream's congestion control: the kernel does so when the algorithm is changed, and changed back.
     pub(super) fn refresh(&self, stream: u32) {
         if let Some(PooledStream { socket, .. }) = self.streams().get(&stream) {
             let name = sys::tcp::congestion(socket);
-            // Reno is there, and allowed, on every kernel.
+            // Every kernel has Reno, and allows it.
             if sys::tcp::set_congestion(socket, "reno").is_ok() {
                 let _ = sys::tcp::set_congestion(socket, &name);
             }
         }
     }
 
-    /// Whether the host let a stream have this congestion control.
+    /// Sets a stream's congestion control. Returns whether the host permits it.
     pub(super) fn set_congestion(&self, stream: u32, name: &str) -> bool {
         self.streams().get(&stream).is_none_or(|stream| sys::tcp::set_congestion(&stream.socket, name).is_ok())
     }

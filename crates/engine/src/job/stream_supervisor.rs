@@ -1,4 +1,4 @@
-//! Where a job's streams come from while it runs.
+//! Opens a job's streams while it runs, and replaces those that are lost.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -7,23 +7,22 @@ use std::time::{Duration, Instant};
 use wire::WireError;
 use wire::limits::STREAMS_MAX;
 
-use super::paths::Paths;
+use super::paths::{Paths, StreamDemand};
 use super::sampler::Sampler;
-use super::{Beside, Driven, StreamPool, Streams};
+use super::{Driven, ExtraPaths, StreamPool, Streams};
 use crate::dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::side::StreamEnd;
 
-/// From this round-trip time on streams do not wait for the node's answer to the login.
+/// From this round-trip time on, streams do not wait for the node's answer to the login.
 const FAR: Duration = Duration::from_millis(20);
 
-/// Keeps a job in streams: dials or accepts them, and dials again those that were lost, slower each time, and not for
-/// ever.
+/// Keeps a job in streams: dials or accepts them, and dials lost ones again, more slowly each time, and not for ever.
 #[derive(Default)]
 pub(super) struct StreamSupervisor {
     paths: Paths,
-    /// Numbers of streams that never got as far as showing them to the node.
+    /// Numbers of streams that failed before the node saw them.
     free: Vec<u32>,
     dialled: bool,
     replaced: u32,
@@ -32,7 +31,7 @@ pub(super) struct StreamSupervisor {
 }
 
 impl StreamSupervisor {
-    /// Streams that may be lost with nothing moving in between before the job is given up.
+    /// How many streams may be lost before the job is given up, while nothing moves.
     const REPLACED_MAX: u32 = 32;
 
     pub(super) fn tend(
@@ -40,24 +39,26 @@ impl StreamSupervisor {
         link: &Link,
         pool: &mut StreamPool,
         streams: &mut Streams<'_>,
-        (steered, sampler): (u32, &mut Sampler),
+        steered: u32,
+        sampler: &mut Sampler,
         driven: &mut Driven,
     ) -> Result<()> {
         Self::agree(link, pool)?;
-        self.open(link, pool, streams, (steered, sampler));
+        self.open(link, pool, streams, steered, sampler);
         while let Ok(end) = pool.ends.try_recv() {
             pool.running -= 1;
-            self.lost(pool, streams, (steered, sampler), driven, end)?;
+            self.lost(pool, streams, steered, sampler, driven, end)?;
         }
         Ok(())
     }
 
-    /// A stream ended while the job goes on.
+    /// Takes in a stream that ended while the job goes on, and replaces it where it is still wanted.
     fn lost(
         &mut self,
         pool: &mut StreamPool,
         streams: &mut Streams<'_>,
-        (steered, sampler): (u32, &mut Sampler),
+        steered: u32,
+        sampler: &mut Sampler,
         driven: &mut Driven,
         end: StreamEnd,
     ) -> Result<()> {
@@ -70,27 +71,28 @@ impl StreamSupervisor {
             self.free.push(id);
         }
         let Streams::Dial { count, most, opened, .. } = &mut *streams else { return Ok(()) };
-        let way = self.paths.ended(id);
-        // It was one too many, and has carried all that it was to: nothing is wrong with its way.
+        let path = self.paths.ended(id);
+        // The stream was retired, and has carried all that it was given: nothing is wrong with its path.
         if retired && !self.paths.is_one() {
             return Ok(());
         }
-        // Another way carries: this one is tried again by and by.
-        if self.paths.others_run(way, |stream| pool.has_carried(stream)) {
-            self.paths.rest(way, Instant::now(), |stream| pool.has_carried(stream));
+        // Another path carries: this one is tried again after a rest.
+        if self.paths.others_run(path, |stream| pool.has_carried(stream)) {
+            self.paths.rest(path, Instant::now(), |stream| pool.has_carried(stream));
             return Ok(());
         }
-        // Or it was one too many.
-        let route = &self.paths.all[way];
-        let wanted = match self.paths.is_one() {
-            true => wanted(*count, asked(steered, sampler, &route.streams), *most),
-            false => route.wanted,
+        // Fewer streams are wanted by now.
+        let lost_on = &self.paths.all[path];
+        let wanted = if self.paths.is_one() {
+            wanted(*count, asked(steered, sampler, &lost_on.streams), *most)
+        } else {
+            lost_on.wanted
         };
-        if route.streams.len() >= wanted as usize {
+        if lost_on.streams.len() >= wanted as usize {
             return Ok(());
         }
         let arrived = pool.side.progress().bytes_arrived;
-        // Losses that something moved in between do not add up.
+        // Losses add up only while nothing moves.
         if arrived > self.arrived + wire::limits::BLOCK_BYTES {
             (self.replaced, self.arrived) = (0, arrived);
         }
@@ -98,61 +100,56 @@ impl StreamSupervisor {
         if self.replaced > Self::REPLACED_MAX || pool.running == 0 && self.replaced > Self::REPLACED_MAX / 4 {
             return Err(error);
         }
-        self.dial(pool, way, opened, Duration::from_millis(50) * self.replaced);
+        self.dial(pool, path, opened, Duration::from_millis(50) * self.replaced);
         Ok(())
     }
 
-    fn dial(&mut self, pool: &mut StreamPool, way: usize, opened: &mut u32, after: Duration) {
+    fn dial(&mut self, pool: &mut StreamPool, path: usize, opened: &mut u32, after: Duration) {
         let number = self.free.pop().unwrap_or_else(|| {
             *opened += 1;
             *opened
         });
-        let route = &mut self.paths.all[way];
-        route.streams.insert(number);
-        pool.dial(route.way(), number, after);
+        let path = &mut self.paths.all[path];
+        path.streams.insert(number);
+        pool.dial(&path.to, path.delegated_session(), number, after);
     }
 
-    /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
-    fn open(
-        &mut self,
-        link: &Link,
-        pool: &mut StreamPool,
-        streams: &mut Streams<'_>,
-        (steered, sampler): (u32, &Sampler),
-    ) {
+    /// Opens the streams that are wanted: the first ones, and further ones after a change of the job.
+    fn open(&mut self, link: &Link, pool: &mut StreamPool, streams: &mut Streams<'_>, steered: u32, sampler: &Sampler) {
         match streams {
-            Streams::Dial { to, beside, count, most, opened, kept } => {
+            Streams::Dial { to, extra_paths, count, most, opened, kept } => {
                 self.paths.begin(to);
-                self.learn(link, beside);
-                let closed = self.paths.close_but(|way| link.ways().any(|open| open == way));
+                self.learn(link, extra_paths);
+                let closed = self.paths.close_but(|address| link.stream_addresses().any(|open| open == address));
                 closed.into_iter().for_each(|stream| pool.give_up(stream));
-                // What stayed is as many as the evidence asked for; more than somebody asks for now it may be.
+                // As many streams stayed as the evidence asked for; the settings of this job may ask for fewer.
                 if steered > 0 {
                     kept.truncate(steered as usize);
                 }
                 for stream in std::mem::take(kept) {
-                    let way = self.paths.takes(stream.peer());
-                    self.paths.all[way].streams.insert(stream.id());
+                    let path = self.paths.takes(stream.peer());
+                    self.paths.all[path].streams.insert(stream.id());
                     pool.resume(stream);
                 }
-                // Over a long path streams are dialled while the node still makes up its mind: that saves a round trip,
-                // which is also the time it has to open its gate before they knock. How they are joined depends on its
-                // answer only where payload in clear was asked for.
+                // Over a long path streams are dialled before the node has answered the login: that saves a round trip, and in
+                // this round trip the node registers the session that they join. How streams join depends on the answer only
+                // where payload in clear was asked for.
                 let far = sys::tcp::info(link.socket()).is_ok_and(|info| info.min_rtt >= FAR);
                 let early = link.welcome().is_none() && (pool.terms.plain || !far);
                 if early || !self.dialled && !pool.side.wants_streams() {
                     return;
                 }
                 self.dialled = true;
-                match self.paths.is_one() {
-                    true => self.open_one(pool, (*count, *most), opened, (steered, sampler)),
-                    false => self.open_several(pool, (*count, *most), opened, (steered, sampler)),
+                if self.paths.is_one() {
+                    self.open_one(pool, *count, *most, opened, steered, sampler);
+                } else {
+                    self.open_several(pool, *count, *most, opened, steered, sampler);
                 }
             }
             Streams::Accept { joined, kept, floor } => {
                 std::mem::take(kept).into_iter().for_each(|stream| pool.resume(stream));
                 while let Ok(stream) = joined.try_recv() {
-                    // What a stream of an earlier job still brings would be taken for this one's.
+                    // The records of an earlier job's stream would be taken for this job's.
                     if stream.id > *floor {
                         pool.join(stream);
                     }
@@ -161,32 +158,34 @@ impl StreamSupervisor {
         }
     }
 
-    /// Hears where else the node takes streams.
-    fn learn(&mut self, link: &Link, beside: &Beside) {
-        let Beside::Allowed(guard) = beside else { return };
+    /// Adds the further addresses at which the node takes streams, as far as they are allowed.
+    fn learn(&mut self, link: &Link, extra_paths: &ExtraPaths) {
+        let ExtraPaths::Allowed(guard) = extra_paths else { return };
         let own = link.socket().peer_addr().ok();
-        for way in link.ways().filter(|way| self.paths.lacks(*way, own)).collect::<Vec<_>>() {
-            let is_near = own.is_some_and(|own| dial::is_as_near(own.ip(), way.at.ip()));
-            if is_near && guard.as_ref().is_none_or(|guard| guard(way.at.ip()).is_ok()) {
-                self.paths.learn(way, own);
+        for address in link.stream_addresses().filter(|address| self.paths.lacks(*address, own)).collect::<Vec<_>>() {
+            let is_near = own.is_some_and(|own| dial::is_as_near(own.ip(), address.at.ip()));
+            if is_near && guard.as_ref().is_none_or(|guard| guard(address.at.ip()).is_ok()) {
+                self.paths.learn(address, own);
             }
         }
     }
 
-    /// The one way there is: what was lost of it is replaced where its end is heard.
+    /// Opens the streams of a job with one path. [`Self::lost`] replaces lost streams.
     fn open_one(
         &mut self,
         pool: &mut StreamPool,
-        (count, most): (u32, u32),
+        count: u32,
+        most: u32,
         opened: &mut u32,
-        (steered, sampler): (u32, &Sampler),
+        steered: u32,
+        sampler: &Sampler,
     ) {
-        let route = &mut self.paths.all[0];
-        let wanted = wanted(count, asked(steered, sampler, &route.streams), most);
-        if wanted == route.wanted {
+        let path = &mut self.paths.all[0];
+        let wanted = wanted(count, asked(steered, sampler, &path.streams), most);
+        if wanted == path.wanted {
             return;
         }
-        route.wanted = wanted;
+        path.wanted = wanted;
         while self.paths.all[0].streams.len() < wanted as usize {
             self.dial(pool, 0, opened, Duration::ZERO);
         }
@@ -195,21 +194,27 @@ impl StreamSupervisor {
     fn open_several(
         &mut self,
         pool: &mut StreamPool,
-        (count, most): (u32, u32),
+        count: u32,
+        most: u32,
         opened: &mut u32,
-        (steered, sampler): (u32, &Sampler),
+        steered: u32,
+        sampler: &Sampler,
     ) {
         let now = Instant::now();
-        for way in 0..self.paths.all.len() {
-            let wish = sampler.wish(&self.paths.all[way].streams);
-            let lacks = self.paths.lacking(way, now, (wish, count), (steered, most), |stream| pool.has_carried(stream));
-            // The session's numbers end: what is left of them is for replacing what is lost.
+        for path in 0..self.paths.all.len() {
+            let wish = sampler.wish(&self.paths.all[path].streams);
+            let demand = StreamDemand { wish, first: count, asked: steered, most };
+            let lacks = self.paths.lacking(path, now, demand, |stream| pool.has_carried(stream));
+            // A session has a bounded number of streams: the last quarter is kept to replace lost ones.
             let lacks = lacks.min((STREAMS_MAX / 4 * 3).saturating_sub(*opened) + self.free.len() as u32);
-            (0..lacks).for_each(|_| self.dial(pool, way, opened, Duration::ZERO));
+            (0..lacks).for_each(|_| self.dial(pool, path, opened, Duration::ZERO));
         }
     }
 
-    /// Hears how streams are sealed.
+    /// Takes over how streams are sealed, once the node has said so.
+    ///
+    /// # Errors
+    /// The node wants payload in clear, which was not asked for.
     fn agree(link: &Link, pool: &StreamPool) -> Result<()> {
         let Some(welcome) = link.welcome() else { return Ok(()) };
         if welcome.suite.is_none() && !pool.terms.plain {
@@ -221,12 +226,12 @@ impl StreamSupervisor {
     }
 }
 
-/// What somebody asked for, else what the evidence says.
+/// The number of streams by the job's settings, else by the evidence; 0 for no opinion.
 fn asked(steered: u32, sampler: &Sampler, streams: &BTreeSet<u32>) -> u32 {
     if steered > 0 { steered } else { sampler.wish(streams) }
 }
 
-/// How many streams there should be: what the job's settings or the evidence say, else what the client chose, up to a bound.
+/// How many streams there should be: by the job's settings or the evidence, else as many as the client chose; up to a bound.
 fn wanted(count: u32, steered: u32, most: u32) -> u32 {
     let wanted = if steered > 0 { steered } else { count };
     if most > 0 { wanted.min(most) } else { wanted }

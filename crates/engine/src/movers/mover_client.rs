@@ -1,4 +1,4 @@
-//! The thread that looks after one mover: asks it to take streams, carries questions and answers, and sees it go.
+//! The coordinator's client of one mover: a thread that delegates a session to it, and passes queries and answers until it leaves.
 
 use model::Refusal;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use auth::{AccessKey, Fingerprint};
 use model::fault::Fault;
 use wire::liveness::Pace;
-use wire::mover::{Ask, Loan, Word};
+use wire::mover::{DelegatedAddress, MoverMessage, StreamQuery};
 use wire::{Frame, WireError};
 
 use super::mover_stream::{Flags, MoverStream};
-use super::{AGAIN, BEAT, LEASE, MARGIN, Mover, Phase, QUIET, Shared, Stream, Tiding};
+use super::{AGAIN, BEAT, LEASE, MARGIN, Mover, MoverEvent, MoverPhase, QUIET, Shared, Stream};
 use crate::connect::{Connect, LoggedIn};
 use crate::error::{Error, Result};
 use crate::identity::{self, Trust};
 use crate::link::Link;
 use crate::timeouts::Timeouts;
 
-/// Asks a mover for this job, again and again, until the job is over or the mover will not have it.
+/// Connects to a mover for this job, and again after each failure, until the job is over or the mover refuses for good.
 pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
     let name = &shared.chosen[at];
     loop {
@@ -31,7 +31,7 @@ pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
             break;
         }
         let passes = may_pass(&error);
-        (shared.peers.hear)(name, Tiding::Left(&model::fault::with_causes(&error), passes));
+        (shared.peers.hear)(name, MoverEvent::Left(&model::fault::with_causes(&error), passes));
         if !passes || wait(shared) {
             break;
         }
@@ -39,7 +39,7 @@ pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
     }
 }
 
-/// Whether it may be otherwise in a while: the path, or a mover that is started again, and not what it is or has.
+/// Whether an error may pass by itself: the path may recover and the mover restart, but its identity and settings stay.
 fn may_pass(error: &Error) -> bool {
     match error {
         Error::Refused { refusal, .. } => matches!(refusal.fault, Fault::Path | Fault::Peer | Fault::Interrupted),
@@ -68,10 +68,10 @@ pub(super) fn part(shared: &Shared, at: usize) -> bool {
     for (_, stream) in mover.streams.drain() {
         stream.flags.lost.store(true, Ordering::Release);
     }
-    let was_here = mover.phase == Phase::Here;
+    let was_here = mover.phase == MoverPhase::Here;
     let doubtful: Vec<u64> = if was_here { mover.files.keys().copied().collect() } else { Vec::new() };
     if was_here {
-        mover.phase = Phase::Gone(mover.lease);
+        mover.phase = MoverPhase::Gone(mover.lease);
     }
     (mover.waker, mover.account) = (None, None);
     mover.spread.clear();
@@ -83,14 +83,14 @@ pub(super) fn part(shared: &Shared, at: usize) -> bool {
     over
 }
 
-/// One connection, from its beginning to its end: in peace once the job is over.
+/// Runs one connection to the mover. Returns without an error once the job is over.
 fn once(shared: &Arc<Shared>, at: usize) -> Result<()> {
     let mut keys = &shared.peers.keys[..];
     loop {
         let mut login = connect(shared, at, keys)?;
         let others = others(keys, login.fingerprint);
         match lend(shared, at, &mut login.link) {
-            // A key is for one export. Another one may be for this.
+            // A key is for one export: another key may be for this one.
             Err(Error::Refused { .. }) if !others.is_empty() => keys = others,
             Err(error) => return Err(error),
             Ok(()) => {
@@ -105,7 +105,7 @@ fn once(shared: &Arc<Shared>, at: usize) -> Result<()> {
     }
 }
 
-/// The keys behind the first one for this node, where there is another one for it among them.
+/// The keys from the second one for this node on; empty where there is none.
 fn others(keys: &[AccessKey], node: Fingerprint) -> &[AccessKey] {
     let mut ours = (0..keys.len()).filter(|at| keys[*at].node == node).skip(1);
     ours.next().map_or(&[], |next| &keys[next..])
@@ -122,7 +122,7 @@ fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<LoggedIn> {
     })
 }
 
-/// Lends it the session, and waits until streams may join there.
+/// Delegates a session to the mover, and waits until streams may join it.
 fn lend(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
     let name =
         identity::random().map_err(|e| Error::Host { doing: "get random numbers", source: std::io::Error::other(e) });
@@ -132,7 +132,7 @@ fn lend(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
     let deadline = Instant::now() + link.timeouts().handshake;
     loop {
         match link.next_frame()? {
-            Some(Frame::Word(Word::Ready)) => break,
+            Some(Frame::Word(MoverMessage::Ready)) => break,
             Some(_) => return Err(unexpected(link)),
             None if Instant::now() > deadline => return Err(silent(link)),
             None => link.exchange(Duration::from_millis(100))?,
@@ -144,15 +144,15 @@ fn lend(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
     }
     let mut state = shared.state();
     let mover = &mut state.movers[at];
-    mover.loans = addresses.into_iter().map(|at| Loan { at, session }).collect();
-    (mover.phase, mover.waker) = (Phase::Here, Some(link.waker()));
+    mover.loans = addresses.into_iter().map(|at| DelegatedAddress { at, session }).collect();
+    (mover.phase, mover.waker) = (MoverPhase::Here, Some(link.waker()));
     mover.files.clear();
     mover.lease = Instant::now();
     if state.over {
-        state.movers[at].say(Frame::Word(Word::Over));
+        state.movers[at].say(Frame::Word(MoverMessage::Over));
     }
     drop(state);
-    (shared.peers.hear)(&shared.chosen[at], Tiding::Joined);
+    (shared.peers.hear)(&shared.chosen[at], MoverEvent::Joined);
     shared.waker.wake();
     Ok(())
 }
@@ -165,7 +165,7 @@ fn silent(link: &Link) -> Error {
     Error::Silent { peer: link.peer().to_owned(), seconds: link.timeouts().handshake.as_secs() }
 }
 
-/// Questions and answers, until the job is over and the mover has said how its streams did.
+/// Passes queries and answers until the job is over and the mover has sent the facts of its streams.
 fn converse(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
     loop {
         let (out, over, expelled) = {
@@ -187,39 +187,39 @@ fn converse(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
     }
 }
 
-/// One message. Says whether it was the last one.
+/// Handles one message of the mover. Returns whether it was the last one.
 fn hear(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Result<bool> {
     let mut state = shared.state();
     let mover = &mut state.movers[at];
     match frame {
-        Frame::Word(Word::Ask(stream, ask)) => {
+        Frame::Word(MoverMessage::Ask(stream, ask)) => {
             let strange = mover.streams.get(&stream).is_none_or(|known| known.asks.send(ask.clone()).is_err());
             if strange {
                 begin(shared, at, mover, stream, ask);
             }
         }
-        Frame::Word(Word::Beat(asked)) => {
+        Frame::Word(MoverMessage::Beat(asked)) => {
             mover.lease = Instant::now() + LEASE + MARGIN;
-            mover.say(Frame::Word(Word::Beat(asked)));
+            mover.say(Frame::Word(MoverMessage::Beat(asked)));
         }
-        Frame::Word(Word::Surplus(streams)) => {
+        Frame::Word(MoverMessage::Surplus(streams)) => {
             for (id, stream) in &mover.streams {
                 stream.flags.surplus.store(streams.contains(id), Ordering::Release);
             }
         }
-        Frame::Word(Word::Gone(stream)) => {
+        Frame::Word(MoverMessage::Gone(stream)) => {
             if let Some(stream) = mover.streams.remove(&stream) {
                 stream.flags.lost.store(true, Ordering::Release);
             }
         }
-        Frame::Word(Word::Closed(file)) => {
+        Frame::Word(MoverMessage::Closed(file)) => {
             mover.files.remove(&file);
             shared.changed.notify_all();
         }
         Frame::Spread(over) => mover.spread = over,
         Frame::Account(of) => mover.account = Some(*of),
         Frame::Facts(facts) => {
-            // It has let go of everything.
+            // The mover has closed all files.
             mover.facts = facts;
             mover.files.clear();
             mover.lease = Instant::now();
@@ -231,11 +231,11 @@ fn hear(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Resul
     Ok(false)
 }
 
-/// A stream has joined there.
-fn begin(shared: &Arc<Shared>, at: usize, mover: &mut Mover, id: u32, ask: Ask) {
+/// Starts the thread that answers a stream, when its first query arrives.
+fn begin(shared: &Arc<Shared>, at: usize, mover: &mut Mover, id: u32, ask: StreamQuery) {
     let (asks, heard) = channel();
     let flags = Arc::new(Flags::default());
-    // The receiver is right here.
+    // Cannot fail: the receiver is `heard`.
     let _ = asks.send(ask);
     let stream = MoverStream { id, mover: at, asks: heard, flags: Arc::clone(&flags), shared: Arc::clone(shared) };
     let side = Arc::clone(&shared.side);

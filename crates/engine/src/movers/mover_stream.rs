@@ -1,20 +1,20 @@
-//! One stream of a mover, from where its questions are answered.
+//! One stream of a mover, as the thread that answers its queries sees it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
-use wire::mover::{Answer, Ask, Here};
+use wire::mover::{Answer, FileLocation, StreamQuery};
 
-use super::{Hold, Shared, answer};
+use super::{MoverFileState, Shared, answer};
 use crate::error::Error;
 
-/// What is known of it besides its questions.
+/// What the mover has reported about a stream, beside its queries.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
-    /// It is over.
+    /// The stream is over.
     pub lost: AtomicBool,
-    /// Its mover says that it is one too many.
+    /// The stream is surplus, as its mover says.
     pub surplus: AtomicBool,
 }
 
@@ -22,33 +22,33 @@ pub(super) struct Flags {
 pub struct MoverStream {
     pub(super) id: u32,
     pub(super) mover: usize,
-    pub(super) asks: Receiver<Ask>,
+    pub(super) asks: Receiver<StreamQuery>,
     pub(super) flags: Arc<Flags>,
     pub(super) shared: Arc<Shared>,
 }
 
 impl MoverStream {
-    /// Its number in the session.
+    /// The stream's number in the session.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// What it asks next; none once it is over.
-    pub fn hear(&self) -> Option<Ask> {
+    /// Waits for the stream's next query; none once the stream is over.
+    pub fn hear(&self) -> Option<StreamQuery> {
         self.asks.recv().ok()
     }
 
-    /// Answers what it asked last.
+    /// Answers the stream's last query.
     pub fn answer(&self, said: Answer) {
         self.shared.say(self.mover, answer(self.id, said));
     }
 
-    /// Whether it is over.
+    /// Whether the stream is over.
     pub fn is_lost(&self) -> bool {
         self.flags.lost.load(Ordering::Acquire)
     }
 
-    /// Whether it is one too many.
+    /// Whether the stream is surplus.
     pub fn is_surplus(&self) -> bool {
         self.flags.surplus.load(Ordering::Acquire)
     }
@@ -59,23 +59,23 @@ impl MoverStream {
         Error::Broken { peer, source: std::io::ErrorKind::ConnectionReset.into() }
     }
 
-    /// The mover is about to have a file open; it has not been told where it is.
+    /// Notes that the mover is about to open a file, before it is told where the file is.
     pub fn holds(&self, file: u64) {
-        self.shared.state().movers[self.mover].files.entry(file).or_insert(Hold::Open);
+        self.shared.state().movers[self.mover].files.entry(file).or_insert(MoverFileState::Open);
     }
 
-    /// Tells it where a file's blocks go, or that nobody wants them: also where the file is being closed.
-    pub fn tell_where(&self, file: u64, here: Option<Here>) {
+    /// Tells the stream where a file's blocks go; or that they are not wanted, also where the file is being closed.
+    pub fn tell_where(&self, file: u64, here: Option<FileLocation>) {
         let mut state = self.shared.state();
         let mover = &mut state.movers[self.mover];
         let said = match here {
-            Some(here) if mover.files.get(&file) == Some(&Hold::Open) => Answer::Here(here),
+            Some(here) if mover.files.get(&file) == Some(&MoverFileState::Open) => Answer::Here(here),
             _ => Answer::Nowhere,
         };
         mover.say(answer(self.id, said));
     }
 
-    /// Its mover is of no use to this job.
+    /// Expels the stream's mover from the job.
     pub fn expel(&self, why: &str) {
         self.shared.state().movers[self.mover].expel(why);
     }

@@ -1,4 +1,4 @@
-//! The node around its sessions: who may come, where exports lie, who hears of what happened.
+//! The node around its sessions: access control, exports, and the access log.
 
 use model::Refusal;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use auth::Access;
-use model::locator::Place;
+use model::locator::NodePlace;
 use sys::waker::Waker;
 use wire::frame::{KeyProof, Listed, Open, Request, Totals};
 use wire::join::SessionId;
@@ -24,8 +24,8 @@ use crate::scan::SourceRoot;
 use crate::seal::Secret;
 use crate::stream::Joined;
 
-/// How a stream that wants to join finds its session.
-pub struct Gate {
+/// How a joining stream finds its session.
+pub struct OpenRendezvous {
     /// The session's secret, to check the join's code.
     pub secret: Secret,
     /// Whether the session's records are sealed.
@@ -36,33 +36,33 @@ pub struct Gate {
     pub waker: Waker,
 }
 
-/// A piece of an answer.
+/// A part of an answer.
 #[derive(Debug)]
-pub enum Said {
+pub enum AnswerPart {
     /// Lines of a listing.
     Lines(Vec<Listed>),
     /// Words or JSON.
     Text(String),
 }
 
-/// What a session did, for the access log.
+/// An event of a session, for the access log.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Let in.
+    /// The client has logged in.
     Login {
-        /// Its program.
+        /// The client's program and version.
         software: &'a str,
     },
-    /// Let in anew, over the connections of an earlier job.
+    /// The client has shown another key, over the connections of an earlier job.
     Renewed {
         /// Streams that stayed.
         streams: usize,
     },
-    /// A question was answered, or not.
+    /// A question was answered or refused.
     Asked {
         /// The question.
         request: &'a Request,
-        /// The answer.
+        /// Why it was refused, if it was.
         refusal: Option<&'a Refusal>,
     },
     /// A job ended.
@@ -80,39 +80,59 @@ pub enum Event<'a> {
 
 /// The node around its sessions.
 pub trait Host: Send + Sync {
-    /// Who this is, or why not.
+    /// Authenticates a client by its key.
+    ///
+    /// # Errors
+    /// The client may not log in.
     fn login(&self, key: Option<&KeyProof>, peer: SocketAddr) -> std::result::Result<Access, Refusal>;
-    /// Whether an access that a session was opened with still stands, asked before everything that begins: a key may have been
-    /// revoked, or have ended.
+    /// Checks that the access of a session still holds. Called before each question and job: a key may have been revoked or have expired.
+    ///
+    /// # Errors
+    /// The access no longer holds.
     fn still_stands(&self, access: &Access) -> std::result::Result<(), Refusal>;
-    /// Opens the gate for the session's streams; it closes when the returned guard is dropped.
-    fn open_gate(&self, session: SessionId, gate: Gate) -> std::result::Result<Box<dyn Send>, Refusal>;
+    /// Lets streams find their session, until the returned guard is dropped.
+    ///
+    /// # Errors
+    /// A session of this id is open already.
+    fn open_gate(&self, session: SessionId, gate: OpenRendezvous) -> std::result::Result<Box<dyn Send>, Refusal>;
     /// Whether payload may go in clear.
     fn allows_plain(&self) -> bool;
-    /// Where streams are taken besides: each is a path of its own.
+    /// Further addresses at which the node takes streams: each is a path of its own.
     fn addresses(&self) -> Vec<SocketAddr>;
-    /// A place to read from.
-    fn source(&self, access: &Access, place: &Place) -> std::result::Result<SourceRoot, Refusal>;
-    /// The place that a push writes to.
+    /// Resolves a place to read from.
+    ///
+    /// # Errors
+    /// The client may not read the place, or there is no such place.
+    fn source(&self, access: &Access, place: &NodePlace) -> std::result::Result<SourceRoot, Refusal>;
+    /// Resolves the place that a push writes to.
+    ///
+    /// # Errors
+    /// The client may not write to the place, or there is no such place.
     fn target(&self, access: &Access, order: &Open, tag: &str) -> std::result::Result<TargetPlace, Refusal>;
-    /// Answers a question, line by line; `emit` returns `false` when nobody listens any more. Streams that join the
-    /// session meanwhile belong to the question.
+    /// Answers a question, part by part; `emit` returns `false` once the client no longer listens. Streams that join the session
+    /// meanwhile belong to the question.
+    ///
+    /// # Errors
+    /// The question is refused, or its answer fails.
     fn ask(
         &self,
         asker: Asker<'_>,
         request: &Request,
-        emit: &mut dyn FnMut(Said) -> bool,
+        emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> std::result::Result<(), Refusal>;
-    /// A job begins; it is over when the returned guard is dropped. An earlier attempt at the same job ends first.
+    /// Begins a job; it is over when the returned guard is dropped. An earlier attempt at the same job is ended first.
+    ///
+    /// # Errors
+    /// The node refuses the job.
     fn begin(&self, access: &Access, order: &Open, control: &Control) -> std::result::Result<Box<dyn Send>, Refusal>;
-    /// What the node keeps in memory for whoever has this access: lists of files that come before a job begins.
+    /// The part of the memory budget for this client: it holds the lists of files that arrive before a job begins.
     fn memory(&self, access: &Access) -> Part;
-    /// The jobs of this node, which share paths.
+    /// The shares of paths among the jobs of this node.
     fn path_shares(&self) -> Option<PathShares>;
-    /// Who may carry streams of jobs beside this node.
+    /// The movers of this node.
     fn movers(&self) -> Option<Arc<Peers>>;
-    /// What earlier jobs found out about paths.
+    /// What earlier jobs have measured of paths.
     fn history(&self) -> Option<History>;
-    /// Something worth a line in the access log.
+    /// Writes an event to the access log.
     fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>);
 }

@@ -1,4 +1,4 @@
-//! One file on its way in: made when its first block comes, put in place when it is complete and verified.
+//! A file that is being received: made when its first block arrives, committed when it is complete and verified.
 
 use model::Refusal;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use model::checksum::{BlockSum, Digest};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use store::digest::InOrder;
-use store::{Coming, Sink, Writes};
+use store::{FileAnnouncement, Sink, Writes};
 use wire::WireError;
 use wire::frame::{Outcome, UNKNOWN_SIZE};
-use wire::mover::Here;
+use wire::mover::FileLocation;
 use wire::receiver::{Stored, Wanted};
 use wire::record::Part;
 
@@ -18,12 +18,12 @@ mod sinks;
 
 pub(super) use self::sinks::Sinks;
 use super::Receiving;
-use super::reorder::{Piece, ReorderBuffer, Turn};
+use super::reorder::{BlockContent, BlockOutcome, ReorderBuffer};
 use super::space::Promise;
 use crate::error::Error;
 use crate::journal::{Journal, Row, Subject};
 
-/// What the source says about a file, as far as an unfinished one must match it.
+/// The size and time of a file at the source, which an unfinished file must match.
 pub(super) fn subject(wanted: &Wanted) -> Subject {
     Subject { size: wanted.size, mtime: wanted.mtime }
 }
@@ -33,21 +33,21 @@ pub(super) struct Incoming {
     wanted: Wanted,
     /// The digest of what is there already, where that decides.
     there: Option<Digest>,
-    sink: Mutex<Slot>,
+    sink: Mutex<SinkState>,
     serial: Mutex<InOrder>,
-    /// Held shared while a block is written and entered, alone while the file is put in place: a block that comes
-    /// twice must not be written into a file that has its name already.
-    gate: RwLock<Gate>,
-    /// Room for it, until that is reserved in the file system, or written.
+    /// Locked shared while a block is written and entered, exclusively while the file is committed: a block that arrives twice must
+    /// not be written into a committed file.
+    gate: RwLock<CommitGate>,
+    /// Promised space, until it is reserved in the file system or written.
     promise: Mutex<Option<Promise>>,
-    log: Mutex<Log>,
-    /// What nobody writes there is not zero by itself: the unfinished file is an earlier attempt's, or there are no holes.
+    log: Mutex<JournalState>,
+    /// Holes must be written as zeros: the unfinished file is an earlier attempt's, or the target has no holes.
     fills_holes: bool,
     /// The target takes the file in order.
     reorder: Option<ReorderBuffer>,
 }
 
-/// What came of a part.
+/// The payload of a part.
 #[derive(Clone, Copy)]
 pub(super) enum Payload<'a> {
     /// Its bytes, none for a hole.
@@ -63,37 +63,38 @@ struct Unfinished {
     tag: String,
 }
 
-/// Where the blocks go.
+/// The unfinished file that blocks are written to, if there is one.
 #[derive(Default)]
-enum Slot {
-    /// Made when the first block comes.
+enum SinkState {
+    /// Not made yet: the first block makes it.
     #[default]
     Empty,
     /// The unfinished file.
     Open(Unfinished),
-    /// Given up or left: a block that was still on its way must not make it anew.
+    /// Given up or left: a late block must not make it again.
     Gone,
 }
 
-/// What is written down about the blocks of a file.
+/// The journal of a file's blocks.
 #[derive(Default)]
-struct Log {
+struct JournalState {
     journal: Option<Journal>,
-    /// It cannot be written any more: there is nothing to go on with later, but the unfinished file is still guarded.
+    /// The journal can no longer be written: a later attempt cannot resume, but the unfinished file is still guarded.
     broken: bool,
     /// Blocks that wait to be durable, and their bytes.
     waiting: Vec<Row>,
     waiting_bytes: u64,
 }
 
-/// In a durable job, what is written down is on stable storage: so many bytes are flushed together.
+/// In a durable job, journalled blocks are on stable storage: so many bytes are flushed together.
 const FLUSH_BYTES: u64 = 64 << 20;
 
 /// From this size on, room is reserved in the file system when a file is begun.
 const RESERVE_BYTES: u64 = 1 << 20;
 
+/// Whether blocks may still be written: the gate closes before the file is committed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Gate {
+enum CommitGate {
     Open,
     Closed,
 }
@@ -101,33 +102,33 @@ enum Gate {
 impl Incoming {
     pub(super) fn new(sinks: &impl Sinks, wanted: Wanted, there: Option<Digest>, promise: Option<Promise>) -> Incoming {
         let serial = Mutex::new(InOrder::new(&sinks.policy().options.checksums));
-        let (gate, log, promise) = (RwLock::new(Gate::Open), Mutex::default(), Mutex::new(promise));
+        let (gate, log, promise) = (RwLock::new(CommitGate::Open), Mutex::default(), Mutex::new(promise));
         let writes = sinks.store().capabilities().writes;
         let reorder = (writes == Writes::InOrder).then(|| ReorderBuffer::new(sinks.held_blocks()));
         let (sink, fills_holes) = (Mutex::default(), writes != Writes::Anywhere);
         Incoming { wanted, there, sink, serial, gate, promise, log, fills_holes, reorder }
     }
 
-    /// With what an earlier attempt left.
+    /// Resumes the unfinished file of an earlier attempt.
     pub(super) fn going_on(self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
-        *self.slot() = Slot::Open(Unfinished { sink, tag: journal.tag().to_owned() });
+        *self.slot() = SinkState::Open(Unfinished { sink, tag: journal.tag().to_owned() });
         self.log().journal = Some(journal);
         Incoming { fills_holes: true, ..self }
     }
 
-    fn slot(&self) -> MutexGuard<'_, Slot> {
+    fn slot(&self) -> MutexGuard<'_, SinkState> {
         self.sink.lock()
     }
 
     /// Takes the unfinished file away, so that nobody writes to it any more.
     fn take_sink(&self) -> Option<Arc<dyn Sink>> {
-        match std::mem::replace(&mut *self.slot(), Slot::Gone) {
-            Slot::Open(open) => Some(open.sink),
-            Slot::Empty | Slot::Gone => None,
+        match std::mem::replace(&mut *self.slot(), SinkState::Gone) {
+            SinkState::Open(open) => Some(open.sink),
+            SinkState::Empty | SinkState::Gone => None,
         }
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, JournalState> {
         self.log.lock()
     }
 
@@ -149,7 +150,7 @@ impl Incoming {
         enter: impl FnOnce() -> Result<Stored, WireError>,
     ) -> Result<store::Result<Stored>, WireError> {
         let gate = self.gate.read();
-        if *gate == Gate::Closed {
+        if *gate == CommitGate::Closed {
             return Ok(Ok(Stored::Unwanted));
         }
         let written = match payload {
@@ -162,8 +163,8 @@ impl Incoming {
         });
         match written {
             // Another block's failure, or the end of the job, is the reason, and has been told.
-            Ok(Turn::Late) => Ok(Ok(Stored::Unwanted)),
-            Ok(Turn::Taken) => {
+            Ok(BlockOutcome::Late) => Ok(Ok(Stored::Unwanted)),
+            Ok(BlockOutcome::Taken) => {
                 if let Some(promise) = &mut *self.promise() {
                     promise.kept(if part.hole { 0 } else { part.len });
                 }
@@ -174,24 +175,24 @@ impl Incoming {
     }
 
     /// A mover has written a block.
-    fn reached(&self, part: &Part) -> store::Result<Turn> {
+    fn reached(&self, part: &Part) -> store::Result<BlockOutcome> {
         match &*self.slot() {
-            Slot::Open(open) if !part.hole => open.sink.reached(part.offset + part.len),
-            Slot::Open(_) | Slot::Empty => {}
-            Slot::Gone => return Ok(Turn::Late),
+            SinkState::Open(open) if !part.hole => open.sink.reached(part.offset + part.len),
+            SinkState::Open(_) | SinkState::Empty => {}
+            SinkState::Gone => return Ok(BlockOutcome::Late),
         }
-        Ok(Turn::Taken)
+        Ok(BlockOutcome::Taken)
     }
 
     /// Where a mover finds the file; nowhere where it is complete, or has been given up.
-    pub(super) fn place(&self, sinks: &impl Sinks) -> store::Result<Option<Here>> {
+    pub(super) fn place(&self, sinks: &impl Sinks) -> store::Result<Option<FileLocation>> {
         let gate = self.gate.read();
-        if *gate == Gate::Closed {
+        if *gate == CommitGate::Closed {
             return Ok(None);
         }
         let Some(path) = sinks.below_target(&self.wanted.path) else { return Ok(None) };
         let tag = self.open(sinks)?.tag;
-        Ok(Some(Here { path, tag, size: self.wanted.size, fills_holes: self.fills_holes }))
+        Ok(Some(FileLocation { path, tag, size: self.wanted.size, fills_holes: self.fills_holes }))
     }
 
     fn sink(&self, sinks: &impl Sinks) -> store::Result<Arc<dyn Sink>> {
@@ -202,13 +203,13 @@ impl Incoming {
     fn open(&self, sinks: &impl Sinks) -> store::Result<Unfinished> {
         let mut slot = self.slot();
         match &*slot {
-            Slot::Open(open) => return Ok(open.clone()),
-            Slot::Gone => return Err(late()),
-            Slot::Empty => {}
+            SinkState::Open(open) => return Ok(open.clone()),
+            SinkState::Gone => return Err(late()),
+            SinkState::Empty => {}
         }
         match self.begin(sinks) {
             Ok(made) => {
-                *slot = Slot::Open(made.clone());
+                *slot = SinkState::Open(made.clone());
                 Ok(made)
             }
             Err(error) => {
@@ -232,7 +233,7 @@ impl Incoming {
                 (sinks.with_room(|| sinks.store().create(&self.wanted.path, &tag))?, tag)
             }
         };
-        made.announce(&Coming {
+        made.announce(&FileAnnouncement {
             size: Some(self.wanted.size).filter(|size| *size != UNKNOWN_SIZE),
             mtime: self.wanted.mtime,
             replace: sinks.policy().replaces(),
@@ -279,9 +280,9 @@ impl Incoming {
         self.write_log(sinks, &mut log)
     }
 
-    fn write_log(&self, sinks: &impl Sinks, log: &mut Log) -> store::Result<()> {
+    fn write_log(&self, sinks: &impl Sinks, log: &mut JournalState) -> store::Result<()> {
         let durable = sinks.policy().options.durable;
-        if durable && let Slot::Open(open) = &*self.slot() {
+        if durable && let SinkState::Open(open) = &*self.slot() {
             open.sink.flush()?;
         }
         let rows = std::mem::take(&mut log.waiting);
@@ -293,27 +294,27 @@ impl Incoming {
         Ok(())
     }
 
-    fn write(&self, sinks: &impl Sinks, part: &Part, bytes: &[u8]) -> store::Result<Turn> {
+    fn write(&self, sinks: &impl Sinks, part: &Part, bytes: &[u8]) -> store::Result<BlockOutcome> {
         let sink = self.sink(sinks)?;
-        let piece = if part.hole { Piece::Hole(part.len) } else { Piece::Bytes(bytes) };
-        let put = |offset, piece: Piece<'_>| self.put(sinks, &*sink, offset, piece);
+        let content = if part.hole { BlockContent::Hole(part.len) } else { BlockContent::Bytes(bytes) };
+        let put = |offset, content: BlockContent<'_>| self.put(sinks, &*sink, offset, content);
         match &self.reorder {
-            Some(reorder) => reorder.take(part.offset, piece, || sinks.is_over(), put),
-            None => put(part.offset, piece).map(|()| Turn::Taken),
+            Some(reorder) => reorder.take(part.offset, content, || sinks.is_over(), put),
+            None => put(part.offset, content).map(|()| BlockOutcome::Taken),
         }
     }
 
-    fn put(&self, sinks: &impl Sinks, sink: &dyn Sink, offset: u64, piece: Piece<'_>) -> store::Result<()> {
+    fn put(&self, sinks: &impl Sinks, sink: &dyn Sink, offset: u64, content: BlockContent<'_>) -> store::Result<()> {
         let mut serial = self.serial.lock();
-        match piece {
-            Piece::Hole(len) => serial.feed_hole(offset, len),
-            Piece::Bytes(bytes) => serial.feed(offset, bytes),
+        match content {
+            BlockContent::Hole(len) => serial.feed_hole(offset, len),
+            BlockContent::Bytes(bytes) => serial.feed(offset, bytes),
         }
         drop(serial);
-        match piece {
-            Piece::Hole(len) if self.fills_holes => sinks.with_room(|| sink.clear(offset, len)),
-            Piece::Hole(_) | Piece::Bytes([]) => Ok(()),
-            Piece::Bytes(bytes) => sinks.with_room(|| sink.write_at(bytes, offset)),
+        match content {
+            BlockContent::Hole(len) if self.fills_holes => sinks.with_room(|| sink.clear(offset, len)),
+            BlockContent::Hole(_) | BlockContent::Bytes([]) => Ok(()),
+            BlockContent::Bytes(bytes) => sinks.with_room(|| sink.write_at(bytes, offset)),
         }
     }
 
@@ -336,7 +337,7 @@ impl Incoming {
     /// none will be: whoever goes on with it must not be written to behind its back.
     fn keep(&self, sinks: &impl Sinks) {
         self.reorder.iter().for_each(ReorderBuffer::give_up);
-        *self.gate.write() = Gate::Closed;
+        *self.gate.write() = CommitGate::Closed;
         let mut log = self.log();
         if !log.broken && !log.waiting.is_empty() {
             log.broken = self.write_log(sinks, &mut log).is_err();

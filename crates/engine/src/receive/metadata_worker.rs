@@ -15,7 +15,7 @@ use wire::receiver::{Action, Judgement, Wanted};
 
 use super::Receiving;
 use super::file::Incoming;
-use super::resume_verifier::Slow;
+use super::resume_verifier::SlowFile;
 use crate::error::Error;
 use crate::meter::Meter;
 use crate::stream::RecordBuffer;
@@ -107,7 +107,7 @@ impl Receiving {
     /// What an entry should have, as far as this job was asked to bring it.
     fn facts<'a>(&self, mode: u32, mtime: Timestamp, attributes: Option<&'a Attributes>) -> store::Facts<'a> {
         let Options { owner, xattrs, .. } = self.policy.options;
-        store::Facts { mode, mtime, asked: store::Asked { owner, xattrs }, attributes }
+        store::Facts { mode, mtime, asked: store::AttributeSelection { owner, xattrs }, attributes }
     }
 
     fn make_dir_dry(&self, path: &RelPath) -> store::Result<()> {
@@ -256,14 +256,14 @@ impl Receiving {
             Judgement::Skip | Judgement::Refuse(_) => return self.state().machine.judged(id, judgement),
         };
         if there.is_none() && self.has_rest(&wanted) {
-            return self.hand_to_verifier(Slow { wanted, there });
+            return self.hand_to_verifier(SlowFile { wanted, there });
         }
         match self.promise(&wanted, 0) {
             Ok(promise) => {
                 self.expect_file(Incoming::new(self, wanted, there, promise));
                 self.state().machine.judged(id, judgement);
             }
-            Err(_) => self.hand_to_verifier(Slow { wanted, there }),
+            Err(_) => self.hand_to_verifier(SlowFile { wanted, there }),
         }
     }
 

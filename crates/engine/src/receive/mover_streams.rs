@@ -3,7 +3,7 @@
 
 use model::checksum::BlockSum;
 use wire::WireError;
-use wire::mover::{Answer, Ask, Here};
+use wire::mover::{Answer, FileLocation, StreamQuery};
 use wire::record::Part;
 
 use super::Receiving;
@@ -19,20 +19,20 @@ impl Receiving {
         let (mut buffer, meter) = (None, Meter::default());
         while let Some(ask) = stream.hear() {
             let done = match ask {
-                Ask::Where(file) => {
+                StreamQuery::Where(file) => {
                     // Said first: a file that is complete from here on waits for this mover.
                     stream.holds(file);
                     stream.tell_where(file, self.place_of(file));
                     Ok(())
                 }
-                Ask::Pass(record) => {
+                StreamQuery::Pass(record) => {
                     let buffer = buffer.get_or_insert_with(RecordBuffer::default);
                     let taken = self.take_passed(&record, buffer, &meter);
                     stream.answer(Answer::Noted);
                     taken.map(|()| self.record_done(stream.id()))
                 }
-                Ask::Took(parts) => self.took_of_mover(&parts).map(|()| self.record_done(stream.id())),
-                Ask::Next | Ask::Claim { .. } | Ask::Built { .. } | Ask::Unread(..) => {
+                StreamQuery::Took(parts) => self.took_of_mover(&parts).map(|()| self.record_done(stream.id())),
+                StreamQuery::Next | StreamQuery::Claim { .. } | StreamQuery::Built { .. } | StreamQuery::Unread(..) => {
                     return stream.expel("it asks what no stream that receives asks");
                 }
             };
@@ -70,7 +70,7 @@ impl Receiving {
     }
 
     /// Where the blocks of a file go; the unfinished file is made if this is the first of them.
-    fn place_of(&self, file: u64) -> Option<Here> {
+    fn place_of(&self, file: u64) -> Option<FileLocation> {
         let incoming = self.incoming().get(&file).cloned()?;
         match incoming.place(self) {
             Ok(here) => here,

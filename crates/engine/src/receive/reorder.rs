@@ -1,10 +1,10 @@
-//! Blocks put in order, for a target that takes a file from its first byte to its last.
+//! Puts blocks in order, for a target that takes a file from its first byte to its last.
 //!
-//! Streams bring the blocks of a file in any order. One whose turn has not come is held in memory, up to a bound for the whole
-//! job; beyond it the stream that brings it waits. It must not wait for itself: a block that is due may be on a stream behind
-//! one that waits for another file. So the last stream that still moves never waits, whatever it holds.
+//! Streams bring the blocks of a file in any order. A block that is not due is held in memory, up to a bound for the whole job; beyond
+//! the bound its stream waits. Streams must not wait for each other in a circle: the block that is due may be on a stream behind
+//! a block of another file that waits. So the last stream that still moves never waits, however much is held.
 //!
-//! Does not know: what a block is written to.
+//! What this module does not know: where a block is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Bytes that a job holds before streams wait for their turn.
+/// Bytes that a job holds before its streams wait.
 const HELD_MAX: u64 = 256 << 20;
 
-/// How often who waits looks whether there is still something to wait for.
+/// How often a waiting stream checks whether it may go on.
 const LOOK: Duration = Duration::from_millis(100);
-/// Looks without a step of the file after which a block is held whatever is held already: what is due may be behind it on a
-/// stream that waits, while another that could let it pass has nothing to do.
+/// Checks without progress of the file after which a block is held beyond the bound: the block that is due may be behind it on the
+/// same stream, while the other streams have nothing to do.
 const LOOKS_MAX: u32 = 20;
 
-/// What all files of a transfer hold together, and how many streams still move.
+/// The bytes that all files of a transfer hold together, and its streams that move or wait.
 #[derive(Debug, Default)]
 pub(super) struct HeldBlocks {
     held: AtomicU64,
@@ -31,7 +31,7 @@ pub(super) struct HeldBlocks {
 }
 
 impl HeldBlocks {
-    /// A stream brings blocks until the result is dropped.
+    /// Counts a stream as bringing blocks, until the result is dropped.
     pub fn join(self: &Arc<HeldBlocks>) -> impl Drop + use<> {
         struct Joined(Arc<HeldBlocks>);
         impl Drop for Joined {
@@ -50,59 +50,60 @@ impl HeldBlocks {
     }
 }
 
-/// A piece of a file.
+/// The content of a block, borrowed from its record.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Piece<'a> {
+pub(super) enum BlockContent<'a> {
     Bytes(&'a [u8]),
     Hole(u64),
 }
 
-impl Piece<'_> {
+impl BlockContent<'_> {
     fn len(&self) -> u64 {
         match self {
-            Piece::Bytes(bytes) => bytes.len() as u64,
-            Piece::Hole(len) => *len,
+            BlockContent::Bytes(bytes) => bytes.len() as u64,
+            BlockContent::Hole(len) => *len,
         }
     }
 
-    fn hold(&self) -> Held {
+    fn hold(&self) -> OwnedContent {
         match self {
-            Piece::Bytes(bytes) => Held::Bytes(bytes.to_vec()),
-            Piece::Hole(len) => Held::Hole(*len),
+            BlockContent::Bytes(bytes) => OwnedContent::Bytes(bytes.to_vec()),
+            BlockContent::Hole(len) => OwnedContent::Hole(*len),
         }
     }
 }
 
+/// The content of a block that is held.
 #[derive(Debug)]
-enum Held {
+enum OwnedContent {
     Bytes(Vec<u8>),
     Hole(u64),
 }
 
-impl Held {
-    fn piece(&self) -> Piece<'_> {
+impl OwnedContent {
+    fn content(&self) -> BlockContent<'_> {
         match self {
-            Held::Bytes(bytes) => Piece::Bytes(bytes),
-            Held::Hole(len) => Piece::Hole(*len),
+            OwnedContent::Bytes(bytes) => BlockContent::Bytes(bytes),
+            OwnedContent::Hole(len) => BlockContent::Hole(*len),
         }
     }
 
     fn bytes(&self) -> u64 {
         match self {
-            Held::Bytes(bytes) => bytes.len() as u64,
-            Held::Hole(_) => 0,
+            OwnedContent::Bytes(bytes) => bytes.len() as u64,
+            OwnedContent::Hole(_) => 0,
         }
     }
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The byte that is due.
+    /// The offset of the byte that is due.
     next: u64,
-    held: BTreeMap<u64, Held>,
-    /// Somebody writes what is due.
+    held: BTreeMap<u64, OwnedContent>,
+    /// A stream is writing the block that is due.
     writing: bool,
-    /// A write failed: nothing more comes of it.
+    /// A write failed: the file is given up.
     failed: bool,
 }
 
@@ -114,10 +115,10 @@ pub(super) struct ReorderBuffer {
     moved: Condvar,
 }
 
-/// What became of a block.
+/// What became of a block that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// It is written, or held until it is.
+pub(super) enum BlockOutcome {
+    /// It is written, or held until it is due.
     Taken,
     /// The file, or the job, has been given up.
     Late,
@@ -132,11 +133,11 @@ impl ReorderBuffer {
         self.queue.lock()
     }
 
-    /// Nothing more comes of the file: who waits is let go, and nothing is held.
+    /// Gives the file up: waiting streams go on, and held blocks are dropped.
     pub fn give_up(&self) {
         let mut queue = self.queue();
         queue.failed = true;
-        let held: u64 = std::mem::take(&mut queue.held).values().map(Held::bytes).sum();
+        let held: u64 = std::mem::take(&mut queue.held).values().map(OwnedContent::bytes).sum();
         self.held_blocks.held.fetch_sub(held, Ordering::AcqRel);
         drop(queue);
         self.moved.notify_all();
@@ -146,32 +147,32 @@ impl ReorderBuffer {
     pub fn take<E>(
         &self,
         offset: u64,
-        piece: Piece<'_>,
+        content: BlockContent<'_>,
         is_over: impl Fn() -> bool,
-        mut put: impl FnMut(u64, Piece<'_>) -> Result<(), E>,
-    ) -> Result<Turn, E> {
+        mut put: impl FnMut(u64, BlockContent<'_>) -> Result<(), E>,
+    ) -> Result<BlockOutcome, E> {
         let mut queue = self.queue();
         let (mut looks, mut seen) = (0, queue.next);
         loop {
             if queue.failed || is_over() {
-                return Ok(Turn::Late);
+                return Ok(BlockOutcome::Late);
             }
             if offset < queue.next || queue.held.contains_key(&offset) {
-                return Ok(Turn::Taken);
+                return Ok(BlockOutcome::Taken);
             }
             if offset == queue.next && !queue.writing {
                 break;
             }
-            let held = match piece {
-                Piece::Bytes(bytes) => bytes.len() as u64,
-                Piece::Hole(_) => 0,
+            let held = match content {
+                BlockContent::Bytes(bytes) => bytes.len() as u64,
+                BlockContent::Hole(_) => 0,
             };
             looks = if seen == queue.next { looks + 1 } else { 0 };
             seen = queue.next;
             if looks > LOOKS_MAX || self.held_blocks.takes(held) {
                 self.held_blocks.held.fetch_add(held, Ordering::AcqRel);
-                queue.held.insert(offset, piece.hold());
-                return Ok(Turn::Taken);
+                queue.held.insert(offset, content.hold());
+                return Ok(BlockOutcome::Taken);
             }
             self.held_blocks.waiting.fetch_add(1, Ordering::AcqRel);
             self.moved.wait_for(&mut queue, LOOK);
@@ -179,8 +180,8 @@ impl ReorderBuffer {
         }
         queue.writing = true;
         drop(queue);
-        let mut done = put(offset, piece);
-        let mut end = offset + piece.len();
+        let mut done = put(offset, content);
+        let mut end = offset + content.len();
         loop {
             let mut queue = self.queue();
             queue.next = end;
@@ -189,20 +190,20 @@ impl ReorderBuffer {
             let Some(next) = next else {
                 queue.writing = false;
                 self.moved.notify_all();
-                return done.map(|()| Turn::Taken);
+                return done.map(|()| BlockOutcome::Taken);
             };
             self.held_blocks.held.fetch_sub(next.bytes(), Ordering::AcqRel);
             drop(queue);
             self.moved.notify_all();
-            done = put(end, next.piece());
-            end += next.piece().len();
+            done = put(end, next.content());
+            end += next.content().len();
         }
     }
 }
 
 impl Drop for ReorderBuffer {
     fn drop(&mut self) {
-        let left: u64 = self.queue().held.values().map(Held::bytes).sum();
+        let left: u64 = self.queue().held.values().map(OwnedContent::bytes).sum();
         self.held_blocks.held.fetch_sub(left, Ordering::AcqRel);
     }
 }
@@ -212,18 +213,18 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    fn put(reorder: &ReorderBuffer, written: &Mutex<Vec<u8>>, offset: u64, bytes: &[u8]) -> Turn {
-        let put = |at: u64, piece: Piece<'_>| {
+    fn put(reorder: &ReorderBuffer, written: &Mutex<Vec<u8>>, offset: u64, bytes: &[u8]) -> BlockOutcome {
+        let put = |at: u64, content: BlockContent<'_>| {
             let mut written = written.lock();
             assert_eq!(written.len() as u64, at, "in order");
-            match piece {
-                Piece::Bytes(bytes) => written.extend(bytes),
-                Piece::Hole(len) => written.extend(vec![0; len as usize]),
+            match content {
+                BlockContent::Bytes(bytes) => written.extend(bytes),
+                BlockContent::Hole(len) => written.extend(vec![0; len as usize]),
             }
             Ok::<(), Infallible>(())
         };
-        let piece = if bytes.is_empty() { Piece::Hole(4) } else { Piece::Bytes(bytes) };
-        reorder.take(offset, piece, || false, put).unwrap()
+        let content = if bytes.is_empty() { BlockContent::Hole(4) } else { BlockContent::Bytes(bytes) };
+        reorder.take(offset, content, || false, put).unwrap()
     }
 
     #[test]
@@ -231,7 +232,7 @@ mod tests {
         let held_blocks = Arc::new(HeldBlocks::default());
         let (reorder, written) = (ReorderBuffer::new(&held_blocks), Mutex::default());
         for (offset, bytes) in [(8, &b"ij"[..]), (4, b""), (8, b"ij"), (0, b"abcd"), (0, b"abcd"), (10, b"k")] {
-            assert_eq!(put(&reorder, &written, offset, bytes), Turn::Taken);
+            assert_eq!(put(&reorder, &written, offset, bytes), BlockOutcome::Taken);
         }
         assert_eq!(*written.lock(), b"abcd\0\0\0\0ijk");
         assert_eq!(held_blocks.held.load(Ordering::Relaxed), 0);
@@ -241,48 +242,49 @@ mod tests {
     fn nothing_comes_after_a_failure() {
         let held_blocks = Arc::new(HeldBlocks::default());
         let reorder = ReorderBuffer::new(&held_blocks);
-        let fails = |_: u64, _: Piece<'_>| Err::<(), &str>("full");
-        assert_eq!(reorder.take(4, Piece::Bytes(b"b"), || false, fails), Ok(Turn::Taken), "held");
-        assert_eq!(reorder.take(0, Piece::Bytes(b"aaaa"), || false, fails), Err("full"));
-        assert_eq!(reorder.take(5, Piece::Bytes(b"c"), || false, fails), Ok(Turn::Late));
+        let fails = |_: u64, _: BlockContent<'_>| Err::<(), &str>("full");
+        assert_eq!(reorder.take(4, BlockContent::Bytes(b"b"), || false, fails), Ok(BlockOutcome::Taken), "held");
+        assert_eq!(reorder.take(0, BlockContent::Bytes(b"aaaa"), || false, fails), Err("full"));
+        assert_eq!(reorder.take(5, BlockContent::Bytes(b"c"), || false, fails), Ok(BlockOutcome::Late));
         drop(reorder);
-        assert_eq!(held_blocks.held.load(Ordering::Relaxed), 0, "what nobody wrote is not held for ever");
+        assert_eq!(held_blocks.held.load(Ordering::Relaxed), 0, "blocks that are never written are not held for ever");
     }
 
     #[test]
-    fn who_waits_is_let_go_when_the_file_is_given_up() {
+    fn a_waiting_stream_goes_on_when_the_file_is_given_up() {
         let held_blocks = Arc::new(HeldBlocks::default());
         let _joined = [held_blocks.join(), held_blocks.join()];
         let reorder = ReorderBuffer::new(&held_blocks);
-        let fine = |_: u64, _: Piece<'_>| Ok::<(), Infallible>(());
-        assert_eq!(reorder.take(9, Piece::Bytes(b"held"), || false, fine), Ok(Turn::Taken));
+        let fine = |_: u64, _: BlockContent<'_>| Ok::<(), Infallible>(());
+        assert_eq!(reorder.take(9, BlockContent::Bytes(b"held"), || false, fine), Ok(BlockOutcome::Taken));
         held_blocks.held.fetch_add(HELD_MAX, Ordering::Relaxed);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| reorder.take(4, Piece::Bytes(b"b"), || false, fine));
+            let waiting = scope.spawn(|| reorder.take(4, BlockContent::Bytes(b"b"), || false, fine));
             while held_blocks.waiting.load(Ordering::Acquire) == 0 {
                 std::thread::yield_now();
             }
             reorder.give_up();
-            assert_eq!(waiting.join().unwrap(), Ok(Turn::Late));
+            assert_eq!(waiting.join().unwrap(), Ok(BlockOutcome::Late));
         });
         assert_eq!(held_blocks.held.load(Ordering::Relaxed), HELD_MAX);
     }
 
     #[test]
-    fn who_waits_is_let_go_when_the_job_ends() {
+    fn a_waiting_stream_goes_on_when_the_job_ends() {
         let held_blocks = Arc::new(HeldBlocks::default());
         let _joined = [held_blocks.join(), held_blocks.join()];
         held_blocks.held.store(HELD_MAX, Ordering::Relaxed);
         let (reorder, over) = (ReorderBuffer::new(&held_blocks), std::sync::atomic::AtomicBool::new(false));
-        let fine = |_: u64, _: Piece<'_>| Ok::<(), Infallible>(());
+        let fine = |_: u64, _: BlockContent<'_>| Ok::<(), Infallible>(());
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| reorder.take(4, Piece::Bytes(b"b"), || over.load(Ordering::Acquire), fine));
+            let waiting =
+                scope.spawn(|| reorder.take(4, BlockContent::Bytes(b"b"), || over.load(Ordering::Acquire), fine));
             over.store(true, Ordering::Release);
-            assert_eq!(waiting.join().unwrap(), Ok(Turn::Late));
+            assert_eq!(waiting.join().unwrap(), Ok(BlockOutcome::Late));
         });
     }
 
-    /// Two files whose blocks cross on two streams, and not a byte of room: each stream waits behind what the other brings.
+    /// Two files whose blocks cross on two streams, with no memory left: each stream waits for a block that the other brings.
     #[test]
     fn streams_never_wait_for_each_other() {
         let held_blocks = Arc::new(HeldBlocks::default());

@@ -1,7 +1,7 @@
-//! The resume verifier: judges the files that take long to judge, on a thread of its own, so that the others need not wait.
+//! The resume verifier: judges the files that take long to judge, on a thread of its own, so that other files need not wait.
 //!
-//! Those are the files of which an earlier attempt left something, which is read and held against its journal before it
-//! is claimed, and those for which there is no room yet.
+//! These are the files of which an earlier attempt left a part, which is read and compared with its journal before it is claimed,
+//! and the files for which there is no free space yet.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,35 +22,35 @@ use crate::error::Error;
 use crate::journal::{Journal, Journals, Row};
 
 /// A file that takes long to judge.
-pub(super) struct Slow {
+pub(super) struct SlowFile {
     pub wanted: Wanted,
     /// The digest of what is there already, where that decides.
     pub there: Option<Digest>,
 }
 
-/// An unfinished file, and the journal that says what is in it.
+/// An unfinished file, and the journal of its blocks.
 type Unfinished = (Arc<dyn store::Sink>, Journal);
 
 impl Receiving {
-    /// Whether blocks of a file are written down as they arrive. A file of one block is not worth it.
+    /// Whether the blocks of a file are journalled. A file of one block is not worth a journal.
     pub(super) fn is_journalled(&self, wanted: &Wanted) -> bool {
         let large = wanted.size != UNKNOWN_SIZE && wanted.size > BLOCK_BYTES;
         large && self.policy.journals.is_some() && self.store.capabilities().writes == Writes::Anywhere
     }
 
-    /// Whether an earlier attempt left something of a file.
+    /// Whether an earlier attempt left a part of a file.
     pub(super) fn has_rest(&self, wanted: &Wanted) -> bool {
         self.is_journalled(wanted) && self.policy.journals.as_ref().is_some_and(|j| j.knows(&wanted.path))
     }
 
-    /// A file is there already, or has become too small to be gone on with: what was begun of it goes.
+    /// Removes the part that an earlier attempt left of a file: the file is complete, or has become too small to resume.
     pub(super) fn give_up_rest(&self, wanted: &Wanted) {
         if let Some(journals) = &self.policy.journals {
             journals.give_up(&*self.store, &wanted.path);
         }
     }
 
-    pub(super) fn hand_to_verifier(&self, slow: Slow) {
+    pub(super) fn hand_to_verifier(&self, slow: SlowFile) {
         self.slow.lock().push_back(slow);
         self.slow_work.notify_one();
     }
@@ -74,7 +74,7 @@ impl Receiving {
         }
     }
 
-    fn carry(&self, Slow { wanted, there }: Slow) {
+    fn carry(&self, SlowFile { wanted, there }: SlowFile) {
         let id = wanted.id;
         let (kept, rest) = match self.has_rest(&wanted) && there.is_none() {
             true => self.take_rest(&wanted).unzip(),

@@ -1,8 +1,8 @@
-//! Room at the target: asked before a file is wanted, reserved while it is written, waited for when there is none.
+//! Free space at the target: checked before a file is wanted, reserved while it is written, waited for when the target is full.
 //!
-//! A file that is wanted is promised its room until that is reserved in the file system or written, so that the jobs of
-//! one process do not promise the same room twice. What others write meanwhile is met by waiting, too: an operation
-//! that finds the target full is tried again until there is room, or patience (`--wait-space`) is at its end.
+//! A wanted file is promised its space until the space is reserved in the file system or written, so that the jobs of one process
+//! do not promise the same space twice. Other programs may fill the target meanwhile: an operation that finds the target full is
+//! tried again until there is space, or the time of `--wait-space` is over.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn promised(change: impl FnOnce(&mut BTreeMap<u64, u64>)) {
     change(&mut PROMISED.lock());
 }
 
-/// Room that was promised to a file, until this is dropped.
+/// Space that is promised to a file, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Promise {
     device: u64,
@@ -30,7 +30,7 @@ pub(super) struct Promise {
 }
 
 impl Promise {
-    /// So much of it was written, and is no longer free.
+    /// Takes back the promise of bytes that were written: they are no longer free space.
     pub(super) fn kept(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -50,12 +50,12 @@ impl Drop for Promise {
     }
 }
 
-/// There is no room for a file now.
+/// There is not enough space for a file now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoRoom {
     needed: u64,
     free: u64,
-    /// There never will be: the device is smaller.
+    /// The device is smaller than the file: waiting is of no use.
     pub never: bool,
 }
 
@@ -69,20 +69,24 @@ impl NoRoom {
     }
 }
 
-/// What is known of the room, and since when there is none.
+/// The free space as it was last seen, and since when the target is full.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct SpaceState {
     seen: Mutex<Option<(Instant, Space)>>,
     full_since: Mutex<Option<Instant>>,
 }
 
-/// How long a look at the room holds, while there is plenty.
+/// How long a measurement of free space is used again, while there is plenty.
 const HOLDS: Duration = Duration::from_secs(1);
 /// How often a full target is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(300);
 
 impl Receiving {
-    /// Promises a file its room, less what of it is there already. None where there is nothing to promise.
+    /// Promises a file its space, less the bytes that are there already. None where the size is unknown, the file is sparse or complete, or
+    /// the store does not report its space.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: there is not enough free space.
     pub(super) fn promise(&self, wanted: &Wanted, there: u64) -> Result<Option<Promise>, NoRoom> {
         let sparse = wanted.attributes.as_ref().is_some_and(|a| a.sparse);
         if wanted.size == UNKNOWN_SIZE || wanted.size <= there || sparse {
@@ -105,7 +109,7 @@ impl Receiving {
         result
     }
 
-    /// The room, looked at anew unless there was plenty a moment ago.
+    /// The free space, measured again unless there was plenty within [`HOLDS`].
     fn space(&self, wanted: &Wanted, needed: u64) -> Option<Space> {
         let seen = *self.room.seen.lock();
         if let Some((at, space)) = seen {
@@ -120,7 +124,10 @@ impl Receiving {
         Some(space)
     }
 
-    /// Tries an operation again for as long as the target is full and patience lasts.
+    /// Tries an operation again for as long as the target is full and `--wait-space` lasts.
+    ///
+    /// # Errors
+    /// The operation failed for another reason, or the target stayed full.
     pub(super) fn with_room<T>(&self, mut operation: impl FnMut() -> store::Result<T>) -> store::Result<T> {
         loop {
             match operation() {
@@ -140,7 +147,7 @@ impl Receiving {
         }
     }
 
-    /// There is room (again).
+    /// Notes that the target has space, and ends a wait for it.
     pub(super) fn has_room(&self) {
         let mut since = self.room.full_since.lock();
         if let Some(since) = since.take() {
@@ -149,13 +156,13 @@ impl Receiving {
         }
     }
 
-    /// For how long there has been none.
+    /// How long the target has been full.
     pub(super) fn full_for(&self) -> Duration {
         let since = self.room.full_since.lock();
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Waits a while for room. `false` when patience is at its end, or the job is over.
+    /// Waits a while for space. Returns `false` when `--wait-space` is over, or the job is.
     pub(super) fn wait_for_room(&self, reason: &str) -> bool {
         let patience = self.policy.options.wait_space;
         let waited = {

@@ -6,9 +6,9 @@ use store::digest;
 use wire::sender::Range;
 
 use super::Sending;
-use super::read::{Deals, OpenFile, storage};
+use super::read::{OpenFile, RangeDealer, storage};
 
-impl Deals for Sending {
+impl RangeDealer for Sending {
     fn claim_hole(&self, file: u64, from: u64, to: u64) -> Option<((u64, u64), bool)> {
         let mut state = self.state();
         let claimed = state.machine.claim_hole(file, from, to)?;
@@ -25,7 +25,7 @@ impl Deals for Sending {
 
     /// Completes the digests that need all of it.
     fn last_of(&self, range: &Range, file: &OpenFile, size: u64) -> Result<(), Refusal> {
-        let serial = self.shelf.serial();
+        let serial = self.open_files.serial();
         if serial.is_empty() {
             return Ok(());
         }
@@ -44,7 +44,7 @@ impl Deals for Sending {
 impl Sending {
     /// Whether a file equals what the receiver has. It must be what was ordered, also where nothing of it is to be sent.
     pub(super) fn compare(&self, range: &Range, known: &Digest) -> Result<bool, Refusal> {
-        let file = self.shelf.open_file(range)?;
+        let file = self.open_files.open_file(range)?;
         let expected = self.state().machine.expected(range.file);
         let also = expected.digest.map(|digest| digest.algorithm()).filter(|also| *also != known.algorithm());
         let algorithms: Vec<_> = [known.algorithm()].into_iter().chain(also).collect();
@@ -56,11 +56,11 @@ impl Sending {
 
     /// The serial digests of a file whose last range was not sent from here, but found to be there, or sent by a mover.
     pub(super) fn digest_serially(&self, range: &Range) -> Result<(), Refusal> {
-        let serial = self.shelf.serial();
+        let serial = self.open_files.serial();
         if serial.is_empty() {
             return Ok(());
         }
-        let file = self.shelf.open_file(range)?;
+        let file = self.open_files.open_file(range)?;
         let digests = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &serial));
         let digests = digests.map_err(|e| storage(&e))?;
         self.state().machine.digested(range.file, digests);

@@ -4,11 +4,11 @@ use model::Refusal;
 use std::io;
 
 use wire::limits::BLOCK_BYTES;
-use wire::mover::{Answer, Ask};
+use wire::mover::{Answer, StreamQuery};
 use wire::sender::{Built, Range};
 
-use super::read::Deals;
-use super::{Carrying, Dealt, Sending};
+use super::read::RangeDealer;
+use super::{Carrying, NextRanges, Sending};
 use crate::error::{Error, Result};
 use crate::meter::Meter;
 use crate::movers::MoverStream;
@@ -74,29 +74,29 @@ impl Sending {
     fn answer_one(
         &self,
         stream: &MoverStream,
-        ask: Ask,
+        ask: StreamQuery,
         owed: &mut Owed,
         (buffer, meter): (&mut RecordBuffer, &Meter),
     ) -> Result<Answer> {
         Ok(match ask {
-            Ask::Next => match self.next_ranges(stream, meter, buffer)? {
-                Dealt::Ranges(ranges) => {
+            StreamQuery::Next => match self.next_ranges(stream, meter, buffer)? {
+                NextRanges::Ranges(ranges) => {
                     *owed = Owed { ranges: ranges.clone(), holes: Vec::new() };
                     Answer::Send(ranges)
                 }
-                Dealt::Retire => Answer::Retire,
-                Dealt::Over => Answer::Over,
+                NextRanges::Retire => Answer::Retire,
+                NextRanges::Over => Answer::Over,
             },
-            Ask::Claim { file, from, to } => match self.claim_hole(file, from, to) {
+            StreamQuery::Claim { file, from, to } => match self.claim_hole(file, from, to) {
                 Some(((offset, len), last)) => {
                     owed.holes.push((file, offset, len));
                     Answer::Claimed(Some((offset, len)), last)
                 }
                 None => Answer::Claimed(None, false),
             },
-            Ask::Built { parts, bytes, last } => self.built_of_mover(stream, owed, &parts, bytes, &last)?,
-            Ask::Unread(file, why) => self.unread_of_mover(owed, file, &why)?,
-            Ask::Where(_) | Ask::Pass(_) | Ask::Took(_) => return Err(nonsense()),
+            StreamQuery::Built { parts, bytes, last } => self.built_of_mover(stream, owed, &parts, bytes, &last)?,
+            StreamQuery::Unread(file, why) => self.unread_of_mover(owed, file, &why)?,
+            StreamQuery::Where(_) | StreamQuery::Pass(_) | StreamQuery::Took(_) => return Err(nonsense()),
         })
     }
 
@@ -126,7 +126,7 @@ impl Sending {
     /// A mover could not read a file. If it can be read here, that is the mover's fault, and not the file's.
     fn unread_of_mover(&self, owed: &mut Owed, file: u64, why: &Refusal) -> Result<Answer> {
         let Some(at) = owed.ranges.iter().position(|range| range.file == file) else { return Err(nonsense()) };
-        match self.shelf.open_file(&owed.ranges[at]) {
+        match self.open_files.open_file(&owed.ranges[at]) {
             Ok(_) => Err(Error::MoverCannotRead { why: why.reason.clone() }),
             Err(refusal) => {
                 owed.ranges.remove(at);

@@ -20,50 +20,53 @@ use crate::meter::{Meter, Stage};
 use crate::scan::SourceRoot;
 use crate::stream::RecordBuffer;
 
-/// What is read and digested at a time: with the buffer it is read into, well within a core's second-level cache.
+/// Bytes that are read and digested at a time: together with their buffer well within a core's second-level cache.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Files of which nothing is left to deal and that nobody reads, kept open: a stream may still be about to read a range that it was dealt
-/// earlier. To open a file anew is cheap on a disk; on a remote server whatever was read ahead would be fetched again.
+/// The number of fully dealt, unread files that are kept open: a stream may still be about to read a range that it was dealt earlier.
+/// Opening a file again is cheap on a disk; on a remote server the data that was read ahead would be fetched again.
 const DEALT_OPEN_MAX: usize = 8;
 
-/// Who deals out ranges, as far as a reader has to ask: the machine, here or at the head.
-pub(crate) trait Deals {
-    /// A hole goes on from here to there: takes what of it nobody has been dealt yet, and says whether nothing of the file is
-    /// left to deal then.
+/// The part of dealing that a reader needs: the machine answers, at this node or at the coordinator.
+pub(crate) trait RangeDealer {
+    /// Claims the undealt part of a hole that goes on from `from` to `to`. Returns the part (offset, length), and whether the file is then
+    /// fully dealt.
     fn claim_hole(&self, file: u64, from: u64, to: u64) -> Option<((u64, u64), bool)>;
-    /// Whether nothing of a file is left to deal.
+    /// Whether a file is fully dealt.
     fn is_dealt(&self, file: u64) -> bool;
-    /// A file of unknown size ended here.
+    /// Notes the size of a file of unknown size, once its end was read.
     fn found_end(&self, file: u64, size: u64);
-    /// The last range of a file has been read.
+    /// Ends a file whose last range has been read.
+    ///
+    /// # Errors
+    /// The digests of the whole file cannot be made.
     fn last_of(&self, range: &Range, file: &OpenFile, size: u64) -> Result<(), Refusal>;
 }
 
 /// The files of a job's sources that are being read.
-pub(crate) struct Shelf {
+pub(crate) struct OpenFiles {
     pub roots: Vec<SourceRoot>,
     pub checksums: Vec<Algorithm>,
-    open: Mutex<Open>,
+    table: Mutex<FileTable>,
 }
 
 /// Files of several ranges that are open.
 #[derive(Default)]
-struct Open {
+struct FileTable {
     /// Each with how many threads read it.
     files: HashMap<u64, (Arc<OpenFile>, u32)>,
-    /// Those of which nothing was left to deal when their last reader was done, oldest first.
+    /// Files that were fully dealt when their last reader was done, oldest first.
     dealt: VecDeque<u64>,
 }
 
-impl Open {
-    /// Nothing of a file is left to deal, and nobody reads it: the oldest of many such files are closed.
-    fn is_dealt(&mut self, file: u64) {
+impl FileTable {
+    /// Adds a fully dealt file that no stream reads. Closes the oldest of such files beyond [`DEALT_OPEN_MAX`].
+    fn note_dealt(&mut self, file: u64) {
         self.dealt.retain(|other| *other != file);
         self.dealt.push_back(file);
         while self.dealt.len() > DEALT_OPEN_MAX {
             let oldest = self.dealt.pop_front();
-            // One that is read again comes back here when its reader is done.
+            // A file that is read again is added again when its reader is done.
             if let Some(oldest) = oldest.filter(|oldest| self.files.get(oldest).is_some_and(|(_, users)| *users == 0)) {
                 self.files.remove(&oldest);
             }
@@ -75,7 +78,7 @@ impl Open {
 pub(crate) struct OpenFile {
     pub source: Arc<dyn Source>,
     pub path: RelPath,
-    /// It takes less room than its length: holes are worth looking for.
+    /// It takes less space than its length: it may have holes.
     sparse: bool,
     /// Its last change of any kind when it was opened.
     changed: Option<Timestamp>,
@@ -83,7 +86,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// What was read of it in order, for the digests that need that.
+    /// Takes the state of the digests that need the file in order.
     pub fn take_serial(&self) -> InOrder {
         std::mem::take(&mut *self.serial.lock())
     }
@@ -93,7 +96,7 @@ impl OpenFile {
 pub(crate) struct Pending<'m> {
     pub parts: Vec<Part>,
     pub built: Vec<Built>,
-    /// Files whose last range is in it, so that the receiver may have to be told.
+    /// Files whose last range is in the record: the receiver may have to be told.
     pub last: Vec<u64>,
     meter: &'m Meter,
 }
@@ -144,13 +147,13 @@ fn is_same(range: &Range, opened: Option<Timestamp>, now: &Stat) -> bool {
     now.meta.size == range.size && now.meta.mtime == range.mtime && (is_unchanged || now.names == 0)
 }
 
-impl Shelf {
-    pub fn new(roots: Vec<SourceRoot>, checksums: Vec<Algorithm>) -> Shelf {
-        Shelf { roots, checksums, open: Mutex::default() }
+impl OpenFiles {
+    pub fn new(roots: Vec<SourceRoot>, checksums: Vec<Algorithm>) -> OpenFiles {
+        OpenFiles { roots, checksums, table: Mutex::default() }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock()
+    fn table(&self) -> MutexGuard<'_, FileTable> {
+        self.table.lock()
     }
 
     fn with_adler32(&self) -> bool {
@@ -179,26 +182,26 @@ impl Shelf {
         if range.is_whole() {
             return self.open_file(range);
         }
-        let mut open = self.open();
-        if let Some((file, users)) = open.files.get_mut(&range.file) {
+        let mut table = self.table();
+        if let Some((file, users)) = table.files.get_mut(&range.file) {
             *users += 1;
             return Ok(Arc::clone(file));
         }
         let file = self.open_file(range)?;
-        open.files.insert(range.file, (Arc::clone(&file), 1));
+        table.files.insert(range.file, (Arc::clone(&file), 1));
         Ok(file)
     }
 
-    /// A range has been read. The file may be closed when nobody reads it and nothing of it is left to deal.
-    fn release(&self, deals: &dyn Deals, range: &Range) {
+    /// Releases the file of a range that has been read. It may be closed once no stream reads it and it is fully dealt.
+    fn release(&self, deals: &dyn RangeDealer, range: &Range) {
         if range.is_whole() {
             return;
         }
-        let mut open = self.open();
-        let Some((_, users)) = open.files.get_mut(&range.file) else { return };
+        let mut table = self.table();
+        let Some((_, users)) = table.files.get_mut(&range.file) else { return };
         *users -= 1;
         if *users == 0 && deals.is_dealt(range.file) {
-            open.is_dealt(range.file);
+            table.note_dealt(range.file);
         }
     }
 
@@ -212,19 +215,22 @@ impl Shelf {
         if is_same(range, file.changed, &stat) { Ok(()) } else { Err(changed(&file.path)) }
     }
 
-    /// Closes files that nobody reads now, but for so many.
+    /// Closes files that no stream reads now, except for `but` of them.
     pub fn close_idle(&self, but: usize) {
-        let mut open = self.open();
-        let idle: Vec<u64> = open.files.iter().filter(|(_, (_, users))| *users == 0).map(|(file, _)| *file).collect();
+        let mut table = self.table();
+        let idle: Vec<u64> = table.files.iter().filter(|(_, (_, users))| *users == 0).map(|(file, _)| *file).collect();
         for file in idle.into_iter().skip(but) {
-            open.files.remove(&file);
+            table.files.remove(&file);
         }
     }
 
-    /// Reads one range behind what the record holds already.
+    /// Reads one range, and appends it to the record.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has changed since it was offered.
     pub fn read_range(
         &self,
-        deals: &dyn Deals,
+        deals: &dyn RangeDealer,
         range: &Range,
         ranges_left: usize,
         buffer: &mut RecordBuffer,
@@ -240,7 +246,7 @@ impl Shelf {
 
     fn read_open(
         &self,
-        deals: &dyn Deals,
+        deals: &dyn RangeDealer,
         range: &Range,
         file: &OpenFile,
         ranges_left: usize,
@@ -345,7 +351,7 @@ impl Shelf {
     /// cost nothing. Says whether that was the end of the file.
     fn claim_hole(
         &self,
-        deals: &dyn Deals,
+        deals: &dyn RangeDealer,
         range: &Range,
         file: &OpenFile,
         (from, to): (u64, u64),
@@ -360,10 +366,13 @@ impl Shelf {
         self.checksums.iter().copied().filter(|a| a.is_serial()).collect()
     }
 
-    /// Whether what the receiver has of a range is what is here: its checksum, if so.
+    /// The checksum of a range, if it is the one that the receiver has; none where they differ or the job is over.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has changed since it was offered.
     pub fn check(
         &self,
-        deals: &dyn Deals,
+        deals: &dyn RangeDealer,
         (range, crc32c): (&Range, u32),
         buffer: &mut RecordBuffer,
         is_over: &dyn Fn() -> bool,

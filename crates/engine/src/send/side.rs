@@ -9,7 +9,7 @@ use model::name::RelPath;
 use model::spec::Steer;
 use wire::frame::{Counts, Plan, Removal};
 use wire::limits::{PATHS_MAX, RANGES_MAX};
-use wire::{FileTold, Frame, WireError};
+use wire::{Frame, SettledFile, WireError};
 
 use super::Sending;
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ impl Side for Sending {
     }
 
     fn for_movers(self: Arc<Self>) -> Option<Arc<dyn MoverSide>> {
-        let is_sized = self.shelf.roots.iter().all(|root| root.store.capabilities().sized);
+        let is_sized = self.open_files.roots.iter().all(|root| root.store.capabilities().sized);
         let takes_movers = is_sized && !self.state().machine.is_dry();
         takes_movers.then_some(self as Arc<dyn MoverSide>)
     }
@@ -92,7 +92,7 @@ impl Side for Sending {
         self.state().machine.tell_files();
     }
 
-    fn take_files(&self) -> Vec<FileTold> {
+    fn take_files(&self) -> Vec<SettledFile> {
         self.state().machine.take_files()
     }
 

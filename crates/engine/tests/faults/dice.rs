@@ -1,13 +1,13 @@
 //! A small seeded generator (xorshift64*, Vigna 2016), so that a failing run can be had again from its seed.
 
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
         // Neighbouring seeds become unlike (SplitMix64), and zero never comes up: it would never leave itself.
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        Dice((z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) | 1)
+        Rng((z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) | 1)
     }
 
     pub fn next(&mut self) -> u64 {

@@ -1,5 +1,5 @@
-//! The files of a job and what becomes of them between attempts: sources that change, unfinished files and journals that
-//! are damaged; and what must hold of the target.
+//! A job's files under faults: sources change between attempts, unfinished files and journals are damaged. Also the assertions about
+//! the target.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -10,41 +10,41 @@ use std::time::{Duration, SystemTime};
 use model::checksum::crc32c;
 use rustix::fs::FallocateFlags;
 
-use crate::dice::Dice;
-use crate::support::world::World;
+use crate::dice::Rng;
+use crate::support::world::NodeFixture;
 
-/// A file's place below the root, and its lengths and checksums in every attempt so far.
+/// A file's path below the root, and its lengths and checksums in every attempt so far.
 type Versions = HashMap<PathBuf, Vec<(usize, u32)>>;
 
-pub struct Scene {
-    pub world: World,
+/// The files of a job, with the versions that each has had.
+pub struct FaultScenario {
+    pub world: NodeFixture,
     pub pull: bool,
     versions: Versions,
 }
 
-fn then(dice: &mut Dice) -> SystemTime {
+fn then(dice: &mut Rng) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_nanos(1_500_000_000_000_000_000 + dice.below(1 << 57))
 }
 
 /// Writes a file with a hole in it, and sets its time.
-fn write(path: &Path, dice: &mut Dice, len: u64, sparse: bool, time: SystemTime) {
+fn write(path: &Path, dice: &mut Rng, len: u64, sparse: bool, time: SystemTime) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let file = File::create(path).unwrap();
     file.set_len(len).unwrap();
-    let (from, to) = match sparse {
-        true => {
-            let from = dice.below(len.max(1));
-            (from, from + dice.below(len - from + 1))
-        }
-        false => (len, len),
+    let (from, to) = if sparse {
+        let from = dice.below(len.max(1));
+        (from, from + dice.below(len - from + 1))
+    } else {
+        (len, len)
     };
     file.write_all_at(&dice.bytes(from), 0).unwrap();
     file.write_all_at(&dice.bytes(len - to), to).unwrap();
     file.set_modified(time).unwrap();
 }
 
-/// Changes a part of a file, or makes it a hole; neither its length nor its time says so.
-fn rewrite(path: &Path, dice: &mut Dice, len: u64, time: SystemTime) {
+/// Changes a part of a file, or makes it a hole. The file keeps its length and time.
+fn rewrite(path: &Path, dice: &mut Rng, len: u64, time: SystemTime) {
     let file = File::options().write(true).open(path).unwrap();
     let from = dice.below(len + 1);
     let part = dice.below(len - from + 1);
@@ -56,9 +56,9 @@ fn rewrite(path: &Path, dice: &mut Dice, len: u64, time: SystemTime) {
     file.set_modified(time).unwrap();
 }
 
-impl Scene {
-    pub fn new(world: World, pull: bool, dice: &mut Dice) -> Scene {
-        let scene = Scene { world, pull, versions: HashMap::new() };
+impl FaultScenario {
+    pub fn new(world: NodeFixture, pull: bool, dice: &mut Rng) -> FaultScenario {
+        let scene = FaultScenario { world, pull, versions: HashMap::new() };
         let root = scene.source();
         for at in 0..1 + dice.below(3) {
             let (len, sparse) = ((4 << 20) + dice.below(20 << 20), dice.chance(40));
@@ -143,7 +143,7 @@ impl Scene {
     }
 
     /// Damages what attempts left, where none of them is still at it. Returns how many faults that were.
-    pub fn damage(&self, dice: &mut Dice) -> u64 {
+    pub fn damage(&self, dice: &mut Rng) -> u64 {
         let mut faults = 0;
         for journal in self.journals() {
             let Ok(file) = File::options().read(true).write(true).open(&journal) else { continue };
@@ -174,7 +174,7 @@ impl Scene {
     }
 
     /// Files at the source are written anew, most of them with their length and time kept.
-    pub fn change(&self, dice: &mut Dice) -> u64 {
+    pub fn change(&self, dice: &mut Rng) -> u64 {
         let mut faults = 0;
         for path in self.files(&self.source()).into_keys() {
             if !dice.chance(8) || path.ends_with("hard") || path.ends_with("link") {
@@ -194,7 +194,7 @@ impl Scene {
     }
 }
 
-fn spoil(file: &File, dice: &mut Dice) {
+fn spoil(file: &File, dice: &mut Rng) {
     let len = file.metadata().unwrap().len();
     if len > 0 {
         let (at, mut byte) = (dice.below(len), [0]);

@@ -1,4 +1,4 @@
-//! A store that fails where a plan says: reading, writing, opening, putting in place.
+//! A store that fails where a plan says: on read, write, open or commit.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use model::{RelPath, Timestamp};
-use store::{Asked, Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Space, Stat, Store};
+use store::{
+    AttributeSelection, Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Space, Stat, Store,
+};
 
-use crate::dice::Dice;
+use crate::dice::Rng;
 
 /// Numbers of errno(3).
 const ENOENT: i32 = 2;
@@ -21,16 +23,16 @@ const ENOSPC: i32 = 28;
 pub enum Fault {
     Eio,
     Eintr,
-    /// No room, for so long.
+    /// The store is full, for so long.
     Full(Duration),
-    /// The file ends here, all of a sudden.
+    /// The file ends early.
     Short,
     /// The file has grown.
     Grown,
     Vanished,
 }
 
-/// Which operation meets what.
+/// Which operations fail, and how.
 #[derive(Debug, Default)]
 pub struct Plan {
     faults: Mutex<HashMap<u64, Fault>>,
@@ -41,7 +43,7 @@ pub struct Plan {
 
 impl Plan {
     /// Some faults among the first operations.
-    pub fn new(dice: &mut Dice) -> Arc<Plan> {
+    pub fn new(dice: &mut Rng) -> Arc<Plan> {
         let mut faults = HashMap::new();
         for _ in 0..dice.below(4) {
             let fault = match dice.below(6) {
@@ -103,7 +105,7 @@ impl Plan {
 }
 
 #[derive(Debug)]
-pub struct Faulty {
+pub struct FaultyStore {
     pub inner: Arc<dyn Store>,
     pub plan: Arc<Plan>,
 }
@@ -122,13 +124,13 @@ struct FaultySink {
     path: RelPath,
 }
 
-impl Faulty {
+impl FaultyStore {
     fn sink(&self, inner: Arc<dyn Sink>, path: &RelPath) -> Arc<dyn Sink> {
         Arc::new(FaultySink { inner, plan: Arc::clone(&self.plan), path: path.clone() })
     }
 }
 
-impl Store for Faulty {
+impl Store for FaultyStore {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }
@@ -161,7 +163,7 @@ impl Store for Faulty {
     fn forget(&self, path: &RelPath, tag: &str) -> Result<()> {
         self.inner.forget(path, tag)
     }
-    fn attributes(&self, path: &RelPath, asked: Asked) -> Result<model::entry::Attributes> {
+    fn attributes(&self, path: &RelPath, asked: AttributeSelection) -> Result<model::entry::Attributes> {
         self.inner.attributes(path, asked)
     }
     fn differs(&self, path: &RelPath, from: &store::Facts<'_>) -> Result<bool> {

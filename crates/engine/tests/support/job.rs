@@ -1,4 +1,4 @@
-//! One job of the near end: what is ordered of the node, and by which means and under whose control it is carried.
+//! One transfer of the near end: its order, its stream settings and its control.
 
 use std::sync::Arc;
 
@@ -13,16 +13,17 @@ use wire::receiver::Target;
 
 use super::world::rel;
 
-pub struct Job {
+/// A transfer that a test runs.
+pub struct TestTransfer {
     pub order: Open,
     pub means: Means,
     pub control: Control,
 }
 
-impl Job {
-    /// A job that nobody steers.
-    pub fn new(order: Open, means: Means) -> Job {
-        Job { order, means, control: control(Steer::default()) }
+impl TestTransfer {
+    /// A transfer whose settings do not change.
+    pub fn new(order: Open, means: Means) -> TestTransfer {
+        TestTransfer { order, means, control: control(Steer::default()) }
     }
 
     /// Sends one source out of a store.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// What the path does.
+/// The faults of the path.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Delay of each direction; a new connection costs a round trip before its first byte.
@@ -18,11 +18,11 @@ pub struct Rules {
     pub streams_to_cut: usize,
     /// One bit of data streams is flipped every so many bytes.
     pub flip_stream_bit_every: Option<u64>,
-    /// All connections are cut once so many bytes have been passed on: what waits in here has not come through.
+    /// All connections are cut once so many bytes have been passed on. Bytes that wait in the relay do not count.
     pub cut_everything_after: Option<u64>,
-    /// Nothing passes any more, and nobody is told, once so many bytes have passed.
+    /// Nothing passes, and no connection is closed, once so many bytes have passed.
     pub mute_after: Option<u64>,
-    /// All connections are reset, with no good-bye, once so many bytes have passed.
+    /// All connections are reset once so many bytes have passed.
     pub reset_after: Option<u64>,
     /// Half-open: one direction (true: towards the node) is swallowed once so many bytes have passed.
     pub swallow_after: Option<(u64, bool)>,
@@ -30,7 +30,7 @@ pub struct Rules {
     pub stall_after: Option<(u64, Duration)>,
 }
 
-struct Inner {
+struct RelayState {
     rules: Rules,
     node: SocketAddr,
     connections: AtomicUsize,
@@ -46,14 +46,14 @@ struct Inner {
 /// A relay, until the test ends.
 pub struct Relay {
     address: SocketAddr,
-    inner: Arc<Inner>,
+    state: Arc<RelayState>,
 }
 
 impl Relay {
     pub fn start(node: SocketAddr, rules: Rules) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let inner = Arc::new(Inner {
+        let state = Arc::new(RelayState {
             rules,
             node,
             connections: AtomicUsize::new(0),
@@ -65,18 +65,18 @@ impl Relay {
             stop: AtomicBool::new(false),
             struck: AtomicBool::new(false),
         });
-        let accepting = Arc::clone(&inner);
+        let accepting = Arc::clone(&state);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if accepting.stop.load(Ordering::SeqCst) {
                     return;
                 }
                 accepting.connections.fetch_add(1, Ordering::SeqCst);
-                let inner = Arc::clone(&accepting);
-                std::thread::spawn(move || inner.carry(client));
+                let state = Arc::clone(&accepting);
+                std::thread::spawn(move || state.carry(client));
             }
         });
-        Relay { address, inner }
+        Relay { address, state }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -84,40 +84,40 @@ impl Relay {
     }
 
     pub fn connections(&self) -> usize {
-        self.inner.connections.load(Ordering::SeqCst)
+        self.state.connections.load(Ordering::SeqCst)
     }
 
     pub fn cut(&self) -> usize {
-        self.inner.cut.load(Ordering::SeqCst)
+        self.state.cut.load(Ordering::SeqCst)
     }
 
     pub fn flipped(&self) -> usize {
-        self.inner.flipped.load(Ordering::SeqCst)
+        self.state.flipped.load(Ordering::SeqCst)
     }
 
     /// Faults that happened.
     pub fn faults(&self) -> usize {
-        self.cut() + self.flipped() + usize::from(self.inner.struck.load(Ordering::SeqCst))
+        self.cut() + self.flipped() + usize::from(self.state.struck.load(Ordering::SeqCst))
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        self.inner.stop.store(true, Ordering::SeqCst);
-        // The listener waits for somebody.
+        self.state.stop.store(true, Ordering::SeqCst);
+        // Wakes the thread that waits in the listener.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// What becomes of bytes that have come in.
-enum Fate {
+/// What becomes of a chunk that was read.
+enum ChunkFate {
     Pass,
     Swallow,
     End,
 }
 
-impl Inner {
-    fn carry(self: Arc<Inner>, client: TcpStream) {
+impl RelayState {
+    fn carry(self: Arc<RelayState>, client: TcpStream) {
         // SYN and SYN-ACK: the client's connect returned at once, so the round trip is paid here.
         std::thread::sleep(self.rules.one_way * 2);
         let Ok(node) = TcpStream::connect(self.node) else { return };
@@ -133,11 +133,11 @@ impl Inner {
     }
 
     /// One direction, delayed without slowing it down: a reader stamps, a writer waits.
-    fn pass(self: &Arc<Inner>, from: TcpStream, to: TcpStream, is_stream: bool, to_node: bool) {
+    fn pass(self: &Arc<RelayState>, from: TcpStream, to: TcpStream, is_stream: bool, to_node: bool) {
         let (stamped, due) = channel::<(Instant, Vec<u8>)>();
         let writer = {
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-            let inner = Arc::clone(self);
+            let state = Arc::clone(self);
             std::thread::spawn(move || {
                 for (at, bytes) in due {
                     std::thread::sleep(at.saturating_duration_since(Instant::now()));
@@ -145,12 +145,12 @@ impl Inner {
                         let _ = from.shutdown(Shutdown::Both);
                         return;
                     }
-                    if inner.cuts_everything(bytes.len()) {
+                    if state.cuts_everything(bytes.len()) {
                         let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
                         return;
                     }
                 }
-                if !inner.is_reset() {
+                if !state.is_reset() {
                     let _ = to.shutdown(Shutdown::Write);
                 }
             })
@@ -161,9 +161,9 @@ impl Inner {
             carried += got as u64;
             let all = self.bytes.fetch_add(got as u64, Ordering::SeqCst) + got as u64;
             match self.fate(all, &from, &to, to_node, &mut stalled) {
-                Fate::Pass => {}
-                Fate::Swallow => continue,
-                Fate::End => break,
+                ChunkFate::Pass => {}
+                ChunkFate::Swallow => continue,
+                ChunkFate::End => break,
             }
             if is_stream && self.cuts(carried) {
                 let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
@@ -184,7 +184,7 @@ impl Inner {
         self.rules.reset_after.is_some_and(|limit| self.bytes.load(Ordering::SeqCst) > limit)
     }
 
-    fn fate(&self, all: u64, from: &TcpStream, to: &TcpStream, to_node: bool, stalled: &mut bool) -> Fate {
+    fn fate(&self, all: u64, from: &TcpStream, to: &TcpStream, to_node: bool, stalled: &mut bool) -> ChunkFate {
         let rules = &self.rules;
         let strikes = || self.struck.store(true, Ordering::SeqCst);
         if rules.mute_after.is_some_and(|limit| all > limit) {
@@ -193,7 +193,7 @@ impl Inner {
             while Instant::now() < until && !self.stop.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            return Fate::End;
+            return ChunkFate::End;
         }
         if let Some((limit, span)) = rules.stall_after
             && all > limit
@@ -204,7 +204,7 @@ impl Inner {
         }
         if rules.swallow_after.is_some_and(|(limit, which)| all > limit && which == to_node) {
             strikes();
-            return Fate::Swallow;
+            return ChunkFate::Swallow;
         }
         if self.is_reset() {
             strikes();
@@ -213,9 +213,9 @@ impl Inner {
                 let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
                 let _ = socket.shutdown(Shutdown::Read);
             }
-            return Fate::End;
+            return ChunkFate::End;
         }
-        Fate::Pass
+        ChunkFate::Pass
     }
 
     fn cuts_everything(&self, now: usize) -> bool {

@@ -14,7 +14,7 @@ use engine::journal::Journals;
 use engine::receive::Policy;
 use engine::session::{Connect, Means, Report, Session};
 use engine::{Timeouts, Trust};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::name::RelPath;
 use model::spec::{Options, Steer};
 use model::{Algorithm, HostPort};
@@ -23,10 +23,11 @@ use wire::frame::{Direction, Open};
 use wire::liveness::Pace;
 use wire::receiver::Target;
 
-use super::job::Job;
+use super::job::TestTransfer;
 use super::open_node::OpenNode;
 
-pub struct World {
+/// A node, a directory for each end, and the timeouts of both.
+pub struct NodeFixture {
     open_node: OpenNode,
     timeouts: Timeouts,
 }
@@ -61,25 +62,25 @@ fn content(len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-impl World {
-    /// A world that takes a halt of a busy machine for no silence.
-    pub fn new() -> World {
+impl NodeFixture {
+    /// A fixture whose timeouts are long enough for a busy machine.
+    pub fn new() -> NodeFixture {
         let pace = Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(15) };
-        World::with(Timeouts { handshake: Duration::from_secs(15), ..patient(pace) }, Grants::default())
+        NodeFixture::with(Timeouts { handshake: Duration::from_secs(15), ..patient(pace) }, Grants::default())
     }
 
-    pub fn with_pace(pace: Pace) -> World {
-        World::with(patient(pace), Grants::default())
+    pub fn with_pace(pace: Pace) -> NodeFixture {
+        NodeFixture::with(patient(pace), Grants::default())
     }
 
-    /// A world whose node lets in these as well as anybody.
-    pub fn with(timeouts: Timeouts, grants: Grants) -> World {
+    /// A fixture whose node accepts these grants, beside anonymous clients.
+    pub fn with(timeouts: Timeouts, grants: Grants) -> NodeFixture {
         let open_node = OpenNode::start_with("far", |config| {
             config.grants = grants;
             config.timeouts = timeouts;
         });
         fs::create_dir(open_node.path("near")).unwrap();
-        World { open_node, timeouts }
+        NodeFixture { open_node, timeouts }
     }
 
     pub fn node(&self) -> SocketAddr {
@@ -120,7 +121,7 @@ impl World {
 
     pub fn order(direction: Direction, path: &str) -> Open {
         let job = engine::identity::random().unwrap();
-        let place = Place::Path { export: "far".into(), path: rel(path) };
+        let place = NodePlace::Path { export: "far".into(), path: rel(path) };
         let options = Options { recursive: true, checksums: vec![Algorithm::Crc32c], ..Options::default() };
         Open { job, direction, places: vec![place], options, congestion: None, steer: Steer::default(), listed: false }
     }
@@ -131,7 +132,7 @@ impl World {
 
     pub fn push_on(&self, session: &mut Session, from: &str, to: &str) -> Report {
         let order = Self::order(Direction::Push, to);
-        Job::new(order, means()).push(session, self.near(Links::Inside), from)
+        TestTransfer::new(order, means()).push(session, self.near(Links::Inside), from)
     }
 
     pub fn push(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
@@ -145,7 +146,8 @@ impl World {
         let mut session = self.connect(node, plain)?;
         let order = Self::order(Direction::Pull, from);
         let policy = self.policy(&order.options);
-        let report = Job::new(order, means()).pull(&mut session, self.near(Links::Refuse), self.target(to), policy);
+        let report =
+            TestTransfer::new(order, means()).pull(&mut session, self.near(Links::Refuse), self.target(to), policy);
         session.close();
         Ok(report)
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use model::{RelPath, Timestamp};
-use store::{Asked, Capabilities, Entries, Extent, Finish, Result, Sink, Source, Space, Stat, Store};
+use store::{AttributeSelection, Capabilities, Entries, Extent, Finish, Result, Sink, Source, Space, Stat, Store};
 
 /// The device: one thing at a time.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Device {
 }
 
 #[derive(Debug)]
-pub struct Slow {
+pub struct SlowStore {
     inner: Arc<dyn Store>,
     device: Arc<Device>,
 }
@@ -42,9 +42,9 @@ struct SlowSink {
     device: Arc<Device>,
 }
 
-impl Slow {
-    pub fn new(inner: Arc<dyn Store>, bytes_s: u64) -> Slow {
-        Slow { inner, device: Arc::new(Device { bytes_s, free: Mutex::new(Instant::now()) }) }
+impl SlowStore {
+    pub fn new(inner: Arc<dyn Store>, bytes_s: u64) -> SlowStore {
+        SlowStore { inner, device: Arc::new(Device { bytes_s, free: Mutex::new(Instant::now()) }) }
     }
 
     fn sink(&self, inner: Arc<dyn Sink>) -> Arc<dyn Sink> {
@@ -52,7 +52,7 @@ impl Slow {
     }
 }
 
-impl Store for Slow {
+impl Store for SlowStore {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }
@@ -81,7 +81,7 @@ impl Store for Slow {
     fn forget(&self, path: &RelPath, tag: &str) -> Result<()> {
         self.inner.forget(path, tag)
     }
-    fn attributes(&self, path: &RelPath, asked: Asked) -> Result<model::entry::Attributes> {
+    fn attributes(&self, path: &RelPath, asked: AttributeSelection) -> Result<model::entry::Attributes> {
         self.inner.attributes(path, asked)
     }
     fn differs(&self, path: &RelPath, from: &store::Facts<'_>) -> Result<bool> {

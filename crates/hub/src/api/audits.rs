@@ -1,4 +1,4 @@
-//! Audits: what is at an endpoint, compared with what the catalogue says.
+//! Audits: the files of an endpoint, compared with its replicas in the catalogue.
 
 use model::v1::hub::{AuditFindings, AuditOrder, Audits};
 use web::Refused;

@@ -10,7 +10,7 @@ use web::Refused;
 
 use super::{Answered, ApiRequest, json};
 
-/// A description without what is never told.
+/// A description without its secrets.
 fn shown(described: &Collaboration) -> Collaboration {
     let mut shown = described.clone();
     shown.endpoints.values_mut().for_each(|endpoint| endpoint.key = None);
@@ -36,7 +36,7 @@ pub(super) async fn replace(request: ApiRequest) -> Answered {
     show(request).await
 }
 
-/// A key that is not named stays: it was never told, so nobody can send it again.
+/// Keeps the key of an endpoint where the new description names none: the API never shows it, so no client can send it again.
 fn keep_key(endpoint: &mut Endpoint, before: Option<&Endpoint>) {
     if endpoint.key.is_none() {
         endpoint.key = before.and_then(|before| before.key.clone());
@@ -104,7 +104,7 @@ pub(super) async fn put_link(request: ApiRequest) -> Answered {
     self::link(request).await
 }
 
-/// PUT /api/v1/marks/NAME. That the mark is one, the description checks.
+/// PUT /api/v1/marks/NAME. The check of the description refuses a mark out of bounds.
 pub(super) async fn set_mark(request: ApiRequest) -> Answered {
     let LinkMark { mark } = request.read("a mark")?;
     let name = request.id.clone();
@@ -119,7 +119,7 @@ pub(super) async fn set_mark(request: ApiRequest) -> Answered {
     self::link(request).await
 }
 
-/// GET /api/v1/endpoints/NAME/host. How the settings of its host stand, as the node itself says.
+/// GET /api/v1/endpoints/NAME/host: the audit of the host's settings, as the node reports it.
 pub(super) async fn host(request: ApiRequest) -> Answered {
     let (hub, name) = (Arc::clone(&request.hub), request.id.clone());
     let asked = tokio::task::spawn_blocking(move || {
@@ -166,7 +166,7 @@ pub(super) async fn remove_community(request: ApiRequest) -> Answered {
     show(request).await
 }
 
-/// PUT /api/v1/stops/WHAT: nothing new is begun there.
+/// PUT /api/v1/stops/WHAT: no new transfer begins there.
 pub(super) async fn stop(request: ApiRequest) -> Answered {
     let stopped: Stopped = request.read("a stop")?;
     set_stopped(request, Some(stopped)).await
@@ -183,7 +183,7 @@ async fn set_stopped(request: ApiRequest, stopped: Option<Stopped>) -> Answered 
     show(request).await
 }
 
-/// Where it is written whether something is stopped: `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`.
+/// The field that says whether something is stopped, by `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`.
 fn place_of<'a>(all: &'a mut Collaboration, what: &str) -> Result<&'a mut Option<Stopped>, Refusal> {
     let (kind, name) = what.split_once(':').unwrap_or((what, ""));
     let found = match kind {

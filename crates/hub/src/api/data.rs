@@ -1,4 +1,4 @@
-//! Names of the catalogue: entered, found, put into one another, and where their files are.
+//! Names of the catalogue: entering and finding them, putting them into one another, and listing the replicas of their files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use web::Refused;
 
 use super::{Answered, ApiRequest, events, json};
 use crate::catalogue::{self, data, find, refused, shown};
-use crate::database::catalogue::{DataRow, ReplicaState, Which};
+use crate::database::catalogue::{DataRow, NameFilter, ReplicaState};
 use crate::time;
 
 /// Names, files or events on a page, unless said.
@@ -48,11 +48,11 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
     let kind = request.parameter("kind").map(|kind| kind_of(&kind)).transpose()?;
     let metadata = web::target::pairs(&request.query).filter_map(|(word, value)| {
         let word = word.strip_prefix("meta.")?.to_owned();
-        // What is no JSON is a text.
+        // A value that is not JSON is taken as a text.
         let value = serde_json::from_str::<serde_json::Value>(&value).unwrap_or(serde_json::Value::String(value));
         Some((word, value.to_string()))
     });
-    let which = Which {
+    let which = NameFilter {
         scope,
         pattern: request.parameter("like").unwrap_or_default(),
         kind,

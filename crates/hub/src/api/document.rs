@@ -1,5 +1,5 @@
-//! The document of the API (OpenAPI 3.1), made of the table of routes and of the public types. `docs/openapi-hub.json` is what it was when it
-//! was committed; a test holds the two together.
+//! The document of the API (OpenAPI 3.1), made from the table of routes and the public types. A test compares it with the committed
+//! `docs/openapi-hub.json`.
 
 use model::v1::hub::{
     Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataAccess, DataAccesses,
@@ -44,7 +44,7 @@ fn add<T: ToSchema>(all: &mut Schemas) {
     T::schemas(all);
 }
 
-/// Those of jobs, of what the collaboration consists of, and of its folders.
+/// Adds the types of jobs, of the collaboration's description, and of folders.
 fn of_the_queue(all: &mut Schemas) {
     add::<JobOrder>(all);
     add::<JobChange>(all);
@@ -85,7 +85,7 @@ fn of_the_queue(all: &mut Schemas) {
     add::<Stopped>(all);
 }
 
-/// Those of data by name, rules and what follows from them.
+/// Adds the types of names, rules, subscriptions and audits.
 fn of_the_catalogue(all: &mut Schemas) {
     add::<NewDataList>(all);
     add::<Data>(all);

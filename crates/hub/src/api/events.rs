@@ -1,5 +1,5 @@
-//! Server-sent events (the HTML standard, section 9.2): what happens to jobs, from the database's own log, so that a client that comes back
-//! with `Last-Event-ID` misses nothing, whichever hub it asks.
+//! Server-sent events (the HTML standard, section 9.2) of jobs, read from the log in the database: a client that reconnects with
+//! `Last-Event-ID` misses nothing, whichever hub it asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::database::events::{self, Event};
 use crate::state::{HubState, unavailable};
 use crate::time;
 
-/// How often the log is looked at.
+/// How often the log is read.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often something is written at least.
+/// The longest time between two writes to a stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Events that are read at a time.
 pub(super) const PAGE: i64 = 500;
@@ -60,25 +60,25 @@ async fn listen(request: ApiRequest, job: Option<String>) -> Answered {
     })
 }
 
-/// The event behind which a client that comes back goes on.
+/// The number of the last event that a client has received, by its `Last-Event-ID`.
 pub(super) fn last_heard(request: &ApiRequest) -> Result<Option<i64>, Refused> {
     let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
     let wrong = |_| Refused::new(400, "Last-Event-ID is none of this hub's");
     last.map(|id| id.trim().parse::<i64>().map_err(wrong)).transpose()
 }
 
-/// What has happened since the last look.
+/// The events since the last read.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     /// The events, as they are sent.
     pub text: String,
-    /// The number of the last of them, whether it is told or not.
+    /// The number of the last event that was read, whether the client is shown it or not.
     pub last: i64,
-    /// Nothing more happens.
+    /// The stream is over: no further event can follow.
     pub is_over: bool,
 }
 
-/// Answers with what happens from behind an event on, page by page, until nobody listens or it is over; `next` reads a page.
+/// Answers with the events after `from`, page by page, until the client leaves or the stream is over; `next` reads a page.
 pub(super) fn follow<F>(hub: &Arc<HubState>, from: i64, next: impl Fn(i64) -> F + Send + 'static) -> Answered
 where
     F: Future<Output = Option<Page>> + Send,

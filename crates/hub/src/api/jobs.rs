@@ -5,7 +5,7 @@ use uuid::Uuid;
 use web::Refused;
 
 use super::{Answered, ApiRequest, json, not_promised};
-use crate::database::jobs::{StoredJob, Which};
+use crate::database::jobs::{JobFilter, StoredJob};
 use crate::database::submissions::Submitted;
 use crate::database::transfers::TransferRow;
 use crate::estimates;
@@ -40,7 +40,7 @@ pub(super) async fn submit(request: ApiRequest) -> Answered {
     }
 }
 
-/// The job that is named, if whoever asks may know of it.
+/// The job with an id, if the member may see it.
 async fn find(request: &ApiRequest, id: &str) -> Result<StoredJob, Refused> {
     let none = || Refused::new(404, format!("there is no job {id} here, or none that you may know of"));
     let job = request.hub.database.job(id).await.map_err(unavailable)?.ok_or_else(none)?;
@@ -75,7 +75,7 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
         Some("unended") => true,
         Some(other) => return Err(Refused::new(400, format!("state={other}: unended or all"))),
     };
-    let which = Which { owner, community, unended, before: request.number("before")?, limit };
+    let which = JobFilter { owner, community, unended, before: request.number("before")?, limit };
     let jobs = request.hub.database.jobs(&which).await.map_err(unavailable)?;
     let next = jobs.last().filter(|_| jobs.len() as i64 == limit).map(|last| last.number);
     json(200, &Jobs { jobs: jobs.into_iter().map(|stored| stored.job).collect(), next })

@@ -1,4 +1,4 @@
-//! What waits, who has what, and why a file does not move.
+//! The queues, the shares of the resources, and the reasons why files wait.
 
 use model::v1::hub::{Constraint, ConstraintKind, File, QueueLine, Queues, Shares, Why};
 use web::Refused;
@@ -66,7 +66,7 @@ pub(super) async fn why(request: ApiRequest) -> Answered {
     let snapshot = request.hub.snapshot.load_full();
     let mut answers = Vec::new();
     let (mut after, database) = (after, &request.hub.database);
-    // Files that move, or have ended, need no answer: pages are read until enough wait.
+    // Only files that wait have a reason: pages are read until there are enough of them.
     while (answers.len() as i64) < limit {
         let files = database.files(&job, after, 1000).await.map_err(unavailable)?;
         let Some(last) = files.last() else { break };

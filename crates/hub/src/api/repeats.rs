@@ -1,4 +1,4 @@
-//! Orders that are submitted again and again.
+//! Orders that are submitted every day or week.
 
 use model::v1::hub::{Repeat, RepeatOrder, Repeats};
 

@@ -7,14 +7,14 @@ use web::routes::PROBLEM;
 use super::{Answered, ApiRequest, json, with_body};
 use crate::catalogue::rules::NotMade;
 use crate::catalogue::{find, refused, rules, shown, storage};
-use crate::database::catalogue::{Removal, RuleRow, WhichRules};
+use crate::database::catalogue::{Removal, RuleFilter, RuleRow};
 use crate::state::HubState;
 use crate::time;
 
 /// Rules on a page, unless said.
 const PAGE: usize = 100;
 
-/// Rules as they are told, with the names that they are of.
+/// Rules as the API shows them, with the names that they apply to.
 async fn all_shown(hub: &HubState, rows: &[RuleRow]) -> Result<Vec<Rule>, Refused> {
     let ids: Vec<i64> = rows.iter().map(|rule| rule.name).collect();
     let names = hub.database.data_of(&ids).await.map_err(refused)?;
@@ -44,7 +44,7 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
     };
     let limit = request.limit(PAGE)?;
     let account = request.parameter("account").unwrap_or_default();
-    let which = WhichRules { name, account, before: request.number("before")?, limit };
+    let which = RuleFilter { name, account, before: request.number("before")?, limit };
     let rows = request.hub.database.rules(&which).await.map_err(refused)?;
     let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.number);
     json(200, &Rules { rules: all_shown(&request.hub, &rows).await?, next })

@@ -1,4 +1,4 @@
-//! Links for people without an account: made, listed and ended by members, opened by whoever has one.
+//! Share links: members make, list and end them; a client without an account opens them.
 
 use model::v1::hub::{ShareLink, ShareLinkOrder, ShareLinks, SharedQuery};
 

@@ -40,7 +40,8 @@ pub(super) async fn finish(request: ApiRequest) -> Answered {
     match sign_in::finish(&request.hub, &answer, browser).await {
         Ok(cookies) => {
             let mut response = assets::page(StatusCode::OK, "<p>You are signed in. <a href=\"/\">Go on</a></p>");
-            // A redirect would still be the provider's request, with which a browser shows no strict cookie; going on from this page is ours.
+            // With a redirect the next request would still come from the provider's site, and the browser would not send a strict cookie. A request
+            // from this page comes from our own site.
             add(&mut response, header::REFRESH, "0; url=/")?;
             for cookie in &cookies {
                 add(&mut response, header::SET_COOKIE, cookie)?;
@@ -51,7 +52,7 @@ pub(super) async fn finish(request: ApiRequest) -> Answered {
     }
 }
 
-/// A no as a page: a browser has come by itself, and no script reads the answer.
+/// A refusal as a page: the browser has followed a link, and no script reads the answer.
 fn refusal(refused: &Refused) -> Response {
     let problem = refused.problem();
     let reason = web::markup::text(&problem.reason);

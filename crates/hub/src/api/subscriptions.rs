@@ -1,4 +1,4 @@
-//! Subscriptions: rules that new data gets by itself.
+//! Subscriptions: rules that the hub makes for new data.
 
 use model::v1::hub::{Subscription, SubscriptionOrder, Subscriptions};
 

@@ -1,4 +1,4 @@
-//! The table of routes of the hub's API: what is asked, which role it takes, what answers.
+//! The table of routes of the hub's API: method and path, the required role, and the function that answers.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use web::routes::{Answer, Route};
 use super::document::document;
 use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, metrics, queues};
 
-/// What answers, for whom.
+/// A handler: the function that answers, and the role that it requires.
 macro_rules! handler {
     ($role:expr, $answer:path) => {
         Handler { role: $role, answer: |request| Box::pin($answer(request)) }
@@ -49,7 +49,7 @@ const fn change(
 pub(super) static ROUTES: LazyLock<Vec<Route<Handler>>> =
     LazyLock::new(|| [QUEUE, portal::ROUTES, catalogue::ROUTES].concat());
 
-/// The routes of the queue and of what is described.
+/// The routes of the queue and of the collaboration's description.
 const QUEUE: &[Route<Handler>] = &[
     Route {
         method: "GET",

@@ -1,4 +1,4 @@
-//! Webhooks: who hears by HTTP of what happens to names.
+//! Webhooks: URLs that are posted the events of names.
 
 use model::v1::hub::{Webhook, WebhookOrder, Webhooks};
 

@@ -1,15 +1,15 @@
-//! What a node is ordered to do for a claim.
+//! The order that a node gets for a claim.
 
 use auth::AccessKey;
 use model::Expected;
 use model::v1::node::{Credentials, Options, Order, OrderFile};
 
-use super::places::ends;
+use super::locators::ends;
 use crate::database::claims::{Claim, ClaimedFile};
 use crate::servers::fingerprint;
 use crate::topology::Topology;
 
-/// How long a node keeps a limit that the hub does not say again: a hub that is lost does not slow a transfer for ever.
+/// How long a node keeps a limit that the hub does not repeat, seconds: a hub that is lost does not slow a transfer for ever.
 pub(super) const LIMIT_HOLDS_S: u64 = 300;
 
 /// The order of a claim for the node that carries it.
@@ -20,7 +20,7 @@ pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Or
     let mut order = Order::new(claim.id, source, target);
     let said = file.options();
     let is_described = |file: &ClaimedFile| file.expected() != Expected::default();
-    // What a file must be is said of files that are named one by one; the size of a tree is a guess.
+    // Size and checksum are given for files that are named one by one; the size of a tree is a guess.
     if !said.recursive && (claim.files.len() > 1 || is_described(file)) {
         let one = |file: &ClaimedFile| {
             let (source, target) = ends(topology, &claim.carrier, file);
@@ -31,7 +31,7 @@ pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Or
     }
     order.options = Options {
         recursive: said.recursive,
-        // Of files with a checksum the node says by which digest what is there counts.
+        // Where a file has a checksum, the node compares an existing target by its digest.
         sync: file.checksum.is_none().then(|| "mtime".to_owned()),
         no_overwrite: !file.overwrites(),
         durable: said.durable,
@@ -72,13 +72,13 @@ fn root(url: &str) -> &str {
     slash(path).and_then(slash).map_or(url, |end| &url[..end])
 }
 
-/// A token that is there.
+/// A token, unless it is empty.
 pub(super) fn given(token: &str) -> Option<String> {
     (!token.is_empty()).then(|| token.to_owned())
 }
 
-/// A rate as a limit.
+/// A rate in bytes per second as a limit in bit/s.
 pub(super) fn bits(rate: f64) -> u64 {
-    // 0 is no limit: whoever may have nothing now has a trickle, so that the connection lives.
+    // 0 means no limit: a transfer that is paused keeps a trickle, so that its connection stays open.
     if rate.is_finite() { ((rate * 8.0) as u64).max(8_000) } else { 0 }
 }

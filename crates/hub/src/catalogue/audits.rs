@@ -1,5 +1,5 @@
-//! Audits: what is at an endpoint, by a listing over HTTP or somebody's dump, compared with what the catalogue says. What is missing is asked for again before it
-//! counts as bad; what nobody knows of is deleted where an operator says so.
+//! Audits: the files of an endpoint, by a listing over HTTP or by a dump, compared with its replicas in the catalogue. A replica that is missing is asked for
+//! once more before it counts as bad. Files that the catalogue does not know are deleted only on an operator's order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::state::HubState;
 use crate::time;
 use crate::topology::StoragePlace;
 
-/// How often it looks.
+/// How often the hub looks for audits to make.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often progress is noted: while it is, nobody else takes the audit.
+/// How often progress is recorded: until then no other hub takes the audit.
 const NOTED_EVERY: Duration = Duration::from_secs(30);
 /// Findings that are worked through at once.
 const PAGE: i64 = 1_000;
@@ -62,10 +62,10 @@ async fn look(hub: &Arc<HubState>, stop: &mut watch::Receiver<bool>) -> Result<(
     }
 }
 
-/// What is asked of an endpoint may not be answered; then the audit has failed, and the hub has not.
+/// The inner error fails the audit (its endpoint does not answer), the outer one is an error of the hub's database.
 type Outcome = Result<std::result::Result<(), String>>;
 
-/// How far a listing is, for whoever waits for it; and that it need not go on, for whoever makes it.
+/// The progress of a listing, and the flag that ends it; shared by the thread that lists and the task that waits for it.
 #[derive(Default)]
 struct Listing {
     files: AtomicI64,
@@ -106,7 +106,7 @@ async fn list_and_compare(hub: &Arc<HubState>, audit: AuditRow, stop: &mut watch
     }
 }
 
-/// Whether some file is to be found by an audit: a copy was there when it began, and not on tape.
+/// Whether an audit should find any file: a replica was available when it began, and not on tape.
 async fn is_to_be_listed(hub: &HubState, audit: &AuditRow) -> Result<bool> {
     let is_on_tape = hub.topology.load().described_endpoint(&audit.endpoint).is_some_and(|it| it.tape);
     Ok(!is_on_tape && hub.database.had_copies(&audit.endpoint, audit.begun).await?)
@@ -144,7 +144,7 @@ fn list(
         }
         let entries = match server.list(&dir) {
             Ok(entries) => entries,
-            // It went meanwhile, or nothing was ever put there.
+            // The directory has been removed meanwhile, or has never been made.
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(failed(&error)),
         };
@@ -174,13 +174,15 @@ fn list(
     Ok(listed)
 }
 
-/// Deletes files that the catalogue does not know of, as far as it still does not.
+/// Deletes the files of an audit that the catalogue does not know, unless they have been entered since.
 async fn clean(hub: &Arc<HubState>, audit: &AuditRow, stop: &watch::Receiver<bool>) -> Outcome {
     let place = match place(hub, &audit.endpoint) {
         Ok(place) => place,
         Err(why) => return Ok(Err(why)),
     };
-    let (mut after, mut deleted, mut noted) = (0, audit.deleted, Instant::now());
+    let mut after = 0;
+    let mut deleted = audit.deleted;
+    let mut noted = Instant::now();
     loop {
         let findings = hub.database.findings(audit.number, after, PAGE).await?;
         let Some((last, _)) = findings.last() else { break };
@@ -193,8 +195,12 @@ async fn clean(hub: &Arc<HubState>, audit: &AuditRow, stop: &watch::Receiver<boo
             if hub.database.is_known(&audit.endpoint, &finding.path, &place.naming.names(&finding.path)).await? {
                 continue;
             }
-            let (of, from, begun, path) = (Arc::clone(hub), place.clone(), audit.begun, finding.path.clone());
-            let removed = tokio::task::spawn_blocking(move || delete_unchanged(&of, &from, &finding, begun));
+            let hub_there = Arc::clone(hub);
+            let place_there = place.clone();
+            let begun = audit.begun;
+            let path = finding.path.clone();
+            let removed =
+                tokio::task::spawn_blocking(move || delete_unchanged(&hub_there, &place_there, &finding, begun));
             match removed.await.unwrap_or_else(|error| Err(error.to_string())) {
                 Ok(is_deleted) => deleted += i64::from(is_deleted),
                 Err(why) => return Ok(Err(format!("{path} cannot be deleted: {why}"))),
@@ -209,7 +215,7 @@ async fn clean(hub: &Arc<HubState>, audit: &AuditRow, stop: &watch::Receiver<boo
     hub.database.set_audit(audit.number, AuditState::Cleaned, None, time::now()).await.map(Ok)
 }
 
-/// Deletes a file that is still as it was listed. Someone may have written it anew since, and not entered it yet: that one stays. Whether it was deleted.
+/// Deletes a file, unless it has changed since the listing: a client may have written it anew, and not entered it yet. Returns whether it was deleted.
 fn delete_unchanged(
     hub: &HubState,
     place: &StoragePlace,
@@ -224,7 +230,7 @@ fn delete_unchanged(
     };
     let changed = meta.mtime.seconds.saturating_mul(1000);
     let is_as_listed = finding.bytes.is_none_or(|bytes| u64::try_from(bytes) == Ok(meta.size));
-    // A server that tells no time tells 1970.
+    // A server without times of modification reports 1970.
     if !is_as_listed || changed <= 0 || changed >= begun - replicas::YOUNG_MS {
         return Ok(false);
     }
@@ -238,7 +244,7 @@ fn delete_unchanged(
 /// Orders an audit; one with a listing is made at once.
 ///
 /// # Errors
-/// It is wrong: nothing has changed.
+/// The order is invalid: nothing has changed.
 pub async fn order(
     hub: &HubState,
     member: &Member,
@@ -290,16 +296,16 @@ pub async fn order(
 /// An audit by its number.
 ///
 /// # Errors
-/// There is none.
+/// There is no audit with this number.
 pub async fn of_number(hub: &HubState, number: i64) -> std::result::Result<AuditRow, Refused> {
     let row = hub.database.audit_of(number).await.map_err(refused)?;
     row.ok_or_else(|| Refused::new(404, format!("there is no audit {number} here")))
 }
 
-/// Has the files deleted that an audit found and nobody knows of.
+/// Orders the deletion of the files that an audit found and the catalogue does not know.
 ///
 /// # Errors
-/// It has not ended, or there is none: nothing has changed.
+/// There is no such audit, or it has not ended: nothing has changed.
 pub async fn order_clean(hub: &HubState, number: i64) -> std::result::Result<AuditRow, Refused> {
     let row = of_number(hub, number).await?;
     if row.state != AuditState::Done {
@@ -312,7 +318,7 @@ pub async fn order_clean(hub: &HubState, number: i64) -> std::result::Result<Aud
     of_number(hub, number).await
 }
 
-/// An audit as it is told.
+/// An audit as the API shows it.
 pub fn shown(row: &AuditRow) -> Audit {
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     Audit {
@@ -333,7 +339,7 @@ pub fn shown(row: &AuditRow) -> Audit {
     }
 }
 
-/// A finding as it is told.
+/// A finding as the API shows it.
 pub fn shown_finding(finding: &Finding) -> AuditFinding {
     AuditFinding {
         kind: finding.kind.word().to_owned(),

@@ -1,4 +1,4 @@
-//! Names: entered, put into one another, changed.
+//! Names: entering, changing and removing them, and putting them into one another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use model::v1::hub::Role;
 /// Enters names.
 ///
 /// # Errors
-/// One of them is none, is not what is there already, or is not whoever's who asks: nothing has changed.
+/// One of them is not a name, contradicts what is stored, or is in another account's scope: nothing has changed.
 pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Result<Entered, Refused> {
     let (names, into) = checked_all(hub, member, list).await?;
     let entered = hub.database.enter(member.owner.clone(), names, into, time::now()).await.map_err(refused)?;
@@ -27,10 +27,10 @@ pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
     Ok(entered)
 }
 
-/// Enters those of several names that do not contradict what is there, as another catalogue has them.
+/// Enters names from another catalogue, except those that contradict what is stored.
 ///
 /// # Errors
-/// One of them is none, or is not whoever's who asks: nothing has changed.
+/// One of them is not a name, or is in another account's scope: nothing has changed.
 pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Result<DataMerged, Refused> {
     let mut list = list.clone();
     let (mut skipped_replicas, mut unknown) = (0, BTreeSet::new());
@@ -46,12 +46,11 @@ pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
         });
     }
     let mut conflicts = take_expired(&mut list.data);
-    let merged = match list.data.is_empty() && !conflicts.is_empty() {
-        true => Merged::default(),
-        false => {
-            let (names, into) = checked_all(hub, member, &list).await?;
-            hub.database.merge(member.owner.clone(), names, into, time::now()).await.map_err(refused)?
-        }
+    let merged = if list.data.is_empty() && !conflicts.is_empty() {
+        Merged::default()
+    } else {
+        let (names, into) = checked_all(hub, member, &list).await?;
+        hub.database.merge(member.owner.clone(), names, into, time::now()).await.map_err(refused)?
     };
     hub.catalogue_wake.notify_one();
     conflicts.extend(merged.conflicts.into_iter().map(|(name, why)| DataConflict { name, why }));
@@ -64,7 +63,7 @@ pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
     })
 }
 
-/// Takes those out that have expired since the other catalogue told of them.
+/// Takes out the names that have expired since the other catalogue listed them.
 fn take_expired(data: &mut Vec<NewData>) -> Vec<DataConflict> {
     let now = time::now();
     let has_expired = |new: &NewData| new.expires.as_deref().and_then(time::parse).is_some_and(|at| at <= now);
@@ -72,7 +71,7 @@ fn take_expired(data: &mut Vec<NewData>) -> Vec<DataConflict> {
     expired.map(|new| DataConflict { name: new.name, why: "it has expired".to_owned() }).collect()
 }
 
-/// Names that somebody may enter, and what they are put into.
+/// Checks names and the member's right to enter them; returns them with the dataset or container that they are put into.
 async fn checked_all(
     hub: &HubState,
     member: &Member,
@@ -101,7 +100,7 @@ fn check_count(count: usize) -> Result<(), Refused> {
     }
 }
 
-/// What is to be entered, as the database has it.
+/// A name that is to be entered, in the form of the database.
 fn checked(hub: &HubState, new: &NewData) -> Result<NewName, Refused> {
     let name = name_of(&new.name)?;
     let wrong = |why: &str| bad(format!("{name}: {why}"));
@@ -165,7 +164,7 @@ fn checked_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<Ne
         )));
     }
     if let Some(path) = &copy.path {
-        // A path is one of a name: it leads nowhere else.
+        // A path obeys the rules of a name: it stays within its directory.
         DataName::new("path", path).map_err(|error| bad_name(&error))?;
     }
     Ok(NewCopy { endpoint: copy.endpoint.clone(), path: copy.path.clone() })
@@ -174,7 +173,7 @@ fn checked_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<Ne
 /// Puts names into a dataset or container.
 ///
 /// # Errors
-/// They cannot be there, or it is not whoever's who asks: nothing has changed.
+/// The parent cannot contain them, or belongs to another account: nothing has changed.
 pub async fn attach(hub: &HubState, member: &Member, parent: &str, children: &DataNames) -> Result<(), Refused> {
     let (parent, children) = parent_and_children(hub, member, parent, children).await?;
     hub.database.attach(parent, children, member.owner.clone(), time::now()).await.map_err(refused)?;
@@ -185,7 +184,7 @@ pub async fn attach(hub: &HubState, member: &Member, parent: &str, children: &Da
 /// Takes names out of a dataset or container.
 ///
 /// # Errors
-/// It only grows, or it is not whoever's who asks: nothing has changed.
+/// The parent is monotonic, or belongs to another account: nothing has changed.
 pub async fn detach(hub: &HubState, member: &Member, parent: &str, children: &DataNames) -> Result<(), Refused> {
     let (parent, children) = parent_and_children(hub, member, parent, children).await?;
     hub.database.detach(parent, children, member.owner.clone(), time::now()).await.map_err(refused)?;
@@ -206,10 +205,10 @@ async fn parent_and_children(
     Ok((parent, children))
 }
 
-/// Takes note of copies of a file that are there.
+/// Records existing copies of a file.
 ///
 /// # Errors
-/// It is no file, or not whoever's who asks: nothing has changed.
+/// The name is not a file, or belongs to another account: nothing has changed.
 pub async fn add_copies(hub: &HubState, member: &Member, name: &str, copies: &[NewReplica]) -> Result<(), Refused> {
     let name = name_of(name)?;
     check_count(copies.len())?;
@@ -220,10 +219,10 @@ pub async fn add_copies(hub: &HubState, member: &Member, name: &str, copies: &[N
     Ok(())
 }
 
-/// Changes a name; as it is then.
+/// Changes a name, and returns it.
 ///
 /// # Errors
-/// It is not there, or not whoever's who asks: nothing has changed.
+/// There is no such name, or it belongs to another account: nothing has changed.
 pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataChange) -> Result<DataRow, Refused> {
     let row = find(hub, name).await?;
     require_scope(hub, member, row.name.scope()).await?;
@@ -254,10 +253,10 @@ pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataCh
     find(hub, name).await
 }
 
-/// Ends a name a day from now, or at once; as it is then. Until it has ended it can be had back by a change of `expires`.
+/// Ends a name a day from now, or at once, and returns it. Until then a change of `expires` brings it back.
 ///
 /// # Errors
-/// It is not there, not whoever's who asks, or others have rules of it: nothing has changed.
+/// There is no such name, it belongs to another account, or other accounts have rules for it: nothing has changed.
 pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) -> Result<DataRow, Refused> {
     let row = find(hub, name).await?;
     require_scope(hub, member, row.name.scope()).await?;
@@ -269,7 +268,7 @@ pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) 
     find(hub, name).await
 }
 
-/// Whether somebody may have a name end: not where others have rules of it, unless an operator does.
+/// Refuses to end a name that other accounts have rules for, unless the member is an operator.
 async fn require_nobody_elses(hub: &HubState, member: &Member, row: &DataRow) -> Result<(), Refused> {
     let ending = hub.database.ending(row).await.map_err(refused)?;
     let is_others = |(account, community): &&(String, String)| !member.may_change(account, community);
@@ -283,10 +282,10 @@ async fn require_nobody_elses(hub: &HubState, member: &Member, row: &DataRow) ->
     Ok(())
 }
 
-/// Says that a copy is not what it should be, or gone.
+/// Declares a copy bad: it is damaged, or gone.
 ///
 /// # Errors
-/// There is no such copy, or it is not whoever's who asks: nothing has changed.
+/// There is no such copy, or the name belongs to another account: nothing has changed.
 pub async fn declare_bad(hub: &HubState, member: &Member, name: &str, bad_copy: &BadReplica) -> Result<(), Refused> {
     let row = find(hub, name).await?;
     require_scope(hub, member, row.name.scope()).await?;

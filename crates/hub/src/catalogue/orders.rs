@@ -1,4 +1,4 @@
-//! Copies that rules ask for, as jobs of the queue.
+//! Jobs of the queue that make the copies that rules need.
 
 use model::Refusal;
 use model::v1::hub::{FileOrder, JobOptions, JobOrder};
@@ -46,7 +46,7 @@ pub fn order(batch: &CopyBatch, topology: &Topology, now: i64) -> JobOrder {
         activity: Some(rule.activity.clone()),
         priority: u8::try_from(rule.priority).ok(),
         deadline: rule.deadline.filter(|deadline| *deadline > now).map(time::show),
-        // What is there under the name of a file that the catalogue misses there is a part of it, or an older one.
+        // Where the catalogue has no replica, a file of this name is a part of it, or an older version.
         options: JobOptions { overwrite: true, ..JobOptions::default() },
         metadata: [("rule".to_owned(), json!(rule.id))].into(),
         ..JobOrder::default()

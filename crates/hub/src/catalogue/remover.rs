@@ -1,4 +1,4 @@
-//! Deletes copies that are to go, and looks into those that may not be what they should be: over HTTP at their endpoints.
+//! Deletes the copies that are to be removed, and verifies suspected ones, over HTTP at their endpoints.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ use crate::tape::Locality;
 use crate::time;
 use crate::topology::Topology;
 
-/// How often it looks where there was nothing to do.
+/// The pause after a round without work.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// For how long endpoints are asked to delete what has been taken: half of the time that nobody else takes it. What is left then is taken again later.
+/// How long a hub works on the copies that it has taken to delete: half of their lease. The rest is taken again later.
 const REMOVE_MAX: Duration = Duration::from_secs(5 * 60);
 /// Endpoints that are asked at once.
 const ENDPOINTS_MAX: usize = 8;
@@ -49,7 +49,7 @@ async fn look(hub: &Arc<HubState>) -> Result<bool> {
     let until = Instant::now() + REMOVE_MAX;
     let removals = hub.database.take_removals(Arc::clone(&hub.topology.load()), time::now()).await?;
     let suspicions = hub.database.suspicions(time::now()).await?;
-    // One that is not told is not looked into again for a while.
+    // A suspicion that the endpoint cannot settle now is not looked into again for a while.
     let is_busy = !removals.is_empty() || !suspicions.is_empty();
     remove(hub, removals, until).await?;
     for suspicion in suspicions {
@@ -58,7 +58,7 @@ async fn look(hub: &Arc<HubState>) -> Result<bool> {
     Ok(is_busy)
 }
 
-/// Has endpoints delete copies, each one after another, and begins with none once the time is over.
+/// Deletes copies at their endpoints, one after another at each, until the time is over.
 async fn remove(hub: &Arc<HubState>, removals: Vec<Removal>, until: Instant) -> Result<()> {
     let mut by_endpoint: std::collections::BTreeMap<String, Vec<Removal>> = std::collections::BTreeMap::new();
     for removal in removals {
@@ -74,7 +74,7 @@ async fn remove(hub: &Arc<HubState>, removals: Vec<Removal>, until: Instant) -> 
             running.spawn_blocking(move || remove_at(&hub, &endpoint, removals, until));
         }
         let Some(ended) = running.join_next().await else { return Ok(()) };
-        // What broke off is found again once it is nobody's any more.
+        // The copies of a task that broke off are taken again when their lease has ended.
         let Ok((gone, left)) = ended else { continue };
         if !gone.is_empty() {
             hub.database.removed(gone, time::now()).await?;
@@ -87,7 +87,7 @@ async fn remove(hub: &Arc<HubState>, removals: Vec<Removal>, until: Instant) -> 
 
 type Outcome = (Vec<Removal>, Vec<(Removal, String)>);
 
-/// Has one endpoint delete copies: those that are gone, and those that are not, with the reason. What nobody came to is neither.
+/// Deletes copies at one endpoint. Returns those that are gone, and those that are not, with the reason; copies that were not tried are in neither.
 fn remove_at(hub: &HubState, endpoint: &str, removals: Vec<Removal>, until: Instant) -> Outcome {
     let (mut gone, mut left): Outcome = Default::default();
     let topology = hub.topology.load_full();
@@ -110,7 +110,7 @@ fn remove_at(hub: &HubState, endpoint: &str, removals: Vec<Removal>, until: Inst
     (gone, left)
 }
 
-/// Deletes a file. One that is not there is gone.
+/// Deletes a file. A file that does not exist counts as deleted.
 fn delete(server: &Dav, path: &model::RelPath) -> std::result::Result<(), String> {
     match server.remove(path) {
         Err(error) if !error.is_not_found() => Err(model::fault::with_causes(&error)),
@@ -118,11 +118,11 @@ fn delete(server: &Dav, path: &model::RelPath) -> std::result::Result<(), String
     }
 }
 
-/// What an endpoint says of a copy.
-enum Found {
+/// The state of a copy, as its endpoint reports it.
+enum CopyHealth {
     Good,
     Bad(String),
-    /// It does not say.
+    /// The endpoint gives no answer that decides it.
     Unknown,
 }
 
@@ -139,16 +139,16 @@ async fn look_into(hub: &Arc<HubState>, suspicion: Suspicion) -> Result<()> {
         (false, Ok((server, path))) => {
             examine(&server, &path, file.bytes, file.adler32.as_deref(), file.md5.as_deref())
         }
-        (false, Err(_)) => Found::Unknown,
+        (false, Err(_)) => CopyHealth::Unknown,
     });
     let (file, endpoint) = (suspicion.file, suspicion.endpoint);
-    match asked.await.unwrap_or(Found::Unknown) {
-        Found::Good => hub.database.cleared(file.id, endpoint).await,
-        Found::Unknown => hub.database.not_told(file.id, endpoint, time::now()).await,
-        Found::Bad(why) => {
+    match asked.await.unwrap_or(CopyHealth::Unknown) {
+        CopyHealth::Good => hub.database.cleared(file.id, endpoint).await,
+        CopyHealth::Unknown => hub.database.not_told(file.id, endpoint, time::now()).await,
+        CopyHealth::Bad(why) => {
             tracing::warn!(file = %file.name, endpoint, why, "a copy is not what it should be");
             match hub.database.declare_bad(file.name, endpoint, "hub".into(), why, time::now()).await {
-                // Somebody has removed it meanwhile.
+                // The copy has been removed meanwhile.
                 Err(DatabaseError::Refused(_)) => Ok(()),
                 declared => declared,
             }
@@ -156,8 +156,8 @@ async fn look_into(hub: &Arc<HubState>, suspicion: Suspicion) -> Result<()> {
     }
 }
 
-/// Asks where a file on tape is: it need not be on disk, and is not brought there to be looked at.
-fn examine_on_tape(servers: &Servers, topology: &Topology, endpoint: &str, url: &str) -> Found {
+/// Asks for the locality of a file on tape: the file is not staged to be verified.
+fn examine_on_tape(servers: &Servers, topology: &Topology, endpoint: &str, url: &str) -> CopyHealth {
     let path = crate::stager::path(url);
     let asked = || -> std::result::Result<_, String> {
         let server = servers.tape_server(topology, endpoint)?;
@@ -165,35 +165,35 @@ fn examine_on_tape(servers: &Servers, topology: &Topology, endpoint: &str, url: 
         server.localities(&api, std::slice::from_ref(&path)).map_err(|error| error.to_string())
     };
     match asked().ok().and_then(|told| told.get(&path).cloned()) {
-        Some(Locality::There) => Found::Good,
-        Some(Locality::Lost(why)) => Found::Bad(why),
-        Some(Locality::Unknown) | None => Found::Unknown,
+        Some(Locality::There) => CopyHealth::Good,
+        Some(Locality::Lost(why)) => CopyHealth::Bad(why),
+        Some(Locality::Unknown) | None => CopyHealth::Unknown,
     }
 }
 
-/// Compares a file with what the catalogue says of it: its size, and its checksums as far as the server makes them.
-fn examine(server: &Dav, path: &model::RelPath, bytes: i64, adler32: Option<&str>, md5: Option<&str>) -> Found {
+/// Compares size and checksums of a file with the catalogue, as far as the server computes checksums.
+fn examine(server: &Dav, path: &model::RelPath, bytes: i64, adler32: Option<&str>, md5: Option<&str>) -> CopyHealth {
     let stat = match server.stat(path) {
         Ok(stat) => stat,
-        Err(error) if error.is_not_found() => return Found::Bad("it is not there".to_owned()),
-        Err(_) => return Found::Unknown,
+        Err(error) if error.is_not_found() => return CopyHealth::Bad("it is not there".to_owned()),
+        Err(_) => return CopyHealth::Unknown,
     };
     if stat.meta.size != bytes as u64 {
-        return Found::Bad(format!("it has {} bytes, and {bytes} are right", stat.meta.size));
+        return CopyHealth::Bad(format!("it has {} bytes, and {bytes} are right", stat.meta.size));
     }
     for (algorithm, known) in [(Algorithm::Adler32, adler32), (Algorithm::Md5, md5)] {
         let Some(known) = known else { continue };
         let Ok(wanted) = format!("{}:{known}", algorithm.name()).parse::<Digest>() else { continue };
         match server.digests(path, &[algorithm]) {
-            Ok(told) if told.contains(&wanted) => return Found::Good,
+            Ok(told) if told.contains(&wanted) => return CopyHealth::Good,
             Ok(told) if !told.is_empty() => {
-                return Found::Bad(format!("its checksum is {}, and {wanted} is right", told[0]));
+                return CopyHealth::Bad(format!("its checksum is {}, and {wanted} is right", told[0]));
             }
-            // Another checksum may be told.
+            // The server may know the other checksum.
             Ok(_) => {}
-            Err(error) if error.fault() == Fault::Missing => return Found::Bad("it is not there".to_owned()),
-            Err(_) => return Found::Unknown,
+            Err(error) if error.fault() == Fault::Missing => return CopyHealth::Bad("it is not there".to_owned()),
+            Err(_) => return CopyHealth::Unknown,
         }
     }
-    if adler32.or(md5).is_none() { Found::Good } else { Found::Unknown }
+    if adler32.or(md5).is_none() { CopyHealth::Good } else { CopyHealth::Unknown }
 }

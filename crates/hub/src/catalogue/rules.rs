@@ -1,4 +1,4 @@
-//! Rules: made, changed, ended, explained.
+//! Rules: making, changing, ending and explaining them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const LOCKS_SHOWN: i64 = 100;
 
 /// Why there is no rule.
 pub enum NotMade {
-    /// What is asked for is wrong, or not whoever's who asks.
+    /// The order is invalid, or the member may not give it.
     Refused(Refused),
     /// Too few endpoints can take it.
     NotPlaced(NotPlaced),
@@ -34,7 +34,7 @@ impl From<Refused> for NotMade {
 /// Makes a rule.
 ///
 /// # Errors
-/// It is wrong, or could not be fulfilled: nothing has changed.
+/// The order is invalid, or the rule could not be fulfilled: nothing has changed.
 pub async fn make(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<RuleRow, NotMade> {
     let new = checked(hub, member, order).await?;
     let (id, name, account) = (new.id.clone(), new.name, new.account.clone());
@@ -87,10 +87,10 @@ async fn checked(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<N
     })
 }
 
-/// What an order of a rule says by itself: of no name, and nobody's yet.
+/// The rule of an order, without its name and its account.
 ///
 /// # Errors
-/// It is wrong, whatever it is of.
+/// The order is invalid for any name.
 pub(super) fn check(order: &RuleOrder) -> Result<NewRule, Refused> {
     let copies = order.copies.unwrap_or(1);
     if !(1..=limits::COPIES_MAX).contains(&copies) {
@@ -140,23 +140,24 @@ fn word(what: &str, text: &str) -> Result<String, Refused> {
 }
 
 fn comment(text: &str) -> Result<String, Refused> {
-    match text.len() > limits::METADATA_BYTES_MAX {
-        true => Err(bad(format!("a comment has {} bytes at most", limits::METADATA_BYTES_MAX))),
-        false => Ok(text.to_owned()),
+    if text.len() > limits::METADATA_BYTES_MAX {
+        Err(bad(format!("a comment has {} bytes at most", limits::METADATA_BYTES_MAX)))
+    } else {
+        Ok(text.to_owned())
     }
 }
 
 /// A rule by its id.
 ///
 /// # Errors
-/// There is none.
+/// There is no rule with this id.
 pub async fn of_id(hub: &HubState, id: &str) -> Result<RuleRow, Refused> {
     let none = || Refused::new(404, format!("there is no rule {} here", id.chars().take(80).collect::<String>()));
     let id: Uuid = id.parse().map_err(|_| none())?;
     hub.database.rule(&id.to_string()).await.map_err(refused)?.ok_or_else(none)
 }
 
-/// A rule that somebody may change.
+/// A rule that the member may change.
 async fn own(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refused> {
     let rule = of_id(hub, id).await?;
     if member.may_change(&rule.account, &rule.community) {
@@ -165,10 +166,10 @@ async fn own(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refus
     Err(Refused::new(403, format!("the rule {id} is {}'s: {} and operators change it", rule.account, rule.account)))
 }
 
-/// Changes a rule; as it is then.
+/// Changes a rule, and returns it.
 ///
 /// # Errors
-/// It is not there, or not whoever's who asks: nothing has changed.
+/// There is no such rule, or it belongs to another account: nothing has changed.
 pub async fn change(hub: &HubState, member: &Member, id: &str, change: &RuleChange) -> Result<RuleRow, Refused> {
     let rule = own(hub, member, id).await?;
     if change.priority.is_some_and(|priority| !(1..=5).contains(&priority)) {
@@ -192,10 +193,10 @@ pub async fn change(hub: &HubState, member: &Member, id: &str, change: &RuleChan
     of_id(hub, id).await
 }
 
-/// Ends a rule now: what it alone holds may be deleted after a day, and not before.
+/// Ends a rule now. Replicas that no other rule holds may be deleted a day later.
 ///
 /// # Errors
-/// It is not there, or not whoever's who asks: nothing has changed.
+/// There is no such rule, or it belongs to another account: nothing has changed.
 pub async fn end(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refused> {
     let rule = own(hub, member, id).await?;
     let now = time::now();
@@ -208,10 +209,10 @@ pub async fn end(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, R
     Ok(RuleRow { expires: Some(now), ..rule })
 }
 
-/// How far a rule is, how fast, when it is done, what is stuck and why.
+/// Explains a rule: its progress, its rate, its expected end, and the copies that are stuck, with the reasons.
 ///
 /// # Errors
-/// There is none, or the database cannot be read.
+/// There is no such rule, or the database cannot be read.
 pub async fn why(hub: &HubState, id: &str) -> Result<RuleWhy, Refused> {
     let rule = of_id(hub, id).await?;
     let now = time::now();

@@ -1,4 +1,4 @@
-//! Rows of the catalogue, as the API tells of them.
+//! Rows of the catalogue as the types of the API.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::database::catalogue::{CopyWork, DataRow, Ending, FileRow, HistoryEven
 use crate::time;
 use crate::topology::Topology;
 
-/// What goes with a name.
+/// What is removed with a name.
 pub fn removal(row: &DataRow, ending: &Ending) -> DataRemoval {
     DataRemoval {
         name: row.name.to_string(),
@@ -40,7 +40,7 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// A name, with what is said of it.
+/// A name, with its metadata.
 pub fn data(row: &DataRow, metadata: &BTreeMap<String, String>) -> Data {
     let is_file = row.kind == DataKind::File;
     let value = |(word, text): (&String, &String)| Some((word.clone(), serde_json::from_str(text).ok()?));
@@ -92,7 +92,7 @@ fn replica(row: &ReplicaRow, name: &DataName, topology: &Topology) -> Replica {
     }
 }
 
-/// A rule; `name` is what it is of, if that is still there.
+/// A rule; `name` is the name that it applies to, if that still exists.
 pub fn rule(row: &RuleRow, name: Option<&DataName>) -> Rule {
     Rule {
         id: row.id.clone(),
@@ -122,7 +122,7 @@ pub fn rule(row: &RuleRow, name: Option<&DataName>) -> Rule {
     }
 }
 
-/// How far a rule is.
+/// The state of a rule.
 pub fn state(row: &RuleRow) -> RuleState {
     if row.suspended {
         RuleState::Suspended
@@ -148,7 +148,7 @@ pub fn lock(row: &LockRow, name: &DataName) -> RuleLock {
     }
 }
 
-/// How a rule stands, in one sentence; `stuck` is why one of its copies could not be made.
+/// The state of a rule in one sentence; `stuck` is the reason why one of its copies could not be made.
 pub fn sentence(rule: &RuleRow, work: &CopyWork, stuck: Option<&str>, now: i64) -> String {
     let all = rule.ok + rule.replicating + rule.stuck;
     let done = format!("{} of {all} copies are there, {} are left", rule.ok, model::Bytes(count(rule.bytes_left)));

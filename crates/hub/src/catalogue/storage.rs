@@ -1,4 +1,4 @@
-//! Endpoints with storage: what is there, and what somebody may still put there.
+//! Endpoints with storage: how much they hold, and how much an account may still store there.
 
 use model::v1::hub::{Quota, Quotas, Role, StorageUse, StorageUses};
 use replicas::Expression;
@@ -11,10 +11,10 @@ use crate::state::HubState;
 /// Quotas of an account.
 const QUOTAS_MAX: usize = 1_000;
 
-/// The endpoints that an expression means, or all; with what the rules of whoever asks hold there.
+/// The endpoints that an expression matches, or all; with the bytes that the member's rules hold at each.
 ///
 /// # Errors
-/// It is none, or the database cannot be read.
+/// The expression is invalid, or the database cannot be read.
 pub async fn list(hub: &HubState, member: &Member, expression: Option<&str>) -> Result<StorageUses, Refused> {
     let expression: Option<Expression> =
         expression.map(str::parse).transpose().map_err(|error: replicas::ExpressionError| bad(error.to_string()))?;
@@ -47,7 +47,7 @@ pub async fn list(hub: &HubState, member: &Member, expression: Option<&str>) -> 
 /// The quotas of an account.
 ///
 /// # Errors
-/// Whoever asks may not know them, or the database cannot be read.
+/// The member may not see them, or the database cannot be read.
 pub async fn quotas(hub: &HubState, member: &Member, account: &str) -> Result<Quotas, Refused> {
     if member.owner != account {
         member.require(Role::Operator)?;
@@ -60,7 +60,7 @@ pub async fn quotas(hub: &HubState, member: &Member, account: &str) -> Result<Qu
 /// Replaces the quotas of an account.
 ///
 /// # Errors
-/// An expression is none, or the database cannot be written: nothing has changed.
+/// An expression is invalid, or the database cannot be written: nothing has changed.
 pub async fn set_quotas(hub: &HubState, account: &str, quotas: &Quotas) -> Result<(), Refused> {
     if account.is_empty() || account.len() > 512 || account.chars().any(char::is_control) {
         return Err(bad("an account has a name of 512 bytes at most"));

@@ -1,4 +1,4 @@
-//! Rules that new data gets by itself: what an observatory says once of all its products.
+//! Subscriptions: makes rules for new names that match a filter.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::time;
 
 /// Rules of a subscription.
 const RULES_MAX: usize = 20;
-/// Names that are compared at once.
+/// Names that are compared in one round.
 const NEWS_MAX: i64 = 100;
 
-/// A subscription as it is told.
+/// A subscription as the API shows it.
 pub fn shown(row: &SubscriptionRow) -> Subscription {
     Subscription {
         name: row.name.clone(),
@@ -42,7 +42,7 @@ pub fn shown(row: &SubscriptionRow) -> Subscription {
 /// A subscription by its name.
 ///
 /// # Errors
-/// There is none.
+/// There is no subscription of this name.
 pub async fn of_name(hub: &HubState, name: &str) -> Result<SubscriptionRow, Refused> {
     let row = hub.database.subscription(name).await.map_err(refused)?;
     row.ok_or_else(|| {
@@ -51,10 +51,10 @@ pub async fn of_name(hub: &HubState, name: &str) -> Result<SubscriptionRow, Refu
     })
 }
 
-/// Makes a subscription, or replaces the one of this name; as it is then.
+/// Makes a subscription, or replaces the one of this name, and returns it.
 ///
 /// # Errors
-/// It is wrong, or another's: nothing has changed.
+/// The order is invalid, or the subscription belongs to another account: nothing has changed.
 pub async fn set(
     hub: &HubState,
     member: &Member,
@@ -102,7 +102,7 @@ fn require_own(member: &Member, row: &SubscriptionRow) -> Result<(), Refused> {
     Err(Refused::new(403, format!("the subscription {name} is {account}'s: {account} and operators change it")))
 }
 
-/// Whether rules could be made as they are said, for any name.
+/// Checks the filter and the rules of an order, as far as that is possible without a name.
 fn check(order: &SubscriptionOrder) -> Result<(), Refused> {
     if order.rules.is_empty() || order.rules.len() > RULES_MAX {
         return Err(bad(format!("a subscription makes 1 to {RULES_MAX} rules")));
@@ -123,7 +123,7 @@ fn check(order: &SubscriptionOrder) -> Result<(), Refused> {
 /// Removes a subscription; the rules that it has made stay.
 ///
 /// # Errors
-/// There is none, or it is another's: nothing has changed.
+/// There is no such subscription, or it belongs to another account: nothing has changed.
 pub async fn remove(hub: &HubState, member: &Member, name: &str) -> Result<SubscriptionRow, Refused> {
     let row = of_name(hub, name).await?;
     require_own(member, &row)?;
@@ -131,7 +131,7 @@ pub async fn remove(hub: &HubState, member: &Member, name: &str) -> Result<Subsc
     Ok(row)
 }
 
-/// Compares some of the news with the subscriptions, and makes what rules follow; whether there was something.
+/// Compares some of the new names with the subscriptions, and makes the rules that follow; whether there were any.
 ///
 /// # Errors
 /// The database cannot be read or written.
@@ -157,16 +157,17 @@ pub async fn look(hub: &HubState) -> crate::database::Result<bool> {
     Ok(true)
 }
 
-/// Gives a name the rules of a subscription that means it; false where it waits for some of them.
+/// Gives a name the rules of a subscription that matches it; false where some of them are still to be made.
 async fn compare(hub: &HubState, row: &SubscriptionRow, item: &NewsItem, now: i64) -> crate::database::Result<bool> {
     let subscription = shown(row);
     let name = item.data.id;
     if !means(&subscription.filter, item) || hub.database.is_subscribed(row.number, name).await? {
         return Ok(true);
     }
-    let made = match row.suspended {
-        true => Err(MissingRules { made: item.rules_made, error: None }),
-        false => make_rules(hub, row.number, &subscription, item, now).await,
+    let made = if row.suspended {
+        Err(MissingRules { made: item.rules_made, error: None })
+    } else {
+        make_rules(hub, row.number, &subscription, item, now).await
     };
     let is_done = made.is_ok();
     match made {
@@ -226,7 +227,7 @@ fn rule_order(template: &RuleTemplate, name: String, id: Option<Uuid>, now: i64)
     }
 }
 
-/// Whether a filter means a name.
+/// Whether a filter matches a name.
 fn means(filter: &DataFilter, item: &NewsItem) -> bool {
     let data = &item.data;
     let one_of = |patterns: &[String], text: &str| patterns.is_empty() || patterns.iter().any(|one| is_like(one, text));

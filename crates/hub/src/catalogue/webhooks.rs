@@ -1,5 +1,5 @@
-//! Posts what happens to names to those who asked for it, in order and at least once, signed as Standard Webhooks says
-//! (`webhook-id`, `webhook-timestamp`, `webhook-signature`).
+//! Posts the events of names to webhooks, in order and at least once, signed by the rules of Standard Webhooks (`webhook-id`,
+//! `webhook-timestamp`, `webhook-signature`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::roles::Member;
 use crate::state::HubState;
 use crate::time;
 
-/// How often it looks.
+/// How often it looks for events to post.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Webhooks that are told at once.
+/// Webhooks that are posted to at once.
 const HOOKS_MAX: usize = 8;
-/// How long an answer may take: less than a hub has a webhook to itself.
+/// How long an answer may take: less than the lease of a webhook.
 const POST_MAX: Duration = Duration::from_secs(100);
-/// Events that are posted at once.
+/// Events of one request.
 const EVENTS_MAX: i64 = 100;
 /// Bytes of a secret.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
@@ -36,7 +36,7 @@ const SECRET_PREFIX: &str = "whsec_";
 /// Runs until told to stop.
 pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     let dialer = hub.servers.dialer();
-    // One that answers slowly holds up nobody but itself.
+    // A receiver that answers slowly delays no other.
     let mut telling = JoinSet::new();
     loop {
         match take(&hub, HOOKS_MAX - telling.len()).await {
@@ -54,7 +54,7 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Takes webhooks that have not heard everything.
+/// Takes webhooks that have events to be posted.
 async fn take(hub: &HubState, count: usize) -> Result<Vec<WebhookRow>> {
     let mut hooks = Vec::new();
     while hooks.len() < count
@@ -73,7 +73,7 @@ async fn tell(hub: Arc<HubState>, dialer: Dialer, hook: WebhookRow) {
     }
 }
 
-/// Tells a webhook the next events.
+/// Posts the next events to a webhook.
 async fn tell_events(hub: &HubState, dialer: &Dialer, hook: WebhookRow) -> Result<()> {
     let events = hub.database.happened(None, hook.heard, EVENTS_MAX).await?;
     let last = events.last().map_or(hook.heard, |(event, _)| event.number);
@@ -119,7 +119,7 @@ fn signature(secret: &str, id: &str, at_s: i64, text: &str) -> String {
     format!("v1,{}", STANDARD.encode(hmac_sha256(&key, format!("{id}.{at_s}.{text}").as_bytes())))
 }
 
-/// A webhook as it is told.
+/// A webhook as the API shows it.
 pub fn shown(row: &WebhookRow) -> Webhook {
     let list = |text: &str| serde_json::from_str(text).unwrap_or_default();
     Webhook {
@@ -140,7 +140,7 @@ pub fn shown(row: &WebhookRow) -> Webhook {
 /// A webhook by its name.
 ///
 /// # Errors
-/// There is none.
+/// There is no webhook of this name.
 pub async fn of_name(hub: &HubState, name: &str) -> std::result::Result<WebhookRow, Refused> {
     let row = hub.database.webhook(name).await.map_err(refused)?;
     row.ok_or_else(|| {
@@ -148,10 +148,10 @@ pub async fn of_name(hub: &HubState, name: &str) -> std::result::Result<WebhookR
     })
 }
 
-/// Makes a webhook, or replaces the one of this name; as it is then, with its secret.
+/// Makes a webhook, or replaces the one of this name, and returns it with its secret.
 ///
 /// # Errors
-/// It is wrong: nothing has changed.
+/// The order is invalid: nothing has changed.
 pub async fn set(
     hub: &HubState,
     member: &Member,
@@ -192,7 +192,7 @@ pub async fn set(
     Ok(Webhook { secret: Some(secret), ..shown(&of_name(hub, name).await?) })
 }
 
-/// 32 bytes that nobody guesses.
+/// 32 random bytes.
 fn random() -> std::result::Result<[u8; 32], Refused> {
     let mut bytes = [0; 32];
     let filled = auth::trust::provider().secure_random.fill(&mut bytes);

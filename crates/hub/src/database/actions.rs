@@ -1,4 +1,4 @@
-//! The audit trail: who has changed what by the API.
+//! The audit trail: requests that changed something, or were refused.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -12,19 +12,19 @@ const KEPT_MS: i64 = 400 * 86_400_000;
 /// A request that changed something, or was refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActionRow {
-    /// Its number: later ones have larger ones.
+    /// Its number: later actions have larger ones.
     pub number: i64,
     /// When, milliseconds since 1970.
     pub at: i64,
-    /// Who.
+    /// The owner of the credential.
     pub owner: String,
-    /// From which address.
+    /// The address of the client.
     pub address: String,
-    /// What: the name of the route.
+    /// The name of the route.
     pub what: String,
-    /// Of what: the path.
+    /// The path of the request.
     pub path: String,
-    /// What was answered.
+    /// The status of the answer.
     pub status: i64,
 }
 
@@ -41,7 +41,7 @@ fn read(row: &AnyRow) -> Result<ActionRow> {
 }
 
 impl Database {
-    /// Keeps actions, in their order. Those that are too old are forgotten.
+    /// Stores actions in their order, and removes those that are too old.
     ///
     /// # Errors
     /// The database cannot be written: none is kept.

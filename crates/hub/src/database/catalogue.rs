@@ -1,7 +1,7 @@
 //! The catalogue's tables: names and what they contain, replicas, rules and their locks.
 //!
-//! Everything that changes several of them is one function of the transaction that it is a part of, so that two hubs on one database
-//! that do the same do it once. What holds between them: docs/design/catalogue.md, "Invariants".
+//! A change of several tables is one function that runs within a transaction, so that two hubs on one database that make the same change
+//! make it once. The invariants between the tables: docs/design/catalogue.md, "Invariants".
 
 mod accesses;
 mod audits;
@@ -42,11 +42,11 @@ pub use entering::{Entered, Merged, NewName};
 pub use evaluation::Step;
 pub use history::HistoryEvent;
 pub use metadata::MetadataChange;
-pub use names::{DataRow, Which};
+pub use names::{DataRow, NameFilter};
 pub use removals::Removal;
 pub use replicas::{FileRow, NewCopy, ReplicaRow, WhereRow};
 pub use rule_rows::RuleRow;
-pub use rules::{LockRow, NewRule, RuleUpdate, WhichRules};
+pub use rules::{LockRow, NewRule, RuleFilter, RuleUpdate};
 pub use states::{LockState, ReplicaState, grouping_code, grouping_of_code, kind_code, kind_of_code};
 pub use stores::StoreUse;
 pub use subscriptions::{MissingRules, NewsItem, SubscriptionRow};

@@ -1,4 +1,4 @@
-//! Files are claimed for a transfer before anybody is asked to make it: whatever dies in between, the claim says which files are whose.
+//! Claims: files are claimed for a transfer before a node is asked to run it, so that a crash in between leaves no file in doubt.
 
 use std::collections::HashSet;
 
@@ -20,9 +20,9 @@ pub struct ClaimedFile {
     pub id: i64,
     /// The number of its job.
     pub job: i64,
-    /// Which file of the job.
+    /// Its position in the job.
     pub at: i64,
-    /// Bytes; 0 where nobody knows.
+    /// Bytes; 0 where the size is unknown.
     pub bytes: i64,
     /// Attempts so far, with this one.
     pub attempt: i64,
@@ -43,7 +43,7 @@ pub struct ClaimedFile {
 }
 
 impl ClaimedFile {
-    /// What the file must be.
+    /// The size and checksum that the file must have.
     pub fn expected(&self) -> Expected {
         Expected {
             bytes: u64::try_from(self.bytes).ok().filter(|bytes| *bytes > 0),
@@ -51,12 +51,12 @@ impl ClaimedFile {
         }
     }
 
-    /// How its job wants it transferred.
+    /// The options of its job.
     pub fn options(&self) -> JobOptions {
         serde_json::from_str(&self.options).unwrap_or_default()
     }
 
-    /// Whether what is at its target already is replaced.
+    /// Whether an existing target is replaced.
     pub fn overwrites(&self) -> bool {
         let said = self.options();
         said.overwrite || said.overwrite_hops && self.is_hop_between
@@ -89,20 +89,20 @@ impl Claim {
     }
 }
 
-/// What may be claimed.
+/// A request for a claim: the queue, and the bounds of the transfer.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// From this queue.
+pub struct ClaimRequest {
+    /// The queue that files are claimed from.
     pub queue: i64,
-    /// For this carrier.
+    /// The endpoint that is to carry them.
     pub carrier: String,
-    /// Carried by this hub.
+    /// The hub that claims.
     pub hub: String,
-    /// Endpoints that may have so many transfers at once, with this one.
+    /// The limits of the endpoints, this transfer included.
     pub limits: EndpointLimits,
-    /// So many files at most.
+    /// The most files.
     pub files: usize,
-    /// So many bytes at most, but for one file that is larger.
+    /// The most bytes; a single file may be larger.
     pub bytes: i64,
     /// Milliseconds since 1970.
     pub now: i64,
@@ -110,14 +110,14 @@ pub struct Wanted {
     pub together: fn(&ClaimedFile, &ClaimedFile) -> bool,
 }
 
-/// What the ends of a queue may have at once. It is counted where files are claimed: several hubs together keep it too.
+/// What the endpoints of a queue may have at once. Counted in the transaction that claims, so that several hubs keep the limits together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointLimits {
-    /// Of the source, out of it.
+    /// Transfers out of the source.
     pub out_transfers: u32,
-    /// Of the target, into it.
+    /// Transfers into the target.
     pub in_transfers: u32,
-    /// Bytes on their way into the target: the space there that is reserved for them.
+    /// Bytes on their way into the target: its space that may be reserved.
     pub space_bytes: i64,
 }
 
@@ -127,7 +127,7 @@ impl Default for EndpointLimits {
     }
 }
 
-/// A pause after an attempt is never so long: where the clock says so, it was set back since.
+/// No pause after an attempt is longer: a longer one means that the clock was set back.
 const PAUSE_MAX_MS: i64 = 900_000;
 /// Files that one statement marks.
 const FILES_AT_ONCE: usize = 1000;
@@ -141,7 +141,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing is claimed.
-    pub async fn claim(&self, wanted: Wanted) -> Result<Option<Claim>> {
+    pub async fn claim(&self, wanted: ClaimRequest) -> Result<Option<Claim>> {
         self.writer.change(move |connection| Box::pin(claim(connection, wanted))).await
     }
 
@@ -164,7 +164,7 @@ impl Database {
         }))
     }
 
-    /// Transfers of a hub of which all files that have not ended were ended by somebody, or are of jobs that were.
+    /// Transfers of a hub whose unended files have all been cancelled, by themselves or with their jobs.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -210,7 +210,7 @@ fn read(row: &sqlx::any::AnyRow) -> Result<ClaimedFile> {
 }
 
 /// Whether one more transfer of a queue is within the limits of its endpoints.
-async fn has_room(connection: &mut AnyConnection, wanted: &Wanted) -> Result<bool> {
+async fn has_room(connection: &mut AnyConnection, wanted: &ClaimRequest) -> Result<bool> {
     for (column, most) in [("source", wanted.limits.out_transfers), ("target", wanted.limits.in_transfers)] {
         if most == u32::MAX {
             continue;
@@ -228,7 +228,7 @@ async fn has_room(connection: &mut AnyConnection, wanted: &Wanted) -> Result<boo
 }
 
 /// Bytes for which the target of a queue has space that is not reserved.
-async fn space_left(connection: &mut AnyConnection, wanted: &Wanted) -> Result<i64> {
+async fn space_left(connection: &mut AnyConnection, wanted: &ClaimRequest) -> Result<i64> {
     if wanted.limits.space_bytes == i64::MAX {
         return Ok(i64::MAX);
     }
@@ -238,7 +238,7 @@ async fn space_left(connection: &mut AnyConnection, wanted: &Wanted) -> Result<i
     Ok(wanted.limits.space_bytes - row.try_get::<i64, _>(0)?)
 }
 
-async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<Claim>> {
+async fn claim(connection: &mut AnyConnection, wanted: ClaimRequest) -> Result<Option<Claim>> {
     if !has_room(connection, &wanted).await? {
         return Ok(None);
     }
@@ -255,7 +255,7 @@ async fn claim(connection: &mut AnyConnection, wanted: Wanted) -> Result<Option<
         let file = read(row)?;
         bytes = bytes.saturating_add(file.bytes);
         let fits = files.first().is_none_or(|first| bytes <= wanted.bytes && (wanted.together)(first, &file));
-        // A node tells of files by their sources.
+        // A node reports files by their sources.
         if !fits || bytes > space || !sources.insert(file.source.clone()) {
             break;
         }

@@ -1,4 +1,4 @@
-//! What the collaboration consists of, as it was described: one row for each site, endpoint, link and community.
+//! The description of the collaboration: one row for each site, endpoint, link and community.
 
 use model::v1::hub::Collaboration;
 use sqlx::{AnyConnection, Row};
@@ -10,7 +10,7 @@ use super::{Database, Result};
 pub const KINDS: [&str; 4] = ["site", "endpoint", "link", "community"];
 
 impl Database {
-    /// The collaboration as it is described. What does not read (a newer hub wrote it) is left out, and named in the log.
+    /// The description of the collaboration. Rows that cannot be read (a newer hub wrote them) are left out, and named in the log.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -21,13 +21,13 @@ impl Database {
         for row in rows {
             let (kind, name, body): (String, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             if let Err(error) = enter(&mut all, &kind, &name, &body) {
-                tracing::warn!(kind, name, %error, "a description does not read and counts for nothing");
+                tracing::warn!(kind, name, %error, "a description cannot be read and is left out");
             }
         }
         Ok(all)
     }
 
-    /// Replaces everything that is described.
+    /// Replaces the whole description.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

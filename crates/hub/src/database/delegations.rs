@@ -39,7 +39,7 @@ pub struct Delegation {
     pub expires: i64,
 }
 
-// Keys are not for logs.
+// Private keys must not get into logs.
 impl fmt::Debug for DelegationRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DelegationRequest").field("id", &self.id).field("owner", &self.owner).finish_non_exhaustive()
@@ -89,8 +89,8 @@ impl Database {
         Ok(request.filter(|request| request.created >= since))
     }
 
-    /// Keeps a request, and gives back the one that counts: another that was made meanwhile, since a time, comes first. Requests of
-    /// before that time go.
+    /// Stores a request, and returns the valid one: a request that was made meanwhile, since a time, takes precedence. Requests from before
+    /// that time are removed.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -98,7 +98,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(keep_request(connection, request, since))).await
     }
 
-    /// Keeps a delegation instead of an earlier one of the same id. What has ended goes.
+    /// Stores a delegation in place of an earlier one with the same id, and removes delegations that have ended.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -134,7 +134,7 @@ impl Database {
             .await
     }
 
-    /// Which delegation a job was submitted with: its id and owner.
+    /// The delegation that a job was submitted with: its id and owner.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -1,26 +1,26 @@
-//! Files and folders that people have deleted, and can take back until they expire.
+//! Deletions: files and folders that have been put aside, and can be taken back until they expire.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::{Database, Result};
 
-/// What somebody has deleted.
+/// A file or folder that has been put aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletionRow {
     /// Its id.
     pub id: String,
-    /// Who has deleted it.
+    /// The member who deleted it.
     pub owner: String,
     /// The endpoint that it is at.
     pub endpoint: String,
-    /// Its URL before.
+    /// Its URL before the deletion.
     pub target: String,
     /// Its URL until it expires.
     pub kept_at: String,
     /// When it was deleted, milliseconds since 1970.
     pub deleted: i64,
-    /// From when on it cannot be taken back.
+    /// When it expires and cannot be taken back any more, milliseconds since 1970.
     pub expires: i64,
 }
 
@@ -39,7 +39,7 @@ fn read(row: &AnyRow) -> Result<DeletionRow> {
 }
 
 impl Database {
-    /// Notes a deletion, before anything is renamed: what is not noted would lie there for ever.
+    /// Stores a deletion. This comes before the rename: a file that is put aside without a row would never be deleted.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -75,7 +75,7 @@ impl Database {
         sqlx::query(sql).bind(id).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Takes a deletion that has expired, and leaves it to nobody else for a while.
+    /// Leases a deletion that has expired.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -94,7 +94,7 @@ impl Database {
             .await
     }
 
-    /// Forgets a deletion: it was taken back, or nothing is left of it.
+    /// Removes a deletion that was taken back or carried out.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

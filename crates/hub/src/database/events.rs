@@ -1,4 +1,4 @@
-//! What happens to jobs, in order: appended only. Streams of events are read from it, and whoever asks what happened at night.
+//! The log of the events of jobs, in order and only appended. Streams of events are read from it, and operators read what happened at night.
 
 use sqlx::{AnyConnection, AnyPool, Row};
 
@@ -6,7 +6,7 @@ use super::Result;
 use super::numbers::take_numbers;
 use database::rows::insert;
 
-/// Something that happened to a job.
+/// An event of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Its number, larger than those of all before it.
@@ -15,7 +15,7 @@ pub struct Event {
     pub at: i64,
     /// The job's id.
     pub job: String,
-    /// Who submitted it.
+    /// The owner of the job.
     pub owner: String,
     /// `submitted`, `started`, `file`, `ended`, …
     pub kind: String,

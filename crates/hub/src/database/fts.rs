@@ -1,4 +1,4 @@
-//! What FTS's words need beside the queue: files that are ended one by one, users who are banned, tokens of files, an audit.
+//! What the FTS API needs beside the queue: cancelling single files, banned users, tokens of files, the audit of its configuration.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -18,37 +18,37 @@ pub struct LiveFile {
     pub job: String,
 }
 
-/// A user who may do nothing.
+/// A user who is banned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BannedUser {
     /// The name that FTS gives it.
     pub dn: String,
-    /// For whoever is refused.
+    /// The reason that the user is told.
     pub reason: String,
 }
 
-/// Something that was configured.
+/// A change of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audited {
     /// When, milliseconds since 1970.
     pub at: i64,
-    /// By whom.
+    /// The distinguished name of the user who made it.
     pub dn: String,
     /// The method and the path.
     pub action: String,
-    /// What was said.
+    /// The body of the request.
     pub config: String,
 }
 
-/// Files that one look for those of a storage finds.
+/// The most files that one search for the files of a storage returns.
 const LIVE_MAX: i64 = 10_000;
 /// Files whose tokens are forgotten in one statement.
 const FORGET_MAX: i64 = 10_000;
-/// Entries of the audit that are told.
+/// The most entries of the audit that are returned.
 const AUDIT_MAX: i64 = 1000;
 
 impl Database {
-    /// Ends files of a job whose files are independent; the state that each has, or will have when whoever carries it lets go.
+    /// Ends files of a job whose files are independent. Returns the state of each: the one that it has, or will have when its transfer has stopped.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -61,7 +61,7 @@ impl Database {
     /// # Errors
     /// The database cannot be read.
     pub async fn live_files(&self, endpoint: &str) -> Result<Vec<LiveFile>> {
-        // Each of the two has an index of its own.
+        // Both conditions have an index of their own.
         const WAITING: &str = "f.state = 0";
         const MOVING: &str = "f.state = 1 AND f.transfer IN (SELECT number FROM transfers WHERE ended IS NULL)";
         let mut found = Vec::new();
@@ -78,7 +78,7 @@ impl Database {
         Ok(found)
     }
 
-    /// Users who may do nothing.
+    /// The banned users.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -87,7 +87,7 @@ impl Database {
         rows.iter().map(|row| Ok(BannedUser { dn: row.try_get(0)?, reason: row.try_get(1)? })).collect()
     }
 
-    /// Bans a user, or says another reason.
+    /// Bans a user, or changes the reason.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -105,7 +105,7 @@ impl Database {
             .await
     }
 
-    /// Lets a user do what it may again; whether it was banned.
+    /// Lifts the ban of a user; whether there was one.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -120,12 +120,12 @@ impl Database {
             .await
     }
 
-    /// Forgets the tokens of files that have ended.
+    /// Removes the tokens of files that have ended.
     ///
     /// # Errors
     /// The database cannot be written.
     pub async fn forget_tokens(&self) -> Result<()> {
-        // Most hubs have none, and write nothing.
+        // Most hubs have no tokens, and need not write.
         let sql = "SELECT 1 FROM file_tokens t JOIN files f ON f.id = t.file WHERE f.state IN (3, 4, 5) LIMIT 1";
         if sqlx::query(sql).fetch_optional(&self.pool).await?.is_none() {
             return Ok(());
@@ -142,7 +142,7 @@ impl Database {
             .await
     }
 
-    /// Notes what was configured.
+    /// Stores a change of the configuration.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -160,7 +160,7 @@ impl Database {
             .await
     }
 
-    /// What was configured, newest first.
+    /// The changes of the configuration, newest first.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -204,7 +204,7 @@ async fn cancel_files(connection: &mut AnyConnection, files: Vec<i64>, now: i64)
     Ok(states)
 }
 
-/// Keeps the tokens of new files, by the numbers of their rows.
+/// Stores the tokens of new files, by the numbers of their rows.
 pub(super) async fn insert_tokens(connection: &mut AnyConnection, tokens: &[(i64, &FileTokens)]) -> Result<()> {
     Ok(insert(connection, "file_tokens (file, source, target)", 3, tokens, |query, (file, tokens)| {
         query.bind(*file).bind(tokens.source.as_str()).bind(tokens.target.as_str())

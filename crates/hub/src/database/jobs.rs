@@ -1,4 +1,4 @@
-//! Jobs and files as they are told of, and the changes that people make to them.
+//! Jobs and files as the API shows them, and the changes that clients make to jobs.
 
 use model::v1::Stage;
 use model::v1::hub::{File, Job, JobChange};
@@ -14,7 +14,7 @@ use super::{Database, Result};
 use crate::states::{FileState, JobKind};
 use crate::time::show;
 
-/// A job with what only the hub needs to know of it.
+/// A job, with the facts that only the hub needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredJob {
     /// Its number: newer jobs have larger ones.
@@ -27,9 +27,9 @@ pub struct StoredJob {
     pub file_rows: i64,
     /// Its options, JSON.
     pub options: String,
-    /// What only FTS's words know of it, JSON.
+    /// The facts that only the FTS API uses, JSON.
     pub fts: Option<String>,
-    /// As it is told of.
+    /// The job as the API shows it.
     pub job: Job,
 }
 
@@ -46,18 +46,18 @@ pub struct Attempt {
     pub reason: String,
 }
 
-/// Which jobs.
+/// The jobs that a list contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Which {
-    /// Of this owner; empty for all.
+pub struct JobFilter {
+    /// Their owner; empty for all.
     pub owner: String,
-    /// Of this community; empty for all.
+    /// Their community; empty for all.
     pub community: String,
-    /// Only those that have not ended.
+    /// Only jobs that have not ended.
     pub unended: bool,
-    /// Only those with smaller numbers.
+    /// Only jobs with smaller numbers.
     pub before: Option<i64>,
-    /// So many at most.
+    /// The most jobs of the list.
     pub limit: i64,
 }
 
@@ -82,7 +82,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn jobs(&self, which: &Which) -> Result<Vec<StoredJob>> {
+    pub async fn jobs(&self, which: &JobFilter) -> Result<Vec<StoredJob>> {
         let mut conditions = vec!["number < $1"];
         conditions.extend((!which.owner.is_empty()).then_some("owner = $2"));
         conditions.extend((!which.community.is_empty()).then_some("community = $3"));
@@ -95,7 +95,7 @@ impl Database {
         rows.iter().map(read_job).collect()
     }
 
-    /// Files of a job, in its order, behind a row's number.
+    /// Files of a job in its order, after the row with a number.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -123,7 +123,7 @@ impl Database {
         rows.iter().map(attempt).collect()
     }
 
-    /// Changes a job; false where it has ended.
+    /// Changes a job; false where it has ended already.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -164,7 +164,7 @@ impl Database {
             .await
     }
 
-    /// The transfers that carry files of a job, by id: those that a cancelled job leaves to be stopped.
+    /// The ids of the transfers that carry files of a job: they are to be stopped when it is cancelled.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -219,7 +219,7 @@ pub(super) fn read_job(row: &AnyRow) -> Result<StoredJob> {
 }
 
 impl NewJob {
-    /// The job as it is told of when it is new: nobody needs to read it back for that.
+    /// The new job as the API shows it, without reading it back.
     pub fn told(&self) -> Job {
         let (files, bytes) = self.queued();
         let (files, bytes) = (files.max(0) as u64, bytes.max(0) as u64);
@@ -242,7 +242,7 @@ impl NewJob {
     }
 }
 
-/// What a job does, by what its files do.
+/// The stage of a job, by the states of its files.
 fn stage(job: &Job) -> Stage {
     match (job.ended.is_some(), job.done, job.failed, job.cancelled) {
         (false, ..) if job.running > 0 => Stage::Running,
@@ -267,7 +267,7 @@ pub(super) fn read_file(row: &AnyRow) -> Result<File> {
         state: state.map_or("unknown", FileState::word).to_owned(),
         source: row.try_get(6)?,
         target: row.try_get(7)?,
-        // What nobody said is known once it is there.
+        // A size that the order did not give is known once the file has arrived.
         bytes: row.try_get::<i64, _>(5)?.max(row.try_get(15)?).max(0) as u64,
         checksum: row.try_get(8)?,
         attempts: row.try_get::<i64, _>(3)?.max(0) as u64,
@@ -281,7 +281,7 @@ pub(super) fn read_file(row: &AnyRow) -> Result<File> {
     })
 }
 
-/// Ends what waits and what stands by. What runs is ended by whoever carries it, and told of then.
+/// Ends the files that wait or stand by. Files that run are ended by their transfers, and reported then.
 async fn cancel(connection: &mut AnyConnection, job: &StoredJob, now: i64) -> Result<()> {
     let (first, end) = (job.first_file, job.first_file + job.file_rows);
     let sql = "SELECT queue, COUNT(*), CAST(SUM(bytes) AS BIGINT) FROM files WHERE id >= $1 AND id < $2 AND state = 0 GROUP BY queue";

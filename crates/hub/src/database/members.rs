@@ -1,6 +1,6 @@
-//! The hubs that share a database: which of them live, which transfers are whose, and what each tells the others of its own.
+//! The hubs that share a database: which of them are alive, which transfers each has, and the rates that each publishes.
 //!
-//! Time is the database's alone: clocks of the hubs' hosts may differ, and step.
+//! All times are the database's: the clocks of the hubs' hosts may differ, and step.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -8,16 +8,16 @@ use super::numbers::take_numbers;
 use super::{Database, Kind, Result};
 use crate::limits::HUB_SILENT_MAX;
 
-/// A transfer that has not ended, as it is known to all hubs.
+/// A transfer that has not ended, as all hubs see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Underway {
     /// Its number.
     pub number: i64,
-    /// The queue that it is of.
+    /// Its queue.
     pub queue: i64,
     /// The hub that has it carried.
     pub hub: String,
-    /// Its rate when that hub told last, bytes per second.
+    /// The rate that this hub published last, bytes per second.
     pub rate: i64,
     /// Bytes of its files.
     pub bytes: i64,
@@ -27,7 +27,7 @@ pub struct Underway {
 const DESCRIPTIONS: &str = "descriptions";
 
 impl Database {
-    /// Says that a hub lives, and forgets those that have not said so for [`HUB_SILENT_MAX`]. The names of those that live, in order.
+    /// Records that a hub is alive, and removes hubs that have been silent for [`HUB_SILENT_MAX`]. Returns the names of the hubs that are alive, in order.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -36,7 +36,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(beat(connection, hub, now))).await
     }
 
-    /// Says that a hub stops: the others need not wait until it is silent for long.
+    /// Records that a hub stops, so that the others need not wait for its silence.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -64,7 +64,7 @@ impl Database {
         rows.iter().map(read).collect()
     }
 
-    /// Makes a transfer another hub's; false where it was not `from`'s any more.
+    /// Gives a transfer to another hub; false where the hub that had it has changed meanwhile.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -73,7 +73,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(adopt(connection, number, from, to))).await
     }
 
-    /// Tells the other hubs how fast transfers are: by number, bytes per second.
+    /// Publishes the rates of transfers for the other hubs: numbers, and bytes per second.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -81,7 +81,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(tell_rates(connection, rates))).await
     }
 
-    /// How often the description has changed.
+    /// The version of the description: the number of its changes.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -91,7 +91,7 @@ impl Database {
     }
 }
 
-/// Notes that the description has changed.
+/// Counts a change of the description.
 pub(super) async fn note_described(connection: &mut AnyConnection) -> Result<()> {
     take_numbers(connection, DESCRIPTIONS, 1).await.map(drop)
 }

@@ -1,5 +1,5 @@
-//! Changes of files that a broker is yet to be told of. Triggers of the database write them (`migrations/*/0021_messages.sql`), in the transaction
-//! of the change; they go when the broker has them.
+//! Changes of files that are still to be sent to a broker. Triggers of the database write them (`migrations/*/0021_messages.sql`) in the transaction
+//! of the change; they are removed when the broker has confirmed them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ pub struct FileChange {
     pub number: i64,
     /// When, milliseconds since 1970.
     pub at: i64,
-    /// What the file did before; none for one that is new.
+    /// The state of the file before; none for a new file.
     pub before: Option<FileState>,
-    /// What it does now, or what became of it.
+    /// The state of the file after the change.
     pub state: FileState,
-    /// An attempt has ended by it, well or not.
+    /// Whether the change ended an attempt.
     pub ends_attempt: bool,
-    /// The file, as it is by now.
+    /// The file at the time of reading.
     pub file: File,
-    /// Its job, as it is by now.
+    /// Its job at the time of reading.
     pub job: Arc<StoredJob>,
 }
 
-/// A row, without what is known of the file.
+/// A row, before the facts of the file are read.
 struct Stored {
     number: i64,
     at: i64,
@@ -54,7 +54,7 @@ fn read(row: &AnyRow) -> Result<Stored> {
     })
 }
 
-/// The oldest changes, and up to which number they were read: what is gone or written by a newer hub is passed over.
+/// The oldest changes, and the number up to which they were read. Changes of files that are gone, or that a newer hub wrote, are skipped.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// The changes, oldest first.
@@ -64,7 +64,7 @@ pub struct Changes {
 }
 
 impl Database {
-    /// Has changes of files written down from now on, or not any more; then those that were are forgotten.
+    /// Turns the recording of changes on or off. Off also removes those that were recorded.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -83,7 +83,7 @@ impl Database {
             .await
     }
 
-    /// Whether a hub is the one that tells: of those that share the database and live, the first by name.
+    /// Whether a hub is the one that sends messages: the first by name of the living hubs on the database.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -93,7 +93,7 @@ impl Database {
         Ok(first.is_none_or(|first| first == hub))
     }
 
-    /// The oldest changes that nobody was told of.
+    /// The oldest changes that have not been sent.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -134,7 +134,7 @@ impl Database {
         Ok(Some((stored, file)))
     }
 
-    /// Forgets changes up to a number: they were told of.
+    /// Removes changes up to a number: they have been sent.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -149,7 +149,7 @@ impl Database {
             .await
     }
 
-    /// Forgets all but the newest changes; how many were given up.
+    /// Removes all but the newest changes; returns how many were given up.
     ///
     /// # Errors
     /// The database cannot be written.

@@ -1,31 +1,31 @@
-//! Jobs that have ended, of which somebody is to be told.
+//! Notices of jobs that have ended, which are still to be posted.
 
 use sqlx::{AssertSqlSafe, Row};
 
 use super::{Database, Result};
 
-/// Somebody who is to be told that a job has ended.
+/// A notice that a job has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The number of the job.
     pub job: i64,
     /// Its id.
     pub id: String,
-    /// Where it is posted to.
+    /// The URL that it is posted to.
     pub url: String,
-    /// Times that it was tried, with this one.
+    /// Attempts to post it, this one included.
     pub tries: i64,
 }
 
 const DUE: &str = "notify <> '' AND ended IS NOT NULL AND notify_after <= $1";
 
 impl Database {
-    /// Takes one that is due, and leaves it to nobody else for a while.
+    /// Leases a notice that is due.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn take_notice(&self, now: i64, lease_ms: i64) -> Result<Option<Notice>> {
-        // Most hubs tell nobody: they need not write to find that out.
+        // Most hubs have no notices, and need not write.
         let any = AssertSqlSafe(format!("SELECT 1 FROM jobs WHERE {DUE} LIMIT 1"));
         if sqlx::query(any).bind(now).fetch_optional(&self.pool).await?.is_none() {
             return Ok(None);
@@ -48,7 +48,7 @@ impl Database {
             .await
     }
 
-    /// It was told, or is given up; or it is told again later.
+    /// Settles a notice: it was posted or is given up, or it is tried again at a time.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

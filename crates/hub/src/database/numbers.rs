@@ -5,12 +5,12 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use super::Result;
 use database::rows::{Query, is_sqlite, values};
 
-/// Takes numbers under several names at once; the first of each.
+/// Takes blocks of numbers from several sequences at once; returns the first number of each block.
 pub(super) async fn take_all<const N: usize>(
     connection: &mut AnyConnection,
     wanted: [(&'static str, usize); N],
 ) -> Result<[i64; N]> {
-    // `excluded` is what would be there if nothing had been taken before.
+    // `excluded` is the row that would have been inserted if nothing had been taken before.
     let (rows, columns) = (N, 2);
     let sql = format!(
         "INSERT INTO counters (name, next) VALUES {} \
@@ -29,7 +29,7 @@ pub(super) async fn take_all<const N: usize>(
     Ok(first)
 }
 
-/// Takes so many numbers that nobody else has; the first of them.
+/// Takes a block of numbers from a sequence; returns the first.
 pub(super) async fn take_numbers(connection: &mut AnyConnection, name: &'static str, count: usize) -> Result<i64> {
     let sql = "INSERT INTO counters (name, next) VALUES ($1, $2 + 1) \
                ON CONFLICT (name) DO UPDATE SET next = counters.next + $2 RETURNING next";

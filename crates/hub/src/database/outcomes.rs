@@ -1,4 +1,4 @@
-//! What became of the files of a transfer, and what follows from it: another attempt, another source, the next hop, the end of a job.
+//! The outcomes of the files of a transfer, and what follows from them: another attempt, another source, the next hop, the end of a job.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::pauses::keep_paused;
 use super::{Database, Result};
 use crate::states::{FileState, JobKind};
 
-/// What became of a file.
+/// The outcome of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It is at its target, verified, with so many bytes.
@@ -36,26 +36,26 @@ pub enum Outcome {
         /// One sentence.
         reason: String,
     },
-    /// Its transfer was ended before the file was there: because somebody ended the file, by somebody at its node, or by the hub because it was slow.
+    /// Its transfer ended before the file had arrived: the file was cancelled, the transfer was ended at its node, or the hub ended it because it was slow.
     Stopped,
-    /// It was not begun: it goes back to where it was, and the attempt does not count.
+    /// It was not begun: it goes back to its queue, and the attempt does not count.
     Returned,
 }
 
-/// What became of a transfer.
+/// The outcome of a transfer, or of some of its files.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct TransferOutcome {
     /// Its number.
     pub transfer: i64,
     /// Milliseconds since 1970.
     pub now: i64,
-    /// Its files, by the numbers of their rows. Those that are not named stay with the transfer.
+    /// Its files, by the numbers of their rows. Files that are not named stay with the transfer.
     pub files: Vec<(i64, Outcome)>,
     /// Whether the transfer is over: all of its files are named, now or before.
     pub is_over: bool,
 }
 
-/// Why an attempt of a file ended that nobody wanted to end.
+/// The reason of a file that was stopped without having been cancelled.
 const STOPPED: &str = "its transfer was ended before the file was there: by somebody at its node, or by the hub, because another source was \
                        expected to be much faster";
 /// How long such a file waits where it has no other source.
@@ -72,8 +72,8 @@ pub(super) struct Change {
     moved: i64,
 }
 
-/// A file as it was before its outcome.
-struct Before {
+/// A file of a running transfer, before its outcome is stored.
+struct RunningFile {
     id: i64,
     job: i64,
     at: i64,
@@ -81,7 +81,7 @@ struct Before {
     bytes: i64,
     attempt: i64,
     kind: JobKind,
-    /// It, or its job, was ended by somebody.
+    /// The file or its job has been cancelled.
     is_ending: bool,
 }
 
@@ -94,17 +94,17 @@ pub(super) struct Changes {
     pub queues: BTreeMap<i64, QueueChange>,
 }
 
-/// The source of a file that is next, and how large the job is.
+/// The next source of a file, and the size of its job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NextSource {
-    /// The endpoints that it is between, source and target.
+    /// The source endpoint and the target endpoint.
     pub pair: (String, String),
     /// Bytes of the whole job.
     pub job_bytes: i64,
 }
 
 impl Database {
-    /// Where a file would be read if the source that is read now failed; none where there is nothing else.
+    /// The source that a file would be read from if the present one failed; none where there is no other.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -118,17 +118,17 @@ impl Database {
             .transpose()
     }
 
-    /// Stores what became of files.
+    /// Stores the outcomes of files.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn end(&self, ended: Ended) -> Result<()> {
+    pub async fn end(&self, ended: TransferOutcome) -> Result<()> {
         self.writer.change(move |connection| Box::pin(end(connection, ended))).await
     }
 }
 
 impl Database {
-    /// Ends files that have waited for longer than their jobs allow; how many.
+    /// Ends files that have waited for longer than their jobs allow; returns their number.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -137,7 +137,7 @@ impl Database {
     }
 }
 
-/// Files that wait, and will not be begun: another source is tried, where there is one.
+/// Fails files that wait: another source is tried, where there is one.
 pub(super) async fn fail_queued(
     connection: &mut AnyConnection,
     files: &[i64],
@@ -184,10 +184,10 @@ async fn expire(connection: &mut AnyConnection, now: i64) -> Result<usize> {
     Ok(rows.len())
 }
 
-async fn end(connection: &mut AnyConnection, ended: Ended) -> Result<()> {
+async fn end(connection: &mut AnyConnection, ended: TransferOutcome) -> Result<()> {
     let mut changes = Changes::default();
     for (id, outcome) in &ended.files {
-        // One that was cancelled meanwhile, or was told twice, is no longer this transfer's.
+        // A file that was cancelled meanwhile, or reported twice, does not belong to this transfer any more.
         if let Some(file) = before(connection, *id, ended.transfer).await? {
             apply(connection, &file, outcome, ended.now, &mut changes).await?;
         }
@@ -202,15 +202,15 @@ async fn end(connection: &mut AnyConnection, ended: Ended) -> Result<()> {
     Ok(())
 }
 
-async fn before(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<Before>> {
+async fn before(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<RunningFile>> {
     let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending + f.ending FROM files f \
                JOIN jobs j ON j.number = f.job WHERE f.id = $1 AND f.transfer = $2 AND f.state = 1";
     let row = sqlx::query(sql).bind(id).bind(transfer).fetch_optional(&mut *connection).await?;
     row.as_ref().map(read_before).transpose()
 }
 
-fn read_before(row: &AnyRow) -> Result<Before> {
-    Ok(Before {
+fn read_before(row: &AnyRow) -> Result<RunningFile> {
+    Ok(RunningFile {
         id: row.try_get(0)?,
         job: row.try_get(1)?,
         at: row.try_get(2)?,
@@ -224,7 +224,7 @@ fn read_before(row: &AnyRow) -> Result<Before> {
 
 async fn apply(
     connection: &mut AnyConnection,
-    file: &Before,
+    file: &RunningFile,
     outcome: &Outcome,
     now: i64,
     changes: &mut Changes,
@@ -233,7 +233,7 @@ async fn apply(
     (queue[2], queue[3]) = (queue[2] - 1, queue[3] - file.bytes);
     changes.jobs.entry(file.job).or_default().running -= 1;
     match outcome {
-        // A job that was ended does not come back by what would have been tried again.
+        // A file of a cancelled job is not tried again.
         Outcome::Again { .. } | Outcome::Returned | Outcome::Stopped if file.is_ending => {
             set(connection, file.id, FileState::Cancelled, now, None).await?;
             changes.jobs.entry(file.job).or_default().cancelled += 1;
@@ -289,7 +289,13 @@ pub(super) async fn set(
     Ok(())
 }
 
-async fn attempt(connection: &mut AnyConnection, file: &Before, now: i64, fault: &str, reason: &str) -> Result<()> {
+async fn attempt(
+    connection: &mut AnyConnection,
+    file: &RunningFile,
+    now: i64,
+    fault: &str,
+    reason: &str,
+) -> Result<()> {
     let sql =
         "INSERT INTO attempts (file, attempt, ended, fault, reason) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
     let query = sqlx::query(sql).bind(file.id).bind(file.attempt).bind(now).bind(fault).bind(reason);
@@ -301,14 +307,14 @@ async fn attempt(connection: &mut AnyConnection, file: &Before, now: i64, fault:
 
 async fn requeue(
     connection: &mut AnyConnection,
-    file: &Before,
+    file: &RunningFile,
     not_before: i64,
     attempts_back: i64,
     changes: &mut Changes,
 ) -> Result<()> {
     let sql = "UPDATE files SET state = 0, transfer = NULL, not_before = $1, attempt = attempt - $2 WHERE id = $3";
     sqlx::query(sql).bind(not_before).bind(attempts_back).bind(file.id).execute(&mut *connection).await?;
-    // One on tape may have been let go meanwhile: it is brought again.
+    // A file on tape may have been released meanwhile: it is staged again.
     let sql = "UPDATE stages SET state = 0, not_before = 0 WHERE file = $1";
     sqlx::query(sql).bind(file.id).execute(&mut *connection).await?;
     let queue = changes.queues.entry(file.queue).or_default();
@@ -317,10 +323,10 @@ async fn requeue(
     Ok(())
 }
 
-/// Queues what stands by behind a file: the next source of it, or the next hop. Whether there is one.
-async fn promote(connection: &mut AnyConnection, file: &Before, changes: &mut Changes) -> Result<bool> {
+/// Queues the next source of a file, or the next hop, which stands by; whether there is one.
+async fn promote(connection: &mut AnyConnection, file: &RunningFile, changes: &mut Changes) -> Result<bool> {
     let standby = FileState::Standby.code();
-    // Rows of one job are in the order in which its sources and hops were named.
+    // The rows of a job are in the order in which its sources and hops were named.
     let sql = match file.kind {
         JobKind::MultiHop => {
             "SELECT id, queue, bytes FROM files WHERE id >= $1 AND id < $5 AND id > $2 AND state = $3 AND at > $4 ORDER BY id LIMIT 1"
@@ -343,7 +349,7 @@ async fn promote(connection: &mut AnyConnection, file: &Before, changes: &mut Ch
     Ok(true)
 }
 
-/// Adds the changes to the counters; jobs of which nothing is left have ended.
+/// Adds the changes to the counters. Jobs without files that wait or run have ended.
 pub(super) async fn count(connection: &mut AnyConnection, changes: Changes, now: i64) -> Result<()> {
     for (queue, [queued, queued_bytes, running, running_bytes]) in changes.queues {
         let sql = "UPDATE queues SET queued = queued + $1, queued_bytes = queued_bytes + $2, running = running + $3, \

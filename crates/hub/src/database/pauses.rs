@@ -1,13 +1,13 @@
-//! Jobs that wait in other queues than they began in: of another priority, or of none while they are paused.
+//! Jobs whose files change queues: to those of another priority, or to queues that nothing is taken from while the job is paused.
 
 use sqlx::{AnyConnection, Row};
 
 use super::Result;
 use super::queue_keys::QueueKey;
-use super::queue_moves::{JobFiles, Moved, move_files};
+use super::queue_moves::{JobFiles, MoveSelection, move_files};
 use crate::states::PAUSED;
 
-/// Gives a job another priority; one that is paused has it when it goes on.
+/// Gives a job another priority. A paused job gets it when it goes on.
 pub(super) async fn set_priority(connection: &mut AnyConnection, job: &JobFiles, priority: i64) -> Result<()> {
     let sql = "UPDATE jobs SET paused = $1 WHERE number = $2 AND paused > 0";
     let paused = sqlx::query(sql).bind(priority).bind(job.job).execute(&mut *connection).await?;
@@ -20,7 +20,7 @@ pub(super) async fn set_priority(connection: &mut AnyConnection, job: &JobFiles,
     Ok(())
 }
 
-/// Begins nothing more of a job: what waits goes to queues that nothing is taken of. What moves arrives.
+/// Pauses a job: the files that wait go to queues that nothing is taken from. Files that run go on.
 pub(super) async fn pause(connection: &mut AnyConnection, job: &JobFiles) -> Result<()> {
     let sql = "UPDATE jobs SET paused = priority WHERE number = $1 AND paused = 0";
     sqlx::query(sql).bind(job.job).execute(&mut *connection).await?;
@@ -35,7 +35,7 @@ pub(super) async fn resume(connection: &mut AnyConnection, job: &JobFiles) -> Re
     move_waiting(connection, job, row.try_get(0)?).await
 }
 
-/// Puts aside again what waits anew of jobs that are paused.
+/// Moves files of paused jobs that wait anew to the paused queues.
 pub(super) async fn keep_paused(connection: &mut AnyConnection, jobs: impl Iterator<Item = i64>) -> Result<()> {
     for job in jobs {
         let sql = "SELECT first_file, file_rows FROM jobs WHERE number = $1 AND paused > 0";
@@ -46,7 +46,7 @@ pub(super) async fn keep_paused(connection: &mut AnyConnection, jobs: impl Itera
     Ok(())
 }
 
-/// Moves the files of a job that wait to the queues of another priority.
+/// Moves the waiting files of a job to the queues of another priority.
 async fn move_waiting(connection: &mut AnyConnection, job: &JobFiles, priority: i64) -> Result<()> {
-    move_files(connection, job, Moved::Waiting, |key| QueueKey { priority, ..key }).await
+    move_files(connection, job, MoveSelection::Waiting, |key| QueueKey { priority, ..key }).await
 }

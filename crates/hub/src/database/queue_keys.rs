@@ -1,4 +1,4 @@
-//! What files wait in line by.
+//! The keys of queues: what the files of one queue have in common.
 
 use sqlx::{AnyConnection, Row};
 
@@ -6,7 +6,7 @@ use super::Result;
 use super::numbers::take_numbers;
 use database::rows::Query;
 
-/// Files of the same path and the same owner: what waits in line together.
+/// The key of a queue: files with the same path, owner and terms wait together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueueKey {
     /// The endpoint that is read.
@@ -17,17 +17,17 @@ pub struct QueueKey {
     pub community: String,
     /// The activity within it.
     pub activity: String,
-    /// Who submitted.
+    /// The owner of the jobs.
     pub owner: String,
-    /// 1 to 5; [`PAUSED`](crate::states::PAUSED) where nothing is taken of it.
+    /// 1 to 5; [`PAUSED`](crate::states::PAUSED) where no file is taken from the queue.
     pub priority: i64,
-    /// By when its files are promised to be there, milliseconds since 1970; 0 where nothing is promised.
+    /// By when its files are promised to arrive, milliseconds since 1970; 0 without a promise.
     pub deadline: i64,
     /// The number of the job that has a limit, and so queues of its own; 0 for all others.
     pub limited: i64,
 }
 
-/// The number of the queue of a key, which is made where there is none.
+/// The number of the queue with a key; the queue is made where there is none.
 pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> Result<i64> {
     const FIND: &str = "SELECT id FROM queues WHERE source = $1 AND target = $2 AND community = $3 AND activity = $4 \
                         AND owner = $5 AND priority = $6 AND deadline = $7 AND limited = $8";

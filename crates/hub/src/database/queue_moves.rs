@@ -1,4 +1,4 @@
-//! Files of a job that go from the queues in which they are to others.
+//! Moves files of a job from one queue to another.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -11,34 +11,34 @@ pub(super) struct JobFiles {
     pub job: i64,
     /// The number of its first file.
     pub first: i64,
-    /// The number behind its last one.
+    /// The number after its last file.
     pub end: i64,
 }
 
-/// Which files of a job are moved.
+/// The files of a job that are moved.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moved {
-    /// Those that wait.
+pub(super) enum MoveSelection {
+    /// Files that wait.
     Waiting,
-    /// Those that wait or move.
+    /// Files that wait or run.
     Unended,
 }
 
-impl Moved {
+impl MoveSelection {
     /// The states that these files have, for SQL.
     fn states(self) -> &'static str {
         match self {
-            Moved::Waiting => "(0, 2)",
-            Moved::Unended => "(0, 1, 2)",
+            MoveSelection::Waiting => "(0, 2)",
+            MoveSelection::Unended => "(0, 1, 2)",
         }
     }
 }
 
-/// Moves files of a job to the queues whose keys are made of those that they are in.
+/// Moves files of a job; a function makes the key of the new queue from that of the old one.
 pub(super) async fn move_files(
     connection: &mut AnyConnection,
     job: &JobFiles,
-    moved: Moved,
+    moved: MoveSelection,
     key: impl Fn(QueueKey) -> QueueKey,
 ) -> Result<()> {
     let sql = format!(
@@ -67,12 +67,18 @@ pub(super) async fn move_files(
     Ok(())
 }
 
-/// Moves the files of a job that are in one queue to another, with what the queues count, and the transfers that carry nothing but them.
-async fn move_between(connection: &mut AnyConnection, job: &JobFiles, moved: Moved, from: i64, to: i64) -> Result<()> {
+/// Moves the files of a job from one queue to another, with the counters of both, and the transfers that carry only these files.
+async fn move_between(
+    connection: &mut AnyConnection,
+    job: &JobFiles,
+    moved: MoveSelection,
+    from: i64,
+    to: i64,
+) -> Result<()> {
     for (state, files_column, bytes_column) in
         [(0, "queued", "queued_bytes"), (1, "running", "running_bytes")].into_iter().take(match moved {
-            Moved::Waiting => 1,
-            Moved::Unended => 2,
+            MoveSelection::Waiting => 1,
+            MoveSelection::Unended => 2,
         })
     {
         let sql = "SELECT COUNT(*), COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM files WHERE id >= $1 AND id < $2 AND queue = $3 AND state = $4";
@@ -87,7 +93,7 @@ async fn move_between(connection: &mut AnyConnection, job: &JobFiles, moved: Mov
             query.execute(&mut *connection).await?;
         }
     }
-    if moved == Moved::Unended {
+    if moved == MoveSelection::Unended {
         let sql = "UPDATE transfers SET queue = $1 WHERE queue = $2 AND ended IS NULL \
                    AND number IN (SELECT transfer FROM files WHERE id >= $3 AND id < $4 AND state = 1) \
                    AND NOT EXISTS (SELECT 1 FROM files o WHERE o.transfer = transfers.number AND o.state = 1 AND (o.id < $3 OR o.id >= $4))";

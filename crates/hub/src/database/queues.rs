@@ -1,4 +1,4 @@
-//! The queues, with what waits and what moves in each.
+//! The queues, with the numbers and bytes of files that wait and run in each.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -6,24 +6,24 @@ use sqlx::{AssertSqlSafe, Row};
 use super::submissions::QueueKey;
 use super::{Database, Result};
 
-/// A queue that has something.
+/// A queue with files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
     /// Its number.
     pub id: i64,
-    /// What its files have in common.
+    /// Its key.
     pub key: QueueKey,
     /// Files that wait.
     pub queued: i64,
-    /// Of these, those that are still to come from tape.
+    /// Those of them that are still being staged from tape.
     pub staging: i64,
     /// Their bytes.
     pub queued_bytes: i64,
-    /// Files that move.
+    /// Files that run.
     pub running: i64,
     /// Their bytes.
     pub running_bytes: i64,
-    /// What its job may use of all its paths together, bytes per second; none where nobody has limited it.
+    /// The limit of its job on all its paths together, bytes per second; none without a limit.
     pub limit: Option<f64>,
 }
 
@@ -62,14 +62,14 @@ fn read(row: &AnyRow) -> Result<Queue> {
 }
 
 impl Queue {
-    /// Files that could be begun now, as far as tape is concerned.
+    /// Files that wait and are not being staged.
     pub fn ready(&self) -> i64 {
         (self.queued - self.staging).max(0)
     }
 }
 
 impl Database {
-    /// The queues in which something waits or moves.
+    /// The queues with files that wait or run.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -89,7 +89,7 @@ impl Database {
         row.map(|row| Ok(Oldest { submitted: row.try_get(0)? })).transpose()
     }
 
-    /// How many files of a queue wait before a file.
+    /// The number of files that wait before a file in its queue.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -108,7 +108,7 @@ impl Database {
         row.as_ref().map(read).transpose()
     }
 
-    /// The bytes of the files of a queue that wait before a file.
+    /// The bytes of the files that wait before a file in its queue.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -1,4 +1,4 @@
-//! Orders that are submitted again and again.
+//! Orders that are submitted every day or week.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -10,7 +10,7 @@ use super::{Database, Result};
 pub struct RepeatRow {
     /// Its id.
     pub id: String,
-    /// Whose it is.
+    /// The member whom it belongs to.
     pub owner: String,
     /// The community of the owner; empty for any.
     pub community: String,
@@ -26,7 +26,7 @@ pub struct RepeatRow {
     pub created: i64,
     /// The job of the last time; empty where there is none.
     pub last_job: String,
-    /// Why there is none.
+    /// Why the last time made no job; empty where it did.
     pub error: String,
 }
 
@@ -48,7 +48,7 @@ fn read(row: &AnyRow) -> Result<RepeatRow> {
 }
 
 impl Database {
-    /// Notes an order that is to be repeated.
+    /// Stores an order that is to be repeated.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -85,7 +85,7 @@ impl Database {
         sqlx::query(sql).bind(id).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// One that is due.
+    /// A repeat that is due.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -94,7 +94,7 @@ impl Database {
         sqlx::query(sql).bind(now).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Notes what became of a repeat, and when it is due next.
+    /// Records the result of a repeat, and when it is due next.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

@@ -1,20 +1,20 @@
-//! Keys with roles. `longhaul hub grant` writes them with no hub running; a hub looks at each login.
+//! Keys with roles. `longhaul hub grant` writes them with no hub running; a hub reads them at each login.
 
 use model::v1::hub::Role;
 use sqlx::Row;
 
 use super::{Database, Result};
 
-/// What a key to a hub is for. The hub keeps a hash of its secret.
+/// The grant behind a key of a hub. The hub stores a hash of the key's secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleGrant {
     /// Its id, hexadecimal.
     pub id: String,
-    /// What it allows.
+    /// The role that it gives.
     pub role: Role,
-    /// The community that it is for; empty for all.
+    /// The community that its holder may submit for; empty for all.
     pub community: String,
-    /// Whose it is; jobs are submitted under this name.
+    /// The name of its holder, who owns the jobs that are submitted with it.
     pub name: String,
     /// When it was made, milliseconds since 1970.
     pub created: i64,
@@ -27,7 +27,7 @@ pub struct RoleGrant {
 fn read(row: &sqlx::any::AnyRow) -> Result<RoleGrant> {
     Ok(RoleGrant {
         id: row.try_get(0)?,
-        // A role of a newer hub allows nothing more than a user's here.
+        // A role that only a newer hub knows counts as that of a user.
         role: Role::of_word(&row.try_get::<String, _>(1)?).unwrap_or_default(),
         community: row.try_get(2)?,
         name: row.try_get(3)?,

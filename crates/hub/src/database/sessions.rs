@@ -1,4 +1,4 @@
-//! Sessions of browsers with the portal.
+//! Browser sessions of the portal.
 
 use model::v1::hub::Role;
 use sqlx::Row;
@@ -6,27 +6,27 @@ use sqlx::any::AnyRow;
 
 use super::{Database, Result};
 
-/// Sessions of one owner; beyond, the one that was used least lately ends.
+/// Sessions of one owner; with more, the least recently used one ends.
 const OF_OWNER_MAX: i64 = 64;
 
-/// A session, as it is kept.
+/// A stored session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRow {
     /// SHA-256 of its id, hexadecimal.
     pub id_sha256: String,
-    /// Whose it is.
+    /// The member whom it stands for.
     pub owner: String,
-    /// What he may do.
+    /// The member's role.
     pub role: Role,
-    /// The community that he submits for; empty for any.
+    /// The community that the member submits for; empty for any.
     pub community: String,
-    /// The grant that was shown for it; empty where it was another credential.
+    /// The grant that it was begun with; empty for another credential.
     pub grant_id: String,
     /// When it began, milliseconds since 1970.
     pub created: i64,
-    /// When a request came last, to the minute.
+    /// When its last request came, to the minute.
     pub used: i64,
-    /// It ends then, however much it is used.
+    /// When it ends in any case, milliseconds since 1970.
     pub expires: i64,
 }
 
@@ -46,7 +46,7 @@ fn read(row: &AnyRow) -> Result<SessionRow> {
 }
 
 impl Database {
-    /// Begins a session. Those that have ended are forgotten.
+    /// Stores a session, and removes those that have ended.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -79,7 +79,7 @@ impl Database {
         sqlx::query(sql).bind(id_sha256).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Notes that a request came in a session.
+    /// Records that a request came in a session.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

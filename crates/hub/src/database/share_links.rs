@@ -1,21 +1,21 @@
-//! Links to files and folders for people without an account.
+//! Share links to files and folders.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::{Database, Result};
 
-/// How long a link that has expired is still told of to its owner.
+/// How long an expired link is still listed for its owner.
 const KEPT_MS: i64 = 30 * 86_400_000;
 
-/// A link, as it is kept.
+/// A stored link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareLinkRow {
     /// Its id, for its owner.
     pub id: String,
     /// SHA-256 of its token, hexadecimal.
     pub token_sha256: String,
-    /// Who shares.
+    /// The member who shares.
     pub owner: String,
     /// The URL of the file, or of the folder with a slash at its end.
     pub target: String,
@@ -29,11 +29,11 @@ pub struct ShareLinkRow {
     pub created: i64,
     /// When it ends.
     pub expires: i64,
-    /// How often somebody has opened it.
+    /// How often it has been opened.
     pub opened: i64,
     /// Wrong passwords in a row.
     pub failures: i64,
-    /// No password is looked at before.
+    /// No password is accepted before this time, milliseconds since 1970.
     pub locked_until: i64,
 }
 
@@ -58,7 +58,7 @@ fn read(row: &AnyRow) -> Result<ShareLinkRow> {
 }
 
 impl Database {
-    /// Makes a link. Those that have expired long ago are forgotten.
+    /// Stores a link, and removes those that expired long ago.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -107,7 +107,7 @@ impl Database {
         sqlx::query(sql).bind(token_sha256).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Notes that a link was opened, with the right password.
+    /// Records that a link was opened, with the right password.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -123,7 +123,7 @@ impl Database {
             .await
     }
 
-    /// Takes a try of a password before it is looked at, so that nobody tries several at once. After so many wrong ones in a row the link is
+    /// Counts an attempt before its password is checked, so that no client tries several at once. After so many wrong ones in a row the link is
     /// locked until a time; false where it is locked now.
     ///
     /// # Errors

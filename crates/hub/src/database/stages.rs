@@ -1,4 +1,4 @@
-//! Files that are brought from tape before they are read: which are to be asked for, which have been, and which may be let go.
+//! Staging: the files that are still to be requested from tape, those that have been, and those that may be released.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use database::rows::numbers;
 const FILES_MAX: i64 = 1_000;
 /// Requests that are taken at once.
 const REQUESTS_MAX: usize = 100;
-/// For how long a hub that asks a server has these files to itself.
+/// How long the lease of a hub on files lasts.
 const LEASE_MS: i64 = 2 * 60_000;
-/// How often a file may fail to come, and the pause behind the first time: twice that each time.
+/// Attempts to stage a file, and the pause after the first; it grows by as much with each further one.
 const ATTEMPTS_MAX: i64 = 3;
 const AGAIN_MS: i64 = 60_000;
-/// How long a file may take to come: a library with a long queue takes days.
+/// How long staging may take: a library with a long queue takes days.
 const STAGE_MAX_MS: i64 = 3 * 24 * 3_600_000;
-/// How soon after a request its files are asked for, and how late at most.
+/// The shortest and the longest pause before the progress of a request is polled, milliseconds.
 const POLL_MS: (i64, i64) = (2_000, 60_000);
 
 /// A file that is on tape.
@@ -36,7 +36,7 @@ pub struct OnTape {
 pub struct StageRequest {
     /// The endpoint.
     pub endpoint: String,
-    /// The server's id of it; empty where none was made.
+    /// The server's id of the request; empty where none was made.
     pub id: String,
     /// When it was made, milliseconds since 1970.
     pub asked: i64,
@@ -44,19 +44,19 @@ pub struct StageRequest {
     pub files: Vec<OnTape>,
 }
 
-/// What became of a file that was asked for.
+/// The state of a file that was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StageOutcome {
-    /// It is on its way.
+    /// It is still being staged.
     Pending,
     /// It is on disk.
     OnDisk,
-    /// It could not be brought; what the server says.
+    /// It could not be staged; the reason of the server.
     Failed(String),
 }
 
 impl Database {
-    /// Takes files that are to be asked for, for a while: of one endpoint, as they will be asked for together.
+    /// Leases files of one endpoint that are to be requested together.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -64,7 +64,7 @@ impl Database {
         self.take_requests("s.state = 0 AND f.state = 0", 1, now).await.map(|all| all.into_iter().next())
     }
 
-    /// Takes requests of which is to be asked how far they are, for a while.
+    /// Leases requests whose progress is to be polled.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -72,7 +72,7 @@ impl Database {
         self.take_requests("s.state = 1 AND f.state = 0", REQUESTS_MAX, now).await
     }
 
-    /// Takes files that may be let go, for a while: they have been read, or will not be.
+    /// Leases files that may be released: they have been read, or will not be.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -86,7 +86,7 @@ impl Database {
              JOIN jobs j ON j.number = f.job JOIN file_facts x ON x.id = s.file \
              WHERE {which} AND s.not_before <= $1 ORDER BY s.endpoint, s.request, s.file LIMIT $2"
         );
-        // Most hubs have no tape: they write nothing here.
+        // Most hubs have no tape, and need not write.
         let any = sqlx::query("SELECT file FROM stages LIMIT 1").fetch_optional(&self.pool).await?;
         if any.is_none() {
             return Ok(Vec::new());
@@ -105,7 +105,7 @@ impl Database {
             .await
     }
 
-    /// Takes note that files have been asked for.
+    /// Records that files have been requested.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -125,7 +125,7 @@ impl Database {
             .await
     }
 
-    /// Takes note of what became of files that were asked for, or why a server could not be asked. A file that fails too often fails in the queue.
+    /// Records the states of requested files. A file that fails too often fails in the queue.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -133,7 +133,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(staged(connection, request, outcomes, now))).await
     }
 
-    /// Leaves files for later: their server could not be asked.
+    /// Postpones files whose server does not answer.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -146,7 +146,7 @@ impl Database {
                         "UPDATE stages SET error = $1, not_before = $2, asked = COALESCE(asked, $3) WHERE file IN {} RETURNING file, asked",
                         numbers(files.iter().copied())
                     );
-                    // A server that cannot be asked has as long as one that brings nothing.
+                    // A silent server is given as much time as one that stages nothing.
                     let query = sqlx::query(AssertSqlSafe(sql)).bind(&why).bind(now + AGAIN_MS).bind(now);
                     let mut late: Vec<i64> = Vec::new();
                     for row in query.fetch_all(&mut *connection).await? {
@@ -160,7 +160,7 @@ impl Database {
             .await
     }
 
-    /// Forgets files that have been let go.
+    /// Removes files that have been released.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -206,7 +206,9 @@ async fn staged(
     outcomes: BTreeMap<i64, StageOutcome>,
     now: i64,
 ) -> Result<()> {
-    let (mut on_disk, mut pending, mut given_up) = (Vec::new(), Vec::new(), Vec::new());
+    let mut on_disk = Vec::new();
+    let mut pending = Vec::new();
+    let mut given_up = Vec::new();
     let mut why = String::new();
     for OnTape { file, .. } in &request.files {
         match outcomes.get(file) {
@@ -234,7 +236,7 @@ async fn staged(
 }
 
 impl Database {
-    /// How many files of a queue are still to come from tape, and why one of them has not come, if that is known.
+    /// The number of files of a queue that are still being staged, and why one of them has failed so far, if any has.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -1,4 +1,4 @@
-//! New jobs: all that are submitted in one transaction are inserted by the same few statements.
+//! New jobs: all jobs of one transaction are inserted by the same few statements.
 
 use std::collections::HashMap;
 
@@ -17,14 +17,14 @@ use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
 use database::rows::{insert, texts};
 
-/// A job to be stored, with everything decided.
+/// A checked job that is to be stored.
 #[derive(Clone, Debug)]
 pub struct NewJob {
     /// Its id, a UUID.
     pub id: String,
-    /// Of the order: the same id with another digest is refused.
+    /// The digest of its order: the same id with another digest is refused.
     pub digest: String,
-    /// Who submits.
+    /// The member who submits it.
     pub owner: String,
     /// The community.
     pub community: String,
@@ -40,22 +40,22 @@ pub struct NewJob {
     pub deadline: Option<i64>,
     /// How its files are transferred, JSON.
     pub options: String,
-    /// What the client wants to be told again, JSON.
+    /// Metadata of the client, returned with the job, JSON.
     pub metadata: String,
-    /// Its files are not begun any more after this.
+    /// After this time no more of its files begin, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// What only FTS's words know of it, JSON.
+    /// The facts that only the FTS API uses, JSON.
     pub fts: Option<String>,
-    /// Where it is told that it has ended; empty for nowhere.
+    /// The URL that is posted to when it has ended; empty for none.
     pub notify: String,
-    /// What it may use at most, bit/s; 0 where nothing limits it.
+    /// Its rate limit, bit/s; 0 for none.
     pub limit_bit_s: i64,
     /// Its files; not empty.
     pub files: Vec<NewFile>,
 }
 
 impl NewJob {
-    /// How many files are queued at its beginning, and their bytes: of the rows of a file one is.
+    /// The number of files that are queued at first, and their bytes: one row of each file is queued.
     pub(super) fn queued(&self) -> (i64, i64) {
         let queued = self.files.iter().filter(|file| file.state == FileState::Queued);
         queued.fold((0, 0), |(files, bytes), file| (files + 1, bytes.saturating_add(file.bytes)))
@@ -65,29 +65,29 @@ impl NewJob {
 /// A file of a [`NewJob`]: one row for each source.
 #[derive(Clone, Debug)]
 pub struct NewFile {
-    /// Which file of the job; sources of one file have one number.
+    /// Its position in the job; all sources of one file have the same.
     pub at: i64,
-    /// Where it waits.
+    /// The queue that it waits in.
     pub queue: QueueKey,
     /// The URL that is read.
     pub source: String,
     /// The URL that is written.
     pub target: String,
-    /// `ALGORITHM:VALUE`, as the client says it.
+    /// `ALGORITHM:VALUE`, as the client gives it.
     pub checksum: Option<String>,
-    /// What the client wants to be told again, JSON.
+    /// Metadata of the client, returned with the job, JSON.
     pub metadata: Option<String>,
-    /// Bytes; 0 where nobody said.
+    /// Bytes; 0 where the size is unknown.
     pub bytes: i64,
     /// Queued, or standing by until another source has failed or a hop before it is done.
     pub state: FileState,
     /// Tokens for its storages.
     pub tokens: Option<FileTokens>,
-    /// It is read from tape: it is brought to disk first.
+    /// Its source is on tape: it is staged first.
     pub is_on_tape: bool,
 }
 
-/// What became of a job.
+/// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submitted {
     /// It is stored.
@@ -98,7 +98,7 @@ pub enum Submitted {
     Conflict,
 }
 
-/// The ids of queues, as far as they have been asked for.
+/// The ids of queues that have been looked up so far.
 pub(super) type QueueIds = HashMap<QueueKey, i64>;
 
 /// Stores jobs.
@@ -140,7 +140,7 @@ pub(super) async fn submit(
     Ok(results)
 }
 
-/// The digests of jobs that are there already, by id.
+/// The digests of jobs that exist already, by id.
 async fn digests(connection: &mut AnyConnection, jobs: &[NewJob]) -> Result<HashMap<String, String>> {
     let mut known = HashMap::new();
     for row in texts(connection, "SELECT id, digest FROM jobs WHERE id IN", jobs, |job| job.id.as_str()).await? {
@@ -193,7 +193,7 @@ struct Numbered<'a> {
     file: &'a NewFile,
 }
 
-/// The files of all jobs in one row.
+/// The files of all jobs in one list.
 fn numbered<'a>(jobs: &'a [NewJob], first_job: i64, first_file: i64, queue_ids: &QueueIds) -> Vec<Numbered<'a>> {
     let files = (first_job..).zip(jobs).flat_map(|(number, job)| job.files.iter().map(move |file| (number, job, file)));
     let number = |(id, (job, of, file)): (i64, (i64, &'a NewJob, &'a NewFile))| {
@@ -218,7 +218,7 @@ async fn insert_files(connection: &mut AnyConnection, files: &[Numbered<'_>]) ->
     .await?)
 }
 
-/// Notes which files are to be brought from tape.
+/// Inserts the files that are to be staged from tape.
 async fn insert_stages(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result<()> {
     let on_tape: Vec<&Numbered<'_>> = files.iter().filter(|numbered| numbered.file.is_on_tape).collect();
     Ok(insert(connection, "stages (file, queue, endpoint)", 3, &on_tape, |query, numbered| {
@@ -227,7 +227,7 @@ async fn insert_stages(connection: &mut AnyConnection, files: &[Numbered<'_>]) -
     .await?)
 }
 
-/// Limits those of the new jobs that are to be.
+/// Applies the rate limits of new jobs.
 async fn limit_new(connection: &mut AnyConnection, jobs: &[NewJob], first_job: i64, first_file: i64) -> Result<()> {
     let mut first = first_file;
     for (number, new) in (first_job..).zip(jobs) {
@@ -240,7 +240,7 @@ async fn limit_new(connection: &mut AnyConnection, jobs: &[NewJob], first_job: i
     Ok(())
 }
 
-/// Adds what is queued to the counters of the queues.
+/// Adds the queued files to the counters of their queues.
 async fn count(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result<()> {
     let mut added: HashMap<i64, (i64, i64)> = HashMap::new();
     for Numbered { queue, file, .. } in files.iter().filter(|numbered| numbered.file.state == FileState::Queued) {

@@ -1,4 +1,4 @@
-//! The transfers of a job as they are told of.
+//! The transfers of a job, as the API shows them.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -20,7 +20,7 @@ pub struct TransferRow {
     pub bytes: i64,
     /// When it was claimed, milliseconds since 1970.
     pub created: i64,
-    /// Bytes per second when the hub that has it carried told last.
+    /// The rate that its hub published last, bytes per second.
     pub rate: i64,
 }
 
@@ -47,7 +47,7 @@ impl Database {
         query.fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
-    /// Notes what held back a transfer of these files, with the jobs that they are of.
+    /// Records at the jobs of these files what limited their transfer.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

@@ -1,7 +1,7 @@
-//! The one thread that writes: it takes what waits, up to a bound, and commits it as one transaction.
+//! The one thread that writes: it takes the writes that wait, up to a bound, and commits them as one transaction.
 //!
-//! Each change has a savepoint of its own, and all submissions together: what fails takes nothing else with it. Whoever asked is answered after the commit, so an answer
-//! is never taken back.
+//! Each change has a savepoint of its own, and all submissions share one: a write that fails takes no other with it. Callers are answered after the commit, so
+//! that an answer is never taken back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,14 +18,14 @@ use crate::limits;
 
 /// A future that borrows the connection of the transaction.
 type Boxed<'c, T> = Pin<Box<dyn Future<Output = T> + Send + 'c>>;
-/// Answers whoever asked, once it is known whether the transaction was committed.
+/// Answers a caller, once it is known whether the transaction was committed.
 type Answer = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
 type Statement = Box<dyn for<'c> FnOnce(&'c mut AnyConnection) -> Boxed<'c, (Answer, bool)> + Send>;
 
 /// Waits for the lock that all hubs on a PostgreSQL take for a transaction that writes. Its number is this program's own.
 const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock(7411)";
 
-/// How long more is waited for where several write at once. A transaction takes four times as long.
+/// How long the thread waits for further writes where several callers write at once. A transaction takes four times as long.
 const GATHER_FOR: Duration = Duration::from_micros(300);
 /// Pages that the writer keeps, 32 MB: a row goes into seven tables and indexes.
 const WRITER_CACHE: &str = "PRAGMA cache_size = -32000";
@@ -41,12 +41,12 @@ pub struct Writer {
     writes: mpsc::Sender<Write>,
 }
 
-/// The end of the thread: it writes what it has been sent, and ends when all its [`Writer`]s are gone.
+/// The end of the thread, to be awaited: it writes all that it has been sent, and ends when all its [`Writer`]s are gone.
 #[derive(Debug)]
 pub struct WriterEnd(oneshot::Receiver<()>);
 
 impl WriterEnd {
-    /// Waits until everything has been written; and returns early only where the thread broke off.
+    /// Waits until everything has been written. Returns early only where the thread broke off.
     pub async fn wait(&mut self) {
         let _ = (&mut self.0).await;
     }
@@ -57,7 +57,7 @@ impl Writer {
         let (writes, waiting) = mpsc::channel(limits::WRITES_WAITING_MAX);
         let (ended, end) = oneshot::channel();
         let runtime = Handle::current();
-        // A thread of its own: between two statements a task is woken by the poller of connections, a thread by whoever has the answer.
+        // A thread of its own: between two statements a task would be woken by the poller of connections, a thread is woken by the answer itself.
         let thread = std::thread::Builder::new().name("database".into());
         thread.spawn(move || {
             runtime.block_on(run(pool, kind, waiting));
@@ -66,10 +66,10 @@ impl Writer {
         Ok((Writer { writes }, WriterEnd(end)))
     }
 
-    /// Submits jobs; what became of each, in their order.
+    /// Submits jobs; returns the result of each, in their order.
     ///
     /// # Errors
-    /// Nothing of them was stored.
+    /// The database cannot be written: none of them was stored.
     pub async fn submit(&self, jobs: Vec<NewJob>) -> Result<Vec<Submitted>> {
         let (answer, answered) = oneshot::channel();
         self.send(Write::Submit(jobs, answer)).await?;
@@ -112,14 +112,14 @@ async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
     let mut were_several = false;
     while let Some(first) = waiting.recv().await {
         if were_several {
-            // Whoever was answered just now may be back with more: two transactions of half of all who write cost more than one of all.
+            // Callers that have just been answered may write again: two transactions of half of them cost more than one of all.
             std::thread::sleep(GATHER_FOR);
         }
         let group = gather(first, &mut waiting);
         were_several = group.len() > 1;
         let mut answers = Vec::with_capacity(group.len());
         let committed = commit(&mut connections, group, &mut queue_ids, &mut answers).await.map_err(|error| {
-            // Queues that were made in a transaction that never was have no id.
+            // The ids of queues that were made in a transaction without a commit are void.
             queue_ids = QueueIds::default();
             tracing::error!(%error, "a transaction broke off: nothing of it is stored, and who asked is told");
             error.to_string()
@@ -128,8 +128,8 @@ async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
     }
 }
 
-/// Where the writer has its connection from. It keeps the one that it has: SQLite forgets the pages that a connection has read as soon as another
-/// one writes.
+/// The source of the writer's connection. It keeps one connection: SQLite forgets the pages that a connection has read as soon as another one
+/// writes.
 struct Connections {
     pool: AnyPool,
     kind: Kind,
@@ -137,7 +137,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// The one that was kept, if its server still answers; else a new one.
+    /// The connection that was kept, if its server still answers; else a new one.
     async fn take(&mut self) -> Result<PoolConnection<Any>> {
         if let Some(mut kept) = self.kept.take()
             && (self.kind == Kind::Sqlite || kept.ping().await.is_ok())
@@ -152,7 +152,7 @@ impl Connections {
     }
 }
 
-/// What waits now, within the bounds of a transaction.
+/// The writes that wait now, within the bounds of a transaction.
 fn gather(first: Write, waiting: &mut mpsc::Receiver<Write>) -> Vec<Write> {
     let files = |write: &Write| match write {
         Write::Submit(jobs, _) => jobs.iter().map(|job| job.files.len()).sum(),
@@ -168,7 +168,7 @@ fn gather(first: Write, waiting: &mut mpsc::Receiver<Write>) -> Vec<Write> {
     group
 }
 
-/// What is told to those who asked for what was not written before a transaction broke off.
+/// The error of writes that were lost when a transaction broke off.
 fn broke_off() -> DatabaseError {
     DatabaseError::Commit("the transaction that this was to be a part of broke off".to_owned())
 }
@@ -184,7 +184,7 @@ async fn commit(
     let written = write(&mut connection, connections.kind, group, queue_ids, answers).await;
     match written {
         Ok(()) => connections.kept = Some(connection),
-        // Whether its transaction is over nobody knows: what the next one wrote within it would never be committed.
+        // Its transaction may still be open: the next one would write within it, and never be committed.
         Err(_) => drop(connection.close().await),
     }
     written
@@ -199,7 +199,7 @@ async fn write(
 ) -> Result<()> {
     let mut transaction = connection.begin().await?;
     if kind == Kind::Postgres {
-        // One hub writes at a time, as one does on SQLite: what a statement has read stays true until the commit.
+        // One hub writes at a time, as on SQLite: what a statement has read stays true until the commit.
         sqlx::query(ONE_WRITER).execute(&mut *transaction).await?;
     }
     let mut submissions = Vec::new();
@@ -215,7 +215,7 @@ async fn write(
         }
     }
     if answers.is_empty() {
-        // With nothing before them, what fails takes nothing with it.
+        // No other write of this transaction has succeeded: the submissions need no savepoint of their own.
         let is_good = submit_all(&mut transaction, submissions, queue_ids, answers).await;
         if is_good {
             transaction.commit().await?
@@ -233,12 +233,12 @@ async fn write(
     Ok(())
 }
 
-type Asked = (Vec<NewJob>, oneshot::Sender<Result<Vec<Submitted>>>);
+type PendingSubmission = (Vec<NewJob>, oneshot::Sender<Result<Vec<Submitted>>>);
 
-/// Submits the jobs of several who asked, together; whether it went well.
+/// Submits the jobs of several callers together; whether that succeeded.
 async fn submit_all(
     connection: &mut AnyConnection,
-    submissions: Vec<Asked>,
+    submissions: Vec<PendingSubmission>,
     queue_ids: &mut QueueIds,
     answers: &mut Vec<Answer>,
 ) -> bool {
@@ -250,7 +250,7 @@ async fn submit_all(
     let result = submissions::submit(connection, jobs, queue_ids).await;
     let is_good = result.is_ok();
     if !is_good {
-        // Queues that were made for them are not there.
+        // The queues that were made for them have been rolled back.
         *queue_ids = QueueIds::default();
     }
     let mut submitted = result.map(Vec::into_iter).map_err(|error| error.to_string());

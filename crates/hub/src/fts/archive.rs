@@ -1,11 +1,11 @@
-//! Jobs that have ended, in FTS's words.
+//! The FTS API: jobs that have ended.
 
 use web::Refused;
 
 use super::forms::job as job_form;
 use super::{Answered, FtsRequest, jobs, json_answer};
 
-/// `GET /archive`: what `GET /jobs` is asked with counts here too.
+/// `GET /archive`, with the parameters of `GET /jobs`.
 pub(super) async fn list(request: FtsRequest) -> Answered {
     json_answer(200, &jobs::listed(&request, false, |job| job.job.ended.is_some()).await?)
 }

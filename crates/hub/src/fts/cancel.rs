@@ -1,4 +1,4 @@
-//! Jobs and files are ended, in FTS's words.
+//! The FTS API: cancelling jobs and files.
 
 use model::v1::hub::{JobChange, Role};
 use serde_json::json;
@@ -7,11 +7,11 @@ use web::Refused;
 use super::forms::job as job_form;
 use super::jobs::{Answers, one};
 use super::{Answered, FtsRequest, json_answer};
-use crate::database::jobs::{StoredJob, Which};
+use crate::database::jobs::{JobFilter, StoredJob};
 use crate::state::unavailable;
 use crate::states::{FileState, JobKind};
 
-/// Jobs that are ended with one look at the database.
+/// Jobs that are read and ended at a time.
 const PAGE: i64 = 500;
 /// Files that one request ends.
 const FILES_MAX: usize = 10_000;
@@ -23,17 +23,18 @@ pub(super) async fn jobs(request: FtsRequest, ids: &str) -> Answered {
         let Some(job) = answers.job(&request, id).await? else { continue };
         let changed = end(&request, job).await?;
         let mut form = job_form(&one(&request, id).await?);
-        match changed {
-            // Clients take the state that a cancelled job will have for the one that it has.
-            true => drop(form.insert("job_state".to_owned(), json!("CANCELED"))),
-            false => drop(form.insert("http_status".to_owned(), json!("304 Not Modified"))),
+        if changed {
+            // Clients expect the final state at once, though a transfer that runs ends later.
+            form.insert("job_state".to_owned(), json!("CANCELED"));
+        } else {
+            form.insert("http_status".to_owned(), json!("304 Not Modified"));
         }
         answers.add(form);
     }
     answers.respond(ids)
 }
 
-/// Ends a job; false where it has ended.
+/// Ends a job; false where it has ended already.
 pub(super) async fn end(request: &FtsRequest, job: StoredJob) -> Result<bool, Refused> {
     let change = JobChange { cancel: true, ..JobChange::default() };
     Ok(request.hub.change_job(job, change, request.member.owner.clone()).await?)
@@ -75,15 +76,16 @@ pub(super) async fn all(request: FtsRequest, vo: Option<&str>) -> Answered {
     if vo.is_some_and(|vo| !member.may_change("", vo)) {
         return Err(Refused::new(403, "those are jobs of another community"));
     }
-    let which = Which { community: vo.unwrap_or_default().to_owned(), unended: true, limit: PAGE, ..Which::default() };
+    let which =
+        JobFilter { community: vo.unwrap_or_default().to_owned(), unended: true, limit: PAGE, ..JobFilter::default() };
     let (files, jobs) = end_all(&request, which, |_| true).await?;
     json_answer(200, &json!({"affected_files": files, "affected_dm": 0, "affected_jobs": jobs.len()}))
 }
 
-/// Ends those jobs that count; how many files they had that had not ended, and the ids.
+/// Ends the jobs that match; returns the number of their unended files, and their ids.
 pub(super) async fn end_all(
     request: &FtsRequest,
-    mut which: Which,
+    mut which: JobFilter,
     counts: impl Fn(&StoredJob) -> bool,
 ) -> Result<(u64, Vec<String>), Refused> {
     let (mut files, mut ids) = (0, Vec::new());

@@ -1,4 +1,4 @@
-//! `/config` in FTS's words, as far as it is something that the hub describes. What it does not describe is refused, and never silently
+//! The FTS API: `/config`, as far as the hub's description has these settings. Settings that it does not have are refused, never silently
 //! dropped.
 
 mod links;
@@ -9,7 +9,7 @@ use model::{Fault, Refusal};
 use serde_json::{Map, Value, json};
 use web::Refused;
 
-use super::known::{HOST, check_known};
+use super::settings::{HOST, check_known};
 use super::{Answered, FtsRequest, json_answer, nothing, storages};
 use crate::database::fts::Audited;
 use crate::state::unavailable;
@@ -87,7 +87,7 @@ async fn describe(
     request.hub.describe(change).await.map_err(Refused::from)
 }
 
-/// `GET /config/global`: what counts for a job that says nothing else.
+/// `GET /config/global`: the defaults of jobs.
 fn global() -> Answered {
     json_answer(
         200,

@@ -1,5 +1,5 @@
-//! Delegation, as GridSite has it and FTS's clients do it: the hub makes a key and a request, whoever asked signs a proxy for it with the
-//! own certificate or proxy, and the hub keeps that to reach storages in their owner's name. The key never leaves the hub.
+//! Delegation by GridSite's protocol, as FTS's clients use it: the hub makes a key and a signing request, the client signs a proxy for it
+//! with its own certificate or proxy, and the hub keeps the proxy to reach storages in its owner's name. The key never leaves the hub.
 
 use auth::x509::{PublicKey, public_key};
 use axum::body::Body;
@@ -21,12 +21,12 @@ use crate::limits;
 use crate::state::unavailable;
 use crate::time;
 
-/// How long a request is good for. Clients that ask at the same time sign for the same key.
+/// How long a signing request is valid. Clients that ask within this time sign for the same key.
 const REQUEST_MS: i64 = 60 * 60 * 1000;
-/// What must be left of a proxy when a job is submitted with it.
+/// The lifetime that a proxy must have left when a job is submitted with it.
 const LEFT_MS: i64 = 60 * 60 * 1000;
 
-/// Turns at making keys: whoever asks often waits for others who do.
+/// Bounds the keys that are made at once: further requests wait for their turn.
 static KEYS_MADE: Semaphore = Semaphore::const_new(limits::KEYS_MADE_MAX);
 
 /// `GET /whoami/certificate`.
@@ -58,18 +58,19 @@ fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// Delegations are for whoever is known by a certificate, under the own id.
+/// Requires a client with a certificate, and the delegation id of this certificate.
 fn check(request: &FtsRequest, id: &str) -> Result<(), Refused> {
     if request.member.certificate.is_none() {
         return Err(Refused::new(403, "delegation is for whoever comes with a certificate: a token needs none"));
     }
-    match id == delegation_id(&request.member) {
-        true => Ok(()),
-        false => Err(Refused::new(403, "that is not the delegation id of this certificate: /whoami says which is")),
+    if id == delegation_id(&request.member) {
+        Ok(())
+    } else {
+        Err(Refused::new(403, "that is not the delegation id of this certificate: /whoami says which is"))
     }
 }
 
-/// The delegation of whoever asks.
+/// The delegation of the client.
 async fn own(request: &FtsRequest) -> Result<Option<Delegation>, Refused> {
     let id = delegation_id(&request.member);
     let found = request.hub.database.delegation(&id, &request.member.owner, time::now()).await;
@@ -92,9 +93,10 @@ pub(super) async fn show(request: FtsRequest, id: &str) -> Answered {
 pub(super) async fn remove(request: FtsRequest, id: &str) -> Answered {
     check(&request, id)?;
     let gone = request.hub.database.remove_delegation(id.to_owned(), request.member.owner.clone());
-    match gone.await.map_err(unavailable)? {
-        true => Ok(empty(StatusCode::NO_CONTENT)),
-        false => Err(Refused::new(404, format!("there is no delegation {id}"))),
+    if gone.await.map_err(unavailable)? {
+        Ok(empty(StatusCode::NO_CONTENT))
+    } else {
+        Err(Refused::new(404, format!("there is no delegation {id}")))
     }
 }
 
@@ -125,7 +127,7 @@ pub(super) async fn request(request: FtsRequest, id: &str) -> Answered {
     text(kept.request, &[("x-delegation-id", id)])
 }
 
-/// The kind of key of the person, whatever the proxies below have.
+/// The kind of key of the user's certificate, whatever the proxies below it have.
 fn kind_of_key(request: &FtsRequest) -> PublicKey {
     let proxies = request.member.certificate.as_ref().map_or(0, |identity| identity.proxies);
     let person = request.shown.as_ref().and_then(|shown| shown.0.get(proxies));
@@ -147,7 +149,7 @@ fn make(id: &str, kind: PublicKey) -> Result<(String, String), String> {
     };
     let key = key.map_err(|error| error.to_string())?;
     let mut params = CertificateParams::default();
-    // Whoever signs gives the proxy its name; a request must have some.
+    // The signer gives the proxy its name; a request must have one, whichever.
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, id);
     let request =
@@ -171,7 +173,7 @@ pub(super) async fn take(request: FtsRequest, id: &str) -> Answered {
     Ok(empty(StatusCode::CREATED))
 }
 
-/// Verifies what was signed: for the hub's key, by whoever asks.
+/// Verifies a signed proxy: it is for the hub's key, and signed by the client.
 fn judge(request: &FtsRequest, kept: DelegationRequest, now: i64) -> Result<Delegation, Refused> {
     let bad = |why: &str| Refused::new(400, why);
     let read: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&request.body).collect();
@@ -206,7 +208,7 @@ fn judge(request: &FtsRequest, kept: DelegationRequest, now: i64) -> Result<Dele
     })
 }
 
-/// `POST /delegation/ID/voms`: the hub asks no VOMS server in anybody's name.
+/// `POST /delegation/ID/voms`: refused, since the hub asks no VOMS server in a user's name.
 pub(super) fn no_voms(request: &FtsRequest, id: &str) -> Answered {
     check(request, id)?;
     Err(Refused::new(
@@ -215,7 +217,7 @@ pub(super) fn no_voms(request: &FtsRequest, id: &str) -> Answered {
     ))
 }
 
-/// The delegation that a job is submitted with: none but for certificates, and then one that lasts for an hour at least (419).
+/// The delegation that a job is submitted with. A client with a certificate needs one that lasts for at least an hour (419); others have none.
 pub(super) async fn for_job(request: &FtsRequest) -> Result<Option<String>, Refused> {
     if request.member.certificate.is_none() {
         return Ok(None);

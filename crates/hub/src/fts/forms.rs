@@ -1,4 +1,4 @@
-//! What FTS3's REST API says: jobs, files, whoever asks. Names and values are FTS's own, as its clients read them.
+//! The documents of FTS3's REST API: jobs, files, the client itself. Names and values are FTS's own, as its clients read them.
 
 use model::v1::Stage;
 use model::v1::hub::File;
@@ -12,10 +12,10 @@ use crate::roles::Member;
 use crate::states::JobKind;
 use model::v1::hub::Role;
 
-/// The name space of ids that are made of what the client says.
+/// The namespace (UUID version 5) of ids that are derived from names: those of VOs, and those that clients make for jobs.
 pub const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_40c9);
 
-/// What of a submission only FTS's words know, kept with the job.
+/// The facts of a submission that only the FTS API uses, stored with the job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FtsFacts {
@@ -23,7 +23,7 @@ pub struct FtsFacts {
     pub user_dn: String,
     /// The id of the proxy that was delegated for it; empty for none.
     pub delegation: String,
-    /// What the client sent as parameters, but for those that have a place of their own.
+    /// The parameters that the client sent, except those with fields of their own.
     pub params: Map<String, Value>,
     /// The storages of the first source and of the last destination.
     pub source_se: String,
@@ -68,7 +68,7 @@ pub fn delegation_id(member: &Member) -> String {
 /// `GET /whoami`.
 pub fn whoami(member: &Member, method: &str) -> Value {
     let dn = user_dn(member);
-    // Clients make ids of jobs with the first one.
+    // Clients derive the ids of jobs from the first one.
     let mut vos = vec![vo(member)];
     let attributes = member.certificate.iter().flat_map(|identity| &identity.attributes);
     vos.extend(attributes.map(|one| one.vo.clone()).filter(|one| *one != vo(member)));
@@ -92,7 +92,7 @@ pub fn whoami(member: &Member, method: &str) -> Value {
         "delegation_id": delegation_id(member),
         "method": method,
         "is_root": member.role == Role::Admin,
-        // Not FTS's: what people ask when their attributes do not count.
+        // This field is not FTS's: it explains why attributes of a limited proxy do not count.
         "limited_proxy": member.certificate.as_ref().is_some_and(|identity| identity.is_limited),
         "voms_refused": member.certificate.iter().flat_map(|identity| &identity.refused_attributes).collect::<Vec<_>>(),
     })
@@ -106,7 +106,7 @@ fn time(at: Option<&String>) -> Value {
     }
 }
 
-/// The state of a job, in FTS's words.
+/// The state of a job as a word of FTS.
 pub fn job_state(stored: &StoredJob) -> &'static str {
     let job = &stored.job;
     let has_ended = job.ended.is_some();
@@ -122,23 +122,23 @@ pub fn job_state(stored: &StoredJob) -> &'static str {
     }
 }
 
-/// What a submission knows beside the queue.
+/// The FTS facts of a job.
 fn facts(stored: &StoredJob) -> FtsFacts {
     stored.fts.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// The distinguished name of whoever submitted a job, in FTS's words or in the hub's own.
+/// The distinguished name of a job's owner, whether the job came by the FTS API or by the hub's own.
 pub fn submitter(stored: &StoredJob) -> String {
     let said = facts(stored).user_dn;
     if said.is_empty() { Member::user(&stored.job.owner, "").distinguished_name() } else { said }
 }
 
-/// Whether a parameter is there and means yes.
+/// Whether a parameter is given and true.
 fn is_set(facts: &FtsFacts, name: &str) -> bool {
     facts.params.get(name).is_some_and(|it| *it == json!(true) || ["Y", "y", "true"].iter().any(|yes| it == yes))
 }
 
-/// The letter under which FTS keeps what may be overwritten.
+/// The letter by which FTS says what may be overwritten.
 fn overwrite_flag(facts: &FtsFacts) -> Value {
     let set = |name| is_set(facts, name);
     match (set("overwrite_hop"), set("overwrite_when_only_on_disk")) {
@@ -203,12 +203,12 @@ pub fn job(stored: &StoredJob) -> Map<String, Value> {
     }
 }
 
-/// The state of a file, in FTS's words.
+/// The state of a file as a word of FTS.
 pub fn file_state(file: &File) -> &'static str {
     state_word(&file.state)
 }
 
-/// A state of the hub's, in FTS's words.
+/// A state of the hub as a word of FTS.
 pub fn state_word(state: &str) -> &'static str {
     match state {
         "queued" => "SUBMITTED",
@@ -260,7 +260,7 @@ pub fn file(stored: &StoredJob, file: &File) -> Map<String, Value> {
     }
 }
 
-/// Why a file failed. Clients look for FTS's own sentence where a target is there already.
+/// Why a file failed. Where the target exists already, clients look for FTS's own sentence.
 fn reason(file: &File) -> Value {
     match (&file.error, file.state.as_str()) {
         (Some(_), "done") | (None, _) => Value::Null,
@@ -271,7 +271,7 @@ fn reason(file: &File) -> Value {
     }
 }
 
-/// Of an object those fields that are wanted; all of them where none is named.
+/// The wanted fields of an object; all of them where none is named.
 pub fn projected(mut object: Map<String, Value>, fields: &[String]) -> Value {
     if !fields.is_empty() {
         object.retain(|name, _| fields.contains(name));

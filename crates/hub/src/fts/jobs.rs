@@ -1,4 +1,4 @@
-//! Jobs in FTS's words.
+//! The FTS API: jobs and files.
 
 use model::v1::hub::{File, JobChange};
 use serde_json::{Map, Value, json};
@@ -8,14 +8,14 @@ use super::delegation;
 use super::forms::{self, file as file_form, job as job_form, projected};
 use super::submission::Submission;
 use super::{Answered, FtsRequest, json_answer};
-use crate::database::jobs::{StoredJob, Which};
+use crate::database::jobs::{JobFilter, StoredJob};
 use crate::database::submissions::{NewJob, Submitted};
 use crate::limits;
 use crate::state::unavailable;
 use crate::time;
 use crate::tokens::FileTokens;
 
-/// Jobs in a list, unless said; and at the most.
+/// Jobs in a list by default, and at most.
 const LIST: (i64, i64) = (500, 500);
 
 /// `POST /jobs`.
@@ -34,7 +34,7 @@ pub(super) async fn submit(request: FtsRequest) -> Answered {
         give_tokens(job, tokens);
     };
     let (job, stored) = hub.submit(&submitted.order, &request.member, complete).await?;
-    // An id that the client did not make is new always.
+    // An id that the hub made itself is always new.
     if stored != Submitted::New {
         let id = job.id;
         return Err(Refused::new(409, format!("The job {id} already exists: the sid was used before")));
@@ -65,7 +65,7 @@ async fn files_of(request: &FtsRequest, job: &StoredJob) -> Result<Vec<File>, Re
     request.hub.database.files(job, 0, limit).await.map_err(unavailable).map_err(Refused::from)
 }
 
-/// What is said of an id that nobody knows, among others.
+/// The entry for an unknown id in a list of jobs.
 fn unknown(id: &str) -> Value {
     json!({"job_id": id, "http_status": "404 Not Found", "http_message": format!("No job with the id \"{id}\" has been found")})
 }
@@ -78,7 +78,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The job with an id; where there is none, that is its answer.
+    /// The job with an id; an unknown id gets its entry in the answers.
     pub async fn job(&mut self, request: &FtsRequest, id: &str) -> Result<Option<StoredJob>, Refused> {
         let job = find(request, id).await?;
         if job.is_none() {
@@ -93,7 +93,7 @@ impl Answers {
         self.all.push(Value::Object(form));
     }
 
-    /// One id is answered by an object, several by a list: 207 where one of them is not known.
+    /// The answer: an object for one id, a list for several, with 207 where one of them is unknown.
     pub fn respond(mut self, ids: &str) -> Answered {
         if ids.contains(',') {
             return json_answer(if self.is_any_unknown { 207 } else { 200 }, &self.all);
@@ -174,7 +174,7 @@ pub(super) async fn list(request: FtsRequest) -> Answered {
     json_answer(200, &listed(&request, is_unended, |_| true).await?)
 }
 
-/// Jobs that whoever asks may see and that the query asks for.
+/// The jobs that match the query and that the client may see.
 pub(super) async fn listed(
     request: &FtsRequest,
     unended: bool,
@@ -183,7 +183,7 @@ pub(super) async fn listed(
     let limit = request.parameter("limit").and_then(|text| text.parse::<i64>().ok()).unwrap_or(LIST.0).clamp(1, LIST.1);
     let member = &request.member;
     let is_user = !member.may_change("", &member.community);
-    let which = Which {
+    let which = JobFilter {
         owner: if is_user { member.owner.clone() } else { String::new() },
         community: request.parameter("vo_name").unwrap_or_else(|| member.community.clone()),
         unended,
@@ -206,11 +206,11 @@ pub(super) async fn listed(
     Ok(forms.map(|form| projected(form, &fields)).collect())
 }
 
-/// `GET /files`: files of jobs that have not ended, for those who watch.
+/// `GET /files`: files of jobs that have not ended, for monitoring.
 pub(super) async fn all_files(request: FtsRequest) -> Answered {
     let member = &request.member;
     let is_user = !member.may_change("", &member.community);
-    let which = Which {
+    let which = JobFilter {
         owner: if is_user { member.owner.clone() } else { String::new() },
         community: request.parameter("vo_name").unwrap_or_else(|| member.community.clone()),
         unended: true,

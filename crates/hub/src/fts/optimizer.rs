@@ -1,4 +1,4 @@
-//! What the scheduler decided, where FTS's optimizer is looked at: one line for each pair of storages.
+//! The FTS API: the optimizer, which shows the decisions of the scheduler, one line for each pair of storages.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{Answered, FtsRequest, json_answer};
 use crate::state::unavailable;
 use crate::time;
 
-/// What was decided for a pair, over all its queues.
+/// The decision for a pair, over all its queues.
 #[derive(Default)]
 struct Pair {
     active: i64,
@@ -99,7 +99,7 @@ pub(super) async fn current(request: &FtsRequest) -> Answered {
     json_answer(200, &pairs(request).await?.iter().map(form).collect::<Vec<_>>())
 }
 
-/// JSON has no infinity: what nothing bounds is null.
+/// A rate, or null where nothing bounds it: JSON has no infinity.
 fn finite(rate: f64) -> Value {
     if rate.is_finite() { json!(rate) } else { Value::Null }
 }

@@ -1,5 +1,5 @@
-//! Storages in FTS's words: banned, configured, and who is at work. A storage is an endpoint of the hub; one that is not described yet is
-//! described by being configured.
+//! The FTS API: banning and configuring storages, and the list of hosts. A storage is an endpoint of the hub; configuring an unknown one
+//! describes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use web::Refused;
 
 use super::cancel::end;
-use super::known::{HOST, check_known};
+use super::settings::{HOST, check_known};
 use super::{Answered, FtsRequest, json_answer, nothing};
 use crate::state::unavailable;
 use crate::states::JobKind;
@@ -21,7 +21,7 @@ fn storage(request: &FtsRequest) -> Result<String, Refused> {
     said.ok_or_else(|| Refused::new(400, "Missing storage parameter"))
 }
 
-/// The endpoint of a storage; it is described where it was not.
+/// The described endpoint of a storage; a new description where there was none.
 fn endpoint<'a>(all: &'a mut Collaboration, storage: &str, name: Option<String>) -> Result<&'a mut Endpoint, Refusal> {
     let described = name.filter(|name| all.endpoints.contains_key(name));
     if storage.split_once("://").is_none_or(|(_, host)| host.is_empty()) {
@@ -57,8 +57,8 @@ pub(super) fn banned(request: &FtsRequest) -> Answered {
     json_answer(200, &topology.described.endpoints.iter().filter_map(form).collect::<Vec<_>>())
 }
 
-/// `POST /ban/se` with `storage`, and `status` (`cancel` or `wait`), `allow_submit`, `message`: the ids of jobs that were ended by it, wholly or
-/// in part. With `wait` they wait until the ban is over.
+/// `POST /ban/se` with `storage`, and `status` (`cancel` or `wait`), `allow_submit`, `message`. Answers with the ids of the jobs that it ended,
+/// wholly or in part. With `wait` they wait until the ban is over.
 pub(super) async fn ban(request: FtsRequest) -> Answered {
     let storage = storage(&request)?;
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -89,7 +89,7 @@ pub(super) async fn ban(request: FtsRequest) -> Answered {
     }
 }
 
-/// Ends what is to be read from an endpoint or written to it; the ids of the jobs.
+/// Ends the files that are read from an endpoint or written to it; returns the ids of their jobs.
 async fn end_at(request: &FtsRequest, endpoint: &str) -> Result<BTreeSet<String>, Refused> {
     let mut ended = BTreeSet::new();
     loop {
@@ -104,7 +104,7 @@ async fn end_at(request: &FtsRequest, endpoint: &str) -> Result<BTreeSet<String>
         for (id, files) in by_job {
             let job = request.hub.database.job(&id).await.map_err(unavailable)?;
             let job = job.ok_or_else(|| Refused::new(500, format!("the job {id} has files, and is not there")))?;
-            // Sources and hops belong together.
+            // Files with several sources, and hops, can only be ended with their whole job.
             if job.kind == JobKind::Independent {
                 request.hub.cancel_files(files).await?;
             } else {
@@ -175,7 +175,7 @@ pub(super) async fn set(request: FtsRequest) -> Answered {
     json_answer(200, &json!([]))
 }
 
-/// Refuses what an endpoint is not described by. What says that a server does all that servers do is let pass.
+/// Refuses settings that the description of an endpoint does not have. Settings that only confirm what all servers do are accepted.
 fn check(storage: &str, config: &Value, info: &Value) -> Result<(), Refused> {
     const KNOWN: [&str; 4] =
         ["inbound_max_active", "outbound_max_active", "inbound_max_throughput", "outbound_max_throughput"];
@@ -190,7 +190,7 @@ fn check(storage: &str, config: &Value, info: &Value) -> Result<(), Refused> {
     Ok(())
 }
 
-/// `DELETE /config/se?se=`: the limits of a storage are those that all have.
+/// `DELETE /config/se?se=`: resets the limits of a storage to the defaults.
 pub(super) async fn reset(request: FtsRequest) -> Answered {
     let storage = request.parameter("se").ok_or_else(|| Refused::new(400, "Missing se parameter"))?;
     change(&request, &storage, |it| {

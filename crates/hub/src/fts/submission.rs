@@ -1,4 +1,4 @@
-//! A submission in FTS's words, as an order of the hub.
+//! Turns a submission of the FTS API into an order of the hub.
 
 mod checks;
 mod params;
@@ -15,7 +15,7 @@ use crate::roles::Member;
 use crate::tokens::FileTokens;
 use params::Params;
 
-/// The document that clients send. What it says beyond this means nothing here, as it does to FTS.
+/// The document that clients send. Further fields are ignored, as FTS does.
 #[derive(Debug, Deserialize)]
 pub struct Submission {
     /// The files.
@@ -24,7 +24,7 @@ pub struct Submission {
     /// How they are transferred.
     #[serde(default)]
     params: Option<Map<String, Value>>,
-    /// Files that are to be deleted: not here.
+    /// Files that are to be deleted, which the hub refuses.
     #[serde(default)]
     delete: Value,
 }
@@ -68,14 +68,14 @@ impl std::fmt::Debug for FtsFile {
     }
 }
 
-/// An order, with what only FTS's words know of it.
+/// An order, with the facts that only the FTS API uses.
 #[derive(Debug)]
 pub struct Submitted {
     /// The order.
     pub order: JobOrder,
-    /// The rest.
+    /// The facts that are stored for the FTS API.
     pub facts: FtsFacts,
-    /// Tokens of each file's sources, in the order of the files; those of files without are none.
+    /// The tokens of each file's sources, in the order of the files; empty for files without tokens.
     pub tokens: Vec<Vec<FileTokens>>,
 }
 
@@ -89,10 +89,10 @@ impl Submission {
         !self.delete.is_null()
     }
 
-    /// Makes an order of it, for whoever submits.
+    /// Makes an order, in the name of the member who submits.
     ///
     /// # Errors
-    /// It asks for what is not done here, or does not fit together: one sentence.
+    /// The submission is inconsistent, or asks for something that the hub does not do: one sentence.
     pub fn order(self, member: &Member, auth_method: &str) -> Result<Submitted, Refusal> {
         let said = self.params.unwrap_or_default();
         let params = Params(&said);
@@ -138,7 +138,7 @@ impl Submission {
     }
 }
 
-/// Parameters that hold what nobody is told again.
+/// Whether a parameter is a secret that is never returned.
 fn is_secret(name: &str) -> bool {
     ["credential", "s3_secret"].contains(&name)
 }
@@ -150,7 +150,7 @@ fn files_of(file: FtsFile, files: &mut Vec<FileOrder>, tokens: &mut Vec<Vec<File
         Value::Object(map) => map.into_iter().collect(),
         label => BTreeMap::from([("label".to_owned(), label)]),
     };
-    // `ADLER32` alone asks the storage for its digest: nothing is compared with.
+    // `ADLER32` without a value asks the storage for its digest: there is nothing to compare with.
     let checksum = file.checksum.or(file.checksums).filter(|text| text.contains(':'));
     let (of_sources, of_targets) =
         (file.source_tokens.unwrap_or_default(), file.destination_tokens.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Users who may do nothing, in FTS's words.
+//! The FTS API: banned users.
 
 use model::v1::hub::Role;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::cancel::end_all;
 use super::forms::submitter;
 use super::{Answered, FtsRequest, json_answer, nothing};
 use crate::database::fts::BannedUser;
-use crate::database::jobs::Which;
+use crate::database::jobs::JobFilter;
 use crate::state::unavailable;
 use crate::time;
 
@@ -32,7 +32,7 @@ pub(super) async fn banned(request: &FtsRequest) -> Answered {
     json_answer(200, &users.iter().map(|user| json!({"dn": user.dn, "message": user.reason})).collect::<Vec<_>>())
 }
 
-/// `POST /ban/dn` with `user_dn`, and `message`: its jobs end, and it may do nothing more. The ids of the jobs.
+/// `POST /ban/dn` with `user_dn`, and `message`: bans a user and ends the user's jobs. Answers with their ids.
 pub(super) async fn ban(request: FtsRequest) -> Answered {
     request.member.require(Role::Admin)?;
     let dn = dn(&request)?;
@@ -45,7 +45,7 @@ pub(super) async fn ban(request: FtsRequest) -> Answered {
     let by = request.member.owner.clone();
     request.hub.database.ban_user(user, by, time::now()).await.map_err(unavailable)?;
     request.hub.credentials.read_banned().await?;
-    let which = Which { unended: true, limit: 500, ..Which::default() };
+    let which = JobFilter { unended: true, limit: 500, ..JobFilter::default() };
     let (_, ended) = end_all(&request, which, |job| submitter(job) == dn).await?;
     json_answer(200, &ended)
 }

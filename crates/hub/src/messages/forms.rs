@@ -7,7 +7,7 @@ use crate::fts::forms::{FtsFacts, file_state, job_state, storage};
 use crate::states::{FileState, JobKind};
 use crate::time;
 
-/// What is common to the messages of a change.
+/// The facts that both messages of a change need.
 struct Facts<'a> {
     change: &'a FileChange,
     fts: FtsFacts,
@@ -20,9 +20,10 @@ impl Facts<'_> {
     }
 
     fn user_dn(&self) -> String {
-        match self.fts.user_dn.is_empty() {
-            true => format!("/CN={}", self.change.job.job.owner),
-            false => self.fts.user_dn.clone(),
+        if self.fts.user_dn.is_empty() {
+            format!("/CN={}", self.change.job.job.owner)
+        } else {
+            self.fts.user_dn.clone()
         }
     }
 
@@ -36,7 +37,7 @@ impl Facts<'_> {
         if metadata.is_empty() { Value::Null } else { json!(metadata) }
     }
 
-    /// The state of the job. A file that goes on says itself that its job does; of one that has ended, the job is asked.
+    /// The state of the job. A running file implies an active job, and a new one that waits a submitted job; otherwise the job's own state counts.
     fn job_state(&self) -> &'static str {
         match (self.change.state, self.change.before) {
             (FileState::Running, _) => "ACTIVE",
@@ -79,11 +80,11 @@ fn scheme(url: &str) -> &str {
     url.split_once("://").map_or("", |(scheme, _)| scheme)
 }
 
-/// The end of an attempt: whether it went well, is tried again, or was cancelled.
+/// The message of the end of an attempt: it succeeded, is tried again, failed, or was cancelled.
 pub(super) fn complete(endpoint: &str, change: &FileChange) -> Value {
     let facts = Facts::of(change);
     let mut message = Map::new();
-    // What nodes and servers do not tell a hub stands as FTS writes what did not happen.
+    // Facts that a hub does not get from nodes and servers are written as FTS writes what did not happen.
     message.extend(NOT_KNOWN.map(|name| (name.to_owned(), json!(0))));
     message.extend(NOT_SAID.map(|name| (name.to_owned(), json!(""))));
     for part in [facts.ends(endpoint), facts.outcome(), facts.circumstances()] {
@@ -95,7 +96,7 @@ pub(super) fn complete(endpoint: &str, change: &FileChange) -> Value {
 }
 
 impl Facts<'_> {
-    /// Which file, from where to where.
+    /// The fields that name the file, its source and its target.
     fn ends(&self, endpoint: &str) -> Value {
         let (file, job) = (&self.change.file, &self.change.job.job);
         let (source, target) = (file.source.as_str(), file.target.as_str());
@@ -129,7 +130,7 @@ impl Facts<'_> {
         ms(self.change.file.started.as_ref())
     }
 
-    /// What became of it, and when.
+    /// The fields of the outcome and its times.
     fn outcome(&self) -> Value {
         let file = &self.change.file;
         let (began, ended) = (self.began(), self.change.at);
@@ -168,7 +169,7 @@ impl Facts<'_> {
         })
     }
 
-    /// Whose it is, and what it belongs to.
+    /// The fields of the owner, the VO and the job.
     fn circumstances(&self) -> Value {
         let (file, stored) = (&self.change.file, &self.change.job);
         let last = stored.first_file + stored.file_rows - 1;
@@ -198,9 +199,9 @@ fn minute(at: i64) -> String {
     jiff::Timestamp::from_millisecond(at).map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%d-%H%M").to_string())
 }
 
-/// How much is said of an error.
+/// Characters of an error's text.
 const ERROR_CHARS_MAX: usize = 1024;
-/// Numbers that are 0.
+/// Numeric fields that are always 0.
 const NOT_KNOWN: [&str; 24] = [
     "timestamp_chk_src_st",
     "timestamp_chk_src_ended",
@@ -227,7 +228,7 @@ const NOT_KNOWN: [&str; 24] = [
     "overwrite_on_disk_deletion_code",
     "t_error_code",
 ];
-/// Texts that are empty.
+/// Text fields that are always empty.
 const NOT_SAID: [&str; 7] = [
     "srm_space_token_src",
     "srm_space_token_dst",
@@ -238,7 +239,7 @@ const NOT_SAID: [&str; 7] = [
     "transfer_type",
 ];
 
-/// A change of a file.
+/// The message of a change of a file.
 pub(super) fn state(change: &FileChange) -> Value {
     let facts = Facts::of(change);
     let job = &change.job.job;

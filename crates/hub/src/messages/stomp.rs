@@ -16,10 +16,10 @@ use tokio_rustls::TlsConnector;
 use super::Broker;
 use crate::limits::FRAME_BYTES_MAX;
 
-/// How long a broker may take to let somebody in, and to say that it has what it was sent.
+/// How long a broker may take to accept a login, and to confirm messages.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// What is sent.
+/// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub destination: String,
@@ -29,7 +29,7 @@ pub(super) struct Message {
     pub body: String,
 }
 
-/// Who logs in.
+/// The login of the hub.
 pub(super) struct Login<'a> {
     pub user: Option<&'a str>,
     pub password: &'a str,
@@ -39,12 +39,12 @@ pub(super) struct Login<'a> {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A connection to a broker that has let the hub in.
+/// A connection to a broker, after the login.
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
-    /// What has come, and was not read as a frame yet.
+    /// Bytes that have arrived and are not parsed as a frame yet.
     unread: Vec<u8>,
-    /// Counts receipts.
+    /// The number of messages that were sent, from which receipt ids are made.
     sent: u64,
 }
 
@@ -77,7 +77,7 @@ impl Connection {
         .await
     }
 
-    /// Sends messages in their order, and waits until the broker has said of each that it has it.
+    /// Sends messages in their order, and waits until the broker has confirmed each of them.
     pub async fn send(&mut self, messages: &[Message]) -> io::Result<()> {
         let mut text = String::new();
         let mut awaited = HashSet::new();
@@ -101,7 +101,7 @@ impl Connection {
         .await
     }
 
-    /// Waits with nothing to send; an error as soon as the broker ends the connection.
+    /// Waits while there is nothing to send; fails as soon as the broker ends the connection.
     pub async fn wait(&mut self, pause: Duration) -> io::Result<()> {
         match timeout(pause, self.frame()).await {
             Err(_) => Ok(()),
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// The next frame. What has come of it stays where waiting for it is given up.
+    /// The next frame. Cancellation-safe: the bytes that have arrived are kept.
     async fn frame(&mut self) -> io::Result<Frame> {
         loop {
             if let Some((frame, bytes)) = Frame::read(&self.unread).map_err(broken)? {
@@ -135,7 +135,7 @@ async fn secured(
     TlsConnector::from(Arc::new(config)).connect(name, socket).await
 }
 
-/// In CONNECT alone nothing is escaped (STOMP 1.2, "Value Encoding"): what would end a line is left out.
+/// The CONNECT frame, the only one without escapes (STOMP 1.2, "Value Encoding"): characters that would end a line are left out.
 fn connect(login: &Login<'_>) -> String {
     let plain = |text: &str| text.replace(['\r', '\n', '\0'], "");
     let mut text = format!("CONNECT\naccept-version:1.2\nheart-beat:0,0\nhost:{}\n", plain(login.virtual_host));
@@ -145,7 +145,7 @@ fn connect(login: &Login<'_>) -> String {
     text + "\n\0"
 }
 
-/// Without a length: ActiveMQ takes a body with one for bytes, and its consumers want text.
+/// A SEND frame. It has no length: ActiveMQ takes a body with a length for bytes, and its consumers want text.
 fn send(message: &Message, receipt: u64) -> String {
     format!(
         "SEND\ndestination:{}\nvo:{}\npersistent:true\ncontent-type:application/json\nreceipt:{receipt}\n\n{}\0",
@@ -170,7 +170,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A frame of the broker's.
+/// A frame from the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Frame {
     command: String,
@@ -179,7 +179,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Reads a frame from the beginning of what has come: it and its bytes, or none while some of it is missing.
+    /// Parses a frame at the beginning of the bytes. Returns it with its length, or none while it is incomplete.
     fn read(bytes: &[u8]) -> Result<Option<(Frame, usize)>, String> {
         let heartbeats = bytes.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
         let frame = &bytes[heartbeats..];
@@ -219,7 +219,7 @@ impl Frame {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// What a frame that was not wanted says, cut short for a log.
+    /// The text of an unexpected frame, cut short for a log.
     fn why(&self) -> String {
         let said = self.header("message").unwrap_or_default();
         let body: String = self.body.chars().filter(|c| !c.is_control()).take(200).collect();

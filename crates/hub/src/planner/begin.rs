@@ -1,4 +1,4 @@
-//! Which queues begin a transfer: the one with the fewest for its weight comes first, as long as both endpoints have room.
+//! Selects the queues that begin a transfer: the one with the fewest transfers for its weight comes first, as long as both endpoints have room.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use model::v1::hub::{Constraint, ConstraintKind};
 use sched::priority::Priority;
 
-use super::{Look, Shared};
+use super::{Allocation, PlanInput};
 use crate::database::queues::Queue;
 use crate::snapshot::Snapshot;
 
 /// Transfers of one queue at once. Each fills its path by itself; a few of them hide the pauses between files.
 const QUEUE_TRANSFERS_MAX: u32 = 4;
 
-/// The queues that begin, in this order, each as often as it does. Those that do not are told why.
-pub(super) fn begin(shared: &Shared<'_>, snapshot: &mut Snapshot) -> Vec<i64> {
+/// The queues that begin a transfer, in order; a queue that begins several is named as often. For the others the snapshot gets the reason.
+pub(super) fn begin(shared: &Allocation<'_>, snapshot: &mut Snapshot) -> Vec<i64> {
     let look = shared.look;
-    let mut taken = Taken::new(look);
+    let mut taken = Occupancy::new(look);
     let may = |at: &usize| {
         let has_rate = shared.rates[*at].is_some_and(|rate| rate.rate > 0.0);
         look.queues[*at].ready() > 0 && shared.blocked[*at].is_none() && has_rate
@@ -28,13 +28,13 @@ pub(super) fn begin(shared: &Shared<'_>, snapshot: &mut Snapshot) -> Vec<i64> {
     while let Some((_, at)) = waiting.pop_first() {
         let queue = &look.queues[at];
         match taken.room(look, queue) {
-            Room::None(constraint) => {
+            Headroom::None(constraint) => {
                 if let Some(decision) = snapshot.queues.get_mut(&queue.id) {
                     decision.constraint = constraint;
                 }
             }
-            Room::ForOthers => {}
-            Room::One => {
+            Headroom::ForOthers => {}
+            Headroom::One => {
                 begin.push(queue.id);
                 taken.take(queue);
                 left[at] -= 1;
@@ -48,32 +48,32 @@ pub(super) fn begin(shared: &Shared<'_>, snapshot: &mut Snapshot) -> Vec<i64> {
 }
 
 /// Whether a queue may have one transfer more.
-enum Room {
+enum Headroom {
     One,
-    /// It has as many as one queue has.
+    /// The queue has as many as one queue may have.
     ForOthers,
     None(Constraint),
 }
 
-/// What transfers have taken: those that run, and those that are about to begin.
-struct Taken<'a> {
+/// The slots and bytes that running transfers take, and those that are about to begin.
+struct Occupancy<'a> {
     outgoing: HashMap<&'a str, u32>,
     incoming: HashMap<&'a str, u32>,
     own: HashMap<i64, u32>,
-    /// Copies between the servers of a pair, and the most of them.
+    /// Copies between the servers of a pair, and their bound.
     copies: HashMap<(&'a str, &'a str), (u32, u32)>,
     /// Bytes on their way to an endpoint.
     bytes: HashMap<&'a str, i64>,
 }
 
-impl<'a> Taken<'a> {
-    fn new(look: &'a Look<'a>) -> Taken<'a> {
+impl<'a> Occupancy<'a> {
+    fn new(look: &'a PlanInput<'a>) -> Occupancy<'a> {
         let mut bytes: HashMap<&str, i64> = HashMap::new();
         for queue in look.queues {
             *bytes.entry(&queue.key.target).or_default() += queue.running_bytes;
         }
         let most = look.copies.iter().map(|((source, target), most)| ((source.as_str(), target.as_str()), (0, *most)));
-        let mut taken = Taken {
+        let mut taken = Occupancy {
             outgoing: HashMap::new(),
             incoming: HashMap::new(),
             own: HashMap::new(),
@@ -103,8 +103,8 @@ impl<'a> Taken<'a> {
         self.own.get(&queue.id).copied().unwrap_or(0)
     }
 
-    /// By what queues come in turn, the least first. Bits of floats that are not negative are in their order.
-    fn turn(&self, look: &Look<'_>, at: usize) -> u64 {
+    /// The key that queues take turns by, the least first. The bits of floats that are not negative sort like the floats.
+    fn turn(&self, look: &PlanInput<'_>, at: usize) -> u64 {
         let queue = &look.queues[at];
         let is_due = look.promised.get(&queue.id).is_some_and(|standing| standing.floor > 0.0);
         if is_due && self.own(queue) == 0 {
@@ -114,13 +114,13 @@ impl<'a> Taken<'a> {
         (f64::from(self.own(queue) + 1) / weight).to_bits()
     }
 
-    fn room(&self, look: &Look<'_>, queue: &Queue) -> Room {
+    fn room(&self, look: &PlanInput<'_>, queue: &Queue) -> Headroom {
         if let Some(constraint) = self.full(look, queue).or_else(|| self.no_space(look, queue)) {
-            return Room::None(constraint);
+            return Headroom::None(constraint);
         }
         let (source, target) = (queue.key.source.as_str(), queue.key.target.as_str());
         match self.copies.get(&(source, target)) {
-            Some((copies, most)) if copies >= most => Room::None(Constraint {
+            Some((copies, most)) if copies >= most => Headroom::None(Constraint {
                 kind: ConstraintKind::Transfers,
                 name: format!("{source} to {target}"),
                 text: format!(
@@ -128,13 +128,13 @@ impl<'a> Taken<'a> {
                      only the number can be set there, no rate"
                 ),
             }),
-            None if self.own(queue) >= QUEUE_TRANSFERS_MAX => Room::ForOthers,
-            _ => Room::One,
+            None if self.own(queue) >= QUEUE_TRANSFERS_MAX => Headroom::ForOthers,
+            _ => Headroom::One,
         }
     }
 
-    /// Which of the two endpoints has as many transfers as it may have.
-    fn full(&self, look: &Look<'_>, queue: &Queue) -> Option<Constraint> {
+    /// The endpoint that has as many transfers as it may have, if one of the two does.
+    fn full(&self, look: &PlanInput<'_>, queue: &Queue) -> Option<Constraint> {
         let key = &queue.key;
         let out = self.outgoing.get(key.source.as_str()).copied().unwrap_or(0);
         let into = self.incoming.get(key.target.as_str()).copied().unwrap_or(0);
@@ -149,8 +149,8 @@ impl<'a> Taken<'a> {
         Some(Constraint { kind: ConstraintKind::Transfers, name: name.clone(), text })
     }
 
-    /// Whether what is under way to the target has taken the space that the next files of a queue need, about.
-    fn no_space(&self, look: &Look<'_>, queue: &Queue) -> Option<Constraint> {
+    /// Whether files on their way to the target take the space that the next files of a queue need; an approximation.
+    fn no_space(&self, look: &PlanInput<'_>, queue: &Queue) -> Option<Constraint> {
         let name = &queue.key.target;
         let space = look.topology.space_bytes(name)?;
         let taken = self.bytes.get(name.as_str()).copied().unwrap_or(0);

@@ -1,20 +1,20 @@
-//! What was decided, for whoever asks: the share of each queue, what keeps it from more, who else has a part of that, and how much of each
-//! resource is used.
+//! The decisions of a round with their reasons: the share of each queue, what bounds it, which other queues share that resource, and how much of
+//! each resource is used.
 
 use std::cmp::Reverse;
 
 use model::v1::hub::{Constraint, ConstraintKind, ResourceLine};
 use sched::allocation::{Binding, Rate};
 
-use super::Shared;
+use super::Allocation;
 use crate::database::queues::Queue;
 use crate::snapshot::{Decision, Snapshot};
 use crate::topology::ResourceOf;
 
-/// Others of a resource that are named.
+/// Other queues of a resource that are named.
 const NAMED_MAX: usize = 10;
 
-pub(super) fn snapshot(shared: &Shared<'_>) -> Snapshot {
+pub(super) fn snapshot(shared: &Allocation<'_>) -> Snapshot {
     let look = shared.look;
     let mut snapshot = Snapshot { at: look.at, ..Snapshot::default() };
     let users = users(shared);
@@ -47,14 +47,14 @@ pub(super) fn snapshot(shared: &Shared<'_>) -> Snapshot {
 /// The queues that cross a resource.
 #[derive(Clone, Default)]
 struct Users {
-    /// Bytes per second of all of them: their shares, and what they use.
+    /// The shares of all of them together, bytes per second; and the rate that they use.
     allocated: f64,
     used: f64,
-    /// Their places, the largest shares first; no more than are named.
+    /// Their indices, the largest shares first; no more than are named.
     largest: Vec<usize>,
 }
 
-fn users(shared: &Shared<'_>) -> Vec<Users> {
+fn users(shared: &Allocation<'_>) -> Vec<Users> {
     let mut users = vec![Users::default(); shared.usable.len()];
     for (at, path) in shared.paths.iter().enumerate() {
         for resource in path {
@@ -68,15 +68,15 @@ fn users(shared: &Shared<'_>) -> Vec<Users> {
     }
     let rate = |at: &usize| shared.rates[*at].map_or(0.0, |rate| rate.rate);
     for users in &mut users {
-        // Whoever asks is not told of itself: one more than are named.
+        // A queue is not named to itself: one more is kept than are named.
         users.largest.sort_by_key(|at| Reverse(rate(at).to_bits()));
         users.largest.truncate(NAMED_MAX + 1);
     }
     users
 }
 
-/// The resource that keeps a queue from more, and who else has a part of it.
-fn bound(shared: &Shared<'_>, at: usize, resource: u32, users: &Users) -> (Constraint, Vec<String>) {
+/// The resource that bounds a queue, and the other queues that share it.
+fn bound(shared: &Allocation<'_>, at: usize, resource: u32, users: &Users) -> (Constraint, Vec<String>) {
     let rate = |at: usize| shared.rates[at].map_or(0.0, |rate| rate.rate);
     let usable = shared.usable[resource as usize];
     let Some(described) = shared.look.topology.resources.get(resource as usize) else {

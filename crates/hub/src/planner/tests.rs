@@ -1,4 +1,4 @@
-//! Looks of the scheduler, decided: shares, promises, limits, and what is stopped or broken.
+//! Rounds of the scheduler: shares, promises, limits, and what is stopped or broken.
 
 use super::*;
 use crate::database::submissions::QueueKey;
@@ -46,18 +46,18 @@ fn queue(id: i64, target: &str, community: &str, queued: i64) -> Queue {
     Queue { id, key, queued, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0, limit: None }
 }
 
-/// What is known beside the queues and the transfers.
+/// The input of a round beside the queues and the transfers.
 #[derive(Default)]
-struct Known {
+struct Conditions {
     caps: HashMap<i64, f64>,
-    promised: HashMap<i64, Standing>,
+    promised: HashMap<i64, PromiseStatus>,
     broken: HashMap<String, String>,
     copies: HashMap<Pair, u32>,
 }
 
-fn decide(topology: &Topology, queues: &[Queue], running: &[Running], known: &Known) -> Plan {
+fn decide(topology: &Topology, queues: &[Queue], running: &[Running], known: &Conditions) -> Plan {
     let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
-    let look = Look {
+    let look = PlanInput {
         caps: &known.caps,
         promised: &known.promised,
         at: 1,
@@ -81,7 +81,7 @@ fn communities_share_a_link_below_its_mark() {
     let queues = [queue(1, "b", "astro", 1), queue(2, "c", "other", 0)];
     let queues = queues.map(|queue| Queue { running: 1, ..queue });
     let active = [running(7, 1, "b"), running(8, 1, "b"), running(9, 2, "c")];
-    let plan = decide(&topology(), &queues, &active, &Known::default());
+    let plan = decide(&topology(), &queues, &active, &Conditions::default());
     // 800 bit/s at a mark of 0.8 are 80 bytes per second, 3 to 1; one more of the first queue begins.
     assert_eq!((plan.limits[&7], plan.limits[&8], plan.limits[&9]), (20.0, 20.0, 20.0));
     assert_eq!(plan.begin, [Begin { queue: 1, limit: 20.0 }]);
@@ -100,7 +100,7 @@ fn a_job_that_somebody_limited_has_its_limit_on_all_its_paths_together() {
     };
     let queues = [limited(1, "b"), limited(2, "c"), Queue { running: 1, ..queue(3, "c", "other", 0) }];
     let active = [running(7, 1, "b"), running(8, 2, "c"), running(9, 3, "c")];
-    let plan = decide(&topology(), &queues, &active, &Known::default());
+    let plan = decide(&topology(), &queues, &active, &Conditions::default());
     assert_eq!((plan.limits[&7], plan.limits[&8], plan.limits[&9]), (12.0, 12.0, 56.0));
     let constraint = &plan.snapshot.queues[&1].constraint;
     assert_eq!(
@@ -119,7 +119,7 @@ fn a_job_that_somebody_limited_has_its_limit_on_all_its_paths_together() {
 fn what_a_queue_cannot_use_is_for_the_others() {
     let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
     let active = [running(7, 1, "b"), running(9, 2, "c")];
-    let known = Known { caps: HashMap::from([(1, 10.0)]), ..Known::default() };
+    let known = Conditions { caps: HashMap::from([(1, 10.0)]), ..Conditions::default() };
     let plan = decide(&topology(), &queues, &active, &known);
     assert_eq!((plan.limits[&7], plan.limits[&9]), (10.0, 70.0));
 }
@@ -129,10 +129,10 @@ fn a_promise_is_kept_before_anything_is_shared() {
     let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
     let active = [running(7, 1, "b"), running(9, 2, "c")];
     // Of 80 bytes per second the first queue would have 60; the second is promised 50, and was never seen to use them.
-    let known = Known {
+    let known = Conditions {
         caps: HashMap::from([(2, 5.0)]),
-        promised: HashMap::from([(2, Standing { floor: 50.0, late_bytes: 0.0 })]),
-        ..Known::default()
+        promised: HashMap::from([(2, PromiseStatus { floor: 50.0, late_bytes: 0.0 })]),
+        ..Conditions::default()
     };
     let plan = decide(&topology(), &queues, &active, &known);
     assert_eq!((plan.limits[&7], plan.limits[&9]), (30.0, 50.0));
@@ -145,8 +145,8 @@ fn what_is_due_begins_first() {
         queue.key.priority = if queue.id == 1 { 5 } else { 1 };
         queue
     });
-    let due = Standing { floor: 1.0, late_bytes: 0.0 };
-    let known = Known { promised: HashMap::from([(2, due)]), ..Known::default() };
+    let due = PromiseStatus { floor: 1.0, late_bytes: 0.0 };
+    let known = Conditions { promised: HashMap::from([(2, due)]), ..Conditions::default() };
     let plan = decide(&topology(), &queues, &[], &known);
     assert_eq!(plan.begin.first().map(|begin| begin.queue), Some(2));
 }
@@ -154,7 +154,7 @@ fn what_is_due_begins_first() {
 #[test]
 fn an_endpoint_never_has_more_transfers_than_it_may() {
     let queues = [queue(1, "c", "astro", 100), queue(2, "c", "other", 100), queue(3, "b", "other", 1)];
-    let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Known::default());
+    let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Conditions::default());
     let of = |id| plan.begin.iter().filter(|begin| begin.queue == id).count();
     assert_eq!((of(1), of(2), of(3)), (1, 1, 1), "{:?}", plan.begin);
     assert_eq!(plan.snapshot.queues[&1].constraint.kind, ConstraintKind::Transfers);
@@ -163,7 +163,7 @@ fn an_endpoint_never_has_more_transfers_than_it_may() {
 #[test]
 fn servers_are_asked_for_as_many_copies_as_their_pair_has() {
     let queues = [queue(1, "b", "astro", 100), queue(2, "b", "other", 100), queue(3, "c", "other", 9)];
-    let known = Known { copies: HashMap::from([(("a".to_owned(), "b".to_owned()), 7)]), ..Known::default() };
+    let known = Conditions { copies: HashMap::from([(("a".to_owned(), "b".to_owned()), 7)]), ..Conditions::default() };
     let plan = decide(&topology(), &queues, &[running(7, 1, "b")], &known);
     let of = |id| plan.begin.iter().filter(|begin| begin.queue == id).count();
     assert_eq!((of(1), of(2)), (3, 3), "seven of both queues together, with the one that runs");
@@ -173,7 +173,7 @@ fn servers_are_asked_for_as_many_copies_as_their_pair_has() {
 
 #[test]
 fn what_is_stopped_or_broken_begins_nothing_and_says_so() {
-    let known = Known { broken: HashMap::from([("c".to_owned(), "noon".to_owned())]), ..Known::default() };
+    let known = Conditions { broken: HashMap::from([("c".to_owned(), "noon".to_owned())]), ..Conditions::default() };
     let mut described: model::v1::hub::Collaboration = toml::from_str(TOML).unwrap();
     let reason = "maintenance".to_owned();
     described.sites.get_mut("b").unwrap().stopped = Some(model::v1::hub::Stopped { reason, ..Default::default() });
@@ -193,7 +193,7 @@ fn what_is_stopped_pauses_and_what_is_drained_ends() {
         let mut described: model::v1::hub::Collaboration = toml::from_str(TOML).unwrap();
         let stopped = model::v1::hub::Stopped { drain, ..Default::default() };
         described.sites.get_mut("b").unwrap().stopped = Some(stopped);
-        let plan = decide(&Topology::new(described).unwrap(), &queues, &active, &Known::default());
+        let plan = decide(&Topology::new(described).unwrap(), &queues, &active, &Conditions::default());
         (plan.limits[&7], plan.limits[&9])
     };
     assert_eq!(limits(false), (0.0, 80.0), "its part is for the others");
@@ -203,7 +203,7 @@ fn what_is_stopped_pauses_and_what_is_drained_ends() {
 #[test]
 fn where_nothing_bounds_there_is_no_limit() {
     let queues = [Queue { key: QueueKey { source: "b".into(), ..queue(1, "c", "x", 1).key }, ..queue(1, "c", "x", 1) }];
-    let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Known::default());
+    let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Conditions::default());
     assert_eq!(plan.limits[&7], f64::INFINITY);
     assert_eq!(plan.begin, [Begin { queue: 1, limit: f64::INFINITY }]);
 }

@@ -13,16 +13,16 @@ use sha2::{Digest, Sha256};
 
 include!(concat!(env!("OUT_DIR"), "/portal.rs"));
 
-/// First parts of paths that are others': what is below them is no page.
+/// First parts of paths that belong to other services: nothing below them is a page.
 const NO_PAGES: [&str; 5] = ["api", "metrics", ".well-known", "fts3", "rucio"];
 const HTML: &str = "text/html; charset=utf-8";
 /// The page that every view is shown by.
 const PAGE: &str = "index.html";
-/// Nothing comes from elsewhere, nothing is run that is not a file of the portal, and nobody shows the portal in his own page.
+/// Content policy: nothing is loaded from other hosts, only files of the portal are run, and no other page may frame the portal.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'ORIGINS; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Where no script runs, nothing comes from anywhere.
+/// Content policy of pages without scripts: nothing is loaded at all.
 const CLOSED: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
-/// What stands where the portal was not built.
+/// The page that is shown where the portal was not built.
 const WITHOUT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><h1>Longhaul</h1><p>This program was built \
 without its portal: <code>make build</code> builds both (it needs node and npm). Its <a href=\"/api/v1\">API</a> is here, and <code>longhaul</code> on the command line.</p></html>\n";
 
@@ -59,7 +59,7 @@ pub fn answer(head: &Parts, origins: impl FnOnce() -> BTreeSet<String>) -> Optio
     let wants = |field: header::HeaderName, word: &str| {
         head.headers.get(field).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains(word))
     };
-    // Whoever wants no page has mistaken the path, and is told so by the API.
+    // A client that does not want a page has the wrong path: the API says so.
     if !path.is_empty() && !wants(header::ACCEPT, "text/html") {
         return None;
     }
@@ -95,13 +95,13 @@ fn send(head: &Parts, asset: &Asset) -> Response {
     if let Ok(etag) = HeaderValue::try_from(asset.etag.as_str()) {
         headers.insert(header::ETAG, etag);
     }
-    // Names below it are made of what is in the files.
+    // The names below `assets/` are made from the content of the files.
     let keeps = if asset.name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keeps));
     response
 }
 
-/// A page of a few words, for browsers that no script of the portal waits in.
+/// A page of a few words, for browsers without a script of the portal.
 pub fn page(status: StatusCode, body: &str) -> Response {
     let html = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><main>{body}</main></html>\n"
@@ -134,7 +134,7 @@ fn finished(method: &Method, status: StatusCode, media: &'static str, bytes: Vec
 
 fn plain(compressed: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What the build compressed can be read.
+    // The build has compressed it, so that it can be read.
     let _ = GzDecoder::new(compressed).read_to_end(&mut bytes);
     bytes
 }

@@ -1,26 +1,26 @@
-//! Cookies of the portal: of one hub, kept from scripts, and of no use to pages of other sites.
+//! Cookies of the portal: for one hub, hidden from scripts, and useless to pages of other sites.
 
 use http::{HeaderMap, HeaderName, Method, header};
 
-/// A request of a browser, as far as its cookies depend on it.
+/// The parts of a browser's request that its cookies depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct BrowserRequest<'a> {
     /// Its method.
     pub method: &'a Method,
     /// The host that it is for, with its port.
     pub host: &'a str,
-    /// Its fields.
+    /// Its header fields.
     pub headers: &'a HeaderMap,
-    /// It came over TLS.
+    /// Whether it came over TLS.
     pub is_secure: bool,
 }
 
-/// Which requests a browser shows a cookie with, beside those of the portal's own pages.
+/// The requests that a browser sends a cookie with, beside those of the portal's own pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SameSite {
-    /// None.
+    /// No others.
     Strict,
-    /// Also where another site sends the reader here: a provider, after signing in.
+    /// Also requests by which another site sends the browser here: a provider, after signing in.
     Lax,
 }
 
@@ -37,7 +37,7 @@ impl<'a> BrowserRequest<'a> {
         format!("{}://{}", if self.is_secure { "https" } else { "http" }, self.host)
     }
 
-    /// Whether it comes from the portal's own pages, or only reads: with requests of other sites a browser shows no cookie that is `Strict`.
+    /// Whether it comes from the portal's own pages, or only reads: a browser sends no `Strict` cookie with requests of other sites.
     pub fn is_of_own_page(self) -> bool {
         if matches!(*self.method, Method::GET | Method::HEAD) {
             return true;
@@ -56,7 +56,7 @@ impl<'a> BrowserRequest<'a> {
         let fields = self.headers.get_all(header::COOKIE).into_iter().filter_map(|field| field.to_str().ok());
         let pairs = fields.flat_map(|field| field.split(';')).filter_map(|pair| pair.trim().split_once('='));
         let mut values = pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value);
-        // Of two, one may be another's.
+        // Of two cookies with one name, one may have been set by another page.
         values.next().filter(|value| !value.is_empty() && values.next().is_none())
     }
 

@@ -1,4 +1,4 @@
-//! Files of endpoints as people handle them: listed, renamed, put aside to be deleted, and links to them that endpoints sign.
+//! Folders and files of endpoints: listing, renaming, putting aside for deletion, and signed links.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::topology::Topology;
 
 /// How long a link to a file may be used: a download that has begun goes on.
 pub const LINK_LASTS: Duration = Duration::from_secs(15 * 60);
-/// Entries of a folder that are told of.
+/// Entries of a folder that are listed.
 const ENTRIES_MAX: usize = 100_000;
-/// What has been deleted lies beside where it was under a name that begins so, and is not told of.
+/// The prefix of the names under which deleted files lie in their folders; such names are not listed.
 const KEPT_PREFIX: &str = ".longhaul-deleted-";
-/// For how long it can be taken back.
+/// How long a deletion can be taken back.
 pub const KEPT_MS: i64 = 7 * 86_400_000;
-/// How often the hub looks for what has expired, and how long a hub that deletes has it for itself.
+/// How often the hub looks for expired deletions, and how long the lease of one lasts.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 const LEASE_MS: i64 = 3_600_000;
 
@@ -35,7 +35,7 @@ const LEASE_MS: i64 = 3_600_000;
 pub enum Activity {
     /// To read it.
     Download,
-    /// To put it there, where nothing is.
+    /// To upload it, where no file exists.
     Upload,
 }
 
@@ -49,19 +49,19 @@ impl Activity {
     }
 }
 
-/// What is in a folder.
+/// Lists a folder.
 ///
 /// # Errors
-/// No endpoint has it, or its server cannot be asked.
+/// No endpoint has it, or its server does not answer.
 pub async fn list(hub: &Arc<HubState>, at: &str) -> Result<Folder, Refused> {
     let (hub, at) = (Arc::clone(hub), at.to_owned());
     blocking(move || look_into(&hub, &at)).await
 }
 
-/// Refuses what is not there, or is a file where a folder is meant.
+/// Requires that a file or folder exists, of the expected kind.
 ///
 /// # Errors
-/// So it is, or its server cannot be asked.
+/// It does not exist, is of the other kind, or its server does not answer.
 pub async fn require(hub: &Arc<HubState>, at: &str, is_folder: bool) -> Result<(), Refused> {
     let (hub, at) = (Arc::clone(hub), at.to_owned());
     blocking(move || {
@@ -76,7 +76,7 @@ pub async fn require(hub: &Arc<HubState>, at: &str, is_folder: bool) -> Result<(
     .await
 }
 
-/// A link to a file, which its server signs.
+/// A signed link to a file.
 ///
 /// # Errors
 /// No endpoint has it, or its server signs no links.
@@ -99,7 +99,7 @@ pub async fn signed_link(
 /// Makes a folder.
 ///
 /// # Errors
-/// It is there, or its server refuses.
+/// It exists already, or its server refuses.
 pub async fn make_folder(hub: &Arc<HubState>, at: String) -> Result<(), Refused> {
     let hub = Arc::clone(hub);
     blocking(move || {
@@ -109,10 +109,10 @@ pub async fn make_folder(hub: &Arc<HubState>, at: String) -> Result<(), Refused>
     .await
 }
 
-/// Gives a file or folder another name, where nothing is.
+/// Renames a file or folder; the new name must be free.
 ///
 /// # Errors
-/// Whoever asks may not, both are not at one endpoint, something is there already, or the server refuses.
+/// The member may not, the names are at two endpoints, the new name is taken, or the server refuses.
 pub async fn rename(hub: &Arc<HubState>, member: &Member, order: RenameOrder) -> Result<(), Refused> {
     require_changeable(hub, member, &order.from)?;
     let hub = Arc::clone(hub);
@@ -130,7 +130,7 @@ pub async fn rename(hub: &Arc<HubState>, member: &Member, order: RenameOrder) ->
 /// Puts a file or folder aside, to be deleted once it cannot be taken back any more.
 ///
 /// # Errors
-/// Whoever asks may not, or the server refuses.
+/// The member may not, or the server refuses.
 pub async fn delete(hub: &Arc<HubState>, member: &Member, at: String) -> Result<Deletion, Refused> {
     require_changeable(hub, member, &at)?;
     let mut id = [0; 8];
@@ -149,7 +149,7 @@ pub async fn delete(hub: &Arc<HubState>, member: &Member, at: String) -> Result<
         expires: now + KEPT_MS,
         id,
     };
-    // Noted first: what is renamed and not noted would lie there for ever.
+    // Stored first: a file that is renamed without a row would never be deleted.
     hub.database.add_deletion(row.clone()).await.map_err(refused)?;
     let moved = put(hub, row.target.clone(), row.kept_at.clone()).await;
     if let Err(why) = moved {
@@ -162,7 +162,7 @@ pub async fn delete(hub: &Arc<HubState>, member: &Member, at: String) -> Result<
 /// Takes a deletion back: the file or folder has its name again.
 ///
 /// # Errors
-/// It is too late, something else has the name by now, or the server refuses.
+/// The deletion has expired, the name is taken by now, or the server refuses.
 pub async fn take_back(hub: &Arc<HubState>, member: &Member, id: &str) -> Result<Deletion, Refused> {
     let row = hub.database.deletion(id).await.map_err(refused)?;
     let row = row.filter(|row| member.may_change(&row.owner, &member.community));
@@ -175,7 +175,7 @@ pub async fn take_back(hub: &Arc<HubState>, member: &Member, id: &str) -> Result
     Ok(deletion(&row))
 }
 
-/// A deletion as its owner is told of it.
+/// A deletion as the API shows it.
 pub fn deletion(row: &DeletionRow) -> Deletion {
     Deletion {
         id: row.id.clone(),
@@ -195,7 +195,7 @@ async fn put(hub: &Arc<HubState>, from: String, to: String) -> Result<(), Refuse
     .await
 }
 
-/// Deletes what has expired, until told to stop.
+/// Carries out expired deletions until the hub stops.
 pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     loop {
         match delete_expired(&hub).await {
@@ -211,7 +211,7 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Deletes one that has expired; whether there was one. What cannot be deleted now is tried again when it is nobody's any more.
+/// Carries out one expired deletion; whether there was one. A deletion that fails is tried again after its lease.
 async fn delete_expired(hub: &Arc<HubState>) -> Result<bool, DatabaseError> {
     let Some(row) = hub.database.take_expired_deletion(time::now(), LEASE_MS).await? else { return Ok(false) };
     let (state, kept_at) = (Arc::clone(hub), row.kept_at.clone());
@@ -229,7 +229,7 @@ async fn delete_expired(hub: &Arc<HubState>) -> Result<bool, DatabaseError> {
     Ok(true)
 }
 
-/// Refuses changes of files that are there by users, where the endpoint does not permit them.
+/// Refuses changes of existing files by users, where the endpoint does not permit them.
 fn require_changeable(hub: &HubState, member: &Member, at: &str) -> Result<(), Refused> {
     let topology = hub.topology.load();
     let name = endpoint(&topology, at)?;

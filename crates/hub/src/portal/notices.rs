@@ -1,4 +1,4 @@
-//! Tells those who asked for it that their jobs have ended: the job is posted to an address of theirs.
+//! Posts notices of jobs that have ended to the URLs that their orders gave.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::time;
 
 /// How often the hub looks for jobs that have ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a hub that tells has it for itself: longer than an answer may take.
+/// How long the lease of a notice lasts, milliseconds: longer than an answer may take.
 const LEASE_MS: i64 = 120_000;
-/// How often it is tried, and after how long again the first time; then twice that each time.
+/// Attempts to post a notice, and the pause after the first; it doubles each time.
 const TRIES_MAX: i64 = 8;
 const AGAIN_MS: i64 = 10_000;
 
@@ -38,7 +38,7 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Tells of one job; whether there was one.
+/// Posts one notice; whether there was one.
 async fn tell_next(hub: &Arc<HubState>) -> Result<bool, DatabaseError> {
     let Some(notice) = hub.database.take_notice(time::now(), LEASE_MS).await? else { return Ok(false) };
     let Some(stored) = hub.database.job(&notice.id).await? else { return Ok(true) };
@@ -59,12 +59,12 @@ async fn tell_next(hub: &Arc<HubState>) -> Result<bool, DatabaseError> {
     Ok(true)
 }
 
-/// When it is tried again; none where that was the last time.
+/// When a notice is tried again; none after the last attempt.
 fn again(notice: &Notice, now: i64) -> Option<i64> {
     (notice.tries < TRIES_MAX).then(|| now + AGAIN_MS * (1 << (notice.tries - 1).clamp(0, 20)))
 }
 
-/// A user names the address: the hub goes only where the policy says it may on behalf of users.
+/// A dialer for URLs that users name: the policy says which addresses it may dial on their behalf.
 fn dialer(hub: &HubState) -> Dialer {
     let rules = authn::Credentials::policy(&*hub.credentials).third_party.clone();
     let guard: Arc<Guard> = Arc::new(move |address: &SocketAddr| {

@@ -1,43 +1,43 @@
-//! Where members sign in, and what somebody is to the hub by what a provider says of him.
+//! Providers where members sign in, and the roles that follow from their claims.
 
 use authn::code_flow::{Provider, SignedIn};
 use model::v1::hub::Role;
 
 use crate::roles::Member;
 
-/// A provider where members of the collaboration sign in, and who they are by its word.
+/// A provider where members sign in, and the rules that make members of its users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignIn {
-    /// What it is in addresses: letters, digits, hyphens.
+    /// Its name in URLs: letters, digits, hyphens.
     pub id: String,
-    /// What people call it.
+    /// Its name for people.
     pub title: String,
     /// The provider.
     pub provider: Provider,
     /// The claim that is the name of a member.
     pub name_claim: String,
-    /// Who is what; the first that fits counts, and whom none fits is refused. Everybody is a user where there is none.
+    /// The rules: the first that matches counts, and a person whom none matches is refused. Without rules everybody is a user.
     pub members: Vec<MemberRule>,
 }
 
-/// What those are to the hub of whom a claim says something.
+/// A rule: the role and community of people with a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberRule {
-    /// The claim, and what it says or has among what it lists.
+    /// The name of the claim.
     pub claim: String,
-    /// See there.
+    /// The value that the claim has, or has in its list.
     pub value: String,
-    /// What they may do.
+    /// Their role.
     pub role: Role,
     /// The community that they submit for; empty for any.
     pub community: String,
 }
 
 impl SignIn {
-    /// The member that somebody is who has signed in.
+    /// The member that a person is who has signed in.
     ///
     /// # Errors
-    /// None.
+    /// No rule matches, or a claim is missing.
     pub fn member(&self, signed_in: &SignedIn) -> Result<Member, String> {
         let claim = &self.name_claim;
         let owner = signed_in.text(claim).ok_or_else(|| {

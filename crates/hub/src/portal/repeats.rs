@@ -1,4 +1,4 @@
-//! Orders that are submitted again and again: every day or every week at a time.
+//! Repeats: orders that are submitted every day or week at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::roles::Member;
 use crate::state::HubState;
 use crate::time;
 
-/// How often the hub looks for what is due.
+/// How often the hub looks for repeats that are due.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const DAY_MS: i64 = 86_400_000;
 /// Repeats of one owner.
@@ -38,23 +38,23 @@ fn of_day(text: &str) -> Option<i64> {
     Some((number(hours, 24)? * 60 + number(minutes, 60)?) * 60_000)
 }
 
-/// The next time of the day after now: then it is due first.
+/// When a repeat is first due: the next time after now at its time of day.
 fn next_after(now: i64, at: i64) -> i64 {
     let today = now - now.rem_euclid(DAY_MS) + at;
     if today > now { today } else { today + DAY_MS }
 }
 
-/// When it is due again that was due then: never before now, and so many days later than it was due.
+/// When a repeat is due again: a whole number of periods after it was due, and not before now.
 fn again(now: i64, was_due: i64, every: Every) -> i64 {
     let span = span_ms(every);
     let missed = (now - was_due).max(0) / span;
     was_due + (missed + 1) * span
 }
 
-/// Notes an order that is to be repeated.
+/// Makes a repeat.
 ///
 /// # Errors
-/// It could not be submitted as it is, its time is none, or its owner has too many.
+/// The order could not be submitted, its time is invalid, or the member has too many repeats.
 pub async fn make(hub: &HubState, member: &Member, wanted: RepeatOrder) -> Result<Repeat, Refused> {
     let at = of_day(&wanted.at).ok_or_else(|| Refused::new(400, "at is a time of the day, UTC: 02:30"))?;
     if wanted.order.id.is_some() || wanted.order.deadline.is_some() {
@@ -85,7 +85,7 @@ fn every(row: &RepeatRow) -> Every {
     if row.every == "week" { Every::Week } else { Every::Day }
 }
 
-/// A repeat as its owner is told of it.
+/// A repeat as the API shows it.
 pub fn told(row: &RepeatRow) -> Repeat {
     let order: JobOrder = serde_json::from_str(&row.order).unwrap_or_default();
     let first = order.files.first();
@@ -103,17 +103,17 @@ pub fn told(row: &RepeatRow) -> Repeat {
     }
 }
 
-/// The repeat of an id, if whoever asks may end it.
+/// The repeat with an id, if the member may end it.
 ///
 /// # Errors
-/// There is none, or it is another's.
+/// There is none, or it belongs to another member.
 pub async fn of_id(hub: &HubState, member: &Member, id: &str) -> Result<RepeatRow, Refused> {
     let row = hub.database.repeat(id).await.map_err(refused)?;
     let row = row.filter(|row| member.may_change(&row.owner, &row.community));
     row.ok_or_else(|| Refused::new(404, format!("there is no repeat {id}, or none of yours")))
 }
 
-/// Submits what is due, until told to stop.
+/// Submits repeats that are due until the hub stops.
 pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     loop {
         match submit_due(&hub).await {
@@ -129,7 +129,7 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Submits one that is due; whether there was one. What was missed while no hub ran is submitted once.
+/// Submits one repeat that is due; whether there was one. Times that were missed while no hub ran are submitted once.
 async fn submit_due(hub: &HubState) -> Result<bool, DatabaseError> {
     let now = time::now();
     let Some(row) = hub.database.due_repeat(now).await? else { return Ok(false) };
@@ -142,7 +142,7 @@ async fn submit_due(hub: &HubState) -> Result<bool, DatabaseError> {
     Ok(true)
 }
 
-/// Submits an order once more, in the name of its owner; the id of the job, or why there is none.
+/// Submits an order once more, in the name of its owner; returns the id of the job, or why there is none.
 async fn submit(hub: &HubState, row: &RepeatRow) -> Result<String, String> {
     let order: JobOrder =
         serde_json::from_str(&row.order).map_err(|error| format!("the order cannot be read: {error}"))?;

@@ -1,7 +1,7 @@
-//! Sessions of browsers: a cookie stands for a member, so that a page need not keep a key.
+//! Browser sessions: a cookie stands for a member, so that a page need not keep a key.
 //!
-//! They are rows of the database, as digests of their ids: all hubs on it know them, and they outlive a hub. A session ends when somebody signs out, with
-//! the grant or the token that was shown for it, after [`LASTS_UNUSED_MS`] without a request, and after [`LASTS_MS`] in any case.
+//! They are rows of the database, by digests of their ids: all hubs on it know them, and they outlive a hub. A session ends when the member signs out, with
+//! the grant or the token that it was begun with, after [`LASTS_UNUSED_MS`] without a request, and after [`LASTS_MS`] in any case.
 
 use model::Fault;
 use sha2::{Digest, Sha256};
@@ -20,19 +20,19 @@ const COOKIE: &str = "longhaul-hub";
 pub const LASTS_UNUSED_MS: i64 = 12 * 3_600_000;
 /// How long it lasts at most.
 pub const LASTS_MS: i64 = 7 * 24 * 3_600_000;
-/// How exactly it is noted when a request came last.
+/// The precision with which the time of the last request is recorded.
 const NOTED_EVERY_MS: i64 = 60_000;
 
-/// A credential that was shown, as far as a session depends on it.
+/// The parts of a shown credential that a session depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShownCredential {
-    /// The grant that it is of; empty where it is of none.
+    /// Its grant; empty without one.
     pub grant_id: String,
     /// When it ends by itself, milliseconds since 1970.
     pub ends: Option<i64>,
 }
 
-/// Begins a session for a member who has just shown a credential, for no longer than that counts; the field that has a browser keep it.
+/// Begins a session for a member who has just shown a credential, for no longer than this is valid. Returns the header field that sets the cookie.
 ///
 /// # Errors
 /// The system gives no random numbers, or the database cannot be written.
@@ -60,7 +60,7 @@ pub async fn begin(
     Ok(cookie(request, Some(&id)))
 }
 
-/// Ends the session of a request, if there is one; the field that has a browser forget it.
+/// Ends the session of a request, if there is one. Returns the header field that removes the cookie.
 ///
 /// # Errors
 /// The database cannot be written.
@@ -71,7 +71,7 @@ pub async fn end(hub: &HubState, request: BrowserRequest<'_>) -> Result<String, 
     Ok(cookie(request, None))
 }
 
-/// The member whose session a request shows; none where it shows none that counts.
+/// The member of a request's session; none without a valid session.
 ///
 /// # Errors
 /// The request changes something and may come from another site's page, or the database cannot be read.
@@ -105,7 +105,7 @@ fn shown<'a>(request: BrowserRequest<'a>) -> Option<&'a str> {
     request.cookie(COOKIE).filter(|id| id.len() == 64)
 }
 
-/// The field that has a browser keep the id of a session, or forget it.
+/// The header field that sets or removes the cookie of a session.
 fn cookie(request: BrowserRequest<'_>, id: Option<&str>) -> String {
     request.set_cookie(COOKIE, id.map(|id| (id, LASTS_MS / 1000)), SameSite::Strict)
 }

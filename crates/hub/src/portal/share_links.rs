@@ -1,7 +1,7 @@
-//! Links to files and folders for people without an account: they read, or put new files into a folder.
+//! Share links: people without an account read a file or folder, or put new files into a folder.
 //!
-//! A link's token is 32 random bytes, and the hub keeps its digest. Data go between the endpoint and the browser: the hub gives whoever has
-//! the link short links that the endpoint signs, for one file each.
+//! A link's token is 32 random bytes, of which the hub stores the digest. Payload goes between the endpoint and the browser: the hub gives the holder
+//! of the link short-lived links for one file each, which the endpoint signs.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ const ROUNDS: NonZeroU32 = match NonZeroU32::new(600_000) {
     Some(rounds) => rounds,
     None => NonZeroU32::MIN,
 };
-/// Wrong passwords in a row, after which none is looked at for a while.
+/// Wrong passwords in a row, after which none is checked for a while.
 const TRIES_MAX: i64 = 5;
 const LOCKED_MS: i64 = 60_000;
-/// How long the ticket counts that stands for a password.
+/// How long the ticket is valid that stands for a password.
 const TICKET_LASTS_MS: i64 = 3_600_000;
 /// Bytes of a file's name.
 const NAME_BYTES_MAX: usize = 255;
@@ -54,7 +54,7 @@ fn password_hash(password: &str, salt: &[u8]) -> String {
     model::hex::encode(&hash)
 }
 
-/// A link as its owner is told of it.
+/// A link as the API shows it to its owner.
 pub fn told(row: &ShareLinkRow) -> ShareLink {
     ShareLink {
         id: row.id.clone(),
@@ -76,7 +76,7 @@ fn kind(row: &ShareLinkRow) -> ShareKind {
 /// Makes a link.
 ///
 /// # Errors
-/// What is to be shared is not there, or the order is none.
+/// The file or folder does not exist, or the order is invalid.
 pub async fn make(hub: &Arc<HubState>, member: &Member, order: ShareLinkOrder) -> Result<ShareLink, Refused> {
     let lasts_s = order.lasts_s.unwrap_or(LASTS_S);
     if !(60..=LASTS_MAX_S).contains(&lasts_s) {
@@ -112,20 +112,20 @@ pub async fn make(hub: &Arc<HubState>, member: &Member, order: ShareLinkOrder) -
     Ok(link)
 }
 
-/// The link of an id, if whoever asks may end it.
+/// The link with an id, if the member may end it.
 ///
 /// # Errors
-/// There is none, or it is another's.
+/// There is none, or it belongs to another member.
 pub async fn of_id(hub: &HubState, member: &Member, id: &str) -> Result<ShareLinkRow, Refused> {
     let row = hub.database.share_link(id).await.map_err(refused)?;
     let row = row.filter(|row| member.may_change(&row.owner, &member.community));
     row.ok_or_else(|| Refused::new(404, format!("there is no link {id}, or none of yours")))
 }
 
-/// What is behind a link.
+/// The file or folder of a link.
 ///
 /// # Errors
-/// It is over, its password is wrong, or the endpoint cannot be asked.
+/// The link has ended, the password is wrong, or the endpoint does not answer.
 pub async fn open(hub: &Arc<HubState>, token: &str, query: &SharedQuery) -> Result<Shared, Refused> {
     let row = find(hub, token).await?;
     let (kind, is_folder) = (kind(&row), row.target.ends_with('/'));
@@ -149,10 +149,10 @@ pub async fn open(hub: &Arc<HubState>, token: &str, query: &SharedQuery) -> Resu
     Ok(shared)
 }
 
-/// A link of the endpoint's to a file behind a link: to read it, or to put it there.
+/// A signed link of the endpoint to a file of a share link: to read it, or to upload it.
 ///
 /// # Errors
-/// It is over, is not for that, its password is wrong, or the endpoint signs no links.
+/// The link has ended, does not permit this, the password is wrong, or the endpoint signs no links.
 pub async fn link(
     hub: &Arc<HubState>,
     token: &str,
@@ -177,14 +177,14 @@ pub async fn link(
     files::signed_link(hub, at, activity, LINK_LASTS.min(left)).await
 }
 
-/// The link of a token, if it has not ended.
+/// The link with a token, if it has not ended.
 async fn find(hub: &HubState, token: &str) -> Result<ShareLinkRow, Refused> {
     let row = hub.database.share_link_of_token(&digest(token)).await.map_err(refused)?;
     let over = || Refused::new(404, "this link has expired, or was ended by whoever shared it: ask them for a new one");
     row.filter(|row| time::now() < row.expires).ok_or_else(over)
 }
 
-/// Lets whoever shows the password, or a ticket that was given for it; the ticket.
+/// Checks the password, or a ticket that was given for it. Returns the ticket.
 async fn admit(hub: &HubState, row: &ShareLinkRow, query: &SharedQuery) -> Result<Option<String>, Refused> {
     let now = time::now();
     if row.password_hash.is_empty() {
@@ -216,7 +216,7 @@ async fn admit(hub: &HubState, row: &ShareLinkRow, query: &SharedQuery) -> Resul
     Ok(Some(ticket_of(row, now + TICKET_LASTS_MS)))
 }
 
-/// Stands for the password until a time. Who does not know the password's digest cannot make one.
+/// A ticket, which stands for the password until a time. It cannot be made without the password's digest.
 fn ticket_of(row: &ShareLinkRow, until: i64) -> String {
     let tag = hmac_sha256(row.password_hash.as_bytes(), format!("{} {until}", row.id).as_bytes());
     format!("{until}.{}", model::hex::encode(&tag))
@@ -226,7 +226,7 @@ fn wrong_password() -> Refused {
     Refused::new(403, "the password is wrong, or was shown an hour ago: ask whoever shared the link")
 }
 
-/// The URL of a path below what is shared. A path leads nowhere else.
+/// The URL of a path below the shared folder. A path cannot leave the folder.
 fn below(row: &ShareLinkRow, path: &str) -> Result<String, Refused> {
     if !row.target.ends_with('/') {
         return Ok(row.target.clone());

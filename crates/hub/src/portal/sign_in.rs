@@ -1,4 +1,4 @@
-//! Signing in at a provider (OpenID Connect): a browser is sent there, and its session begins when it comes back.
+//! Signing in at a provider (OpenID Connect): the browser is sent to the provider, and its session begins when it comes back.
 
 use authn::code_flow::{Flow, SECRET_BYTES};
 use web::Refused;
@@ -11,13 +11,13 @@ use crate::time;
 
 /// The cookie of a sign-in that has begun: the secret of its flow.
 const COOKIE: &str = "longhaul-sign-in";
-/// How long somebody may take at the provider, seconds.
+/// How long signing in at the provider may take, seconds.
 const FLOW_LASTS_S: i64 = 600;
 
-/// Where a browser goes to sign in, and the field that has it keep the flow's secret.
+/// The URL that a browser is sent to, and the header field that sets the cookie with the flow's secret.
 ///
 /// # Errors
-/// There is no such provider, it cannot be asked, or the system gives no random numbers.
+/// There is no such provider, it does not answer, or the system gives no random numbers.
 pub async fn begin(hub: &HubState, id: &str, browser: BrowserRequest<'_>) -> Result<(String, String), Refused> {
     let sign_in = find(hub, id)?.clone();
     let mut secret = [0; SECRET_BYTES];
@@ -31,10 +31,10 @@ pub async fn begin(hub: &HubState, id: &str, browser: BrowserRequest<'_>) -> Res
     Ok((page, cookie))
 }
 
-/// Begins a session for whoever comes back from a provider; the fields that have the browser keep it, and forget the flow.
+/// Begins a session when a browser comes back from a provider. Returns the header fields that set its cookie, and remove that of the flow.
 ///
 /// # Errors
-/// The answer is not to a sign-in of this browser, the provider refuses, or who has signed in is no member.
+/// The answer does not belong to a sign-in of this browser, the provider refuses, or the person is no member.
 pub async fn finish(hub: &HubState, answer: &Answer, browser: BrowserRequest<'_>) -> Result<[String; 2], Refused> {
     let sign_in = find(hub, &answer.id)?.clone();
     let title = sign_in.title.clone();
@@ -46,7 +46,7 @@ pub async fn finish(hub: &HubState, answer: &Answer, browser: BrowserRequest<'_>
     let kept = browser.cookie(COOKIE).and_then(model::hex::decode);
     let secret: [u8; SECRET_BYTES] = kept.and_then(|bytes| bytes.try_into().ok()).ok_or_else(no_flow)?;
     let flow = Flow::of(&secret);
-    // The state is compared with what only this browser was given: an answer to somebody else's sign-in begins no session here.
+    // The state is compared with the secret of this browser: the answer to another browser's sign-in begins no session here.
     if answer.state != flow.state {
         return Err(no_flow());
     }
@@ -65,11 +65,11 @@ pub async fn finish(hub: &HubState, answer: &Answer, browser: BrowserRequest<'_>
 /// What a browser brings back from a provider.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// Which provider it comes from.
+    /// The id of the provider.
     pub id: String,
-    /// What is exchanged for who has signed in.
+    /// The code that is exchanged for the identity.
     pub code: String,
-    /// Which flow it is of.
+    /// The state of the flow.
     pub state: String,
     /// Why there is no code.
     pub error: Option<String>,

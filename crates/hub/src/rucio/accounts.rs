@@ -1,4 +1,4 @@
-//! Accounts and scopes. An account is whoever has a key; nothing but its scopes, its usage and its quotas is kept of one.
+//! Accounts and scopes. Every holder of a key is an account; the hub stores only its scopes, its usage and its quotas.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +148,7 @@ struct Limit {
 
 async fn set_limit(request: &RucioRequest, account: &str, expression: &str) -> Answered {
     let Limit { bytes } = request.read()?;
-    // Fewer than none stands for no limit.
+    // A negative number means no limit.
     change_limits(request, account, expression, u64::try_from(bytes).ok()).await?;
     created()
 }

@@ -11,9 +11,9 @@ use super::errors::RucioError;
 use super::named::{Did, find, lasts};
 use super::{Answered, RucioRequest, created, done, filters, forms, json_answer, stream, unknown};
 use crate::catalogue::data;
-use crate::database::catalogue::{DataRow, Which};
+use crate::database::catalogue::{DataRow, NameFilter};
 
-/// Names that are asked for at once, of those that a client wants all of.
+/// Names that are read from the database at a time, for answers with all of them.
 const PAGE: i64 = 1_000;
 
 /// `dids/…`.
@@ -62,7 +62,7 @@ async fn of_one(request: RucioRequest, method: &str, (scope, name): (&str, &str)
             json_answer(200, &metadata(&request, &row).await?)
         }
         ("POST", ["meta"]) => {
-            let said: Said = request.read()?;
+            let said: MetadataBody = request.read()?;
             change_metadata(&request, &text, said.meta).await?;
             created()
         }
@@ -84,7 +84,7 @@ async fn of_one(request: RucioRequest, method: &str, (scope, name): (&str, &str)
     }
 }
 
-/// What a client says of a name that is new.
+/// A new name, as a client sends it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NewDid {
@@ -110,7 +110,7 @@ struct Children {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said {
+struct MetadataBody {
     meta: Metadata,
 }
 
@@ -172,7 +172,7 @@ async fn add_many(request: &RucioRequest) -> Answered {
     created()
 }
 
-/// Puts names into a collection. Rucio's clients send the same again after a failure: what is there already is there.
+/// Puts names into a collection. Rucio's clients repeat a request after a failure: names that it contains already are no error.
 async fn attach(request: &RucioRequest, parent: &str, children: &[Did]) -> Result<(), RucioError> {
     let names = DataNames { names: children.iter().map(Did::text).collect() };
     data::attach(&request.hub, &request.member, parent, &names).await?;
@@ -205,7 +205,7 @@ async fn show(request: &RucioRequest, text: &str) -> Answered {
     json_answer(200, &forms::did(&row, total))
 }
 
-/// All that a collection contains itself.
+/// All names that a collection contains directly.
 pub(super) async fn all_contents(request: &RucioRequest, row: &DataRow) -> Result<Vec<DataRow>, RucioError> {
     let (mut all, mut after) = (Vec::new(), 0);
     loop {
@@ -274,7 +274,7 @@ async fn bulk_metadata(request: &RucioRequest) -> Answered {
     let wanted: Children = request.read()?;
     let mut all = Vec::new();
     for did in &wanted.dids {
-        // Names that are not there are none of the answer.
+        // Names that do not exist are left out of the answer.
         if let Ok(row) = find(request, &did.text()).await {
             all.push(metadata(request, &row).await?);
         }
@@ -321,7 +321,7 @@ async fn set_status(request: &RucioRequest, text: &str) -> Answered {
     done()
 }
 
-/// `dids/SCOPE/dids/search`: names like a pattern, of a kind, of which this is said.
+/// `dids/SCOPE/dids/search`: names by pattern, kind and metadata.
 async fn search(request: &RucioRequest, scope: &str) -> Answered {
     let wanted = match request.parameter("filters") {
         Some(text) => filters::read(&text)?,
@@ -353,14 +353,14 @@ async fn search(request: &RucioRequest, scope: &str) -> Answered {
     stream(lines)
 }
 
-/// Names that fit one filter.
+/// Names that match one filter.
 async fn fitting(
     request: &RucioRequest,
     scope: &str,
     filter: &Map<String, Value>,
     kind: &str,
 ) -> Result<Vec<DataRow>, RucioError> {
-    let mut which = Which { scope: scope.to_owned(), limit: PAGE, ..Which::default() };
+    let mut which = NameFilter { scope: scope.to_owned(), limit: PAGE, ..NameFilter::default() };
     let kind = filter.get("type").and_then(Value::as_str).unwrap_or(kind).to_ascii_lowercase();
     let mut said = |word: &str, value: &Value| which.metadata.push((word.to_owned(), value.to_string()));
     for (word, value) in filter {

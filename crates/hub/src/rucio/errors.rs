@@ -1,4 +1,4 @@
-//! A no, as Rucio says it: a class that its clients know, and a sentence.
+//! Errors in Rucio's form: a class that its clients know, and a sentence.
 
 use axum::response::Response;
 use http::{HeaderName, HeaderValue};
@@ -9,7 +9,7 @@ use super::with_body;
 use crate::catalogue::refused;
 use crate::database::DatabaseError;
 
-/// A no.
+/// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RucioError {
     pub status: u16,
@@ -27,7 +27,7 @@ impl RucioError {
         RucioError { status, class, message: message.into() }
     }
 
-    /// The same, with the class that means it where what is missing is of this kind.
+    /// The same error, with the class that clients expect for something missing of this kind.
     pub fn missing(self, class: &'static str) -> RucioError {
         if self.status == 404 { RucioError { class, ..self } } else { self }
     }
@@ -47,7 +47,7 @@ impl RucioError {
 
 impl From<Refused> for RucioError {
     fn from(refused: Refused) -> RucioError {
-        // 401 has clients log in again, three times: whoever is known and may not is 403.
+        // After a 401 clients log in again, three times: a known principal without the right gets a 403.
         let (status, class) = match refused.status {
             401 | 403 => (403, "AccessDenied"),
             404 => (404, "DataIdentifierNotFound"),

@@ -8,7 +8,7 @@ use super::errors::RucioError;
 const BYTES_MAX: usize = 16 << 10;
 
 fn wrong(why: &str) -> RucioError {
-    RucioError::new(400, "DIDFilterSyntaxError", format!("the filters do not read: {why}"))
+    RucioError::new(400, "DIDFilterSyntaxError", format!("the filters cannot be read: {why}"))
 }
 
 /// Reads a list of dictionaries; any of them may fit.
@@ -18,10 +18,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Map<String, Value>>, RucioError> {
     }
     let mut reader = Reader { rest: text };
     let filters = reader.list()?;
-    match reader.skip().is_empty() {
-        true => Ok(filters),
-        false => Err(wrong("something follows the list")),
-    }
+    if reader.skip().is_empty() { Ok(filters) } else { Err(wrong("something follows the list")) }
 }
 
 struct Reader<'a> {

@@ -1,4 +1,4 @@
-//! Rows of the catalogue in Rucio's words.
+//! Rows of the catalogue as Rucio's documents.
 
 use model::v1::hub::{DataKind, Grouping, RuleState};
 use replicas::DataName;
@@ -59,7 +59,7 @@ pub(super) fn child(row: &DataRow) -> Value {
     Value::Object(object)
 }
 
-/// What a name is: `total` are the files below a collection, and their bytes.
+/// A name; `total` is the number of files below a collection, and their bytes.
 pub(super) fn did(row: &DataRow, total: (i64, i64)) -> Value {
     let mut object = name_of(&row.name);
     object.insert("type".into(), kind_word(row.kind).into());
@@ -79,7 +79,7 @@ pub(super) fn did(row: &DataRow, total: (i64, i64)) -> Value {
     Value::Object(object)
 }
 
-/// All that is said of a name: the columns of Rucio's that mean something here, and its metadata beside them.
+/// The metadata of a name: those columns of Rucio that the catalogue has, and the name's own words beside them.
 pub(super) fn metadata(row: &DataRow, total: (i64, i64), said: &std::collections::BTreeMap<String, String>) -> Value {
     let is_file = row.kind == DataKind::File;
     let mut object = name_of(&row.name);
@@ -178,7 +178,7 @@ pub(super) fn rule(row: &RuleRow, name: &DataName, kind: DataKind) -> Value {
     Value::Object(object)
 }
 
-/// How a client reaches the files of an endpoint: `https`, whatever the hub calls it by. Host, port, directory.
+/// Host, port and directory by which a client reaches the files of an endpoint over `https`, whatever scheme the hub uses.
 pub(super) fn reached_by(place: &StoragePlace) -> Option<(String, u16, String)> {
     let (scheme, rest) = place.url.split_once("://")?;
     let default = match scheme {
@@ -212,7 +212,7 @@ pub(super) fn copies<'a>(
     })
 }
 
-/// An endpoint as Rucio's clients want it: what it can do, and by which protocol.
+/// An endpoint as Rucio's clients expect it: its operations and its protocol.
 pub(super) fn rse(place: &StoragePlace, is_closed: bool) -> Value {
     let protocol = reached_by(place).map(|(host, port, prefix)| {
         json!({

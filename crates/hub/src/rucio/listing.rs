@@ -1,4 +1,4 @@
-//! `replicas/list`: where files can be read, as lines of JSON or as a Metalink.
+//! `replicas/list`: the replicas of files, as lines of JSON or as a Metalink.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::{Answered, RucioRequest, forms, rses, stream};
 use crate::database::catalogue::{DataRow, FileRow, ReplicaState};
 use crate::topology::Topology;
 
-/// Files that are asked for at once.
+/// Files that are read from the database at a time.
 const PAGE: i64 = 1_000;
 
 /// Schemes, which clients send as a list or as a text with commas.
@@ -26,7 +26,7 @@ enum Schemes {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct ListingRequest {
     dids: Vec<Did>,
     schemes: Option<Schemes>,
     all_states: bool,
@@ -34,8 +34,8 @@ struct Wanted {
     resolve_parents: bool,
 }
 
-impl Wanted {
-    /// Whether copies are wanted by the one scheme that there is here.
+impl ListingRequest {
+    /// Whether the client accepts `https`, the only scheme of the hub.
     fn wants_https(&self) -> bool {
         match &self.schemes {
             None => true,
@@ -47,7 +47,7 @@ impl Wanted {
 
 /// POST replicas/list.
 pub(super) async fn list(request: &RucioRequest) -> Answered {
-    let wanted: Wanted = request.read()?;
+    let wanted: ListingRequest = request.read()?;
     let topology = request.hub.topology.load_full();
     let endpoints: Option<BTreeSet<&str>> = match &wanted.rse_expression {
         None => None,
@@ -65,7 +65,7 @@ pub(super) async fn list(request: &RucioRequest) -> Answered {
             after = last.file.id;
             for file in page {
                 let copies = copies(&file, &topology, &wanted, endpoints.as_ref());
-                // A file that was asked for by its own name is told of wherever it is.
+                // A file that was asked for by its own name is listed even without a replica that matches.
                 if !copies.is_empty() || row.id == file.file.id {
                     files.push((file, copies));
                 }
@@ -84,15 +84,20 @@ pub(super) async fn list(request: &RucioRequest) -> Answered {
     stream(lines)
 }
 
-/// A copy of a file that is told of.
-struct Copy {
+/// A replica in the answer.
+struct ListedCopy {
     endpoint: String,
     is_tape: bool,
     state: ReplicaState,
     pfn: String,
 }
 
-fn copies(file: &FileRow, topology: &Topology, wanted: &Wanted, endpoints: Option<&BTreeSet<&str>>) -> Vec<Copy> {
+fn copies(
+    file: &FileRow,
+    topology: &Topology,
+    wanted: &ListingRequest,
+    endpoints: Option<&BTreeSet<&str>>,
+) -> Vec<ListedCopy> {
     if !wanted.wants_https() {
         return Vec::new();
     }
@@ -103,20 +108,22 @@ fn copies(file: &FileRow, topology: &Topology, wanted: &Wanted, endpoints: Optio
     let all = forms::copies(file, topology).filter(|(place, state, _)| is_wanted(&place.endpoint, *state));
     let copy = |(place, state, pfn): (&crate::topology::StoragePlace, ReplicaState, String)| {
         let is_tape = place.attributes.get("tape").is_some_and(|text| text == "true");
-        Copy { endpoint: place.endpoint.clone(), is_tape, state, pfn }
+        ListedCopy { endpoint: place.endpoint.clone(), is_tape, state, pfn }
     };
-    let mut copies: Vec<Copy> = all.map(copy).collect();
-    // Clients read in the order of the document: what has to be staged comes last.
+    let mut copies: Vec<ListedCopy> = all.map(copy).collect();
+    // Clients read in the order of the document: replicas that have to be staged come last.
     copies.sort_by_key(|copy| copy.is_tape);
     copies
 }
 
-fn line(file: &FileRow, copies: &[Copy], parents: Option<Vec<String>>) -> Value {
+fn line(file: &FileRow, copies: &[ListedCopy], parents: Option<Vec<String>>) -> Value {
     let mut object = forms::name_of(&file.file.name);
     object.insert("bytes".into(), file.file.bytes.into());
     object.insert("adler32".into(), file.file.adler32.clone().into());
     object.insert("md5".into(), file.file.md5.clone().into());
-    let (mut pfns, mut rses, mut states) = (Map::new(), Map::new(), Map::new());
+    let mut pfns = Map::new();
+    let mut rses = Map::new();
+    let mut states = Map::new();
     for (at, copy) in copies.iter().enumerate() {
         pfns.insert(
             copy.pfn.clone(),
@@ -142,9 +149,11 @@ fn line(file: &FileRow, copies: &[Copy], parents: Option<Vec<String>>) -> Value 
     Value::Object(object)
 }
 
-/// All that contains a file, however far above.
+/// All names that contain a file, however far above.
 async fn ancestors(request: &RucioRequest, file: &DataRow) -> Result<Vec<String>, RucioError> {
-    let (mut names, mut waiting, mut seen) = (Vec::new(), vec![file.id], BTreeSet::new());
+    let mut names = Vec::new();
+    let mut waiting = vec![file.id];
+    let mut seen = BTreeSet::new();
     while let Some(id) = waiting.pop() {
         for parent in request.hub.database.parents(id).await? {
             if seen.insert(parent.id) {
@@ -156,11 +165,15 @@ async fn ancestors(request: &RucioRequest, file: &DataRow) -> Result<Vec<String>
     Ok(names)
 }
 
-async fn as_metalink(request: &RucioRequest, wanted: &Wanted, files: Vec<(FileRow, Vec<Copy>)>) -> Answered {
+async fn as_metalink(
+    request: &RucioRequest,
+    wanted: &ListingRequest,
+    files: Vec<(FileRow, Vec<ListedCopy>)>,
+) -> Answered {
     let mut all = Vec::with_capacity(files.len());
     for (file, copies) in files {
         let parents = if wanted.resolve_parents { ancestors(request, &file.file).await? } else { Vec::new() };
-        let url = |copy: Copy| MetalinkUrl { endpoint: copy.endpoint, address: copy.pfn };
+        let url = |copy: ListedCopy| MetalinkUrl { endpoint: copy.endpoint, address: copy.pfn };
         all.push(MetalinkFile {
             name: file.file.name.name().to_owned(),
             identity: file.file.name.to_string(),

@@ -1,4 +1,4 @@
-//! Logging in: the password of `userpass` is an access key of the hub, which is the token from then on; a certificate is answered with a key that ends.
+//! Logging in: the password of `userpass` is an access key of the hub, which then serves as the token. A client with a certificate gets a key that expires.
 
 use auth::{AccessKey, Fingerprint};
 use http::{HeaderMap, HeaderValue};
@@ -9,10 +9,10 @@ use super::{Answered, RucioRequest, TOKEN, done, json_answer, unknown};
 use crate::database::roles::RoleGrant;
 use crate::time;
 
-/// How long a key lasts that a certificate is answered with.
+/// How long the key of a client with a certificate lasts.
 const KEY_MS: i64 = 3_600_000;
 
-/// The credential of a request, in the field in which the hub looks for one.
+/// The credential of a request as the value of `Authorization`.
 pub(super) fn credential(path: &str, headers: &HeaderMap) -> Option<HeaderValue> {
     let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|text| !text.is_empty());
     let is_login = path.trim_matches('/') == "auth/userpass";
@@ -50,7 +50,7 @@ fn with_token(token: &str) -> Answered {
     Ok(response)
 }
 
-/// A key with the rights of whoever shows a certificate, which ends: the client shows the certificate at this question alone.
+/// Makes an expiring key with the rights of the client's certificate: clients show the certificate with this request only.
 async fn temporary_key(request: &RucioRequest) -> Result<String, RucioError> {
     let (member, now) = (&request.member, time::now());
     let (mut id, mut secret) = ([0u8; 8], [0u8; 32]);
@@ -68,6 +68,6 @@ async fn temporary_key(request: &RucioRequest) -> Result<String, RucioError> {
         secret_sha256: model::hex::encode(&Sha256::digest(secret)),
     };
     request.hub.database.add_role_grant(grant).await?;
-    // Rucio's clients know the hub by an authority: the key names no node.
+    // Rucio's clients verify the hub by an authority: the key needs no fingerprint.
     Ok(AccessKey::new(id, secret, Fingerprint([0; 32])).expose_text())
 }

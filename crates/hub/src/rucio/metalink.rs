@@ -14,11 +14,11 @@ pub(super) struct MetalinkFile {
     pub adler32: Option<String>,
     pub md5: Option<String>,
     pub bytes: i64,
-    /// The one to be read first comes first.
+    /// The URLs of its replicas, the preferred one first.
     pub urls: Vec<MetalinkUrl>,
 }
 
-/// Where a copy of it is.
+/// A replica of the file.
 pub(super) struct MetalinkUrl {
     pub endpoint: String,
     pub address: String,

@@ -1,4 +1,4 @@
-//! Copies: entered by whoever has put a file there, declared bad, listed by dataset.
+//! Replicas: entering them after an upload, declaring them bad, and listing them by dataset.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -
         ("PUT", []) => arrive(&request).await,
         ("POST", ["bad"]) => declare_bad(&request).await,
         ("POST", ["datasets_bulk"]) => {
-            let wanted: Wanted = request.read()?;
+            let wanted: ReplicaQuery = request.read()?;
             let mut lines = Vec::new();
             for did in &wanted.dids {
                 let row = find(&request, &did.text()).await?;
@@ -47,7 +47,7 @@ pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct ReplicaQuery {
     dids: Vec<Did>,
 }
 
@@ -71,7 +71,7 @@ struct CopyOf {
 }
 
 impl CopyOf {
-    /// Whether it is there: a client says of one that it is about to put there that it is being copied.
+    /// Whether the replica exists: a client enters one before its upload in the state of copying.
     fn is_there(&self) -> bool {
         !matches!(self.state.as_deref(), Some("C" | "COPYING" | "U" | "UNAVAILABLE"))
     }
@@ -103,7 +103,7 @@ fn path_of(
     Ok((below != named).then(|| below.to_owned()))
 }
 
-/// POST replicas: files are entered, with the copies that are there.
+/// POST replicas: enters files with their existing replicas.
 async fn add(request: &RucioRequest) -> Answered {
     let copies: Copies = request.read()?;
     let topology = request.hub.topology.load_full();
@@ -128,7 +128,7 @@ async fn add(request: &RucioRequest) -> Answered {
     created()
 }
 
-/// PUT replicas: what was being copied is there.
+/// PUT replicas: a replica that was being copied has arrived.
 async fn arrive(request: &RucioRequest) -> Answered {
     let copies: Copies = request.read()?;
     let topology = request.hub.topology.load_full();
@@ -150,27 +150,27 @@ async fn arrive(request: &RucioRequest) -> Answered {
 /// A copy by its address, or by its name and endpoint.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Named {
+enum ReplicaId {
     Pfn(String),
     Did { scope: String, name: String, rse: String },
 }
 
 #[derive(Deserialize)]
-struct Bad {
+struct BadReplicas {
     #[serde(default)]
     reason: Option<String>,
-    replicas: Vec<Named>,
+    replicas: Vec<ReplicaId>,
 }
 
 /// POST replicas/bad; what could not be declared, by endpoint.
 async fn declare_bad(request: &RucioRequest) -> Answered {
-    let bad: Bad = request.read()?;
+    let bad: BadReplicas = request.read()?;
     let why = bad.reason.unwrap_or_else(|| "a client said so".to_owned());
     let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for copy in bad.replicas {
         let (name, endpoint) = match copy {
-            Named::Did { scope, name, rse } => (format!("{scope}:{name}"), rse),
-            Named::Pfn(pfn) => match request.named_by(&pfn) {
+            ReplicaId::Did { scope, name, rse } => (format!("{scope}:{name}"), rse),
+            ReplicaId::Pfn(pfn) => match request.named_by(&pfn) {
                 Some(named) => named,
                 None => {
                     left.entry(String::new()).or_default().push(format!("{pfn} Unknown replica"));
@@ -199,7 +199,7 @@ impl RucioRequest {
     }
 }
 
-/// Where a dataset is, by endpoint.
+/// The replicas of a dataset, by endpoint.
 async fn dataset_lines(request: &RucioRequest, row: &DataRow) -> Result<Vec<Value>, RucioError> {
     let (files, bytes) = request.hub.database.total(row).await?;
     let there = request.hub.database.whereabouts(row).await?;
@@ -220,7 +220,7 @@ async fn dataset_lines(request: &RucioRequest, row: &DataRow) -> Result<Vec<Valu
     Ok(there.iter().filter(|at| at.state == ReplicaState::Available).map(line).collect())
 }
 
-/// POST replicas/tombstone: copies that nobody needs go by themselves here; one that a rule holds is said to be held.
+/// POST replicas/tombstone: a replica that a rule holds is refused. Others need no tombstone: the hub deletes them itself.
 async fn tombstone(request: &RucioRequest) -> Answered {
     #[derive(Deserialize)]
     struct Tombs {

@@ -1,4 +1,4 @@
-//! Endpoints with storage: Rucio's storage elements. They are described by the hub's own words, and only read here.
+//! Endpoints with storage: Rucio's storage elements. They are described through the hub's own API, and can only be read here.
 
 use replicas::{DataName, Expression};
 use serde_json::{Map, Value, json};
@@ -55,10 +55,10 @@ pub(super) fn place<'a>(topology: &'a Topology, name: &str) -> Result<&'a Storag
     topology.storage.get(name).ok_or_else(none)
 }
 
-/// The endpoints that an expression means.
+/// The endpoints that an expression matches.
 ///
 /// # Errors
-/// It is none, or means nothing.
+/// The expression is invalid, or matches no endpoint.
 pub(super) fn meant<'a>(topology: &'a Topology, text: &str) -> Result<Vec<&'a StoragePlace>, RucioError> {
     let wrong = |reason: String| RucioError::new(400, "InvalidRSEExpression", reason);
     let expression: Expression = text.parse().map_err(|error: replicas::ExpressionError| wrong(error.to_string()))?;

@@ -9,14 +9,14 @@ use super::errors::RucioError;
 use super::named::{Did, find, lasts};
 use super::{Answered, RucioRequest, done, forms, json_answer, stream, unknown};
 use crate::catalogue::rules::{self, NotMade};
-use crate::database::catalogue::{DataRow, RuleRow, WhichRules};
+use crate::database::catalogue::{DataRow, RuleFilter, RuleRow};
 
-/// Rules that are told of at once.
+/// Rules of one answer.
 const RULES_MAX: i64 = 10_000;
-/// Locks that are named of a rule.
+/// Locks of a rule in one answer.
 const LOCKS_MAX: i64 = 10_000;
 
-/// What a client says of a rule that is new; what it does not say it sends as null.
+/// A new rule, as a client sends it; fields that it does not set are null.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct NewRule {
@@ -44,7 +44,7 @@ pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -
             json_answer(201, &ids)
         }
         ("GET", []) => {
-            let rows = request.hub.database.rules(&WhichRules { limit: RULES_MAX, ..WhichRules::default() }).await?;
+            let rows = request.hub.database.rules(&RuleFilter { limit: RULES_MAX, ..RuleFilter::default() }).await?;
             told(&request, rows).await
         }
         ("GET", [id]) => show(&request, id).await,
@@ -62,12 +62,12 @@ pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -
     }
 }
 
-/// Makes a rule; its id.
+/// Makes a rule, and returns its id.
 pub(super) async fn make(request: &RucioRequest, did: &Did, new: &NewRule) -> Result<String, RucioError> {
     let row = find(request, &did.text()).await?;
     let copies = new.copies.unwrap_or(1);
     let which =
-        WhichRules { name: Some(row.id), account: request.member.owner.clone(), limit: RULES_MAX, before: None };
+        RuleFilter { name: Some(row.id), account: request.member.owner.clone(), limit: RULES_MAX, before: None };
     let known = request.hub.database.rules(&which).await?;
     let is_same = |rule: &RuleRow| rule.expression == new.rse_expression && rule.copies == i64::from(copies);
     if known.iter().any(is_same) {
@@ -100,7 +100,7 @@ pub(super) async fn make(request: &RucioRequest, did: &Did, new: &NewRule) -> Re
     }
 }
 
-/// Rules with the names that they are of.
+/// Rules with the names that they apply to.
 async fn lines(request: &RucioRequest, rows: &[RuleRow]) -> Result<Vec<Value>, RucioError> {
     let ids: Vec<i64> = rows.iter().map(|rule| rule.name).collect();
     let names = request.hub.database.data_of(&ids).await?;
@@ -119,11 +119,11 @@ pub(super) async fn of_name(request: &RucioRequest, text: &str) -> Answered {
 }
 
 async fn rules_of(request: &RucioRequest, row: &DataRow) -> Result<Vec<RuleRow>, RucioError> {
-    let which = WhichRules { name: Some(row.id), limit: RULES_MAX, ..WhichRules::default() };
+    let which = RuleFilter { name: Some(row.id), limit: RULES_MAX, ..RuleFilter::default() };
     Ok(request.hub.database.rules(&which).await?)
 }
 
-/// The rules of a name and of all that contains it.
+/// The rules of a name and of all names that contain it.
 pub(super) async fn of_file(request: &RucioRequest, text: &str) -> Answered {
     let (mut all, mut waiting) = (Vec::new(), vec![find(request, text).await?]);
     let mut seen = std::collections::BTreeSet::new();
@@ -138,7 +138,7 @@ pub(super) async fn of_file(request: &RucioRequest, text: &str) -> Answered {
 
 /// The rules of an account.
 pub(super) async fn of_account(request: &RucioRequest, account: &str) -> Answered {
-    let which = WhichRules { account: account.to_owned(), limit: RULES_MAX, ..WhichRules::default() };
+    let which = RuleFilter { account: account.to_owned(), limit: RULES_MAX, ..RuleFilter::default() };
     told(request, request.hub.database.rules(&which).await?).await
 }
 
@@ -165,7 +165,7 @@ struct Options {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Changes {
-    /// Null for a rule without end; so it is told from one that is not said.
+    /// Null for a rule without end, to be distinguished from a field that is missing.
     lifetime: Option<Value>,
     comment: Option<String>,
     state: Option<String>,
@@ -232,13 +232,13 @@ async fn locks_of(request: &RucioRequest, id: &str) -> Answered {
 }
 
 #[derive(Deserialize)]
-struct Moved {
+struct MoveRequest {
     rse_expression: String,
 }
 
-/// A rule elsewhere instead of this one: the old one ends once the new one is there.
+/// Replaces a rule by one for other endpoints: the old rule is ended once the new one has been made.
 async fn replace(request: &RucioRequest, id: &str) -> Answered {
-    let (old, moved): (RuleRow, Moved) = (row(request, id).await?, request.read()?);
+    let (old, moved): (RuleRow, MoveRequest) = (row(request, id).await?, request.read()?);
     let names = request.hub.database.data_of(&[old.name]).await?;
     let name: &DataName = match names.get(&old.name) {
         Some(row) => &row.name,

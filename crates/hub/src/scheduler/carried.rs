@@ -1,4 +1,4 @@
-//! A transfer that is carried, and what becomes of its files.
+//! A running transfer of this hub, and the outcomes of its files.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,34 +8,34 @@ use tokio::sync::watch;
 use super::outcomes::{again, outcome};
 use crate::database::claims::{Claim, ClaimedFile};
 use crate::database::outcomes::{NextSource, Outcome};
-use crate::progress::{Finished, Steer};
+use crate::progress::{Finished, TransferControl};
 use crate::snapshot::{Decision, Moving, Pair};
 
-/// A transfer that is carried.
+/// A running transfer of this hub.
 pub(super) struct Carried {
     pub claim: Claim,
     pub pair: Pair,
     /// Bytes per second.
     pub rate: f64,
-    /// Bytes that have arrived, and those of them that are of files that have ended.
+    /// Bytes that have arrived, and those of them that belong to files that have ended.
     pub arrived_bytes: u64,
     pub ended_bytes: u64,
-    pub steer: watch::Sender<Steer>,
-    /// Where its first file would be read otherwise, once that was asked.
+    pub steer: watch::Sender<TransferControl>,
+    /// The next source of its first file, once it has been looked up.
     pub next: Option<Option<NextSource>>,
-    /// Since when that would be much faster.
+    /// Since when the next source would be much faster.
     pub slow_since: Option<Duration>,
     begun: Duration,
 }
 
 impl Carried {
-    /// One that has just begun.
-    pub fn new(claim: Claim, pair: Pair, steer: watch::Sender<Steer>, begun: Duration) -> Carried {
+    /// A transfer that has just begun.
+    pub fn new(claim: Claim, pair: Pair, steer: watch::Sender<TransferControl>, begun: Duration) -> Carried {
         let (rate, arrived_bytes, ended_bytes) = (0.0, 0, 0);
         Carried { claim, pair, rate, arrived_bytes, ended_bytes, steer, next: None, slow_since: None, begun }
     }
 
-    /// As it is told of.
+    /// Its progress, for the snapshot.
     pub fn moving(&self) -> Moving {
         Moving { rate: self.rate, bytes: self.arrived_bytes }
     }
@@ -56,13 +56,13 @@ impl Carried {
         (unended as f64 - self.partial_bytes()).max(0.0)
     }
 
-    /// Whether its limit is what holds it: it is paused, or a shared resource gives it no more.
+    /// Whether its limit bounds it: it is paused, or a shared resource gives it no more.
     pub fn is_held(&self, decision: Option<&Decision>) -> bool {
         let limit = self.steer.borrow().limit;
         limit == 0.0 || decision.is_some_and(|decision| decision.is_bound) && self.rate >= limit * 0.5
     }
 
-    /// Takes the files that have ended out of the claim. A node may tell of a file twice: the first time counts.
+    /// Takes the files that have ended out of the claim. A node may report a file twice: the first report counts.
     pub fn ended(&mut self, told: &HashMap<i64, Finished>) -> Vec<(i64, Outcome)> {
         let mut outcomes = Vec::new();
         let ended_bytes = &mut self.ended_bytes;
@@ -77,13 +77,13 @@ impl Carried {
         outcomes
     }
 
-    /// What becomes of the files of which nothing was told, by how the transfer finished.
+    /// The outcomes of the files that were not reported, by the result of the transfer.
     pub fn all_ended(&self, finished: &Finished) -> Vec<(i64, Outcome)> {
         let is_one = self.claim.order.len() == 1;
         let of_file = |file: &ClaimedFile| match finished {
-            // The bytes that the node tells are those of all files together.
+            // The bytes of the report are those of all files together.
             Finished::Done { .. } if !is_one => Outcome::Done { bytes: file.bytes },
-            // What made it end may be another file's: this one was not told of, and is tried again.
+            // Another file may have failed the transfer: this one was not reported, and is tried again.
             Finished::Failed { fault, reason } if !is_one => again(file, fault, reason),
             finished => outcome(file, finished),
         };
@@ -120,7 +120,7 @@ mod tests {
             files: (0..files).map(file).collect(),
             order: (0..files).collect(),
         };
-        let (steer, _) = watch::channel(Steer { limit: 0.0, is_cancelled: false });
+        let (steer, _) = watch::channel(TransferControl { limit: 0.0, is_cancelled: false });
         Carried::new(claim, ("a".into(), "b".into()), steer, Duration::ZERO)
     }
 

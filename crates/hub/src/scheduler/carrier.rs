@@ -1,4 +1,4 @@
-//! Who carries the files of a queue, and how many of them at once.
+//! Chooses the carrier of a queue's files, and the bytes of one transfer.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::carriers::THIRD_PARTY;
 use crate::database::queues::Queue;
 use crate::topology::Topology;
 
-/// How long the files of one transfer take, about.
+/// About how long one transfer should take.
 const BATCH: Duration = Duration::from_secs(30);
 /// Bytes of one transfer where no rate bounds it.
 const BATCH_BYTES_MAX: i64 = 64 << 30;
 
-/// Who carries the files of a queue: an end that is a node, the source before the target; a gateway of theirs; or, of two WebDAV servers,
-/// they themselves.
+/// The carrier of a queue's files: an endpoint that is a node, the source before the target; else a gateway of theirs; else, between two WebDAV
+/// servers, the servers themselves.
 pub(super) fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
     let (source, target) = (&queue.key.source, &queue.key.target);
     let is = |name: &String, kind| topology.kind(name) == kind;
@@ -25,8 +25,8 @@ pub(super) fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
     node.or_else(|| gateway(source)).or_else(|| gateway(target)).or_else(themselves)
 }
 
-/// Bytes of one transfer: half a minute of them, so that what is queued meanwhile with a better claim does not wait for long, and one file at
-/// the least.
+/// Bytes of one transfer: half a minute's worth, so that files with a better claim that are queued meanwhile need not wait for long. A transfer has at
+/// least one file.
 pub(super) fn batch_bytes(limit: f64) -> i64 {
     if limit.is_finite() { (limit * BATCH.as_secs_f64()) as i64 } else { BATCH_BYTES_MAX }
 }

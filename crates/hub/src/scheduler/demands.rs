@@ -1,4 +1,4 @@
-//! What queues can use, told by what their transfers use.
+//! Estimates the rate that a queue can use from the rate that its transfers use.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use sched::demand::DemandEstimate;
 use crate::planner::Running;
 use crate::snapshot::Snapshot;
 
-/// How long a transfer takes to get going: what it uses until then says nothing.
+/// How long a transfer takes to reach its rate: its rate until then is ignored.
 const STARTUP: Duration = Duration::from_secs(5);
 
-/// What is known of what a queue can use.
+/// The estimate of one queue.
 struct QueueDemand {
-    /// Since when transfers of it run.
+    /// Since when it has running transfers.
     since: Duration,
-    /// What it was given last, bytes per second.
+    /// The rate that it was given last, bytes per second.
     given: f64,
     demand: DemandEstimate,
 }
 
-/// What is known of all queues that move.
+/// The estimates of all queues with running transfers.
 #[derive(Default)]
 pub(super) struct Demands(HashMap<i64, QueueDemand>);
 
@@ -43,7 +43,7 @@ impl Demands {
         caps
     }
 
-    /// Takes what each queue is given from here on.
+    /// Records the rates that queues are given from now on.
     pub fn given(&mut self, snapshot: &Snapshot) {
         for (queue, decision) in &snapshot.queues {
             if let Some(demand) = self.0.get_mut(queue) {

@@ -1,12 +1,12 @@
-//! How many files may be opened at an endpoint now: what its limit of files per second has left.
+//! Limits how many files are opened at an endpoint per second.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What is left at each endpoint that has such a limit: a bucket that holds what one second brings.
+/// A token bucket for each endpoint with such a limit; it holds the files of one second.
 #[derive(Debug, Default)]
 pub struct MetadataRates {
-    /// Files, and when that was.
+    /// The files that were left, and when.
     left: HashMap<String, (f64, Duration)>,
 }
 
@@ -19,7 +19,7 @@ impl MetadataRates {
         *left as usize
     }
 
-    /// So many are about to be opened.
+    /// Takes files that are about to be opened.
     pub fn take(&mut self, endpoint: &str, files: usize) {
         if let Some((left, _)) = self.left.get_mut(endpoint) {
             *left -= files as f64;

@@ -1,4 +1,4 @@
-//! What becomes of a file, by how its transfer finished: another attempt after a pause, another source, or its end.
+//! The outcome of a file, from the result of its transfer: another attempt after a pause, another source, or its end.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const RETRIES: i64 = 3;
 /// The pause before a second attempt, and the longest.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
 
-/// What becomes of a file of a transfer that finished so.
+/// The outcome of a file, from its result.
 pub(super) fn outcome(file: &ClaimedFile, finished: &Finished) -> Outcome {
     match finished {
         Finished::Done { bytes } => Outcome::Done { bytes: i64::try_from(*bytes).unwrap_or(i64::MAX) },
@@ -25,7 +25,7 @@ pub(super) fn outcome(file: &ClaimedFile, finished: &Finished) -> Outcome {
     }
 }
 
-/// Whether what it failed for passes: the path, a busy server, a full disk. That says something of load, too.
+/// Whether the cause of a failure may pass: the path, a busy server, a full disk. Such failures are also a sign of load.
 pub(super) fn is_worth_another_try(finished: &Finished) -> bool {
     match finished {
         Finished::Unreachable { .. } => true,

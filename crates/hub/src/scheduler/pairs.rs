@@ -1,4 +1,4 @@
-//! What is known of pairs of endpoints: how fast they are together, and how many copies at once two servers are asked for.
+//! The state of pairs of endpoints: their common rate, and the number of copies at once between two servers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,72 +12,72 @@ use crate::database::queues::Queue;
 use crate::snapshot::{Pair, SeenPair, Snapshot};
 use crate::topology::Topology;
 
-/// Time constants of the rate of a pair, and of one copy.
+/// The time constant of the rate of a pair, and of one copy.
 const RATE_CONSTANT: Duration = Duration::from_secs(30);
 const COPY_CONSTANT: Duration = Duration::from_secs(10);
 /// The shortest time that a rate is taken over.
 const RATE_OVER: Duration = Duration::from_millis(900);
-/// How long a pair is remembered on which nothing moves.
+/// How long an idle pair is remembered.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// Pairs that are remembered: whoever submits may name any.
+/// Pairs that are remembered: clients may name any.
 const PAIRS_MAX: usize = 10_000;
-/// Copies that two servers are asked for at first.
+/// The number of copies at once at first.
 const COPIES_LEAST: u32 = 2;
 
-struct Known {
+struct PairState {
     /// Bytes that have arrived since the rate was taken last.
     moved: u64,
-    /// When it was.
+    /// When it was taken.
     taken: Duration,
     rate: TimeAverage,
-    /// Where nothing but the number of copies can be set.
-    copies: Option<Copies>,
+    /// The number of copies at once, where nothing else can be set.
+    copies: Option<CopyConcurrency>,
 }
 
-struct Copies {
+struct CopyConcurrency {
     bounds: Bounds,
     concurrency: Concurrency,
     /// The rate of one copy, bytes per second.
     each: TimeAverage,
-    /// The most at once now: what was found to help, and no more than fit the share of the pair.
+    /// The most copies at once now: as many as were found to help, and fit the share of the pair.
     most: u32,
 }
 
-/// What the queues of a pair do.
+/// The load of the queues of a pair.
 #[derive(Default)]
-struct Work {
+struct PairLoad {
     running: u32,
     queued: i64,
     queued_bytes: f64,
     /// Their share, where a shared resource bounds it; bytes per second.
     given: f64,
-    /// No end is a node, and no node is a gateway.
+    /// The servers copy between themselves: neither endpoint is a node, and there is no gateway.
     is_copied: bool,
 }
 
-/// All of them.
+/// All pairs.
 #[derive(Default)]
 pub(super) struct Pairs {
-    known: HashMap<Pair, Known>,
+    known: HashMap<Pair, PairState>,
     queued_bytes: HashMap<Pair, f64>,
 }
 
 impl Pairs {
-    /// Bytes have arrived.
+    /// Counts bytes that have arrived.
     pub fn moved(&mut self, pair: &Pair, bytes: u64) {
         if let Some(known) = self.known.get_mut(pair) {
             known.moved += bytes;
         }
     }
 
-    /// A transfer has ended; failures that say nothing of load are none here.
+    /// Counts a transfer that has ended; `has_failed` is set only for failures that are a sign of load.
     pub fn ended(&mut self, pair: &Pair, has_failed: bool) {
         if let Some(copies) = self.known.get_mut(pair).and_then(|known| known.copies.as_mut()) {
             copies.concurrency.ended(has_failed);
         }
     }
 
-    /// Looks at what the queues do; `snapshot` says what they were given last.
+    /// Updates the pairs from the load of the queues; `snapshot` has the shares that they were given last.
     pub fn look(&mut self, now: Duration, topology: &Topology, queues: &[Queue], snapshot: &Snapshot) {
         let work = work(topology, queues, snapshot);
         let is_full = self.known.len() >= PAIRS_MAX;
@@ -85,22 +85,22 @@ impl Pairs {
             .retain(|pair, known| work.contains_key(pair) || !is_full && now.saturating_sub(known.taken) < REMEMBERED);
         self.queued_bytes = work.iter().map(|(pair, work)| (pair.clone(), work.queued_bytes)).collect();
         for (pair, work) in work {
-            let new = || Known { moved: 0, taken: now, rate: TimeAverage::new(RATE_CONSTANT), copies: None };
+            let new = || PairState { moved: 0, taken: now, rate: TimeAverage::new(RATE_CONSTANT), copies: None };
             let known = self.known.entry(pair.clone()).or_insert_with(new);
             let bounds = work.is_copied.then(|| bounds(topology, &pair));
             known.look(now, &work, bounds);
         }
     }
 
-    /// How many copies at once the servers of each pair may be asked for.
+    /// The number of copies at once that the servers of each pair may be asked for.
     pub fn copies(&self) -> HashMap<Pair, u32> {
-        let most = |(pair, known): (&Pair, &Known)| Some((pair.clone(), known.copies.as_ref()?.most));
+        let most = |(pair, known): (&Pair, &PairState)| Some((pair.clone(), known.copies.as_ref()?.most));
         self.known.iter().filter_map(most).collect()
     }
 
-    /// What whoever submits is to know of them.
+    /// The facts of the pairs that estimates are made from.
     pub fn seen(&self) -> HashMap<Pair, SeenPair> {
-        let seen = |(pair, known): (&Pair, &Known)| {
+        let seen = |(pair, known): (&Pair, &PairState)| {
             let queued_bytes = self.queued_bytes.get(pair).copied().unwrap_or(0.0);
             (pair.clone(), SeenPair { rate: known.rate.value(), queued_bytes })
         };
@@ -108,17 +108,22 @@ impl Pairs {
     }
 }
 
-impl Known {
-    fn look(&mut self, now: Duration, work: &Work, bounds: Option<Bounds>) {
+impl PairState {
+    fn look(&mut self, now: Duration, work: &PairLoad, bounds: Option<Bounds>) {
         if bounds != self.copies.as_ref().map(|copies| copies.bounds) {
             let last = self.copies.take().map(|copies| copies.concurrency.number());
             self.copies = bounds.map(|bounds| {
                 let concurrency = Concurrency::new(now, bounds, last);
-                Copies { bounds, most: concurrency.number(), concurrency, each: TimeAverage::new(COPY_CONSTANT) }
+                CopyConcurrency {
+                    bounds,
+                    most: concurrency.number(),
+                    concurrency,
+                    each: TimeAverage::new(COPY_CONSTANT),
+                }
             });
         }
         if work.running == 0 && self.moved == 0 {
-            // What comes next is not averaged with the time in which nothing was there to move.
+            // The next rate is not averaged with the idle time.
             self.taken = now;
             return;
         }
@@ -135,9 +140,9 @@ impl Known {
     }
 }
 
-impl Copies {
-    /// The number is learned from the rate; beyond the share of the pair it does not go, whatever it would help.
-    fn step(&mut self, now: Duration, work: &Work, rate: f64) {
+impl CopyConcurrency {
+    /// Learns the number of copies from the rate. It never exceeds the share of the pair.
+    fn step(&mut self, now: Duration, work: &PairLoad, rate: f64) {
         let each = self.each.report(now, rate / f64::from(work.running.max(1)));
         let fits = if each > 0.0 { (work.given / each).clamp(1.0, f64::from(u32::MAX)) as u32 } else { u32::MAX };
         let number = self.concurrency.number();
@@ -146,8 +151,8 @@ impl Copies {
     }
 }
 
-fn work(topology: &Topology, queues: &[Queue], snapshot: &Snapshot) -> HashMap<Pair, Work> {
-    let mut all: HashMap<Pair, Work> = HashMap::new();
+fn work(topology: &Topology, queues: &[Queue], snapshot: &Snapshot) -> HashMap<Pair, PairLoad> {
+    let mut all: HashMap<Pair, PairLoad> = HashMap::new();
     for queue in queues {
         let work = all.entry((queue.key.source.clone(), queue.key.target.clone())).or_default();
         let decision = snapshot.queues.get(&queue.id).filter(|decision| decision.is_bound);

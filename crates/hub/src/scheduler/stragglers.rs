@@ -1,7 +1,7 @@
-//! The end of a job: a transfer that has become slow does not hold files that another source would bring much faster.
+//! Stragglers at the end of a job: gives up a slow transfer whose files another source would deliver much faster.
 //!
-//! Two writers of one target are what a node refuses, so nothing races: the slow transfer is ended, and its files begin at their next source. What
-//! had arrived of them is moved twice, within the budget of their job.
+//! A node refuses two writers of one target, so there is no race: the slow transfer is ended, and its files begin at their next source. The bytes
+//! that had arrived of them are moved twice, within the budget of their job.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::snapshot::Snapshot;
 use crate::states::JobKind;
 use crate::topology::Topology;
 
-/// What jobs have spent, by their numbers.
+/// The budgets of jobs, by their numbers.
 pub(super) type Budgets = HashMap<i64, HedgeBudget>;
 
 impl Scheduler {
-    /// Ends transfers whose files are to be read elsewhere.
+    /// Ends transfers whose files are to be read from another source.
     pub(super) async fn give_up_stragglers(&mut self, topology: &Topology) -> Result<()> {
         let (now, snapshot) = (self.now(), self.hub.snapshot.load_full());
         let carried = &self.carried;
@@ -52,7 +52,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Where the files of a transfer would be read otherwise; asked once.
+    /// The next source of a transfer's files; looked up once.
     async fn next_source(&mut self, number: i64) -> Result<Option<NextSource>> {
         let Some(carried) = self.carried.get_mut(&number) else { return Ok(None) };
         if let Some(known) = &carried.next {
@@ -67,7 +67,7 @@ impl Scheduler {
     }
 }
 
-/// The rate at which so many bytes are expected from a source, with what is queued there before them; bytes per second.
+/// The rate at which bytes are expected from a source, after the bytes that are queued there before them; bytes per second.
 fn elsewhere(snapshot: &Snapshot, next: &NextSource, bytes: f64) -> f64 {
     let seen = snapshot.pairs.get(&next.pair).copied().unwrap_or_default();
     let source = Source { rate: seen.rate, queued: seen.queued_bytes, startup: Duration::ZERO, failed: 0 };

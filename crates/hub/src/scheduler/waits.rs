@@ -1,4 +1,4 @@
-//! How long the oldest file of each queue has waited. What waits gains weight by the hour: it need not be asked for with every look.
+//! How long the oldest file of each queue has waited. A queue gains weight by the hour: the time need not be read in every round.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use crate::database::queues::Queue;
 use crate::database::{Database, Result};
 use crate::time;
 
-/// How often a queue is asked for.
+/// How often the time of a queue is read.
 const ASK_EVERY: Duration = Duration::from_secs(30);
-/// Queues that are asked for in one look.
+/// Queues that are read in one round.
 const ASKED_MAX: usize = 200;
 
 struct Oldest {
@@ -18,12 +18,12 @@ struct Oldest {
     submitted: Option<i64>,
 }
 
-/// What is known of all queues.
+/// The oldest files of all queues.
 #[derive(Default)]
 pub(super) struct Waits(HashMap<i64, Oldest>);
 
 impl Waits {
-    /// How long the oldest file of each queue has waited, as far as that is known yet.
+    /// How long the oldest file of each queue has waited; queues that have not been read yet are left out.
     pub async fn look(
         &mut self,
         database: &Database,
@@ -43,7 +43,7 @@ impl Waits {
         Ok(self.0.iter().filter_map(waited).collect())
     }
 
-    /// The queues that are to be asked for now: those that were not for longest.
+    /// The queues that are to be read now: those that have not been for the longest time.
     fn due(&self, waiting: &HashSet<i64>, now: Duration) -> Vec<i64> {
         let asked = |queue: &i64| self.0.get(queue).map(|oldest| oldest.asked);
         let is_due = |queue: &i64| asked(queue).is_none_or(|asked| now.saturating_sub(asked) >= ASK_EVERY);

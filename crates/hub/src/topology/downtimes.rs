@@ -1,4 +1,4 @@
-//! Downtimes: what is stopped from a time on, or until one.
+//! Downtimes: stops that begin or end at a time.
 
 use model::v1::hub::{Collaboration, Stopped};
 
@@ -11,7 +11,7 @@ pub(super) fn is_in_force(stopped: &Stopped, at: i64) -> bool {
     has_come && time::parse(&stopped.until).is_none_or(|until| at < until)
 }
 
-/// All that is said to be stopped, now or at another time, with what it is said of.
+/// All stops of a description, whether in force or not, each with the name of what it stops.
 pub(super) fn downtimes(described: &Collaboration) -> impl Iterator<Item = (String, &Stopped)> {
     let of = |kind: &str, name: &String| format!("{kind} {name}");
     let everything = described.stopped.iter().map(|stopped| ("everything".to_owned(), stopped));

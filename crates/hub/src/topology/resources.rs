@@ -1,4 +1,4 @@
-//! What a collaboration shares: links in each direction, what endpoints give and take, and the caps of communities.
+//! The shared resources of a collaboration: links in each direction, the limits of endpoints out and in, and the caps of communities.
 
 use model::v1::hub::{Collaboration, Link};
 use sched::high_water_mark::below_mark;
@@ -6,11 +6,11 @@ use sched::high_water_mark::below_mark;
 /// A shared resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// What it is of.
+    /// What it belongs to.
     pub of: ResourceOf,
-    /// What it carries, bytes per second.
+    /// Its capacity, bytes per second.
     pub capacity: f64,
-    /// The part that may be used.
+    /// The part of the capacity that may be used.
     pub mark: f64,
     /// Traffic of others, bytes per second.
     pub others: f64,
@@ -21,37 +21,37 @@ pub struct Resource {
 const PAYLOAD_PART: f64 = 0.95;
 
 impl Resource {
-    /// What may be used of it in the long run, bytes of payload per second.
+    /// The rate that may be used of it in the long run, bytes of payload per second.
     pub fn below_mark(&self) -> f64 {
         below_mark(self.capacity, self.mark, self.others) * self.payload_part()
     }
 
-    /// The part that is payload. Limits of endpoints and communities speak of payload alone.
+    /// The part that is payload. Limits of endpoints and communities count payload only.
     pub fn payload_part(&self) -> f64 {
         if matches!(self.of, ResourceOf::Link { .. }) { PAYLOAD_PART } else { 1.0 }
     }
 }
 
-/// What a resource is of.
+/// What a resource belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResourceOf {
-    /// A link, in the direction in which it is named in a route, or in the other one.
+    /// A link in one direction.
     Link {
         /// Its name.
         name: String,
-        /// The other direction.
+        /// Whether it is the reverse direction.
         reverse: bool,
     },
-    /// What an endpoint gives.
+    /// The limit of an endpoint as a source.
     EndpointOut(String),
-    /// What an endpoint takes.
+    /// The limit of an endpoint as a target.
     EndpointIn(String),
     /// The cap of a community.
     Community(String),
 }
 
 impl ResourceOf {
-    /// What people call it.
+    /// Its name for people.
     pub fn name(&self) -> String {
         match self {
             ResourceOf::Link { name, reverse: false } => format!("link {name}"),
@@ -63,7 +63,7 @@ impl ResourceOf {
     }
 }
 
-/// All that is described with a bound.
+/// All resources of a description that have a bound.
 pub(super) fn resources(described: &Collaboration) -> Vec<Resource> {
     let bytes = |bits: u64| bits as f64 / 8.0;
     let mut resources = Vec::new();

@@ -1,4 +1,4 @@
-//! Where the catalogue may store files: endpoints with storage, checked.
+//! Checked storage of endpoints, where the catalogue may store files.
 
 use model::v1::hub::{Endpoint, Storage};
 use replicas::{Attributes, DataName, Naming};
@@ -14,22 +14,22 @@ pub struct StoragePlace {
     pub url: String,
     /// How files are named below it.
     pub naming: Naming,
-    /// What expressions may say of it. Its site is among them, as `site`.
+    /// The attributes that expressions test. Its site is among them, as `site`.
     pub attributes: Attributes,
-    /// What it may hold.
+    /// The bytes that it may hold.
     pub capacity_bytes: Option<u64>,
-    /// When copies go that no rule holds, and until when: percent of the capacity.
+    /// High and low water, percent of the capacity: replicas without locks are deleted above the one, down to the other.
     pub water: (u8, u8),
-    /// They go as soon as they may.
+    /// Such replicas are deleted as soon as they may be.
     pub greedy: bool,
 }
 
-/// Percent of the capacity where nothing is said.
+/// High and low water by default, percent of the capacity.
 const HIGH_WATER: u8 = 90;
 const LOW_WATER: u8 = 80;
 
 impl StoragePlace {
-    /// Checks what is described.
+    /// Checks the storage of a description.
     pub(super) fn new(name: &str, endpoint: &Endpoint, storage: &Storage) -> Result<StoragePlace, String> {
         let naming = if storage.naming.is_empty() { Naming::default() } else { storage.naming.parse()? };
         let high = storage.high_water_percent.unwrap_or(HIGH_WATER);
@@ -58,7 +58,7 @@ impl StoragePlace {
         })
     }
 
-    /// Bytes that are to go where so many are there: down to the low water, once they are above the high one. None where nothing has to.
+    /// Bytes to delete where `used` bytes are stored: down to the low water, once the high water is exceeded. None where nothing has to be deleted.
     pub fn to_free(&self, used: i64) -> Option<i64> {
         if self.greedy {
             return Some(i64::MAX);
@@ -69,7 +69,7 @@ impl StoragePlace {
         (used > part(high)).then(|| used - part(low))
     }
 
-    /// The URL of a file; `path` is where it is below the directory, if that is not as the endpoint names files.
+    /// The URL of a file; `path` is its path below the directory, if not as the endpoint names files.
     pub fn url_of(&self, name: &DataName, path: Option<&str>) -> String {
         let named = || self.naming.path(name);
         self.url_of_path(&path.map_or_else(named, str::to_owned))
@@ -80,7 +80,7 @@ impl StoragePlace {
         format!("{}/{}", self.url, web::target::encode(path.as_bytes()))
     }
 
-    /// A number that is said of it.
+    /// An attribute that is a number.
     pub fn number(&self, word: &str) -> Option<f64> {
         self.attributes.get(word)?.parse().ok().filter(|number: &f64| number.is_finite())
     }

@@ -2,7 +2,7 @@
 
 use sqlx::Row;
 
-use crate::world::World;
+use crate::test_catalogue::TestCatalogue;
 
 /// What is to be found nowhere: what it would mean, and the query that would find it.
 const NEVER: &[(&str, &str)] = &[
@@ -75,7 +75,7 @@ const NEVER: &[(&str, &str)] = &[
 ];
 
 /// Checks all of them.
-pub async fn check(world: &World) {
+pub async fn check(world: &TestCatalogue) {
     for (what, sql) in NEVER {
         let rows = sqlx::query(sqlx::AssertSqlSafe((*sql).to_owned())).fetch_all(&world.database.pool).await.unwrap();
         let found: Vec<(i64, i64)> =
@@ -94,7 +94,7 @@ pub async fn check(world: &World) {
 }
 
 /// Checks what holds once nothing is left to do: every file of a rule has its copies, and nothing else is held.
-pub async fn check_quiet(world: &World) {
+pub async fn check_quiet(world: &TestCatalogue) {
     check(world).await;
     let below = "WITH RECURSIVE below(rule, id) AS (SELECT number, name FROM rules UNION \
                  SELECT b.rule, c.child FROM below b JOIN contents c ON c.parent = b.id)";

@@ -10,9 +10,9 @@ use hub::topology::Topology;
 use model::v1::hub::DataKind;
 
 use crate::refused;
-use crate::world::{World, dataset, name, new_rule};
+use crate::test_catalogue::{TestCatalogue, dataset, name, new_rule};
 
-impl World {
+impl TestCatalogue {
     /// Copies that are deleted next.
     async fn take(&self) -> Vec<Removal> {
         self.database.take_removals(Arc::clone(&self.topology), self.now()).await.unwrap()
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// The same, with storage of an endpoint described otherwise.
-    pub fn with_storage(mut self, endpoint: &str, change: impl FnOnce(&mut model::v1::hub::Storage)) -> World {
+    pub fn with_storage(mut self, endpoint: &str, change: impl FnOnce(&mut model::v1::hub::Storage)) -> TestCatalogue {
         let mut described = self.topology.described.clone();
         change(described.endpoints.get_mut(endpoint).unwrap().storage.as_mut().unwrap());
         self.topology = Arc::new(Topology::new(described).unwrap());
@@ -60,7 +60,7 @@ impl World {
 }
 
 /// Ten files of 90 bytes at cern, copied to bnl, which has room for eleven.
-async fn full_endpoint(world: &World) -> Vec<String> {
+async fn full_endpoint(world: &TestCatalogue) -> Vec<String> {
     world.enter(&[dataset("s:d")], None).await.unwrap();
     let new: Vec<_> = (0..10).map(|at| world.there(&format!("s:d.{at}"), 90, &["cern"])).collect();
     world.enter(&new, Some("s:d")).await.unwrap();
@@ -70,7 +70,7 @@ async fn full_endpoint(world: &World) -> Vec<String> {
     vec![rule.id]
 }
 
-pub async fn copies_that_no_rule_holds_give_way_when_an_endpoint_is_full(world: World) {
+pub async fn copies_that_no_rule_holds_give_way_when_an_endpoint_is_full(world: TestCatalogue) {
     let rules = full_endpoint(&world).await;
     world.end_rule(&rules[0]).await;
     assert!(world.take().await.is_empty(), "for a day they stay");
@@ -85,7 +85,7 @@ pub async fn copies_that_no_rule_holds_give_way_when_an_endpoint_is_full(world: 
     assert_eq!(world.at("s:d.0").await, ["cern"]);
 }
 
-pub async fn what_rules_ask_for_takes_the_room_of_what_none_holds(world: World) {
+pub async fn what_rules_ask_for_takes_the_room_of_what_none_holds(world: TestCatalogue) {
     let rules = full_endpoint(&world).await;
     world.enter(&[world.there("s:large", 700, &["cern"])], None).await.unwrap();
     let large = world.data("s:large").await;
@@ -100,7 +100,7 @@ pub async fn what_rules_ask_for_takes_the_room_of_what_none_holds(world: World) 
     assert_eq!(world.at("s:large").await, ["bnl", "cern"]);
 }
 
-pub async fn the_last_copy_stays(world: World) {
+pub async fn the_last_copy_stays(world: TestCatalogue) {
     let world = world.with_storage("cern", |it| it.greedy = true).with_storage("ral", |it| it.greedy = true);
     world
         .enter(&[world.there("s:one", 10, &["cern"]), world.there("s:two", 10, &["cern", "ral"])], None)
@@ -115,7 +115,7 @@ pub async fn the_last_copy_stays(world: World) {
     assert_eq!((world.at("s:one").await.len(), world.at("s:two").await.len()), (1, 1));
 }
 
-pub async fn a_copy_that_cannot_be_deleted_is_a_copy_again(world: World) {
+pub async fn a_copy_that_cannot_be_deleted_is_a_copy_again(world: TestCatalogue) {
     let world = world.with_storage("ral", |it| it.greedy = true);
     world.enter(&[world.there("s:f", 10, &["cern", "ral"])], None).await.unwrap();
     world.wait(UNDO_MS);
@@ -134,7 +134,7 @@ pub async fn a_copy_that_cannot_be_deleted_is_a_copy_again(world: World) {
     assert_eq!(world.remove_all().await.len(), 1);
 }
 
-pub async fn a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again(world: World) {
+pub async fn a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again(world: TestCatalogue) {
     let world = world.with_storage("ral", |it| it.greedy = true);
     world.enter(&[world.there("s:f", 10, &["cern", "ral"])], None).await.unwrap();
     world.wait(UNDO_MS);
@@ -149,7 +149,7 @@ pub async fn a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again(world: 
     assert_eq!(world.row(&rule.id).await.ok, 1);
 }
 
-pub async fn a_bad_copy_is_made_anew_from_another_one(world: World) {
+pub async fn a_bad_copy_is_made_anew_from_another_one(world: TestCatalogue) {
     world.enter(&[world.there("s:f", 10, &["cern"])], None).await.unwrap();
     let rule = world.rule("s:f", "ral", 1).await;
     world.settle_down().await;
@@ -180,7 +180,7 @@ pub async fn a_bad_copy_is_made_anew_from_another_one(world: World) {
     );
 }
 
-pub async fn a_source_that_has_not_what_it_should_is_suspected(world: World) {
+pub async fn a_source_that_has_not_what_it_should_is_suspected(world: TestCatalogue) {
     world.enter(&[world.there("s:f", 10, &["cern"])], None).await.unwrap();
     world.rule("s:f", "ral", 1).await;
     assert!(world.put_into_queue().await);
@@ -198,7 +198,7 @@ pub async fn a_source_that_has_not_what_it_should_is_suspected(world: World) {
     assert!(world.database.suspicions(world.now()).await.unwrap().is_empty());
 }
 
-pub async fn a_dataset_that_is_removed_can_be_had_back_for_a_day(world: World) {
+pub async fn a_dataset_that_is_removed_can_be_had_back_for_a_day(world: TestCatalogue) {
     world.filled("s:d", 3, "cern").await;
     world.enter(&[dataset("s:e")], None).await.unwrap();
     world.attach("s:e", &["s:d.2"]).await.unwrap();
@@ -231,7 +231,7 @@ pub async fn a_dataset_that_is_removed_can_be_had_back_for_a_day(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
-pub async fn a_container_that_is_removed_leaves_what_it_contained(world: World) {
+pub async fn a_container_that_is_removed_leaves_what_it_contained(world: TestCatalogue) {
     world.filled("s:d", 2, "cern").await;
     let mut container = dataset("s:c");
     container.kind = DataKind::Container;
@@ -253,7 +253,7 @@ pub async fn a_container_that_is_removed_leaves_what_it_contained(world: World) 
     );
 }
 
-pub async fn rules_of_what_contains_a_name_are_rules_of_it(world: World) {
+pub async fn rules_of_what_contains_a_name_are_rules_of_it(world: TestCatalogue) {
     world.filled("s:d", 2, "cern").await;
     let mut container = dataset("s:c");
     container.kind = DataKind::Container;
@@ -268,11 +268,11 @@ pub async fn rules_of_what_contains_a_name_are_rules_of_it(world: World) {
 }
 
 /// Ends a dataset, or has it back.
-async fn end(world: &World, of: &str, at: Option<i64>) -> Result<(), DatabaseError> {
+async fn end(world: &TestCatalogue, of: &str, at: Option<i64>) -> Result<(), DatabaseError> {
     world.database.end_name(name(of), "ann".into(), at, world.now()).await
 }
 
-pub async fn a_file_that_something_else_contains_meanwhile_stays(world: World) {
+pub async fn a_file_that_something_else_contains_meanwhile_stays(world: TestCatalogue) {
     world.filled("s:d", 3, "cern").await;
     world.filled("s:e", 1, "cern").await;
     end(&world, "s:d", Some(world.now() + UNDO_MS)).await.unwrap();
@@ -297,7 +297,7 @@ pub async fn a_file_that_something_else_contains_meanwhile_stays(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
-pub async fn what_has_been_removed_is_not_used_again(world: World) {
+pub async fn what_has_been_removed_is_not_used_again(world: TestCatalogue) {
     world.filled("s:d", 1, "cern").await;
     world.filled("s:e", 1, "cern").await;
     let rule = |of: &DataRow, expires| NewRule { expires, ..new_rule(of, "ral", 1) };
@@ -324,7 +324,7 @@ pub async fn what_has_been_removed_is_not_used_again(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
-pub async fn rules_of_a_container_let_go_of_a_dataset_that_ends(world: World) {
+pub async fn rules_of_a_container_let_go_of_a_dataset_that_ends(world: TestCatalogue) {
     let mut container = dataset("s:c");
     container.kind = DataKind::Container;
     world.enter(&[container], None).await.unwrap();
@@ -345,7 +345,7 @@ pub async fn rules_of_a_container_let_go_of_a_dataset_that_ends(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
-pub async fn what_has_an_end_of_its_own_keeps_it(world: World) {
+pub async fn what_has_an_end_of_its_own_keeps_it(world: TestCatalogue) {
     world.filled("s:d", 1, "cern").await;
     world.filled("s:e", 1, "cern").await;
     let at = Some(world.now() + UNDO_MS);
@@ -364,7 +364,7 @@ pub async fn what_has_an_end_of_its_own_keeps_it(world: World) {
     refused(world.database.add_copies(name("s:d.0"), copies, world.now()).await, "s:d.0 has been removed");
 }
 
-pub async fn a_copy_that_was_not_deleted_is_what_others_are_made_of(world: World) {
+pub async fn a_copy_that_was_not_deleted_is_what_others_are_made_of(world: TestCatalogue) {
     let world = world.with_storage("ral", |it| it.greedy = true);
     world.enter(&[world.there("s:f", 10, &["cern", "cern2", "ral"])], None).await.unwrap();
     world.bad("s:f", "cern2").await;
@@ -381,7 +381,7 @@ pub async fn a_copy_that_was_not_deleted_is_what_others_are_made_of(world: World
     assert_eq!(world.row(&rule.id).await.ok, 1);
 }
 
-pub async fn what_is_in_what_only_grows_is_not_removed(world: World) {
+pub async fn what_is_in_what_only_grows_is_not_removed(world: TestCatalogue) {
     let mut grows = dataset("s:grows");
     grows.monotonic = true;
     world.enter(&[grows], None).await.unwrap();
@@ -389,7 +389,7 @@ pub async fn what_is_in_what_only_grows_is_not_removed(world: World) {
     refused(end(&world, "s:f", Some(world.now())).await, "s:f is in s:grows, which only grows");
 }
 
-pub async fn a_copy_that_is_being_deleted_cannot_be_entered(world: World) {
+pub async fn a_copy_that_is_being_deleted_cannot_be_entered(world: TestCatalogue) {
     let world = world.with_storage("ral", |it| it.greedy = true);
     let new = world.there("s:f", 10, &["cern", "ral"]);
     world.enter(std::slice::from_ref(&new), None).await.unwrap();

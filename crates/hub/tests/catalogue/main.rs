@@ -11,10 +11,10 @@ mod postgres;
 mod rules;
 mod simulation;
 mod subscriptions;
-mod world;
+mod test_catalogue;
 
 use hub::database::DatabaseError;
-use hub::database::catalogue::{MetadataChange, NewCopy, Which};
+use hub::database::catalogue::{MetadataChange, NameFilter, NewCopy};
 use model::v1::hub::DataKind;
 
 use lifecycle::{
@@ -40,7 +40,7 @@ use rules::{
     what_is_put_there_while_it_is_copied_stays, what_is_uploaded_meanwhile_is_not_copied,
 };
 use subscriptions::a_name_waits_once_for_a_subscription;
-use world::{World, dataset, file, name};
+use test_catalogue::{TestCatalogue, dataset, file, name};
 
 /// What contradicts what is there is refused, in a sentence with this in it.
 fn refused<T: std::fmt::Debug>(result: Result<T, DatabaseError>, said: &str) {
@@ -50,7 +50,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, DatabaseError>, said: &str) {
     }
 }
 
-async fn names_are_entered_once(world: World) {
+async fn names_are_entered_once(world: TestCatalogue) {
     let (one, other) = (file("s:f1", 10), file("s:f2", 20));
     let entered = world.enter(&[one.clone(), other.clone(), dataset("s:d")], None).await.unwrap();
     assert_eq!(entered.new, 3);
@@ -73,20 +73,21 @@ async fn names_are_entered_once(world: World) {
     world.check().await;
 }
 
-async fn names_are_listed_by_what_they_are_and_what_is_said_of_them(world: World) {
+async fn names_are_listed_by_what_they_are_and_what_is_said_of_them(world: TestCatalogue) {
     let mut run = dataset("s:run_7");
     run.metadata = [("telescope".to_owned(), "\"low\"".to_owned())].into();
     world.enter(&[run, dataset("s:runx7"), dataset("t:run_7"), file("s:run_7.f", 1)], None).await.unwrap();
-    let which = |pattern: &str| Which { scope: "s".into(), pattern: pattern.into(), limit: 10, ..Which::default() };
-    let listed = async |which: Which| {
+    let which =
+        |pattern: &str| NameFilter { scope: "s".into(), pattern: pattern.into(), limit: 10, ..NameFilter::default() };
+    let listed = async |which: NameFilter| {
         let rows = world.database.data_list(&which).await.unwrap();
         rows.iter().map(|row| row.name.name().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(listed(which("")).await, ["run_7", "run_7.f", "runx7"]);
     assert_eq!(listed(which("run_7*")).await, ["run_7", "run_7.f"]);
-    assert_eq!(listed(Which { kind: Some(DataKind::File), ..which("") }).await, ["run_7.f"]);
-    assert_eq!(listed(Which { after: "run_7".into(), limit: 1, ..which("") }).await, ["run_7.f"]);
-    let said = |value: &str| Which { metadata: vec![("telescope".into(), value.into())], ..which("") };
+    assert_eq!(listed(NameFilter { kind: Some(DataKind::File), ..which("") }).await, ["run_7.f"]);
+    assert_eq!(listed(NameFilter { after: "run_7".into(), limit: 1, ..which("") }).await, ["run_7.f"]);
+    let said = |value: &str| NameFilter { metadata: vec![("telescope".into(), value.into())], ..which("") };
     assert_eq!(listed(said("\"low\"")).await, ["run_7"]);
     let row = world.data("s:run_7").await;
     let change: MetadataChange = [("telescope".to_owned(), None), ("beam".to_owned(), Some("3".to_owned()))].into();
@@ -95,7 +96,7 @@ async fn names_are_listed_by_what_they_are_and_what_is_said_of_them(world: World
     assert!(listed(said("\"low\"")).await.is_empty());
 }
 
-async fn containers_contain_datasets_and_no_circles(world: World) {
+async fn containers_contain_datasets_and_no_circles(world: TestCatalogue) {
     let container = |text: &str| {
         let mut new = dataset(text);
         new.kind = DataKind::Container;
@@ -124,7 +125,7 @@ async fn containers_contain_datasets_and_no_circles(world: World) {
     world.check().await;
 }
 
-async fn what_only_grows_loses_nothing(world: World) {
+async fn what_only_grows_loses_nothing(world: TestCatalogue) {
     let mut grows = dataset("s:d");
     grows.monotonic = true;
     world.enter(&[grows, file("s:f", 5)], None).await.unwrap();
@@ -132,7 +133,7 @@ async fn what_only_grows_loses_nothing(world: World) {
     refused(world.detach("s:d", &["s:f"]).await, "only grows");
 }
 
-async fn what_happened_is_told_in_order(world: World) {
+async fn what_happened_is_told_in_order(world: TestCatalogue) {
     world.enter(&[dataset("s:d")], None).await.unwrap();
     world.enter(&[world.there("s:f", 5, &["cern"])], Some("s:d")).await.unwrap();
     let rule = world.rule("s:d", "ral", 1).await;
@@ -148,14 +149,14 @@ async fn what_happened_is_told_in_order(world: World) {
     assert_eq!(kinds(behind), ["rule"]);
 }
 
-async fn a_scope_has_an_owner(world: World) {
+async fn a_scope_has_an_owner(world: TestCatalogue) {
     let make = async |account: &str| world.database.make_scope("s".into(), account.into(), 1).await.unwrap();
     assert_eq!((make("ann").await.as_str(), make("bob").await.as_str()), ("ann", "ann"));
     assert_eq!(world.database.scope_account("s").await.unwrap().as_deref(), Some("ann"));
     assert_eq!(world.database.scope_account("t").await.unwrap(), None);
 }
 
-async fn copies_have_paths_of_their_own(world: World) {
+async fn copies_have_paths_of_their_own(world: TestCatalogue) {
     let mut old = file("s:f", 5);
     old.copies = vec![NewCopy { endpoint: "cern".into(), path: Some("old/place".into()) }];
     world.enter(&[old], None).await.unwrap();
@@ -170,9 +171,9 @@ macro_rules! on_both {
         mod on_sqlite {
             $(#[tokio::test]
             async fn $name() {
-                let state = crate::world::scratch();
+                let state = crate::test_catalogue::scratch();
                 let url = format!("sqlite:{}/hub.db", state.path().display());
-                super::$name(super::World::open(&url).await).await;
+                super::$name(super::TestCatalogue::open(&url).await).await;
             })*
         }
 
@@ -180,7 +181,7 @@ macro_rules! on_both {
             $(#[tokio::test]
             async fn $name() {
                 if let Some(url) = super::databases::new() {
-                    super::$name(super::World::open(&url).await).await;
+                    super::$name(super::TestCatalogue::open(&url).await).await;
                 }
             })*
         }

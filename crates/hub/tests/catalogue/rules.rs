@@ -9,7 +9,7 @@ use hub::database::outcomes::Outcome;
 use hub::roles::Member;
 use model::v1::hub::{DataKind, Grouping};
 
-use crate::world::{World, dataset, file, name, new_rule};
+use crate::test_catalogue::{TestCatalogue, dataset, file, name, new_rule};
 
 fn fails(_: i64) -> Outcome {
     Outcome::Failed { fault: "disk".into(), reason: "the disk is full".into() }
@@ -20,7 +20,7 @@ fn succeeds(_: i64) -> Outcome {
 }
 
 /// Where each file of a dataset has copies.
-async fn places(world: &World, of: &str, files: usize) -> Vec<Vec<String>> {
+async fn places(world: &TestCatalogue, of: &str, files: usize) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for at in 0..files {
         all.push(world.at(&format!("{of}.{at}")).await);
@@ -28,7 +28,7 @@ async fn places(world: &World, of: &str, files: usize) -> Vec<Vec<String>> {
     all
 }
 
-pub async fn a_data_product_goes_to_one_endpoint_whole(world: World) {
+pub async fn a_data_product_goes_to_one_endpoint_whole(world: TestCatalogue) {
     let mut ends = BTreeSet::new();
     for product in 0..6 {
         let of = format!("s:p{product}");
@@ -54,7 +54,7 @@ pub async fn a_data_product_goes_to_one_endpoint_whole(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
-pub async fn copies_are_at_different_sites(world: World) {
+pub async fn copies_are_at_different_sites(world: TestCatalogue) {
     for product in 0..5 {
         let of = format!("s:p{product}");
         world.filled(&of, 2, "bnl").await;
@@ -65,7 +65,7 @@ pub async fn copies_are_at_different_sites(world: World) {
     }
 }
 
-pub async fn two_rules_share_copies(world: World) {
+pub async fn two_rules_share_copies(world: TestCatalogue) {
     world.filled("s:d", 3, "cern").await;
     let one = world.rule("s:d", "ral", 1).await;
     let other = world.rule("s:d", "tier=1", 1).await;
@@ -82,7 +82,7 @@ pub async fn two_rules_share_copies(world: World) {
     assert_eq!(world.row(&other.id).await.ok, 3);
 }
 
-pub async fn files_that_come_later_follow(world: World) {
+pub async fn files_that_come_later_follow(world: TestCatalogue) {
     let mut container = dataset("s:c");
     container.kind = DataKind::Container;
     world.enter(&[container], None).await.unwrap();
@@ -107,7 +107,7 @@ pub async fn files_that_come_later_follow(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
-pub async fn files_that_go_are_let_go(world: World) {
+pub async fn files_that_go_are_let_go(world: TestCatalogue) {
     world.filled("s:d", 3, "cern").await;
     world.enter(&[dataset("s:e")], None).await.unwrap();
     let mut container = dataset("s:c");
@@ -127,7 +127,7 @@ pub async fn files_that_go_are_let_go(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
-pub async fn a_rule_that_ends_lets_go(world: World) {
+pub async fn a_rule_that_ends_lets_go(world: TestCatalogue) {
     world.filled("s:d", 2, "cern").await;
     let of = world.data("s:d").await;
     let rule = world.make(NewRule { expires: Some(world.now() + 1_000), ..new_rule(&of, "ral", 1) }).await;
@@ -151,7 +151,7 @@ pub async fn a_rule_that_ends_lets_go(world: World) {
     assert_eq!(world.copies("s:d.0").await.len(), 2);
 }
 
-pub async fn a_rule_that_is_made_again_within_a_day_moves_nothing(world: World) {
+pub async fn a_rule_that_is_made_again_within_a_day_moves_nothing(world: TestCatalogue) {
     world.filled("s:d", 2, "cern").await;
     let rule = world.rule("s:d", "ral", 1).await;
     world.settle_down().await;
@@ -168,7 +168,7 @@ pub async fn a_rule_that_is_made_again_within_a_day_moves_nothing(world: World) 
     assert_eq!(world.row(&again.id).await.expression, "tier=1|cern2", "the same id twice is one rule");
 }
 
-pub async fn a_rule_that_is_suspended_copies_nothing(world: World) {
+pub async fn a_rule_that_is_suspended_copies_nothing(world: TestCatalogue) {
     world.filled("s:d", 2, "cern").await;
     let rule = world.rule("s:d", "ral", 1).await;
     let suspend = async |suspended: bool| {
@@ -182,7 +182,7 @@ pub async fn a_rule_that_is_suspended_copies_nothing(world: World) {
     assert!(world.put_into_queue().await);
 }
 
-pub async fn a_copy_that_fails_is_tried_again_later(world: World) {
+pub async fn a_copy_that_fails_is_tried_again_later(world: TestCatalogue) {
     world.filled("s:d", 2, "cern").await;
     let rule = world.rule("s:d", "ral", 1).await;
     for attempt in 1..4 {
@@ -202,7 +202,7 @@ pub async fn a_copy_that_fails_is_tried_again_later(world: World) {
     assert_eq!((row.ok, row.stuck, row.fulfilled.is_some()), (2, 0, true));
 }
 
-pub async fn what_can_be_read_nowhere_says_so(world: World) {
+pub async fn what_can_be_read_nowhere_says_so(world: TestCatalogue) {
     world.enter(&[file("s:lost", 10), world.there("s:there", 10, &["cern"])], None).await.unwrap();
     let lost = world.rule("s:lost", "ral", 1).await;
     let of = world.data("s:there").await;
@@ -223,7 +223,7 @@ pub async fn what_can_be_read_nowhere_says_so(world: World) {
     assert_eq!(world.row(&lost.id).await.ok, 1);
 }
 
-pub async fn what_is_uploaded_meanwhile_is_not_copied(world: World) {
+pub async fn what_is_uploaded_meanwhile_is_not_copied(world: TestCatalogue) {
     world.enter(&[world.there("s:f", 10, &["cern"])], None).await.unwrap();
     let rule = world.rule("s:f", "ral", 1).await;
     world.evaluate().await;
@@ -235,7 +235,7 @@ pub async fn what_is_uploaded_meanwhile_is_not_copied(world: World) {
     world.check().await;
 }
 
-pub async fn copies_that_are_lost_in_a_crash_are_made_again(world: World) {
+pub async fn copies_that_are_lost_in_a_crash_are_made_again(world: TestCatalogue) {
     world.filled("s:d", 2, "cern").await;
     let rule = world.rule("s:d", "ral", 1).await;
     // Between the note in the catalogue and the job in the queue the hub is killed.
@@ -261,7 +261,7 @@ pub async fn copies_that_are_lost_in_a_crash_are_made_again(world: World) {
     world.check().await;
 }
 
-pub async fn an_impossible_rule_is_told_what_could_be(world: World) {
+pub async fn an_impossible_rule_is_told_what_could_be(world: TestCatalogue) {
     world.filled("s:d", 3, "cern").await;
     let of = world.data("s:d").await;
     let shortage = world.try_rule(new_rule(&of, "tier=1", 3)).await.unwrap();
@@ -277,7 +277,7 @@ pub async fn an_impossible_rule_is_told_what_could_be(world: World) {
     assert_eq!(world.try_rule(new_rule(&of, "bnl", 1)).await, None, "no quota is set there");
 }
 
-pub async fn a_rule_that_outgrows_its_endpoint_waits_and_says_so(world: World) {
+pub async fn a_rule_that_outgrows_its_endpoint_waits_and_says_so(world: TestCatalogue) {
     world.filled("s:d", 3, "cern").await;
     let rule = world.rule("s:d", "bnl", 1).await;
     world.settle_down().await;
@@ -293,7 +293,7 @@ pub async fn a_rule_that_outgrows_its_endpoint_waits_and_says_so(world: World) {
     assert_eq!((row.ok, row.error, row.fulfilled.is_some()), (3, None, true));
 }
 
-pub async fn what_is_put_there_while_it_is_copied_stays(world: World) {
+pub async fn what_is_put_there_while_it_is_copied_stays(world: TestCatalogue) {
     world.filled("s:d", 2, "cern").await;
     let rule = world.rule("s:d", "ral", 1).await;
     assert!(world.put_into_queue().await);
@@ -307,7 +307,7 @@ pub async fn what_is_put_there_while_it_is_copied_stays(world: World) {
     assert_eq!((row.ok, row.stuck), (1, 1));
 }
 
-pub async fn a_copy_waits_for_the_one_that_it_is_read_from(world: World) {
+pub async fn a_copy_waits_for_the_one_that_it_is_read_from(world: TestCatalogue) {
     world.filled("s:d", 3, "cern").await;
     let of = world.data("s:d").await;
     world.rule("s:d", "ral", 1).await;
@@ -326,7 +326,7 @@ pub async fn a_copy_waits_for_the_one_that_it_is_read_from(world: World) {
     world.check().await;
 }
 
-pub async fn a_copy_of_two_rules_is_read_where_either_permits(world: World) {
+pub async fn a_copy_of_two_rules_is_read_where_either_permits(world: TestCatalogue) {
     world.filled("s:d", 1, "cern").await;
     let of = world.data("s:d").await;
     world.make(NewRule { source_expression: Some("bnl".into()), priority: 5, ..new_rule(&of, "ral", 1) }).await;
@@ -338,7 +338,7 @@ pub async fn a_copy_of_two_rules_is_read_where_either_permits(world: World) {
     world.check().await;
 }
 
-pub async fn the_deadline_of_a_rule_is_that_of_its_jobs(world: World) {
+pub async fn the_deadline_of_a_rule_is_that_of_its_jobs(world: TestCatalogue) {
     world.filled("s:d", 1, "cern").await;
     let of = world.data("s:d").await;
     let at = world.now() + 3_600_000;
@@ -350,7 +350,7 @@ pub async fn the_deadline_of_a_rule_is_that_of_its_jobs(world: World) {
     assert_eq!(world.next_order().await.unwrap().deadline, None, "what has passed is not asked for");
 }
 
-pub async fn one_copy_crosses_the_ocean_and_the_others_are_made_of_it(world: World) {
+pub async fn one_copy_crosses_the_ocean_and_the_others_are_made_of_it(world: TestCatalogue) {
     world.filled("s:d", 2, "bnl").await;
     let of = world.data("s:d").await;
     world.rule("s:d", "ral", 1).await;
@@ -371,7 +371,7 @@ pub async fn one_copy_crosses_the_ocean_and_the_others_are_made_of_it(world: Wor
     world.check().await;
 }
 
-pub async fn rules_of_which_nothing_can_be_copied_stop_no_others(world: World) {
+pub async fn rules_of_which_nothing_can_be_copied_stop_no_others(world: TestCatalogue) {
     // More than are looked at in one transaction, and more urgent.
     for at in 0..450 {
         let of = format!("s:waits{at}");
@@ -396,7 +396,7 @@ pub async fn rules_of_which_nothing_can_be_copied_stop_no_others(world: World) {
     world.check().await;
 }
 
-pub async fn groups_of_a_rule_see_what_the_others_take(world: World) {
+pub async fn groups_of_a_rule_see_what_the_others_take(world: TestCatalogue) {
     // bnl has room for 1,000 bytes: for two of three datasets of 400.
     let mut container = dataset("s:c");
     container.kind = DataKind::Container;
@@ -420,7 +420,7 @@ pub async fn groups_of_a_rule_see_what_the_others_take(world: World) {
     }
 }
 
-pub async fn a_file_of_two_datasets_has_its_copies_once(world: World) {
+pub async fn a_file_of_two_datasets_has_its_copies_once(world: TestCatalogue) {
     let mut container = dataset("s:c");
     container.kind = DataKind::Container;
     world.enter(&[container], None).await.unwrap();
@@ -442,7 +442,7 @@ pub async fn a_file_of_two_datasets_has_its_copies_once(world: World) {
     crate::invariants::check_quiet(&world).await;
 }
 
-pub async fn a_rule_that_has_ended_is_not_changed(world: World) {
+pub async fn a_rule_that_has_ended_is_not_changed(world: TestCatalogue) {
     world.filled("s:d", 1, "cern").await;
     let rule = world.rule("s:d", "ral", 1).await;
     let change = async |expires| {

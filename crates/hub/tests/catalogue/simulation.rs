@@ -8,13 +8,13 @@ use fastrand::Rng;
 use hub::admission::admit;
 use hub::catalogue::orders;
 use hub::database::DatabaseError;
-use hub::database::catalogue::{NewCopy, NewRule, RuleUpdate, WhichRules};
+use hub::database::catalogue::{NewCopy, NewRule, RuleFilter, RuleUpdate};
 use hub::database::outcomes::Outcome;
 use hub::roles::Member;
 use model::v1::hub::{DataKind, Grouping};
 
 use crate::invariants::{check, check_quiet};
-use crate::world::{World, dataset, name, new_rule};
+use crate::test_catalogue::{TestCatalogue, dataset, name, new_rule};
 
 /// Steps of the run that every test run makes.
 const STEPS: usize = 10_000;
@@ -33,14 +33,14 @@ fn permit<T>(asked: Result<T, DatabaseError>) {
 }
 
 struct Simulation {
-    world: World,
+    world: TestCatalogue,
     random: Rng,
     /// The quota that ann has in Europe.
     quota: i64,
 }
 
 impl Simulation {
-    async fn begin(world: World, seed: u64) -> Simulation {
+    async fn begin(world: TestCatalogue, seed: u64) -> Simulation {
         let world = world.with_storage("cern2", |it| it.greedy = true);
         let mut names: Vec<_> = (0..DATASETS).map(|at| dataset(&format!("s:d{at}"))).collect();
         for at in 0..3 {
@@ -152,7 +152,7 @@ impl Simulation {
     }
 
     async fn change_rule(&mut self) {
-        let which = WhichRules { limit: 50, ..WhichRules::default() };
+        let which = RuleFilter { limit: 50, ..RuleFilter::default() };
         let rules = self.world.database.rules(&which).await.unwrap();
         let Some(rule) = (!rules.is_empty()).then(|| rules[self.random.usize(..rules.len())].clone()) else { return };
         let update = match self.random.u32(..4) {
@@ -235,7 +235,7 @@ impl Simulation {
     }
 }
 
-async fn simulate(world: World, seed: u64, steps: usize) {
+async fn simulate(world: TestCatalogue, seed: u64, steps: usize) {
     let mut simulation = Simulation::begin(world, seed).await;
     for step in 0..steps {
         simulation.step().await;
@@ -245,7 +245,7 @@ async fn simulate(world: World, seed: u64, steps: usize) {
         }
     }
     // Then everybody goes home, and what was begun comes to its end.
-    let which = WhichRules { limit: 10_000, ..WhichRules::default() };
+    let which = RuleFilter { limit: 10_000, ..RuleFilter::default() };
     for rule in simulation.world.database.rules(&which).await.unwrap() {
         let update = RuleUpdate { suspended: Some(false), source_expression: Some(None), ..RuleUpdate::default() };
         permit(simulation.world.database.change_rule(rule.number, "ann".into(), update, simulation.world.now()).await);
@@ -269,13 +269,13 @@ async fn whatever_happens_copies_and_promises_agree() {
     let seed =
         std::env::var("LONGHAUL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     let _ = writeln!(std::io::stderr(), "LONGHAUL_SEED={seed} runs this again");
-    let state = crate::world::scratch();
+    let state = crate::test_catalogue::scratch();
     let url = format!("sqlite:{}/hub.db", state.path().display());
-    simulate(World::open(&url).await, seed, STEPS).await;
+    simulate(TestCatalogue::open(&url).await, seed, STEPS).await;
 }
 
 #[tokio::test]
 async fn whatever_happens_copies_and_promises_agree_on_postgres() {
     let Some(url) = crate::databases::new() else { return };
-    simulate(World::open(&url).await, 1, STEPS / 10).await;
+    simulate(TestCatalogue::open(&url).await, 1, STEPS / 10).await;
 }

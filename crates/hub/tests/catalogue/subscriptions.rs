@@ -3,9 +3,9 @@
 use hub::database::catalogue::{MissingRules, SubscriptionRow};
 
 use crate::refused;
-use crate::world::{World, dataset};
+use crate::test_catalogue::{TestCatalogue, dataset};
 
-pub async fn a_name_waits_once_for_a_subscription(world: World) {
+pub async fn a_name_waits_once_for_a_subscription(world: TestCatalogue) {
     world.enter(&[dataset("s:d")], None).await.unwrap();
     let id = world.data("s:d").await.id;
     let row = SubscriptionRow { name: "push".into(), account: "ann".into(), ..SubscriptionRow::default() };

@@ -3,17 +3,17 @@
 
 mod databases;
 mod fts_words;
-mod kept;
 mod people;
 #[path = "../servers/postgres.rs"]
 #[allow(dead_code, reason = "the tests of the program need more of it")]
 mod postgres;
+mod retention;
 
 use hub::admission::admit;
 use hub::database::Database;
-use hub::database::claims::{Claim, EndpointLimits, Wanted};
-use hub::database::jobs::Which;
-use hub::database::outcomes::{Ended, Outcome};
+use hub::database::claims::{Claim, ClaimRequest, EndpointLimits};
+use hub::database::jobs::JobFilter;
+use hub::database::outcomes::{Outcome, TransferOutcome};
 use hub::database::submissions::{NewJob, Submitted};
 use hub::roles::Member;
 use hub::topology::Topology;
@@ -25,7 +25,6 @@ use fts_words::{
     a_file_is_ended_by_itself_and_does_not_come_back, bans_and_an_audit_are_kept,
     tokens_are_with_their_file_until_it_has_ended,
 };
-use kept::{a_delegated_proxy_is_its_owners_until_it_ends, changes_of_files_wait_for_a_broker};
 use people::{
     a_limited_job_has_queues_of_its_own_with_what_moves,
     a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
@@ -33,6 +32,7 @@ use people::{
     actions_are_kept_in_their_order_and_forgotten_after_400_days, an_ended_job_is_told_of_until_somebody_takes_it,
     an_order_that_is_repeated_is_due_at_its_time, what_was_deleted_is_kept_until_it_expires,
 };
+use retention::{a_delegated_proxy_is_its_owners_until_it_ends, changes_of_files_wait_for_a_broker};
 
 pub struct Hub {
     database: Database,
@@ -60,7 +60,7 @@ impl Hub {
 
     async fn claim(&self, files: usize) -> Option<Claim> {
         for queue in self.database.queues().await.unwrap() {
-            let wanted = Wanted {
+            let wanted = ClaimRequest {
                 queue: queue.id,
                 carrier: queue.key.source.clone(),
                 hub: "one".into(),
@@ -79,7 +79,10 @@ impl Hub {
 
     async fn end(&self, claim: &Claim, outcome: impl Fn(i64) -> Outcome) {
         let files = claim.files.iter().map(|file| (file.id, outcome(file.id))).collect();
-        self.database.end(Ended { transfer: claim.number, now: self.now, files, is_over: true }).await.unwrap();
+        self.database
+            .end(TransferOutcome { transfer: claim.number, now: self.now, files, is_over: true })
+            .await
+            .unwrap();
     }
 
     async fn states(&self, id: Uuid) -> Vec<String> {
@@ -142,7 +145,7 @@ async fn an_order_that_is_sent_twice_is_one_job(hub: Hub) {
     assert_eq!(hub.submit(&order).await, Submitted::Known);
     let other = JobOrder { files: vec![file("2", &["a"])], ..order };
     assert_eq!(hub.submit(&other).await, Submitted::Conflict);
-    assert_eq!(hub.database.jobs(&Which { limit: 10, ..Which::default() }).await.unwrap().len(), 1);
+    assert_eq!(hub.database.jobs(&JobFilter { limit: 10, ..JobFilter::default() }).await.unwrap().len(), 1);
 }
 
 async fn submissions_that_come_together_are_all_stored(hub: Hub) {
@@ -322,7 +325,10 @@ async fn what_was_claimed_is_found_again(hub: Hub) {
     assert_eq!((underway.len(), underway[0].number, underway[0].hub.as_str()), (1, claim.number, "one"));
     assert_eq!(hub.database.unended(claim.number).await.unwrap(), Some(claim.clone()));
     let first = vec![(claim.files[0].id, done(0))];
-    hub.database.end(Ended { transfer: claim.number, now: hub.now, files: first, is_over: false }).await.unwrap();
+    hub.database
+        .end(TransferOutcome { transfer: claim.number, now: hub.now, files: first, is_over: false })
+        .await
+        .unwrap();
     let rest = hub.database.unended(claim.number).await.unwrap().unwrap();
     assert_eq!(
         (rest.files.len(), rest.is_whole(), &rest.order),
@@ -473,7 +479,7 @@ async fn two_hubs_share_one_database() {
     claimed.sort_unstable();
     claimed.dedup();
     assert_eq!(claimed.len(), 200, "each file is one hub's");
-    let jobs = a.database.jobs(&Which { limit: 100, ..Which::default() }).await.unwrap();
+    let jobs = a.database.jobs(&JobFilter { limit: 100, ..JobFilter::default() }).await.unwrap();
     let mut firsts: Vec<i64> = jobs.iter().map(|job| job.first_file).collect();
     firsts.sort_unstable();
     assert!(jobs.len() == 20 && firsts.windows(2).all(|pair| pair[1] >= pair[0] + 10), "{firsts:?}");

@@ -1,4 +1,4 @@
-//! What this machine can carry over a delay: one TCP stream over the same path without a bottleneck or loss.
+//! The capacity of this machine over a delay: one TCP stream over the same path without a bottleneck or loss.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,27 +11,27 @@ use socket2::{Domain, Socket, Type};
 
 use crate::error::Error;
 use crate::lab::Lab;
-use crate::scenario::{Directed, Scenario, Way};
+use crate::scenario::{LinkSettings, PathDirection, Scenario};
 
-/// What a stream reached.
+/// The rate of one stream.
 #[derive(Clone, Debug)]
 pub struct Ceiling {
-    /// Payload, over the last third of the time.
+    /// The rate of its payload, over the last third of the time.
     pub rate_bit_s: f64,
-    /// Of the path.
+    /// The RTT of the path.
     pub rtt: Duration,
-    /// Why the lab was the limit, if it was: allowed here.
+    /// Why the lab was the limit, if it was, which is allowed here.
     pub limited: Option<String>,
 }
 
-/// The path with the longest RTT, alone, with nothing but its delay.
+/// The path with the longest RTT, alone, with only its delay.
 fn bare(scenario: &Scenario) -> Option<Scenario> {
     let path = scenario.paths.iter().filter(|path| path.ways.iter().all(|way| way.via.is_empty()));
     let path = path.max_by_key(|path| path.rtt())?;
     let mut bare = Scenario { paths: vec![path.clone()], events: Vec::new(), ..scenario.clone() };
     for way in &mut bare.paths[0].ways {
         let delay = way.members[0].delay;
-        *way = Directed { members: vec![Way { delay, ..Way::default() }], via: Vec::new() };
+        *way = PathDirection { members: vec![LinkSettings { delay, ..LinkSettings::default() }], via: Vec::new() };
     }
     for site in &mut bare.sites {
         (site.uplink, site.firewall, site.cpu_share) = (None, None, None);
@@ -39,7 +39,10 @@ fn bare(scenario: &Scenario) -> Option<Scenario> {
     Some(bare)
 }
 
-/// Measures it; none without a path.
+/// Measures the ceiling; none without a path.
+///
+/// # Errors
+/// The lab cannot be brought up, or its stream fails.
 pub fn measure(scenario: &Scenario, dir: &Path) -> Result<Option<Ceiling>, Error> {
     let Some(bare) = bare(scenario) else { return Ok(None) };
     let lab = Lab::up("ceiling", &bare, dir)?;
@@ -61,13 +64,15 @@ pub fn measure(scenario: &Scenario, dir: &Path) -> Result<Option<Ceiling>, Error
     let receiver = std::thread::spawn(move || take(&listener, &counts, &its_end));
     let connected = from.within(|| connect(SocketAddr::new(near, 0), there))?.map_err(failed)?;
     let sender = std::thread::spawn({
-        let (over, stream) = (Arc::clone(&over), connected.try_clone().map_err(failed)?);
+        let over = Arc::clone(&over);
+        let stream = connected.try_clone().map_err(failed)?;
         move || give(stream, &over)
     });
     // A single stream takes some 25 round trips to fill the longest path.
     let warm_up = Duration::from_secs(2) + rtt * 30;
     std::thread::sleep(warm_up);
-    let (before, begun) = (taken.load(Ordering::Relaxed), Instant::now());
+    let before = taken.load(Ordering::Relaxed);
+    let begun = Instant::now();
     std::thread::sleep(warm_up / 2);
     let rate = (taken.load(Ordering::Relaxed) - before) as f64 * 8.0 / begun.elapsed().as_secs_f64();
     over.store(true, Ordering::Relaxed);
@@ -79,7 +84,7 @@ pub fn measure(scenario: &Scenario, dir: &Path) -> Result<Option<Ceiling>, Error
 }
 
 fn connect(from: SocketAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
-    // From the address that the path belongs to, where a site has several.
+    // From the address that the path belongs to, if a site has several.
     let socket = Socket::new(if to.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 }, Type::STREAM, None)?;
     socket.bind(&from.into())?;
     socket.connect(&to.into())?;

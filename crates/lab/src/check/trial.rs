@@ -1,4 +1,4 @@
-//! Measuring one direction of a path: how long packets take, how fast they come, how many are missing.
+//! Measures one direction of a path: the time that packets take, their rate, and the number that is lost.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -10,47 +10,47 @@ use socket2::{Domain, Socket, Type};
 use crate::error::Error;
 use crate::site::Site;
 
-/// Datagrams that the receiver has not looked at yet; without room for them, it would be the one who loses them.
+/// The receive buffer, bytes. With a small one the receiver itself would lose datagrams.
 const RECEIVE_BUFFER: usize = 256 << 20;
 /// IP and UDP headers.
 const HEADERS_V4: u64 = 28;
 const HEADERS_V6: u64 = 48;
-/// By how much a datagram may leave before its time.
+/// How early a datagram may leave.
 const EARLY: Duration = Duration::from_micros(200);
-/// What is handed to the kernel at once.
+/// The most bytes that are passed to the kernel at once.
 const LUMP_MAX: u64 = 60_000;
 
 /// A direction to be measured.
 pub struct Trial<'a> {
     pub from: (&'a Site, IpAddr),
     pub to: (&'a Site, IpAddr),
-    /// The largest packet that gets through.
+    /// The largest packet that the path carries, bytes.
     pub mtu: u16,
-    /// The delays of both directions, and what its queues may add.
+    /// The delays of both directions, and the time that its queues may add.
     pub patience: Duration,
 }
 
-/// Datagrams offered at a pace.
+/// Datagrams offered at a rate.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub struct OfferedLoad {
     pub rate_bit_s: f64,
     pub lasts: Duration,
 }
 
-/// What became of them.
+/// The result of an offered load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// Datagrams.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams.
+    /// Datagrams received.
     pub received: u64,
-    /// At the receiver, from the first to the last piece that arrived, counting IP bytes.
+    /// The rate at the receiver, from the first to the last datagrams that arrived, counting IP bytes.
     pub rate_bit_s: f64,
-    /// From the first to the last piece.
+    /// The time from the first to the last arrival.
     pub lasted: Duration,
-    /// Thrown away by the receiver's kernel because their checksum was wrong.
+    /// Datagrams that the receiver's kernel dropped for a wrong checksum.
     pub checksum_errors: u64,
-    /// Thrown away by the receiver's kernel for want of room: this machine's fault.
+    /// Datagrams that the receiver's kernel dropped for want of room: this machine's fault.
     pub no_room: u64,
 }
 
@@ -64,13 +64,16 @@ impl Trial<'_> {
         result.map_err(|source| Error::site(&self.from.0.name, "measure from there", source))
     }
 
-    /// Round trips of the first packets of connections, in order of size: the kernel at the far end answers them by
-    /// itself, so that only this end has to wake a program. What is lost is left out.
+    /// Round trips of the first packets of connections, sorted. The kernel at the far end answers them by itself, so that only this end has to
+    /// wake a program. Lost packets are left out.
+    ///
+    /// # Errors
+    /// A site cannot be entered, or a socket cannot be made.
     pub fn round_trips(&self, count: u32) -> Result<Vec<Duration>, Error> {
         let (from, to) = (SocketAddr::new(self.from.1, 0), SocketAddr::new(self.to.1, 0));
         let listener = self.io(self.to.0.within(|| TcpListener::bind(to))?)?;
         let there = self.io(listener.local_addr())?.into();
-        // A lost one is tried again by the kernel after a second: that is no round trip.
+        // The kernel sends a lost packet again after a second: that is no round trip.
         let patience = self.patience + Duration::from_millis(100);
         let connect = || -> io::Result<Option<Duration>> {
             let domain = if from.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
@@ -89,7 +92,7 @@ impl Trial<'_> {
         Ok(trips)
     }
 
-    /// Payload of a datagram that fills a packet.
+    /// The payload of a datagram that fills a packet.
     fn payload(&self) -> u64 {
         u64::from(self.mtu) - self.headers()
     }
@@ -98,15 +101,18 @@ impl Trial<'_> {
         if self.to.1.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
     }
 
-    /// Offers datagrams and counts what arrives.
-    pub fn offer(&self, offer: Offer) -> Result<Outcome, Error> {
+    /// Offers datagrams and counts those that arrive.
+    ///
+    /// # Errors
+    /// A site cannot be entered, or a socket fails.
+    pub fn offer(&self, offer: OfferedLoad) -> Result<Outcome, Error> {
         let (near, far) = (bind(self.from.0, self.from.1)?, bind(self.to.0, self.to.1)?);
         let (here, there) = (self.io(near.local_addr())?, self.io(far.local_addr())?);
         self.io(set_socket_recv_buffer_size_force(&far, RECEIVE_BUFFER).map_err(io::Error::from))?;
         self.io(set_socket_send_buffer_size(&near, 4 << 20).map_err(io::Error::from))?;
         self.io(sys::udp::set_datagram_bytes(&near, self.payload() as u16))?;
         self.io(sys::udp::take_many(&far))?;
-        // The receiver speaks first, so that a firewall before it knows the flow.
+        // The receiver sends first, so that a firewall in front of it knows the flow.
         for _ in 0..3 {
             self.io(far.send_to(&[0], here))?;
         }
@@ -116,7 +122,7 @@ impl Trial<'_> {
         self.io(far.set_read_timeout(Some(self.patience + Duration::from_millis(500))))?;
         let (payload, headers) = (self.payload(), self.headers());
         let receiver = std::thread::spawn(move || receive(&far, payload, headers));
-        // Before ordinary threads, as the lab itself: a pause of 3 ms empties the queue of a LAN.
+        // The sender runs before ordinary threads, like the lab itself: a pause of 3 ms empties the queue of a LAN.
         let sender = move || {
             let _ = sys::schedule::prefer_this_thread();
             send(&near, there, payload, headers, offer)
@@ -129,7 +135,7 @@ impl Trial<'_> {
         Ok(Outcome { sent, received, rate_bit_s, lasted, checksum_errors, no_room })
     }
 
-    /// Wrong checksums and want of room, by the receiver's kernel.
+    /// Datagrams with wrong checksums and datagrams without room, by the receiver's kernel.
     fn receiver_counts(&self) -> Result<[u64; 2], Error> {
         let read = || {
             let old = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
@@ -155,22 +161,23 @@ fn udp_count(table: &str, name: &str) -> u64 {
     pairs.into_iter().find(|(its, _)| *its == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
-/// Datagrams sent.
-fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: Offer) -> io::Result<u64> {
+/// Sends datagrams at the offered rate; returns how many.
+fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: OfferedLoad) -> io::Result<u64> {
     let packet_bits = (payload + headers) as f64 * 8.0;
     // A lump is at most 5 ms of the rate, and no more than the kernel takes at once.
     let many = (offer.rate_bit_s * 0.005 / packet_bits) as u64;
     let many = many.clamp(1, (LUMP_MAX / payload).clamp(1, 64));
     let lump = vec![0x5a; (many * payload) as usize];
     let every = Duration::from_secs_f64(many as f64 * packet_bits / offer.rate_bit_s);
-    let (begun, mut sent) = (Instant::now(), 0);
+    let begun = Instant::now();
+    let mut sent = 0;
     for number in 0u32.. {
         let at = every * number;
         if at >= offer.lasts {
             break;
         }
         let left = at.saturating_sub(begun.elapsed());
-        // To sleep takes longer than a short wait: rather a little early, several at once.
+        // A sleep takes longer than a short wait: several datagrams leave a little early, at once.
         if left > EARLY {
             sys::schedule::nap(left);
         }
@@ -180,7 +187,7 @@ fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: O
     Ok(sent)
 }
 
-/// Datagrams, the rate from the first piece to the last, and how long that was.
+/// Receives datagrams: their number, the rate from the first to the last arrival, and the time between these.
 fn receive(socket: &UdpSocket, payload: u64, headers: u64) -> (u64, f64, Duration) {
     let mut piece = vec![0; 1 << 16];
     let (mut received, mut after_first) = (0, 0);

@@ -1,4 +1,4 @@
-//! A lab of another process, reached over its socket.
+//! A lab of another process, controlled through its socket.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use model::v1;
 use sys::namespace::Namespaces;
 
-use super::{Answer, Ask, PATIENCE, Set, labs};
+use super::{ControlReply, ControlRequest, PATIENCE, Set, labs};
 use crate::error::Error;
 use crate::site::Group;
 
@@ -34,7 +34,7 @@ impl Remote {
     /// The lab of this name.
     ///
     /// # Errors
-    /// None is up.
+    /// No lab of this name is up.
     pub fn at(state: &Path, name: &str) -> Result<Remote, Error> {
         super::check_name(name)?;
         let remote = Remote { name: name.to_owned(), dir: labs(state).join(name) };
@@ -49,8 +49,8 @@ impl Remote {
         &self.name
     }
 
-    fn ask(&self, ask: &Ask) -> Result<Answer, Error> {
-        let talk = || -> io::Result<Answer> {
+    fn ask(&self, ask: &ControlRequest) -> Result<ControlReply, Error> {
+        let talk = || -> io::Result<ControlReply> {
             let socket = UnixStream::connect(self.dir.join("control"))?;
             socket.set_read_timeout(Some(PATIENCE))?;
             socket.set_write_timeout(Some(PATIENCE))?;
@@ -64,7 +64,7 @@ impl Remote {
         };
         let refused = |reason: String| Error::Refused { name: self.name.clone(), reason };
         let answer = talk().map_err(|error| match error.kind() {
-            // One that is killed while it is asked closes the connection without an answer.
+            // A lab that is killed during the request closes the connection without a reply.
             io::ErrorKind::NotFound
             | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset
@@ -79,26 +79,35 @@ impl Remote {
     }
 
     /// Its numbers.
+    ///
+    /// # Errors
+    /// The lab has ended, or its reply is malformed.
     pub fn status(&self) -> Result<v1::Lab, Error> {
-        let answer = self.ask(&Ask::Status)?;
+        let answer = self.ask(&ControlRequest::Status)?;
         answer.status.ok_or_else(|| Error::Ended { name: self.name.clone() })
     }
 
     /// Changes words of a path or an uplink while packets flow.
+    ///
+    /// # Errors
+    /// The lab has ended, or refuses the change.
     pub fn set(&self, set: Set) -> Result<(), Error> {
-        self.ask(&Ask::Set(set)).map(drop)
+        self.ask(&ControlRequest::Set(set)).map(drop)
     }
 
-    /// The number of the process that holds it, as it wrote it down.
+    /// The number of the process that holds the lab, from its file.
     fn holder(&self) -> Option<u32> {
         std::fs::read_to_string(self.dir.join("pid")).ok()?.trim().parse().ok()
     }
 
-    /// Ends it and all that runs at its sites: its last numbers, and how many processes that were.
+    /// Ends the lab and all processes at its sites. Returns its last numbers, and the number of those processes.
+    ///
+    /// # Errors
+    /// The lab does not answer, or does not end in time.
     pub fn down(&self) -> Result<(Option<v1::Lab>, usize), Error> {
         let holder = self.holder();
-        let answer = self.ask(&Ask::Down)?;
-        // It is gone with its directory; one that comes up under its name meanwhile has another number.
+        let answer = self.ask(&ControlRequest::Down)?;
+        // The lab is gone with its directory; a new lab under its name would have another number.
         let deadline = std::time::Instant::now() + PATIENCE;
         let is_there = || self.dir.exists() && self.holder().is_none_or(|pid| holder == Some(pid));
         while is_there() && std::time::Instant::now() < deadline {
@@ -108,6 +117,9 @@ impl Remote {
     }
 
     /// A command that will run at a site.
+    ///
+    /// # Errors
+    /// There is no such site, or the command cannot be prepared.
     pub fn command(&self, site: &str, program: impl AsRef<OsStr>) -> Result<Command, Error> {
         let status = self.status()?;
         let known = || status.sites.iter().map(|site| site.site.as_str()).collect::<Vec<_>>().join(", ");
@@ -118,10 +130,10 @@ impl Remote {
         let group = found.group.as_deref().map(|path| Group::at(path).door()).transpose().map_err(failed)?;
         let mut command = Command::new(program);
         if let Some(state) = self.dir.ancestors().nth(2) {
-            // So that `longhaul lab` finds this lab from there.
+            // With this, `longhaul lab` finds this lab from the site.
             command.env("LONGHAUL_STATE", state);
         }
-        command.env("LONGHAUL_LAB", &self.name).env(crate::guests::MARK, &self.dir);
+        command.env("LONGHAUL_LAB", &self.name).env(crate::site_processes::MARK, &self.dir);
         namespaces.hold(&mut command, group).map_err(failed)?;
         Ok(command)
     }

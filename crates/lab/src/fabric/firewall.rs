@@ -1,34 +1,34 @@
-//! A site's firewall: lets in what answers to something that went out, and connections to open ports.
+//! A site's firewall: lets in answers to packets that went out, and connections to open ports.
 //!
-//! Does not know: TCP's states. A flow that went out stays known until it has been silent for long.
+//! Does not know: TCP's states. A flow that went out stays known until it has been silent for an hour.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::packet::{self, Shape, Transport};
 
-/// How long a silent flow is known, in nanoseconds: an hour.
+/// How long a silent flow stays known, in nanoseconds: an hour.
 const SILENCE: u64 = 3_600_000_000_000;
-/// Flows that are known at once.
+/// The most flows that are known at once.
 const FLOWS_MAX: usize = 100_000;
 
-/// A flow as seen from the site: other end, own port, other port. Protocols apart.
-type Flow = (bool, IpAddr, u16, u16);
+/// A flow as seen from the site: whether it is TCP, other end, own port, other port.
+type FirewallFlow = (bool, IpAddr, u16, u16);
 
 /// A site's firewall.
 pub struct Firewall {
     open: Vec<u16>,
-    /// When each was last seen.
-    flows: HashMap<Flow, u64>,
+    /// When each flow was last seen.
+    flows: HashMap<FirewallFlow, u64>,
 }
 
 impl Firewall {
-    /// With these ports open for all.
+    /// A firewall with these ports open for all.
     pub fn new(open: &[u16]) -> Firewall {
         Firewall { open: open.to_vec(), flows: HashMap::new() }
     }
 
-    /// Something leaves the site.
+    /// Notes a packet that leaves the site.
     pub fn goes_out(&mut self, now: u64, frame: &[u8], shape: &Shape) {
         let Some((_, to)) = packet::addresses(frame) else { return };
         let flow = match shape.transport() {
@@ -44,7 +44,7 @@ impl Firewall {
         }
     }
 
-    /// Whether something may enter the site. ICMP may: without it, nobody learns the MTU of a path.
+    /// Whether a packet may enter the site. ICMP may: without it, no sender learns the MTU of a path.
     pub fn lets_in(&mut self, now: u64, frame: &[u8], shape: &Shape) -> bool {
         let (tcp, source, destination) = match shape.transport() {
             Transport::Tcp { source, destination, .. } => (true, source, destination),

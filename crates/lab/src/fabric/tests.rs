@@ -1,4 +1,4 @@
-//! The network under a virtual clock: which port gets what, and when.
+//! The network under a virtual clock: which port gets which packet, and when.
 
 mod answers;
 mod doors;
@@ -8,17 +8,17 @@ mod routes;
 use std::net::IpAddr;
 
 use super::{Delivery, Fabric};
-use crate::arena::Arena;
 use crate::link::Counts;
 use crate::packet::frames::Packet;
 use crate::packet::{FRAME_MAX, OFFLOAD_HEADER};
+use crate::packet_memory::PacketMemory;
 use crate::scenario::{Scenario, Word};
 use crate::topology::{Owner, Topology};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
-/// What arrived.
+/// A delivery to a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Arrival {
     due: u64,
@@ -38,7 +38,7 @@ impl Net {
     fn of(text: &str) -> Net {
         let scenario = Scenario::read(text).unwrap_or_else(|problem| panic!("{problem}"));
         let bytes_max = scenario.memory.map_or(64 << 20, |bytes| bytes.0);
-        let fabric = Fabric::new(&scenario, Topology::of(&scenario), Arena::new(FRAME_MAX, bytes_max, 0));
+        let fabric = Fabric::new(&scenario, Topology::of(&scenario), PacketMemory::new(FRAME_MAX, bytes_max, 0));
         Net { fabric, scenario }
     }
 
@@ -83,7 +83,7 @@ impl Net {
         }
     }
 
-    /// Everything that arrives until a time, each taken when it is due.
+    /// All packets that arrive until a time, each taken when it is due.
     fn until(&mut self, end: u64) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         while let Some(next) = self.fabric.next_due().filter(|next| *next <= end) {
@@ -101,7 +101,7 @@ impl Net {
         Arrival { due: *due, port: *port, frame: frame.to_vec(), segments: segments.clone() }
     }
 
-    /// Everything. Then nothing is left in memory.
+    /// All packets that still arrive. Then memory is empty.
     fn all(&mut self) -> Vec<Arrival> {
         let all = self.until(u64::MAX);
         assert_eq!((self.fabric.next_due(), self.fabric.memory().0), (None, 0));

@@ -1,11 +1,11 @@
-//! Who is met by what: random gaps, periods, bursts and lists.
+//! Disturbances of segments: random gaps, periods, bursts and lists.
 //!
-//! Gaps are drawn, not each segment's fate: an undisturbed super-packet costs one subtraction per kind of disturbance.
+//! Gaps are drawn, not the fate of each segment: an undisturbed super-packet costs one subtraction for each kind of disturbance.
 //! Does not know: packets.
 
 use crate::scenario::Loss;
 
-/// How many segments pass before the next one that is met by something of this probability.
+/// The number of segments that pass before the next one that a disturbance of this probability meets.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
     probability: f64,
@@ -48,64 +48,64 @@ impl Gap {
 
 /// The state of the loss model.
 #[derive(Clone, Debug)]
-pub enum Losing {
+pub enum LossProcess {
     Gap(Gap),
-    /// Segments until the next one is lost; every so many.
+    /// Segments until the next one is lost; the period.
     Every(u64, u64),
     Burst {
         bad: bool,
         begins: f64,
         ends: f64,
     },
-    /// What is left of the list; segments so far.
+    /// The rest of the list; segments so far.
     List(Vec<u64>, u64),
 }
 
-impl Losing {
-    pub fn new(loss: &Loss, seen: u64, random: &mut fastrand::Rng) -> Losing {
+impl LossProcess {
+    pub fn new(loss: &Loss, seen: u64, random: &mut fastrand::Rng) -> LossProcess {
         match loss {
-            Loss::None => Losing::Gap(Gap::new(0.0, random)),
-            Loss::Random(p) => Losing::Gap(Gap::new(*p, random)),
-            Loss::Every(n) => Losing::Every(n.saturating_sub(1), *n),
-            Loss::Burst(begins, ends) => Losing::Burst { bad: false, begins: *begins, ends: *ends },
-            Loss::List(list) => Losing::List(list.iter().rev().copied().filter(|n| *n > seen).collect(), seen),
+            Loss::None => LossProcess::Gap(Gap::new(0.0, random)),
+            Loss::Random(p) => LossProcess::Gap(Gap::new(*p, random)),
+            Loss::Every(n) => LossProcess::Every(n.saturating_sub(1), *n),
+            Loss::Burst(begins, ends) => LossProcess::Burst { bad: false, begins: *begins, ends: *ends },
+            Loss::List(list) => LossProcess::List(list.iter().rev().copied().filter(|n| *n > seen).collect(), seen),
         }
     }
 
-    /// Segments that pass for sure.
+    /// The number of segments that pass for certain.
     pub fn clear(&self) -> u64 {
         match self {
-            Losing::Gap(gap) => gap.left,
-            Losing::Every(left, _) => *left,
-            Losing::Burst { .. } => 0,
-            Losing::List(list, seen) => list.last().map_or(u64::MAX, |next| next - seen - 1),
+            LossProcess::Gap(gap) => gap.left,
+            LossProcess::Every(left, _) => *left,
+            LossProcess::Burst { .. } => 0,
+            LossProcess::List(list, seen) => list.last().map_or(u64::MAX, |next| next - seen - 1),
         }
     }
 
     pub fn pass(&mut self, segments: u64) {
         match self {
-            Losing::Gap(gap) => gap.pass(segments),
-            Losing::Every(left, _) => *left -= segments,
-            Losing::Burst { .. } => {}
-            Losing::List(_, seen) => *seen += segments,
+            LossProcess::Gap(gap) => gap.pass(segments),
+            LossProcess::Every(left, _) => *left -= segments,
+            LossProcess::Burst { .. } => {}
+            LossProcess::List(_, seen) => *seen += segments,
         }
     }
 
     pub fn meets(&mut self, random: &mut fastrand::Rng) -> bool {
         match self {
-            Losing::Gap(gap) => gap.meets(random),
-            Losing::Every(left, every) => {
+            LossProcess::Gap(gap) => gap.meets(random),
+            LossProcess::Every(left, every) => {
                 let lost = *left == 0;
                 *left = if lost { every.saturating_sub(1) } else { *left - 1 };
                 lost
             }
-            Losing::Burst { bad, begins, ends } => {
+            LossProcess::Burst { bad, begins, ends } => {
                 if random.f64() < if *bad { *ends } else { *begins } {
                     *bad = !*bad;
                 }
                 *bad
             }
-            Losing::List(list, seen) => {
+            LossProcess::List(list, seen) => {
                 *seen += 1;
                 let lost = list.last() == Some(seen);
                 if lost {

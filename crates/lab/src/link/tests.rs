@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use model::units::{BitRate, Bytes};
 
-use super::{Counts, Link, Run};
+use super::{Counts, Link, SegmentRun};
 use crate::packet::Shape;
 use crate::packet::frames::row;
-use crate::scenario::{Queue, Way};
+use crate::scenario::{LinkSettings, Queue};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -22,12 +22,12 @@ const RTT: Duration = Duration::from_millis(100);
 /// One byte per microsecond.
 const BYTE_PER_US: Option<BitRate> = Some(BitRate(8_000_000));
 
-fn link(words: impl FnOnce(&mut Way)) -> Link {
+fn link(words: impl FnOnce(&mut LinkSettings)) -> Link {
     seeded(1, words)
 }
 
-fn seeded(seed: u64, words: impl FnOnce(&mut Way)) -> Link {
-    let mut way = Way::default();
+fn seeded(seed: u64, words: impl FnOnce(&mut LinkSettings)) -> Link {
+    let mut way = LinkSettings::default();
     words(&mut way);
     Link::new(way, RTT, seed)
 }
@@ -37,14 +37,14 @@ fn bytes(bytes: u64) -> Queue {
 }
 
 /// All segments of a packet arrive.
-fn send(link: &mut Link, now: u64, shape: &Shape) -> Vec<Run> {
+fn send(link: &mut Link, now: u64, shape: &Shape) -> Vec<SegmentRun> {
     let mut runs = Vec::new();
     link.accept(now, shape, 0..shape.segments(), &mut runs);
     runs
 }
 
 /// Many rows of segments, one row per microsecond: what came of each segment that went on, by its number from 0.
-fn send_many(link: &mut Link, segments: u64) -> Vec<(u64, Run)> {
+fn send_many(link: &mut Link, segments: u64) -> Vec<(u64, SegmentRun)> {
     const ROW: u64 = 40;
     assert_eq!(segments % ROW, 0);
     let shape = row(ROW as u16, 1_500);
@@ -52,7 +52,7 @@ fn send_many(link: &mut Link, segments: u64) -> Vec<(u64, Run)> {
     for number in 0..segments / ROW {
         for run in send(link, number * US, &shape) {
             for segment in run.segments.clone() {
-                let one = Run { segments: segment..segment + 1, ..run.clone() };
+                let one = SegmentRun { segments: segment..segment + 1, ..run.clone() };
                 all.push((number * ROW + u64::from(segment), one));
             }
         }

@@ -1,4 +1,4 @@
-//! What a router answers to a packet that it cannot send on (RFC 792, RFC 1191, RFC 4443).
+//! A router's answers to packets that it cannot send on (RFC 792, RFC 1191, RFC 4443).
 //!
 //! Does not know: when a packet cannot be sent on, or how often a router may say so.
 
@@ -17,10 +17,10 @@ const ANSWER4_MAX: usize = 576;
 const ANSWER6_MAX: usize = 1_280;
 
 /// An answer: type, code, and the last four bytes of the ICMP header.
-type Message = (u8, u8, [u8; 4]);
+type IcmpMessage = (u8, u8, [u8; 4]);
 
-/// The answer to a packet whose TTL or hop limit came to its end at `router`: a frame of its own, without offloads.
-/// None if there must be no answer, or the router speaks another IP than the packet.
+/// The answer to a packet whose TTL or hop limit ended at `router`: a frame of its own, without offloads. None if there must be no answer,
+/// or if the router speaks another IP version than the packet.
 pub fn time_exceeded(frame: &[u8], shape: &Shape, router: IpAddr) -> Option<Vec<u8>> {
     answer(frame, shape, router, (11, 0, [0; 4]), (3, 0, [0; 4]))
 }
@@ -31,12 +31,12 @@ pub fn too_big(frame: &[u8], shape: &Shape, router: IpAddr, mtu: u16) -> Option<
     answer(frame, shape, router, (3, 4, [0, 0, high, low]), (2, 0, [0, 0, high, low]))
 }
 
-/// As [`time_exceeded`], for a packet that no route takes to its destination.
+/// As [`time_exceeded`], for a packet to whose destination no route leads.
 pub fn unreachable(frame: &[u8], shape: &Shape, router: IpAddr) -> Option<Vec<u8>> {
     answer(frame, shape, router, (3, 0, [0; 4]), (1, 0, [0; 4]))
 }
 
-fn answer(frame: &[u8], shape: &Shape, router: IpAddr, v4: Message, v6: Message) -> Option<Vec<u8>> {
+fn answer(frame: &[u8], shape: &Shape, router: IpAddr, v4: IcmpMessage, v6: IcmpMessage) -> Option<Vec<u8>> {
     let (source, destination) = addresses(frame)?;
     if shape.fragment == Fragment::Later || is_error(frame, shape) {
         return None;
@@ -47,7 +47,7 @@ fn answer(frame: &[u8], shape: &Shape, router: IpAddr, v4: Message, v6: Message)
             is_one.then(|| answer4(quoted(frame, shape, ANSWER4_MAX - 20), router, source, v4))
         }
         (IpAddr::V6(router), IpAddr::V6(source), IpAddr::V6(destination)) => {
-            // Only the path's MTU is of use to who sends to many.
+            // A sender to many destinations can use only the MTU of the path.
             let is_one = is_one_host6(source) && (!destination.is_multicast() || v6.0 == 2);
             is_one.then(|| answer6(quoted(frame, shape, ANSWER6_MAX - 40), router, source, v6))
         }
@@ -84,20 +84,20 @@ fn quoted(frame: &[u8], shape: &Shape, length_max: usize) -> Vec<u8> {
     message.extend_from_slice(part(&headers, OFFLOAD_HEADER..length));
     let room = length_max.saturating_sub(message.len()).min(payload.len());
     message.extend_from_slice(part(frame, payload.start..payload.start + room));
-    // Not what may follow the packet in its frame.
+    // Without the bytes that may follow the packet in its frame.
     message.truncate(ICMP_HEADER + shape.largest() as usize);
     message
 }
 
 /// Fills in the header of a message; `pseudo` is the sum of its pseudo header.
-fn finish(message: &mut [u8], (kind, code, rest): Message, pseudo: u16) {
+fn finish(message: &mut [u8], (kind, code, rest): IcmpMessage, pseudo: u16) {
     put(message, 0, [kind, code, 0, 0]);
     put(message, 4, rest);
     let check = !plus(sum(message), pseudo);
     put(message, 2, check.to_be_bytes());
 }
 
-fn answer4(mut message: Vec<u8>, router: Ipv4Addr, target: Ipv4Addr, what: Message) -> Vec<u8> {
+fn answer4(mut message: Vec<u8>, router: Ipv4Addr, target: Ipv4Addr, what: IcmpMessage) -> Vec<u8> {
     finish(&mut message, what, 0);
     let length = (20 + message.len()) as u16;
     let mut header = [0; 20];
@@ -111,7 +111,7 @@ fn answer4(mut message: Vec<u8>, router: Ipv4Addr, target: Ipv4Addr, what: Messa
     [&[0; OFFLOAD_HEADER], &header[..], &message].concat()
 }
 
-fn answer6(mut message: Vec<u8>, router: Ipv6Addr, target: Ipv6Addr, what: Message) -> Vec<u8> {
+fn answer6(mut message: Vec<u8>, router: Ipv6Addr, target: Ipv6Addr, what: IcmpMessage) -> Vec<u8> {
     let length = message.len() as u16;
     let addresses = plus(sum(&router.octets()), sum(&target.octets()));
     finish(&mut message, what, plus(addresses, plus(length, u16::from(ICMP6))));

@@ -13,10 +13,10 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// Writes the headers of a run of segments into `out`, the offload header first. Returns their length and where in
-/// `frame` the payload is: the run is the one and then the other.
+/// Writes the headers of a run of segments into `out`, the offload header first. Returns their length, and the range of the payload in
+/// `frame`: the run is the headers followed by the payload.
 ///
-/// The run of all segments is the frame itself. Segments that are not there are left out; a run of none is 0 bytes.
+/// The run of all segments is the frame itself. Segments that do not exist are left out; a run of none is 0 bytes.
 /// `shape` must be that of `frame`.
 pub fn cut(frame: &[u8], shape: &Shape, segments: Range<u16>, out: &mut [u8; HEADERS_MAX]) -> (usize, Range<usize>) {
     let segments = segments.start..segments.end.min(shape.segments());
@@ -37,7 +37,7 @@ pub fn cut(frame: &[u8], shape: &Shape, segments: Range<u16>, out: &mut [u8; HEA
     (headers, headers + payload.start as usize..headers + payload.end as usize)
 }
 
-/// Makes the headers of the whole row those of a run that is shorter.
+/// Changes the headers of the whole row to those of a shorter run.
 fn rewrite(headers: &mut [u8], shape: &Shape, segments: &Range<u16>) {
     let payload = shape.span(segments);
     let length = u32::from(shape.headers) + (payload.end - payload.start);
@@ -66,22 +66,23 @@ fn rewrite(headers: &mut [u8], shape: &Shape, segments: &Range<u16>) {
     }
     let transport = packet.get_mut(usize::from(shape.transport_at)..).unwrap_or_default();
     let at = u32::from(shape.transport_at);
-    let lengths = ((shape.length - at) as u16, (length - at) as u16);
+    let old_length = (shape.length - at) as u16;
+    let new_length = (length - at) as u16;
     if let Transport::Tcp { .. } = shape.transport() {
         let sequence = be32(transport, 4).unwrap_or(0).wrapping_add(payload.start);
         put(transport, 4, sequence.to_be_bytes());
         if let Some(flags) = transport.get_mut(13) {
             *flags &= !(if is_last { 0 } else { FIN | PSH } | if is_first { 0 } else { CWR });
         }
-        rebase(transport, 16, lengths);
+        rebase(transport, 16, old_length, new_length);
     } else {
-        put(transport, 4, lengths.1.to_be_bytes());
-        rebase(transport, 6, lengths);
+        put(transport, 4, new_length.to_be_bytes());
+        rebase(transport, 6, old_length, new_length);
     }
 }
 
-/// The checksum field holds the sum of the pseudo header, of which only the length changes.
-fn rebase(transport: &mut [u8], check_at: usize, (old, new): (u16, u16)) {
+/// Updates a checksum field that holds the sum of the pseudo header, of which only the length changes.
+fn rebase(transport: &mut [u8], check_at: usize, old: u16, new: u16) {
     let sum = be16(transport, check_at).unwrap_or(0);
     put(transport, check_at, replaced(sum, old, new).to_be_bytes());
 }

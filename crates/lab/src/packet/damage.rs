@@ -1,4 +1,4 @@
-//! Damage to one segment: a bit that is wrong, and whether the receiving kernel can notice.
+//! Damage to one segment: a wrong bit, and whether the receiving kernel can notice it.
 //!
 //! Does not know: how often that happens.
 
@@ -10,25 +10,24 @@ use super::shape::{Shape, Transport};
 use super::sum::{never_zero, repaired, sum};
 use super::{HEADERS_MAX, OFFLOAD_HEADER};
 
-/// Who can notice a wrong bit.
+/// Whether the receiver can notice a wrong bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// The kernel that receives it: the checksum is that of the bytes before.
+    /// The receiving kernel can: the checksum is that of the original bytes.
     Seen,
-    /// Only whoever compares contents: the checksum is that of the bytes after, or yet to be completed.
+    /// Only a comparison of contents can: the checksum is that of the damaged bytes, or still to be completed.
     Silent,
 }
 
-/// Makes `out` a frame of its own with one segment of `frame` in it, one bit of which is wrong; `bit` is a random
-/// number that chooses which. `shape` must be that of `frame`.
+/// Makes `out` a frame of its own with one segment of `frame`, one bit of which is wrong; the random number `bit` chooses the bit. `shape`
+/// must be that of `frame`.
 ///
-/// The bit is one of the transport payload. A segment without payload that is to be [`Damage::Seen`] has a bit of its
-/// transport header wrong, one for which the checksum is to blame and nothing else. Where the kernel checks nothing
-/// (UDP without a checksum, protocols not known here) `Seen` damage goes unseen; where a sum is unknown here and
-/// checked by the receiver, `Silent` damage is seen.
+/// The bit is one of the transport payload. A segment without payload that is to be [`Damage::Seen`] gets a wrong bit in its transport
+/// header, one that only the checksum reveals. Where the kernel checks nothing (UDP without a checksum, protocols that are not known here),
+/// `Seen` damage goes unseen; where the receiver checks a sum that is not known here, `Silent` damage is seen.
 ///
-/// False if the segment is unharmed: it has no bit that would do, or `Silent` damage to a fragment was asked for,
-/// whose checksum is elsewhere. `out` is empty if there is no such segment.
+/// Returns false if the segment is unharmed: it has no suitable bit, or `Silent` damage to a fragment was asked for, whose checksum is in
+/// another fragment. `out` is empty if there is no such segment.
 pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u64, out: &mut Vec<u8>) -> bool {
     out.clear();
     let segments = segment..segment.saturating_add(1);
@@ -41,11 +40,11 @@ pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u
     let body = OFFLOAD_HEADER + usize::from(shape.headers)..end;
     match damage {
         Damage::Seen => {
-            // A sum that would begin in the IP headers is nonsense, and would be written there.
+            // A sum that would begin in the IP headers is nonsense, and would be written into them.
             if offload.needs_csum() && offload.csum_start >= shape.transport_at {
                 complete(out, offload);
             }
-            // With nothing promised about the checksum, the receiver has to verify it.
+            // Without an assertion about the checksum, the receiver has to verify it.
             put(out, 0, [0; OFFLOAD_HEADER]);
             let body = if body.is_empty() { spare(shape, end) } else { body };
             flip_seen(out, shape, body, bit)
@@ -55,7 +54,7 @@ pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u
 }
 
 impl Shape {
-    /// Whether [`damaged`] finds a bit for such damage in a segment: what it returns, known beforehand.
+    /// Whether [`damaged`] finds a bit for such damage in a segment: its result, known beforehand.
     pub fn can_be_damaged(&self, segment: u16, damage: Damage) -> bool {
         let has_payload = !self.span(&(segment..segment.saturating_add(1))).is_empty();
         match (damage, self.transport()) {
@@ -74,8 +73,8 @@ fn complete(frame: &mut [u8], offload: Offload) {
     put(frame, start + usize::from(offload.csum_offset), check.to_be_bytes());
 }
 
-/// Where to damage a segment without payload. Ports would take it to somebody else, and lengths are judged before
-/// checksums are; this leaves TCP's sequence numbers, UDP's checksum and what ICMP has after its own.
+/// The bytes that may be damaged in a segment without payload. A wrong port would take it to another receiver, and lengths are judged before
+/// checksums; this leaves TCP's sequence numbers, UDP's checksum, and the bytes behind the checksum of ICMP.
 fn spare(shape: &Shape, end: usize) -> Range<usize> {
     let at = OFFLOAD_HEADER + usize::from(shape.transport_at);
     match shape.transport() {
@@ -91,7 +90,7 @@ fn flip_seen(frame: &mut [u8], shape: &Shape, area: Range<usize>, bit: u64) -> b
     flip(frame, bit);
     let check = OFFLOAD_HEADER + usize::from(shape.transport_at) + 6;
     if matches!(shape.transport(), Transport::Udp { .. }) && area.start == check && be16(frame, check) == Some(0) {
-        // That would have meant "no checksum". There is only one bit that can do it, so its neighbour does not.
+        // The result would have meant "no checksum". Only one bit can do that, so the next bit does not.
         flip(frame, bit);
         flip(frame, bit ^ 1);
     }
@@ -111,7 +110,7 @@ fn flip_silent(frame: &mut [u8], shape: &Shape, area: Range<usize>, bit: u64, is
             Transport::Icmp => 2,
             Transport::Other => return flip(frame, bit),
         };
-    // The byte's word, in the way the checksum counts them.
+    // The word of the byte, as the checksum counts words.
     let byte = bit / 8;
     let word = |frame: &[u8]| {
         let of = |at: usize| u16::from(frame.get(at).copied().unwrap_or(0));

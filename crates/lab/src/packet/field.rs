@@ -1,5 +1,5 @@
-//! Fields at offsets, and the offload header. A field that is not there reads as none and is not written, so that no
-//! bytes can make the callers panic.
+//! Fields at offsets, and the offload header. A missing field reads as none and is not written, so that no bytes can make the callers
+//! panic.
 //!
 //! Does not know: what the fields of a packet mean.
 
@@ -16,9 +16,9 @@ pub const GSO_NONE: u8 = 0;
 pub const GSO_TCP4: u8 = 1;
 /// A row of TCP segments over IPv6.
 pub const GSO_TCP6: u8 = 4;
-/// A row of UDP datagrams, over either.
+/// A row of UDP datagrams, over either IP version.
 pub const GSO_UDP: u8 = 5;
-/// Set beside a TCP type if the first segment alone says "congestion window reduced".
+/// Set beside a TCP type if only the first segment says "congestion window reduced".
 pub const GSO_ECN: u8 = 0x80;
 
 /// The offload header. Offsets in it count from the start of the packet.
@@ -26,13 +26,13 @@ pub const GSO_ECN: u8 = 0x80;
 pub struct Offload {
     pub flags: u8,
     pub gso_type: u8,
-    /// How much of the packet was in one piece in the kernel: not the length of its headers.
+    /// How much of the packet was contiguous in the kernel: not the length of its headers.
     pub hdr_len: u16,
     /// Payload of a segment, in bytes.
     pub gso_size: u16,
-    /// Where the area under the checksum begins.
+    /// The offset where the checksummed area begins.
     pub csum_start: u16,
-    /// Where in that area the checksum is.
+    /// The offset of the checksum in that area.
     pub csum_offset: u16,
 }
 
@@ -63,13 +63,13 @@ impl Offload {
         self.flags & NEEDS_CSUM != 0
     }
 
-    /// What kind of row it is, whatever its ECN bit says.
+    /// The kind of row, without its ECN bit.
     pub fn kind(self) -> u8 {
         self.gso_type & !GSO_ECN
     }
 }
 
-/// The part of `bytes` in `range`, empty if it is not all there.
+/// The part of `bytes` in `range`; empty if it is not all there.
 pub fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
     bytes.get(range).unwrap_or_default()
 }

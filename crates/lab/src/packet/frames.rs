@@ -1,6 +1,6 @@
-//! Frames for tests: as the kernel would hand them over, with payload that says which packet it is.
+//! Frames for tests: as the kernel would pass them, with a payload that identifies the packet.
 //!
-//! Does not know: checksums. Nobody on the way reads them.
+//! Does not know: checksums, which no code on the path reads.
 
 use std::net::IpAddr;
 
@@ -15,16 +15,16 @@ pub struct Packet {
     pub tcp: bool,
     pub ports: (u16, u16),
     pub ttl: u8,
-    /// Transport payload of each segment.
+    /// Transport payload of each segment, bytes.
     pub mss: u16,
-    /// Transport payload.
+    /// Transport payload, bytes.
     pub payload: usize,
     /// The first payload bytes of each segment.
     pub number: u32,
 }
 
 impl Packet {
-    /// Of UDP.
+    /// The header length of UDP.
     #[allow(clippy::unwrap_used)] // A test that writes no address fails, and shall.
     pub fn udp(from: &str, to: &str, payload: usize) -> Packet {
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
@@ -35,9 +35,10 @@ impl Packet {
         let mut body = vec![0; if self.tcp { 20 } else { 8 }];
         put(&mut body, 0, self.ports.0.to_be_bytes());
         put(&mut body, 2, self.ports.1.to_be_bytes());
-        match self.tcp {
-            true => put(&mut body, 12, [0x50, 0x10]),
-            false => put(&mut body, 4, (8 + self.payload as u16).to_be_bytes()),
+        if self.tcp {
+            put(&mut body, 12, [0x50, 0x10]);
+        } else {
+            put(&mut body, 4, (8 + self.payload as u16).to_be_bytes());
         }
         let header = body.len();
         body.resize(header + self.payload, 0x5a);
@@ -49,7 +50,8 @@ impl Packet {
 
     /// The frame.
     pub fn frame(&self) -> Vec<u8> {
-        let (body, protocol) = (self.transport(), if self.tcp { 6 } else { 17 });
+        let body = self.transport();
+        let protocol = if self.tcp { 6 } else { 17 };
         let mut header = match (self.from, self.to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 let mut header = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, self.ttl, protocol, 0, 0];

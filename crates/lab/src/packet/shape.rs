@@ -1,6 +1,6 @@
-//! One look at a frame: all that later decisions about its packet need.
+//! Reads from a frame everything that later decisions about its packet need.
 //!
-//! Does not know: what those decisions are. It reads headers only, and allocates nothing.
+//! Does not know: those decisions. It reads headers only, and allocates nothing.
 
 use std::ops::Range;
 
@@ -12,34 +12,34 @@ pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 pub(super) const ICMP6: u8 = 58;
 
-/// IPv6 extension headers that are looked behind. Kernels send two at most of their own accord.
+/// The most IPv6 extension headers that are skipped. Kernels send two at most of their own accord.
 const EXTENSIONS_MAX: usize = 8;
 
-/// What one look at a frame found.
+/// The facts about a frame's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     flow: u64,
-    /// IP bytes of the packet as it is in the frame.
+    /// IP bytes of the packet in the frame.
     pub(super) length: u32,
     transport: Transport,
     segments: u16,
-    /// Transport payload of each segment but the last; without segmentation, as much as there is.
+    /// Transport payload of each segment but the last; without segmentation, all of it.
     pub(super) mss: u16,
     /// IP and transport headers, or IP headers alone where the transport is not understood.
     pub(super) headers: u16,
     /// IP headers.
     pub(super) transport_at: u16,
-    /// Of the transport; the number of an extension header if the search ended there.
+    /// The transport protocol, or the number of an extension header if the search ended there.
     pub(super) protocol: u8,
     ttl: u8,
     pub(super) is_v6: bool,
     pub(super) fragment: Fragment,
 }
 
-// Kept for every packet on its way.
+// A shape is kept for every packet in transit.
 const _: () = assert!(size_of::<Shape>() <= 40);
 
-/// What a packet carries.
+/// The transport of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A TCP segment, or a row of them.
@@ -48,7 +48,7 @@ pub enum Transport {
         source: u16,
         /// Destination port.
         destination: u16,
-        /// It asks for a connection: SYN without ACK.
+        /// The packet asks for a connection: SYN without ACK.
         syn: bool,
     },
     /// A UDP datagram, or a row of them.
@@ -60,13 +60,13 @@ pub enum Transport {
     },
     /// ICMP over IPv4, or ICMPv6 over IPv6.
     Icmp,
-    /// A fragment of anything. Only the first of a datagram has ports, so that none is looked for.
+    /// A fragment of any datagram. Only the first has ports, so none are read.
     Fragment,
-    /// Anything else, and what is too short for what it claims to be.
+    /// Anything else, and packets that are too short for their protocol.
     Other,
 }
 
-/// Which part of a datagram a packet is.
+/// The part of a datagram that a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fragment {
     Whole,
@@ -74,7 +74,7 @@ pub(super) enum Fragment {
     Later,
 }
 
-/// What the IP headers say.
+/// The facts from the IP headers.
 struct Network {
     length: usize,
     transport_at: usize,
@@ -85,7 +85,7 @@ struct Network {
 }
 
 impl Shape {
-    /// Looks at a frame. None if its packet is neither IPv4 nor IPv6, or not all there.
+    /// The shape of a frame; none if its packet is neither IPv4 nor IPv6, or incomplete.
     pub fn of(frame: &[u8]) -> Option<Shape> {
         let offload = Offload::read(frame)?;
         let packet = frame.get(OFFLOAD_HEADER..)?;
@@ -118,8 +118,8 @@ impl Shape {
         Some(shape)
     }
 
-    /// Whether the offload header describes a row of segments that can be cut. Rows that contradict themselves are
-    /// not for us to judge: the kernel takes them whole or refuses them.
+    /// Whether the offload header describes a row of segments that can be cut. Inconsistent rows are not judged here: the kernel takes them
+    /// whole or refuses them.
     fn is_row(&self, offload: Offload, packet: usize) -> bool {
         let check = match (offload.kind(), self.transport, self.is_v6) {
             (GSO_TCP4, Transport::Tcp { .. }, false) | (GSO_TCP6, Transport::Tcp { .. }, true) => 16,
@@ -140,7 +140,7 @@ impl Shape {
         self.length - u32::from(self.headers)
     }
 
-    /// How many packets this would be on a wire: 1 without segmentation, and for what cannot be cut.
+    /// The number of packets on a wire: 1 without segmentation, and for packets that cannot be cut.
     pub fn segments(&self) -> u16 {
         self.segments
     }
@@ -152,7 +152,7 @@ impl Shape {
         (payload.end - payload.start) + u32::from(count) * u32::from(self.headers)
     }
 
-    /// How much of the frame its first segments need, in bytes.
+    /// The bytes of the frame that its first `segments` segments need.
     pub fn frame_bytes(&self, segments: u16) -> usize {
         OFFLOAD_HEADER + usize::from(self.headers) + self.span(&(0..segments)).end as usize
     }
@@ -162,7 +162,7 @@ impl Shape {
         if self.segments == 1 { self.length } else { u32::from(self.headers) + u32::from(self.mss) }
     }
 
-    /// Where in the payload a range of segments is; never backwards, never beyond the end.
+    /// The range of some segments in the payload; never backwards, never beyond the end.
     pub(super) fn span(&self, segments: &Range<u16>) -> Range<u32> {
         let at = |segment: u16| match segment {
             _ if segment >= self.segments => self.payload(),
@@ -172,8 +172,8 @@ impl Shape {
         start..at(segments.end).max(start)
     }
 
-    /// The same for all packets of a flow in one direction: a hash of the addresses, the protocol and, for TCP and UDP
-    /// that are not fragmented, the ports. All its bits are good.
+    /// A hash that is the same for all packets of a flow in one direction: of the addresses, the protocol and, for unfragmented TCP and UDP,
+    /// the ports. All its bits are well mixed.
     pub fn flow(&self) -> u64 {
         self.flow
     }
@@ -183,7 +183,7 @@ impl Shape {
         self.ttl
     }
 
-    /// What it carries.
+    /// Its transport.
     pub fn transport(&self) -> Transport {
         self.transport
     }
@@ -258,7 +258,7 @@ fn fragment_at(offset: u16, more: bool) -> Fragment {
     }
 }
 
-/// What the body of an IP packet is, and the length of its header.
+/// The transport of the body of an IP packet, and the length of its header.
 fn transport(protocol: u8, is_v6: bool, body: &[u8]) -> (Transport, usize) {
     let ports = || Some((be16(body, 0)?, be16(body, 2)?));
     let found = match protocol {
@@ -276,7 +276,7 @@ fn transport(protocol: u8, is_v6: bool, body: &[u8]) -> (Transport, usize) {
     found.unwrap_or((Transport::Other, 0))
 }
 
-/// As [`transport`]. In a first fragment the first 8 bytes may be a header.
+/// As [`transport`], for a fragment. In a first fragment the first 8 bytes may be a header.
 fn fragment(body: &[u8]) -> (Transport, usize) {
     (Transport::Fragment, if body.len() > 8 { 8 } else { 0 })
 }
@@ -291,8 +291,7 @@ fn flow(addresses: u64, protocol: u8, transport: Transport) -> u64 {
     mixed(addresses, u64::from(protocol) << 32 | ports)
 }
 
-/// Mixes two words into one whose bits all depend on all of theirs: a folded product with odd constants, and the end
-/// of MurmurHash3.
+/// Mixes two words into one whose bits all depend on all bits of both: a folded product with odd constants, and the end of MurmurHash3.
 fn mixed(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xd1b5_4a32_d192_ed03);
     let mut word = product as u64 ^ (product >> 64) as u64 ^ a;

@@ -1,11 +1,11 @@
 //! The Internet checksum (RFC 1071): 16-bit words added in ones' complement.
 //!
-//! Does not know: where a checksum stands, or what it covers.
+//! Does not know: where a checksum is, or which bytes it covers.
 
 /// Adds two sums, carry and all.
 pub fn plus(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
-    // After a carry the sum is at most 0xfffe: no second one.
+    // After a carry the sum is at most 0xfffe: there is no second carry.
     sum.wrapping_add(u16::from(carry))
 }
 
@@ -20,7 +20,7 @@ pub fn sum(bytes: &[u8]) -> u16 {
     total as u16
 }
 
-/// `sum`, that covers `old`, after `old` became `new`.
+/// The new value of `sum`, which covers `old`, after `old` became `new`.
 pub fn replaced(sum: u16, old: u16, new: u16) -> u16 {
     plus(plus(sum, !old), new)
 }

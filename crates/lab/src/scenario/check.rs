@@ -1,17 +1,17 @@
-//! What can only be judged when the whole scenario is there: addresses, paths beside each other, ways over other sites.
+//! Checks that need the whole scenario: addresses, paths beside each other, directions over other sites.
 //!
-//! Does not know: TOML; what one table alone shows was checked when that was read.
+//! Does not know: TOML. The contents of a single table were checked when it was read.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::problem::Problem;
-use super::read::Lines;
+use super::read::ScenarioLines;
 use super::{End, Interface, Path, Scenario};
 
 /// Checks a scenario.
-pub(super) fn scenario(scenario: &Scenario, lines: &Lines) -> Result<(), Problem> {
+pub(super) fn scenario(scenario: &Scenario, lines: &ScenarioLines) -> Result<(), Problem> {
     addresses(scenario, lines)?;
-    let legs = Legs::of(scenario);
+    let legs = Reachability::of(scenario);
     for (number, path) in scenario.paths.iter().enumerate() {
         let line = lines.paths[number].header;
         twins(scenario, number, line)?;
@@ -23,8 +23,8 @@ pub(super) fn scenario(scenario: &Scenario, lines: &Lines) -> Result<(), Problem
     Ok(())
 }
 
-/// Every address is one interface's, and every network one site's.
-fn addresses(scenario: &Scenario, lines: &Lines) -> Result<(), Problem> {
+/// Every address belongs to one interface, and every network to one site.
+fn addresses(scenario: &Scenario, lines: &ScenarioLines) -> Result<(), Problem> {
     let ends: Vec<End> = (0..scenario.sites.len())
         .flat_map(|site| (0..scenario.sites[site].interfaces.len()).map(move |interface| End { site, interface }))
         .collect();
@@ -33,12 +33,13 @@ fn addresses(scenario: &Scenario, lines: &Lines) -> Result<(), Problem> {
             let Some((one, other)) = clash(scenario, *earlier, *later) else { continue };
             let line_of = |end: &End| lines.addresses[end.site][end.interface];
             let what = format!("{one} of {} and {other} of {}", show(scenario, *earlier), show(scenario, *later));
-            let (what, remedy) = match earlier.site == later.site {
-                true => (format!("{what} are the same address"), "give each interface its own"),
-                false => (
+            let (what, remedy) = if earlier.site == later.site {
+                (format!("{what} are the same address"), "give each interface its own")
+            } else {
+                (
                     format!("{what} overlap"),
                     "give each site a network of its own; 10.77.0.0/16 and fd4c:6f6e:6700::/48 are given out",
-                ),
+                )
             };
             return Err(Problem::new(line_of(earlier).max(line_of(later)), what, remedy));
         }
@@ -53,7 +54,7 @@ fn addresses(scenario: &Scenario, lines: &Lines) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The lab's own routers have addresses as well: 10.78.0.0/15, and the two networks behind those that are given out.
+/// The lab's own routers have addresses as well: 10.78.0.0/15, and the two networks behind those that sites are given.
 fn of_routers(interface: &Interface) -> Option<String> {
     const V4: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 78, 0, 0), 15);
     const V6: [(Ipv6Addr, u8); 2] = [
@@ -70,12 +71,12 @@ fn of_routers(interface: &Interface) -> Option<String> {
     V6.into_iter().any(meets).then(|| format!("{address}/{bits}"))
 }
 
-/// With its first bit where that of an IPv6 address is.
+/// An IPv4 address whose first bit is where that of an IPv6 address is.
 fn wide(address: Ipv4Addr) -> u128 {
     u128::from(address.to_bits()) << 96
 }
 
-/// The addresses of two interfaces that cannot both be.
+/// The addresses of two interfaces that cannot both exist.
 fn clash(scenario: &Scenario, a: End, b: End) -> Option<(String, String)> {
     let (one, other) = (scenario.interface(a), scenario.interface(b));
     let same_site = a.site == b.site;
@@ -101,7 +102,7 @@ fn show(scenario: &Scenario, end: End) -> String {
     format!("{}/{}", scenario.sites[end.site].name, scenario.interface(end).name)
 }
 
-/// A packet between two interfaces has one path, so that its addresses say which.
+/// Between two interfaces there is one path, so that a packet's addresses determine its path.
 fn twins(scenario: &Scenario, number: usize, line: usize) -> Result<(), Problem> {
     let path = &scenario.paths[number];
     let [a, b] = path.ends;
@@ -125,7 +126,7 @@ fn twins(scenario: &Scenario, number: usize, line: usize) -> Result<(), Problem>
 /// RFC 8200, section 5.
 const IPV6_MTU_MIN: u16 = 1280;
 
-/// The ends must be able to talk.
+/// The ends must have an address family in common.
 fn families(scenario: &Scenario, path: &Path, line: usize) -> Result<(), Problem> {
     let [a, b] = path.ends.map(|end| scenario.interface(end));
     let both_v6 = a.v6.is_some() && b.v6.is_some();
@@ -142,13 +143,12 @@ fn families(scenario: &Scenario, path: &Path, line: usize) -> Result<(), Problem
     Err(Problem::new(line, what, "give both an IPv4 address, or both an IPv6 address"))
 }
 
-/// Which sites can be reached from which by directions of paths that do not go over others themselves: one that does
-/// could lead back.
-struct Legs(Vec<Vec<bool>>);
+/// Which sites can be reached from which, by directions of paths that do not go over other sites themselves: those could lead back.
+struct Reachability(Vec<Vec<bool>>);
 
-impl Legs {
-    fn of(scenario: &Scenario) -> Legs {
-        Legs((0..scenario.sites.len()).map(|site| reachable(scenario, site)).collect())
+impl Reachability {
+    fn of(scenario: &Scenario) -> Reachability {
+        Reachability((0..scenario.sites.len()).map(|site| reachable(scenario, site)).collect())
     }
 }
 
@@ -170,10 +170,10 @@ fn reachable(scenario: &Scenario, from: usize) -> Vec<bool> {
     found
 }
 
-/// From site to site, a way over others finds paths that lead there.
+/// Between the sites that a direction goes over, there must be paths.
 fn ways_over_others(
     scenario: &Scenario,
-    legs: &Legs,
+    legs: &Reachability,
     number: usize,
     direction: usize,
     line: usize,

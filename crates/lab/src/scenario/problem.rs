@@ -1,17 +1,17 @@
-//! What is wrong with a scenario, where, and what to do about it.
+//! A fault in a scenario: where it is, and the remedy.
 //!
 //! Does not know: what a scenario may say.
 
 use std::fmt;
 
-/// What is wrong with a scenario. All of it is found before anything is created.
+/// A fault in a scenario. All faults are found before anything is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// From 1; 0 where no line is meant (a command line).
+    /// The line, from 1; 0 where there is none (a command line).
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -21,15 +21,15 @@ impl Problem {
     }
 }
 
-/// The one of `known` that was probably meant.
+/// The word of `known` that was probably meant.
 fn nearest<'k>(said: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    /// Alike enough; 1 is the same. Two wrong letters in five are not.
+    /// The least similarity; 1 is the same word. Two wrong letters in five are too many.
     const ALIKE: f64 = 0.65;
     let rated = known.into_iter().map(|word| (strsim::normalized_damerau_levenshtein(said, word), word));
     rated.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, word)| word)
 }
 
-/// What to do about a word that is none of `known`: the one that was probably meant, else all there are.
+/// The remedy for a word that is none of `known`: the word that was probably meant, else all known words.
 pub(super) fn instead<'k>(said: &str, known: impl IntoIterator<Item = &'k str> + Clone) -> String {
     const SHOWN: usize = 20;
     if let Some(word) = nearest(said, known.clone()) {
@@ -38,10 +38,7 @@ pub(super) fn instead<'k>(said: &str, known: impl IntoIterator<Item = &'k str> +
     let mut words: Vec<&str> = known.into_iter().collect();
     let dots = if words.len() > SHOWN { ", …" } else { "" };
     words.truncate(SHOWN);
-    match words.is_empty() {
-        true => "leave it out".to_owned(),
-        false => format!("write one of: {}{dots}", words.join(", ")),
-    }
+    if words.is_empty() { "leave it out".to_owned() } else { format!("write one of: {}{dots}", words.join(", ")) }
 }
 
 impl fmt::Display for Problem {

@@ -1,6 +1,6 @@
 //! Rates, sizes, times, probabilities and MTUs as a scenario writes them.
 //!
-//! Does not know: which words have which of them.
+//! Does not know: which words have which of these.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,32 +13,29 @@ use super::source::{Entry, Value};
 
 /// The smallest MTU that IPv4 allows.
 const MTU_LEAST: i128 = 68;
-/// The longest delay. Far beyond Earth; short enough that no sum of delays ends.
+/// The longest delay. Far longer than any on Earth; short enough that no sum of delays overflows.
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// Rates that a link counts with: no segment takes hours, and no picosecond holds a packet.
+/// The rates that a link can compute with: no segment takes hours, and no packet less than a picosecond.
 const RATES: RangeInclusive<BitRate> = BitRate(1_000)..=BitRate(1_000_000_000_000);
 const FRACTION_REMEDY: &str = "write it like \"0.01%\", or as a fraction from 0 to 1 without quotes";
 const SIZE_REMEDY: &str = "write it with its unit, in quotes, like \"40MB\" or \"512KiB\"";
 
-/// A rate, which is not zero. `zero` says what to write instead.
+/// A rate that is not zero. `zero` says what to write instead.
 pub(super) fn rate(entry: &Entry, zero: &str) -> Result<BitRate, Problem> {
     if is_zero(&entry.value) {
         return Err(entry.problem(format!("{} is zero", entry.key), zero));
     }
     let text = entry.text("write it with its unit, in quotes, like \"1Gbit/s\"")?;
     let rate = text.parse().map_err(|error: UnitError| entry.wrong(error.remedy))?;
-    match RATES.contains(&rate) {
-        true => Ok(rate),
-        false => Err(entry.wrong("write a rate from 1kbit/s to 1Tbit/s")),
-    }
+    if RATES.contains(&rate) { Ok(rate) } else { Err(entry.wrong("write a rate from 1kbit/s to 1Tbit/s")) }
 }
 
-/// Whether so many bytes take longer than any delay may be.
+/// Whether `bytes` take longer at `rate` than any delay may be.
 pub(super) fn takes_too_long(bytes: Bytes, rate: BitRate) -> bool {
     bytes.0 / rate.bytes_per_second().max(1) > LONGEST.as_secs()
 }
 
-/// Whether there is a number before the unit, and it is 0.
+/// Whether the number before the unit is 0.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Whole(whole) => *whole == 0,
@@ -51,7 +48,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// A size with a unit; not zero.
+/// A size with a unit that is not zero.
 pub(super) fn size(entry: &Entry) -> Result<Bytes, Problem> {
     let text = entry.text(SIZE_REMEDY)?;
     if text.trim().parse::<f64>().is_ok() {
@@ -70,13 +67,10 @@ pub(super) fn time(entry: &Entry) -> Result<Duration, Problem> {
     duration::parse(text).map_err(|error| entry.wrong(error.remedy))
 }
 
-/// A time that packets are delayed by.
+/// A delay of packets.
 pub(super) fn delay(entry: &Entry) -> Result<Duration, Problem> {
     let time = time(entry)?;
-    match time <= LONGEST {
-        true => Ok(time),
-        false => Err(entry.wrong("write a time of one hour at most")),
-    }
+    if time <= LONGEST { Ok(time) } else { Err(entry.wrong("write a time of one hour at most")) }
 }
 
 /// A probability.

@@ -1,12 +1,12 @@
-//! From a scenario's text to what it says: sites first, then paths, then events, each checked as it is read.
+//! Reads the text of a scenario: sites first, then paths, then events. Each is checked as it is read.
 //!
-//! Does not know: what can only be judged when all of it is there (see `check`).
+//! Does not know: checks that need the whole scenario (see `check`).
 
 mod address;
 mod change;
+mod link_settings;
 mod path;
 mod site;
-mod way;
 
 use std::time::Duration;
 
@@ -14,44 +14,44 @@ use super::problem::Problem;
 use super::source::{Entry, Table};
 use super::{Event, Scenario, quantity};
 
-/// The most that a file may describe. Above this the lab would be the limit, not the network.
+/// The most that a file may describe. Larger scenarios would measure the lab, not the network.
 const SITES_MAX: usize = 64;
 const PATHS_MAX: usize = 250;
-/// There is a route from each one to each other one.
+/// There is a route from each interface to each other one.
 const INTERFACES_MAX: usize = 128;
-/// No lab lives longer; what is later never happens. Sums of such times are always times.
+/// No lab lives longer, so a later event never happens. Sums of such times do not overflow.
 const END_OF_TIME: Duration = Duration::from_secs(1_000_000_000);
 
 const SITE_REMEDY: &str = "write a table with a header, like [site.canberra]";
 const PATH_REMEDY: &str = "write a table with a header, like [path.canberra-paris]";
 const EVENT_REMEDY: &str = "write a table with a header in double brackets: [[event]]";
 
-/// Where things stand in a file, for what is checked when all is read.
+/// The lines of a file, for checks that need the whole scenario.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lines {
-    /// Of each interface of each site: its address, or what stands for it.
+pub(super) struct ScenarioLines {
+    /// Of each interface of each site: the line of its address, or of the table that implies it.
     pub addresses: Vec<Vec<usize>>,
-    /// Of each path.
+    /// The lines of each path.
     pub paths: Vec<PathLines>,
 }
 
-/// Where a path stands.
+/// The lines of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PathLines {
-    /// Its header.
+    /// The line of its header.
     pub header: usize,
-    /// The `via` of each direction, or the header.
+    /// The line of the `via` of each direction, or that of the header.
     pub via: [usize; 2],
 }
 
 /// Reads a whole scenario.
-pub(super) fn scenario(text: &str) -> Result<(Scenario, Lines), Problem> {
+pub(super) fn scenario(text: &str) -> Result<(Scenario, ScenarioLines), Problem> {
     let root = Table::parse(text)?;
     root.only(&["seed", "memory", "site", "path", "event"], "a scenario")?;
     let seed = root.get("seed").map(|entry| entry.whole(0..=i128::from(u64::MAX))).transpose()?;
     let memory = root.get("memory").map(quantity::size).transpose()?;
     let mut scenario = Scenario { seed: seed.unwrap_or(0), memory, sites: vec![], paths: vec![], events: vec![] };
-    let mut lines = Lines::default();
+    let mut lines = ScenarioLines::default();
 
     for (number, entry) in tables(&root, "site", SITE_REMEDY)?.iter().enumerate() {
         if number == SITES_MAX {
@@ -80,7 +80,7 @@ pub(super) fn scenario(text: &str) -> Result<(Scenario, Lines), Problem> {
     Ok((scenario, lines))
 }
 
-/// The entries of a table of tables; none where it is missing.
+/// The entries of a table of tables; none if the table is missing.
 fn tables<'t>(root: &'t Table, key: &str, remedy: &str) -> Result<&'t [Entry], Problem> {
     match root.get(key) {
         Some(entry) => Ok(&entry.table(remedy)?.entries),
@@ -94,7 +94,7 @@ fn events(root: &Table, scenario: &Scenario) -> Result<Vec<Event>, Problem> {
     for item in entry.list(EVENT_REMEDY)? {
         events.push(event(item, scenario)?);
     }
-    // Stable: at one time, the order of the file counts.
+    // The sort is stable: events of one time keep the order of the file.
     events.sort_by_key(|event: &Event| event.at);
     Ok(events)
 }

@@ -1,15 +1,15 @@
-//! The scenarios that come with the program.
+//! The scenarios that are shipped with the program.
 //!
-//! Does not know: what they say; they are read like any other.
+//! Does not know: their content; they are read like any other.
 
-/// A scenario that comes with the program.
+/// A scenario that is shipped with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shipped {
     /// Its name on the command line.
     pub name: &'static str,
-    /// In one line.
+    /// A description, one line.
     pub what: &'static str,
-    /// As in its file, comments included: also a start for a scenario of one's own.
+    /// The text of its file, comments included: also a start for new scenarios.
     pub text: &'static str,
 }
 
@@ -23,7 +23,7 @@ macro_rules! shipped {
     };
 }
 
-/// All of them, the simple ones first.
+/// All shipped scenarios, the simple ones first.
 pub const SHIPPED: &[Shipped] = shipped![
     "lan": "two hosts in one building: 0.2 ms, 10 Gbit/s",
     "europe": "London to Paris: 7.5 ms, 10 Gbit/s",
@@ -36,7 +36,7 @@ pub const SHIPPED: &[Shipped] = shipped![
     "ska": "nine sites around the world, joined as a backbone; rates scaled 1:100",
 ];
 
-/// One of them, by its name.
+/// A shipped scenario by its name.
 pub fn shipped(name: &str) -> Option<&'static Shipped> {
     SHIPPED.iter().find(|shipped| shipped.name == name)
 }

@@ -1,6 +1,6 @@
 //! A scenario's text as tables whose entries know their lines and keep the order of the file.
 //!
-//! Does not know: which words there are, or what they mean.
+//! Does not know: which words exist, or their meaning.
 
 use std::ops::RangeInclusive;
 
@@ -16,44 +16,44 @@ pub(super) struct Table {
     pub entries: Vec<Entry>,
 }
 
-/// A key with its value; or an item of a list, which goes by the list's key.
+/// A key with its value; or an item of a list, which has the list's key.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// As written.
+    /// The key as written.
     pub key: String,
-    /// From 1; 0 on a command line.
+    /// The line, from 1; 0 on a command line.
     pub line: usize,
-    /// What it is set to.
+    /// The value.
     pub value: Value,
 }
 
-/// What a key is set to.
+/// The value of a key.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     /// "…"
     Text(String),
-    /// The nearest there is, where it does not fit.
+    /// An integer; if it does not fit, the nearest that does.
     Whole(i128),
-    /// With a point or an exponent.
+    /// A number with a point or an exponent.
     Fraction(f64),
     /// true, false
     Truth(bool),
-    /// Nothing here has a use for one.
+    /// A date; no word takes one.
     Date(String),
     /// […]
     List(Vec<Entry>),
-    /// {…}, or with a header of its own.
+    /// {…}, or a table with a header.
     Table(Table),
 }
 
-/// Where lines begin. Empty for what is no file: then every line is 0.
-struct Lines(Vec<usize>);
+/// The offsets where lines begin. Empty for text that is no file: then every line is 0.
+struct LineStarts(Vec<usize>);
 
-impl Lines {
-    fn of(text: &str) -> Lines {
+impl LineStarts {
+    fn of(text: &str) -> LineStarts {
         let after = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        // What follows the last line break is a line only if there is something.
-        Lines(std::iter::once(0).chain(after.filter(|at| *at < text.len())).collect())
+        // Text after the last line break is a line only if there is some.
+        LineStarts(std::iter::once(0).chain(after.filter(|at| *at < text.len())).collect())
     }
 
     fn at(&self, offset: usize) -> usize {
@@ -64,12 +64,13 @@ impl Lines {
 impl Table {
     /// Reads a text.
     pub fn parse(text: &str) -> Result<Table, Problem> {
-        let lines = Lines::of(text);
+        let lines = LineStarts::of(text);
         let parsed = DeTable::parse(text).map_err(|error| {
             let line = lines.at(error.span().map_or(0, |span| span.start));
-            let remedy = match error.message().contains("duplicate key") {
-                true => "say it once",
-                false => "see https://toml.io; what is not a number stands in quotes, like rate = \"1Gbit/s\"",
+            let remedy = if error.message().contains("duplicate key") {
+                "say it once"
+            } else {
+                "see https://toml.io; what is not a number stands in quotes, like rate = \"1Gbit/s\""
             };
             Problem::new(line, format!("this is not TOML ({})", error.message()), remedy)
         })?;
@@ -81,7 +82,7 @@ impl Table {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// Refuses keys that are not among these. `place` says whose they are.
+    /// Refuses keys that are not in `known`. `place` names the table in the message.
     pub fn only(&self, known: &[&str], place: &str) -> Result<(), Problem> {
         match self.entries.iter().find(|entry| !known.contains(&entry.key.as_str())) {
             Some(entry) => Err(entry.unknown(known, place)),
@@ -91,9 +92,9 @@ impl Table {
 }
 
 impl Entry {
-    /// An entry from a command line. A value that is no TOML is a string: `rate=1Gbit/s` needs no quotes.
+    /// An entry from a command line. A value that is not TOML is a string: `rate=1Gbit/s` needs no quotes.
     pub fn typed(key: &str, text: &str) -> Entry {
-        let (key, lines) = (key.to_owned(), Lines(Vec::new()));
+        let (key, lines) = (key.to_owned(), LineStarts(Vec::new()));
         let value = match DeValue::parse(text) {
             Ok(parsed) => value(&key, &parsed, &lines),
             Err(_) => Value::Text(text.to_owned()),
@@ -101,22 +102,22 @@ impl Entry {
         Entry { key, line: 0, value }
     }
 
-    /// Something is wrong with this entry.
+    /// A problem with this entry.
     pub fn problem(&self, what: impl Into<String>, remedy: impl Into<String>) -> Problem {
         Problem::new(self.line, what, remedy)
     }
 
-    /// The value is of no use for the key.
+    /// The problem that the value is of no use for the key.
     pub fn wrong(&self, remedy: impl Into<String>) -> Problem {
         self.problem(format!("{} cannot be {}", self.key, self.value.show()), remedy)
     }
 
-    /// The key is not known. `place` says where.
+    /// The problem that the key is not known. `place` names the table.
     pub fn unknown(&self, known: &[&str], place: &str) -> Problem {
         self.problem(format!("{place} has no word {:?}", self.key), instead(&self.key, known.iter().copied()))
     }
 
-    /// A string.
+    /// The value as a string.
     pub fn text(&self, remedy: &str) -> Result<&str, Problem> {
         match &self.value {
             Value::Text(text) => Ok(text),
@@ -124,7 +125,7 @@ impl Entry {
         }
     }
 
-    /// true or false.
+    /// The value as true or false.
     pub fn truth(&self) -> Result<bool, Problem> {
         match self.value {
             Value::Truth(truth) => Ok(truth),
@@ -132,7 +133,7 @@ impl Entry {
         }
     }
 
-    /// An integer within a range.
+    /// The value as an integer within a range.
     pub fn whole<T: TryFrom<i128>>(&self, range: RangeInclusive<i128>) -> Result<T, Problem> {
         let whole = match self.value {
             Value::Whole(whole) if range.contains(&whole) => T::try_from(whole).ok(),
@@ -143,7 +144,7 @@ impl Entry {
         })
     }
 
-    /// A list.
+    /// The value as a list.
     pub fn list(&self, remedy: &str) -> Result<&[Entry], Problem> {
         match &self.value {
             Value::List(items) => Ok(items),
@@ -151,7 +152,7 @@ impl Entry {
         }
     }
 
-    /// A table.
+    /// The value as a table.
     pub fn table(&self, remedy: &str) -> Result<&Table, Problem> {
         match &self.value {
             Value::Table(table) => Ok(table),
@@ -166,7 +167,7 @@ impl Entry {
 }
 
 impl Value {
-    /// As in a message.
+    /// The entry as it is shown in a message.
     pub fn show(&self) -> String {
         match self {
             Value::Text(text) => format!("{text:?}"),
@@ -181,8 +182,8 @@ impl Value {
 }
 
 /// TOML's nesting is bounded by its parser, and so is this recursion.
-fn table(parsed: &DeTable<'_>, lines: &Lines) -> Table {
-    // The parser sorts by key; whoever reads a scenario counts from its top.
+fn table(parsed: &DeTable<'_>, lines: &LineStarts) -> Table {
+    // The parser sorts by key; the order of the file matters here.
     let mut sorted: Vec<_> = parsed.iter().collect();
     sorted.sort_by_key(|(key, _)| key.span().start);
     let entries = sorted.into_iter().map(|(key, parsed)| {
@@ -192,7 +193,7 @@ fn table(parsed: &DeTable<'_>, lines: &Lines) -> Table {
     Table { entries: entries.collect() }
 }
 
-fn value(key: &str, parsed: &Spanned<DeValue<'_>>, lines: &Lines) -> Value {
+fn value(key: &str, parsed: &Spanned<DeValue<'_>>, lines: &LineStarts) -> Value {
     match parsed.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Integer(digits) => {

@@ -1,6 +1,6 @@
-//! Scenarios read as written: every word, what overrides what, changes from a command line, and those that are shipped.
+//! Scenarios read as written: every word, precedence, changes from a command line, and the shipped scenarios.
 //!
-//! Does not know: what is refused (see `tests/refusals.rs`).
+//! Does not know: refusals (see `tests/refusals.rs`).
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn all_words_of_a_path_are_read() {
     let path = &scenario.paths[scenario.path("canberra-paris").unwrap()];
     assert_eq!(path.ends, [End { site: 1, interface: 0 }, End { site: 0, interface: 0 }]);
     assert_eq!((path.hops, path.mtu), (4, Some(1500)));
-    let wanted = Way {
+    let wanted = LinkSettings {
         delay: Duration::from_micros(151_500),
         jitter: Duration::from_micros(200),
         rate: Some(BitRate(1_000_000_000)),
@@ -69,7 +69,7 @@ fn all_words_of_a_path_are_read() {
         withdrawn: false,
     };
     assert_eq!(path.ways[1].members, [wanted]);
-    assert_eq!(path.ways[0].members, [Way::default()], "the words are those of the other direction only");
+    assert_eq!(path.ways[0].members, [LinkSettings::default()], "the words are those of the other direction only");
     assert_eq!(path.ways[0].via, [2]);
     assert_eq!(path.rtt(), Duration::from_millis(303), "a direction over others counts as much as the other one");
 }
@@ -78,7 +78,7 @@ fn all_words_of_a_path_are_read() {
 fn the_closer_word_wins() {
     let scenario = read(WHOLE);
     let [ab, ba] = &scenario.paths[scenario.path("balanced").unwrap()].ways;
-    let losses = |members: &[Way]| members.iter().map(|way| way.loss.clone()).collect::<Vec<_>>();
+    let losses = |members: &[LinkSettings]| members.iter().map(|way| way.loss.clone()).collect::<Vec<_>>();
     let (path, direction) = (Loss::Every(1000), Loss::Random(0.03));
     assert_eq!(losses(&ab.members), [direction.clone(), Loss::List(vec![17, 400]), direction]);
     assert_eq!(losses(&ba.members), [path.clone(), Loss::None, path]);
@@ -170,7 +170,7 @@ fn senseless_changes_are_refused() {
 
 #[test]
 fn words_can_be_taken_back() {
-    let mut way = Way::default();
+    let mut way = LinkSettings::default();
     let before = way.clone();
     let back = way.set(Word::Loss(Loss::Every(3)));
     assert_ne!(way, before);
@@ -193,7 +193,7 @@ fn everything_shipped_is_read() {
 }
 
 proptest! {
-    /// Whatever is typed, there is an answer; and a problem has a line of the text.
+    /// Any text gets an answer, and a problem names a line of the text.
     #[test]
     fn mangled_text_is_answered(
         source in 0..=SHIPPED.len(),
@@ -212,7 +212,7 @@ proptest! {
         crate::fuzzing::scenario(text.as_bytes());
     }
 
-    /// The same where the text is still TOML: a line's value is another.
+    /// The same where the text is still TOML: the value of a line is replaced.
     #[test]
     fn other_values_are_answered(line in any::<prop::sample::Index>(), value in prop::sample::select(VALUES.to_vec())) {
         let lines: Vec<&str> = WHOLE.lines().collect();
@@ -266,7 +266,7 @@ const VALUES: [&str; 24] = [
     "1979-05-27",
 ];
 
-/// What is put into a text: noise, and pieces of the language.
+/// Text that is inserted: noise, and pieces of the language.
 fn mangling() -> impl Strategy<Value = String> {
     let pieces = [
         "",

@@ -1,6 +1,6 @@
 //! The words that describe one direction of a path, each with its value.
 //!
-//! Does not know: whether they stand in a path, an uplink, an event, or on a command line.
+//! Does not know: whether they are in a path, an uplink, an event, or on a command line.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use model::units::{BitRate, Bytes};
 
 use super::problem::Problem;
 use super::source::{Entry, Table, Value};
-use super::{Loss, Policer, Queue, Target, Way, quantity};
+use super::{LinkSettings, Loss, Policer, Queue, Target, quantity};
 
-/// All of them, as they are written.
+/// All words, as they are written.
 pub(super) const WORDS: [&str; 15] = [
     "delay",
     "jitter",
@@ -36,7 +36,7 @@ const NO_TRAFFIC: &str = "leave it out, or say \"none\"";
 
 /// One word with its value.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields of Way, by name")]
+#[expect(missing_docs, reason = "the fields of LinkSettings, by name")]
 pub enum Word {
     Delay(Duration),
     Jitter(Duration),
@@ -58,9 +58,9 @@ pub enum Word {
 /// Words for a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// What changes.
+    /// The target that changes.
     pub target: Target,
-    /// To what.
+    /// The words and their new values.
     pub words: Vec<Word>,
 }
 
@@ -93,14 +93,14 @@ impl Word {
     }
 }
 
-/// `"40MB"`, `"50ms"`, or `"bdp"`, which is what there is without a word.
+/// `"40MB"`, `"50ms"`, or `"bdp"`, the default.
 fn queue(entry: &Entry) -> Result<Queue, Problem> {
     const REMEDY: &str = "write it like \"40MB\", or \"50ms\" of the rate, or \"bdp\"";
     let text = entry.text(REMEDY)?;
     if text == "bdp" {
         return Ok(Queue::Bdp);
     }
-    // No unit is both one of sizes and one of times.
+    // No unit is both a size and a time.
     match duration::parse(text) {
         Ok(time) if time.is_zero() => Err(entry.problem("queue is zero", REMEDY)),
         Ok(_) => Ok(Queue::Time(quantity::delay(entry)?)),
@@ -123,13 +123,14 @@ fn policer(entry: &Entry) -> Result<Policer, Problem> {
     let rate = quantity::rate(rate, NO_POLICER)?;
     let Some(said) = table.get("burst") else { return Ok(Policer { rate, burst: usual_burst(rate) }) };
     let burst = quantity::size(said)?;
-    match quantity::takes_too_long(burst, rate) {
-        true => Err(said.problem("the burst is more than one hour of the rate", "write a smaller one")),
-        false => Ok(Policer { rate, burst }),
+    if quantity::takes_too_long(burst, rate) {
+        Err(said.problem("the burst is more than one hour of the rate", "write a smaller one"))
+    } else {
+        Ok(Policer { rate, burst })
     }
 }
 
-/// 10 ms of the rate, but room for two of the largest packets at least.
+/// The default burst: 10 ms of the rate, but at least two of the largest packets.
 fn usual_burst(rate: BitRate) -> Bytes {
     const LEAST: u64 = 128 << 10;
     Bytes((rate.bytes_per_second() / 100).max(LEAST))
@@ -173,7 +174,7 @@ fn pattern(entry: &Entry, table: &Table) -> Result<Loss, Problem> {
 }
 
 impl Word {
-    /// Whether it is this word of a scenario, or one that it must agree with.
+    /// Whether this is the given word of a scenario, or one that must agree with that word.
     pub(crate) fn touches(&self, word: &str) -> bool {
         match self {
             Word::Queue(_) => word == "queue",
@@ -184,8 +185,8 @@ impl Word {
     }
 }
 
-impl Way {
-    /// Takes a word over; the word that takes it back.
+impl LinkSettings {
+    /// Sets a word; returns the word that takes the change back.
     pub fn set(&mut self, word: Word) -> Word {
         use std::mem::replace;
         match word {

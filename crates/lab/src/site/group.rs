@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::hash::fnv1a;
 
-/// Over which the quota is counted, in microseconds: short, so that a site is slow rather than stuttering.
+/// The period of the quota, in microseconds: short, so that a site is slow rather than stuttering.
 const PERIOD: u32 = 10_000;
 
 /// A control group.
@@ -15,7 +15,10 @@ const PERIOD: u32 = 10_000;
 pub struct Group(PathBuf);
 
 impl Group {
-    /// For a site of the lab in this directory; `share` in processors.
+    /// A group for a site of the lab in this directory; `share` is in processors.
+    ///
+    /// # Errors
+    /// The control group cannot be made, or its quota cannot be set.
     pub fn new(lab: &Path, site: &str, share: f64) -> Result<Group, Error> {
         let failed = |source| Error::Share { site: site.to_owned(), source };
         let mounts = fs::read_to_string("/proc/self/mounts").map_err(failed)?;
@@ -33,7 +36,7 @@ impl Group {
 
     fn make(&self, root: &Path, second: bool, share: f64) -> io::Result<()> {
         if second {
-            // Already there, or refused: then the quota's file is missing below, and that is what is said.
+            // Enabled already, or refused: then the quota's file is missing below, and that error is reported.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
         }
         match fs::create_dir(&self.0) {
@@ -48,12 +51,15 @@ impl Group {
         fs::write(self.0.join("cpu.cfs_quota_us"), quota.to_string())
     }
 
-    /// Of a lab of another process.
+    /// The group of another process's lab.
     pub fn at(path: &str) -> Group {
         Group(path.into())
     }
 
-    /// Where a process writes 0 to enter.
+    /// The file to which a process writes 0 to enter the group.
+    ///
+    /// # Errors
+    /// The group does not exist any more.
     pub fn door(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.0.join("cgroup.procs"))
     }
@@ -63,12 +69,12 @@ impl Group {
         &self.0
     }
 
-    /// Goes, if nobody is in it any more.
+    /// Removes the group, if no process is in it any more.
     pub fn remove(&self) {
         let _ = fs::remove_dir(&self.0);
     }
 
-    /// Removes what a lab in this directory left. Those with processes in them stay.
+    /// Removes the groups that an earlier lab in this directory left. Those with processes in them stay.
     pub fn sweep(lab: &Path, sites: &[String]) {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         if let Some((root, _)) = sys::cgroup::cpu_root(&mounts) {
@@ -77,7 +83,7 @@ impl Group {
     }
 }
 
-/// The same for the same lab, so that the next one finds what a killed one left; another for another directory.
+/// A name that is the same for the same lab, so that the next lab finds the groups of a killed one; another for another directory.
 fn name(lab: &Path, site: &str) -> String {
     let hash = fnv1a(lab.as_os_str().as_encoded_bytes());
     format!("longhaul-lab-{hash:016x}-{site}")

@@ -1,4 +1,4 @@
-//! The names that a site knows: all sites, their further interfaces, and the routers in between.
+//! The names that a site can look up: all sites, their further interfaces, and the routers in between.
 
 use std::fmt::Write;
 use std::net::IpAddr;

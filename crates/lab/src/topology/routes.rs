@@ -1,4 +1,4 @@
-//! Finding routes: over the path that joins two interfaces, else over the chain of paths with the least RTT.
+//! Finds routes: over the path that joins two interfaces, else over the chain of paths with the least RTT.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Owner, Port, Topology, router_addresses};
 use crate::scenario::Scenario;
 
-/// One link of a route, or one of several by flow.
+/// A part of a route: one link, or several links that share flows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leg {
     /// Indices into the topology's links; at least one.
@@ -17,17 +17,17 @@ pub struct Leg {
 /// A router on a route, which counts TTLs down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Router {
-    /// On which leg it is.
+    /// The index of the leg that it is on.
     pub leg: usize,
-    /// How far along it, from 0 to 1.
+    /// Its position along that leg, from 0 to 1.
     pub along: f64,
-    /// Its address.
+    /// Its IPv4 address.
     pub v4: Ipv4Addr,
-    /// Its address.
+    /// Its IPv6 address.
     pub v6: Ipv6Addr,
 }
 
-/// The way from one port to another.
+/// The route from one port to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// Where it begins.
@@ -44,7 +44,7 @@ pub struct Route {
 
 /// A path in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct RouteStep {
     path: usize,
     direction: usize,
 }
@@ -52,7 +52,7 @@ struct Step {
 /// Finds routes, and each chain of paths between two sites only once.
 pub struct Finder<'a> {
     scenario: &'a Scenario,
-    chains: HashMap<(usize, usize), Option<Vec<Step>>>,
+    chains: HashMap<(usize, usize), Option<Vec<RouteStep>>>,
 }
 
 impl<'a> Finder<'a> {
@@ -68,7 +68,7 @@ impl<'a> Finder<'a> {
         }
         let direct = scenario.paths.iter().enumerate().find_map(|(path, its)| {
             let direction = [[a, b], [b, a]].iter().position(|ends| *ends == its.ends)?;
-            (!its.ways[direction].is_withdrawn()).then_some(Step { path, direction })
+            (!its.ways[direction].is_withdrawn()).then_some(RouteStep { path, direction })
         });
         let steps = match direct {
             Some(step) => {
@@ -80,8 +80,8 @@ impl<'a> Finder<'a> {
         Some(route(scenario, topology, from, to, &steps))
     }
 
-    /// Over these sites in their order.
-    fn over(&mut self, from: usize, via: &[usize], to: usize) -> Option<Vec<Step>> {
+    /// The steps over these sites in their order.
+    fn over(&mut self, from: usize, via: &[usize], to: usize) -> Option<Vec<RouteStep>> {
         let mut steps = Vec::new();
         let mut at = from;
         for next in via.iter().copied().chain([to]) {
@@ -91,28 +91,28 @@ impl<'a> Finder<'a> {
         Some(steps)
     }
 
-    fn chain(&mut self, from: usize, to: usize) -> Option<Vec<Step>> {
+    fn chain(&mut self, from: usize, to: usize) -> Option<Vec<RouteStep>> {
         self.chains.entry((from, to)).or_insert_with(|| shortest(self.scenario, from, to)).clone()
     }
 }
 
-/// All steps out of a site, with the site that they lead to. What goes over other sites is no step itself.
-fn steps_from(scenario: &Scenario, site: usize) -> impl Iterator<Item = (Step, usize, Duration)> + '_ {
+/// All steps out of a site, with the site that they lead to. A direction over other sites is no step itself.
+fn steps_from(scenario: &Scenario, site: usize) -> impl Iterator<Item = (RouteStep, usize, Duration)> + '_ {
     scenario.paths.iter().enumerate().flat_map(move |(path, its)| {
         [0, 1].into_iter().filter_map(move |direction| {
             let (near, far) = (its.ends[direction], its.ends[1 - direction]);
             let way = &its.ways[direction];
             let leads = way.via.is_empty() && !way.is_withdrawn();
-            (near.site == site && leads).then_some((Step { path, direction }, far.site, its.rtt()))
+            (near.site == site && leads).then_some((RouteStep { path, direction }, far.site, its.rtt()))
         })
     })
 }
 
 /// Dijkstra's algorithm, by RTT, then by the number of paths; equal ones by their order in the file.
-fn shortest(scenario: &Scenario, from: usize, to: usize) -> Option<Vec<Step>> {
+fn shortest(scenario: &Scenario, from: usize, to: usize) -> Option<Vec<RouteStep>> {
     const FAR: (Duration, usize) = (Duration::MAX, usize::MAX);
     let mut best = vec![FAR; scenario.sites.len()];
-    let mut came: Vec<Option<(Step, usize)>> = vec![None; scenario.sites.len()];
+    let mut came: Vec<Option<(RouteStep, usize)>> = vec![None; scenario.sites.len()];
     let mut open: Vec<usize> = (0..scenario.sites.len()).collect();
     best[from] = (Duration::ZERO, 0);
     while let Some(nearest) = open.iter().copied().min_by_key(|site| best[*site]) {
@@ -139,7 +139,7 @@ fn shortest(scenario: &Scenario, from: usize, to: usize) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-fn route(scenario: &Scenario, topology: &Topology, from: Port, to: Port, steps: &[Step]) -> Route {
+fn route(scenario: &Scenario, topology: &Topology, from: Port, to: Port, steps: &[RouteStep]) -> Route {
     let (a, b) = (topology.ports[from], topology.ports[to]);
     let uplink = |site, direction| {
         let link = topology.link(Owner::Uplink { site, direction });
@@ -148,13 +148,13 @@ fn route(scenario: &Scenario, topology: &Topology, from: Port, to: Port, steps: 
     let mut legs: Vec<Leg> = uplink(a.site, 0).into_iter().collect();
     let mut routers = Vec::new();
     let mut mtu = scenario.sites[b.site].interfaces[b.interface].mtu;
-    for Step { path, direction } in steps.iter().copied() {
+    for RouteStep { path, direction } in steps.iter().copied() {
         let its = &scenario.paths[path];
         mtu = mtu.min(its.mtu.unwrap_or(u16::MAX));
         let hops = 1..=its.hops;
         routers.extend(hops.map(|hop| {
             let along = f64::from(hop) / f64::from(its.hops + 1);
-            // Numbered from the path's first end, whichever way they are met.
+            // Routers are numbered from the path's first end, in both directions of travel.
             let number = if direction == 0 { hop } else { its.hops + 1 - hop };
             let (v4, v6) = router_addresses(path, number);
             Router { leg: legs.len(), along, v4, v6 }

@@ -1,4 +1,4 @@
-//! What the lab says when it was itself the limit.
+//! Reports of the lab that it was itself the limit.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn without_memory_it_says_that_it_was_the_limit() {
     let arrived = drained(&far, Duration::from_millis(300)).len() as u64;
     let reading = lab.reading().unwrap();
     assert_eq!(counts(&lab, "a-b", 0).segments, arrived, "what had room, arrived");
-    // The first arrive after half a second, and make room for others.
+    // The first packets arrive after half a second, and free memory for others.
     if took > Duration::from_millis(400) {
         return not_judged(test, &format!("sending took {took:?}"));
     }
@@ -32,7 +32,7 @@ fn without_memory_it_says_that_it_was_the_limit() {
     assert_eq!((reading.memory, reading.memory_peak), (0, 3 << 20));
     let said = lab.limited(&reading).unwrap();
     assert!(said.contains("dropped"), "{said}");
-    // And later it is no longer so.
+    // Later the lab is no longer the limit.
     assert!(super::probe::arrives(&near, &far, 100, Duration::from_secs(3)));
     let later = lab.reading().unwrap().since(&reading);
     assert_eq!((later.refused.no_memory, later.links[0].counts.segments), (0, 1));

@@ -29,7 +29,7 @@ fn a_change_for_a_while_ends_by_itself() {
     let Some(lab) = rig::up("a_change_for_a_while_ends_by_itself", PATH) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     let words = [("down".to_owned(), "true".to_owned())];
-    // On a busy machine a change may be over before the packet is there.
+    // On a busy machine a change may be over before the packet arrives.
     let is_seen = (0..10).any(|_| {
         let change = Change::read(lab.scenario(), "a-b", Some(0), None, &words).unwrap();
         lab.change(change, Some(Duration::from_secs(1))).unwrap();
@@ -52,7 +52,7 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// A datagram each five milliseconds, and a gap where the event was.
+/// A datagram every five milliseconds, with a gap at the event.
 #[test]
 fn an_event_happens_and_ends() {
     let test = "an_event_happens_and_ends";
@@ -76,7 +76,7 @@ fn an_event_happens_and_ends() {
     let gap = arrived.windows(2).max_by_key(|pair| pair[1] - pair[0]).unwrap();
     let (last, first) = (sent[gap[0] as usize].0, sent[gap[1] as usize].1);
     assert_eq!(counts(&lab, "a-b", 0).down, u64::from(gap[1] - gap[0] - 1), "one gap");
-    // The last one left after the lab was asked, the first one before.
+    // The last datagram left after the request, the first one before it.
     if is_judged(test, &lab) {
         assert!(last <= Duration::from_millis(420) && first >= Duration::from_millis(700), "{last:?} to {first:?}");
     }

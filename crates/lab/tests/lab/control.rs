@@ -1,4 +1,4 @@
-//! A lab held by one side and used by another, over its socket.
+//! A lab that one process holds and another uses, over its socket.
 
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use lab::control::{Home, Remote, Set, list};
-use lab::rig::{self, Turn};
+use lab::control::{LabDirectory, Remote, Set, list};
+use lab::rig::{self, LabLock};
 use lab::{Error, Lab, Scenario};
 
 use super::probe::not_judged;
 
 const TEXT: &str = "[site.a]\nuplink = {}\n[site.b]\n[path.a-b]\nrtt = \"2ms\"";
 
-/// One site has its share of the processors, and thereby a control group.
+/// One site has a share of the processors, and so a control group.
 const SHARED: &str = "[site.a]\n[site.b]\ncpu_share = 0.9\n[path.a-b]\nrtt = \"2ms\"";
 
 fn served(test: &str, act: impl FnOnce(&Path, Remote)) {
@@ -23,21 +23,21 @@ fn served(test: &str, act: impl FnOnce(&Path, Remote)) {
 }
 
 /// Serves a lab on a thread while `act` uses it; `act` may end it.
-fn served_by(test: &str, text: &str, made: impl FnOnce(Home) -> Home, act: impl FnOnce(&Path, Remote)) {
+fn served_by(test: &str, text: &str, made: impl FnOnce(LabDirectory) -> LabDirectory, act: impl FnOnce(&Path, Remote)) {
     if !rig::able(test) {
         return;
     }
     let state = tempfile::tempdir().unwrap();
-    let _turn = Turn::take().unwrap();
+    let _turn = LabLock::take().unwrap();
     let scenario = Scenario::read(text).unwrap();
-    let home = made(Home::claim(state.path(), "mine").unwrap());
+    let home = made(LabDirectory::claim(state.path(), "mine").unwrap());
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (ready, is_ready) = channel();
         let (over, scenario) = (&over, &scenario);
         let server =
             scope.spawn(move || home.serve(scenario, || ready.send(()).unwrap(), || over.load(Ordering::Relaxed)));
-        // What fails in between must not wait for a lab that nobody ends.
+        // A failure in between must not wait for a lab that is never ended.
         let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             is_ready.recv_timeout(Duration::from_secs(30)).unwrap();
             act(state.path(), Remote::at(state.path(), "mine").unwrap());
@@ -84,7 +84,7 @@ fn a_change_from_elsewhere_ends_by_itself() {
     served("a_change_from_elsewhere_ends_by_itself", |_, lab| {
         let down = |lab: &Remote| lab.status().unwrap().links.iter().map(|link| link.is_down).collect::<Vec<_>>();
         let one = Set { direction: Some(1), lasts_s: Some(0.5), ..set("a-b", "down", "true") };
-        // On a busy machine it may be over before anybody looks.
+        // On a busy machine the change may be over before the test looks.
         let is_seen = (0..10).any(|_| {
             lab.set(one.clone()).unwrap();
             down(&lab) == [false, true, false, false]
@@ -95,12 +95,12 @@ fn a_change_from_elsewhere_ends_by_itself() {
             assert!(Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(50));
         }
-        // Times that are none are refused, and the lab goes on.
+        // Invalid times are refused, and the lab goes on.
         for lasts in [-1.0, f64::MAX] {
             let error = lab.set(Set { lasts_s: Some(lasts), ..set("a-b", "down", "true") }).unwrap_err().to_string();
             assert!(error.contains("last"), "{error}");
         }
-        // Longer than anybody waits is long, not an end at once.
+        // A very long time is not an end at once.
         lab.set(Set { lasts_s: Some(1e18), ..set("a", "down", "true") }).unwrap();
         assert_eq!(down(&lab), [false, false, true, true]);
     });
@@ -109,15 +109,15 @@ fn a_change_from_elsewhere_ends_by_itself() {
 #[test]
 fn a_name_is_taken_once() {
     served("a_name_is_taken_once", |state, _| {
-        let error = Home::claim(state, "mine").unwrap_err();
+        let error = LabDirectory::claim(state, "mine").unwrap_err();
         assert!(matches!(error, Error::Up { pid, .. } if pid == std::process::id()), "{error}");
         assert!(matches!(Remote::at(state, "yours"), Err(Error::NotUp { .. })));
-        drop(Home::claim(state, "yours").unwrap());
+        drop(LabDirectory::claim(state, "yours").unwrap());
         assert!(!state.join("lab/yours").exists());
     });
 }
 
-/// A process that does not want to go, when it is ready not to.
+/// A process that ignores SIGTERM, once it is ready to.
 fn stubborn(shell: &mut Command) -> Child {
     let words = "trap '' TERM; echo ready; while :; do sleep 0.1; done";
     let mut child = shell.args(["-c", words]).stdout(Stdio::piped()).spawn().unwrap();
@@ -127,14 +127,14 @@ fn stubborn(shell: &mut Command) -> Child {
 
 #[test]
 fn down_ends_what_runs_at_the_sites() {
-    let hurried = |home: Home| home.hurried(Duration::from_millis(300), Duration::from_secs(1));
+    let hurried = |home: LabDirectory| home.hurried(Duration::from_millis(300), Duration::from_secs(1));
     served_by("down_ends_what_runs_at_the_sites", SHARED, hurried, |_, lab| {
         let mut gentle = lab.command("a", "sleep").unwrap().arg("1000").spawn().unwrap();
         let mut stubborn = stubborn(&mut lab.command("b", "sh").unwrap());
         let group = lab.status().unwrap().sites[1].group.clone().map(PathBuf::from).unwrap();
         assert!(group.exists());
         let begun = Instant::now();
-        // Ended children stay until they are waited for, which no lab waits for.
+        // Ended children stay until they are waited for, and no lab waits for them.
         let waiter = std::thread::spawn(move || gentle.wait().unwrap());
         let (status, ended) = lab.down().unwrap();
         assert_eq!(status.unwrap().lab, "mine");
@@ -149,7 +149,7 @@ fn down_ends_what_runs_at_the_sites() {
 
 #[test]
 fn silent_callers_do_no_harm() {
-    let hurried = |home: Home| home.hurried(Duration::from_secs(2), Duration::from_millis(500));
+    let hurried = |home: LabDirectory| home.hurried(Duration::from_secs(2), Duration::from_millis(500));
     served_by("silent_callers_do_no_harm", TEXT, hurried, |state, lab| {
         let socket = state.join("lab/mine/control");
         let call = |said: &str| {
@@ -160,7 +160,7 @@ fn silent_callers_do_no_harm() {
         for said in ["", "\n", "nonsense\n", "{\"set\":{}}\n"] {
             drop(call(said));
         }
-        // Those who stay on the line without a word hold the others up for half a second each.
+        // Callers that connect and send nothing hold the others up for half a second each.
         let begun = Instant::now();
         let silent = [call(""), call("{")];
         assert_eq!(lab.status().unwrap().lab, "mine");
@@ -201,8 +201,8 @@ fn words_that_contradict_what_is_in_force_are_refused() {
     });
 }
 
-/// What a killed lab leaves: processes cut off from any network, control groups, files. Whoever takes the name clears
-/// it away, and nothing else.
+/// The leftovers of a killed lab: processes without any network, control groups, files. The next lab of the name removes them, and nothing
+/// else.
 #[test]
 fn what_a_killed_lab_left_is_cleared_away() {
     let test = "what_a_killed_lab_left_is_cleared_away";
@@ -210,7 +210,7 @@ fn what_a_killed_lab_left_is_cleared_away() {
         return;
     }
     let state = tempfile::tempdir().unwrap();
-    let _turn = Turn::take().unwrap();
+    let _turn = LabLock::take().unwrap();
     let dir = state.path().join("lab/mine");
     std::fs::create_dir_all(&dir).unwrap();
     let lab = match Lab::up("mine", &Scenario::read(SHARED).unwrap(), &dir) {
@@ -223,11 +223,11 @@ fn what_a_killed_lab_left_is_cleared_away() {
         stubborn(shell.env("LONGHAUL_LAB_DIR", dir))
     };
     let (mut stray, mut other) = (marked(&dir), marked(&state.path().join("lab/other")));
-    // It ends nothing and removes nothing, as if it had been killed. The group has a process of its own only.
+    // It ends nothing and removes nothing, as if it had been killed. The group has only a process of its own.
     std::fs::write(group.parent().unwrap().join("cgroup.procs"), other.id().to_string()).unwrap();
     std::mem::forget(lab);
     assert!(group.exists() && stray.try_wait().unwrap().is_none());
-    let home = Home::claim(state.path(), "mine").unwrap();
+    let home = LabDirectory::claim(state.path(), "mine").unwrap();
     let is_alive = other.try_wait().unwrap().is_none();
     other.kill().unwrap();
     other.wait().unwrap();
@@ -237,7 +237,7 @@ fn what_a_killed_lab_left_is_cleared_away() {
     assert!(!stray.wait().unwrap().success());
 }
 
-/// One that is killed may still be connected to; then the connection ends, before the question or after it.
+/// A killed lab may still accept a connection, which then ends before or after the request.
 #[test]
 fn a_lab_that_dies_while_it_is_asked_has_ended() {
     let state = tempfile::tempdir().unwrap();

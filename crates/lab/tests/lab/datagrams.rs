@@ -31,7 +31,7 @@ fn a_round_trip_takes_what_was_said() {
             near.recv(&mut [0; 100]).unwrap();
             begun.elapsed()
         };
-        // Within 1 %, and what three threads take to wake up; on a busy machine, that is little only now and then.
+        // Within 1 %, plus the time in which three threads wake up; on a busy machine, that is short only now and then.
         let bound = Duration::from_micros(40_000 + 400 + 300);
         let mut shortest = Duration::MAX;
         for number in 0..200 {
@@ -42,7 +42,7 @@ fn a_round_trip_takes_what_was_said() {
         }
         near.send_to(&[], to).unwrap();
         echo.join().unwrap();
-        // Each way may be 50 us early.
+        // Each direction may be 50 us early.
         assert!(shortest >= Duration::from_micros(39_850), "{shortest:?}");
         assert!(shortest <= bound || !is_judged(test, &lab), "{shortest:?}");
     }
@@ -64,7 +64,7 @@ fn loss_is_exact() {
     assert_eq!(counts(&lab, "a-b", 0).lost, 4);
 }
 
-/// Rows of datagrams that the kernel hands over in one piece, disturbed in every way: to the unit.
+/// Rows of datagrams that the kernel passes as one, disturbed in every way: counted to the packet.
 #[test]
 fn rows_of_datagrams_are_counted_one_by_one() {
     let text = "[site.a]\nmtu = 1500\n[site.b]\nmtu = 1500\n[path.a-b]\nrtt = \"4ms\"\nloss = \"1%\"\nduplicate = \"2%\"\n\
@@ -84,17 +84,14 @@ fn rows_of_datagrams_are_counted_one_by_one() {
         assert!(counts.packets < 1_000, "in rows, not one by one: {}", counts.packets);
         assert_eq!(arrived, 10_000 - counts.lost + counts.duplicated - counts.corrupted);
         let table = if v6 { ("snmp6", "Udp6InCsumErrors") } else { ("snmp", "InCsumErrors") };
-        let errors = match v6 {
-            true => single(&lab, "b", table.1),
-            false => counter(&lab, "b", table.0, "Udp:", table.1),
-        };
+        let errors = if v6 { single(&lab, "b", table.1) } else { counter(&lab, "b", table.0, "Udp:", table.1) };
         assert_eq!(errors, counts.corrupted);
         let happened = [counts.lost, counts.duplicated, counts.reordered, counts.corrupted, counts.corrupted_silently];
         assert!(happened.iter().all(|count| *count > 30), "{happened:?}");
     }
 }
 
-/// A counter of /proc/net/snmp6, which has one to a line.
+/// A counter of /proc/net/snmp6, which has one in a line.
 fn single(lab: &lab::Lab, site: &str, name: &str) -> u64 {
     let read = || std::fs::read_to_string("/proc/thread-self/net/snmp6");
     let text = lab.site(site).unwrap().within(read).unwrap().unwrap();
@@ -108,7 +105,7 @@ fn jitter_keeps_datagrams_in_order_and_reordering_does_not() {
     let Some(lab) = rig::up("jitter_keeps_datagrams_in_order_and_reordering_does_not", text) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     let found = || {
-        // A sleep between two may last 4 ms on a busy machine, and then none overtakes another.
+        // A sleep between two datagrams may last 4 ms on a busy machine, and then neither overtakes the other.
         for burst in 0..50u32 {
             for number in burst * 10..burst * 10 + 10 {
                 near.send_to(&number.to_be_bytes(), far.local_addr().unwrap()).unwrap();

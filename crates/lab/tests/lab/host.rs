@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use lab::rig::{self, Turn};
+use lab::rig::{self, LabLock};
 use lab::{Error, Lab, Scenario};
 
 use super::probe::{address, address_of, arrives, counts, not_judged, udp};
@@ -73,7 +73,7 @@ fn is_without_groups(test: &str, error: &Error) -> bool {
     without
 }
 
-/// Networks of this process's threads and children come and go; those that descriptors hold stay.
+/// Networks of this process's threads and children come and go; networks that descriptors hold stay.
 fn networks_held() -> usize {
     let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let links = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -87,7 +87,7 @@ fn a_wrong_setting_is_named_and_leaves_nothing() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let _turn = Turn::take().unwrap();
+    let _turn = LabLock::take().unwrap();
     for (setting, share) in
         [("net.ipv4.no_such_thing", ""), ("net.ipv4.tcp_sack", ""), ("net.core.x", "cpu_share = 0.5")]
     {
@@ -115,7 +115,7 @@ fn a_site_has_its_share_of_the_processors() {
     }
     let dir = tempfile::tempdir().unwrap();
     let text = "[site.slow]\ncpu_share = 0.3\n[site.b]\n[path.slow-b]\nrtt = \"2ms\"";
-    let _turn = Turn::take().unwrap();
+    let _turn = LabLock::take().unwrap();
     let lab = match Lab::up("share", &Scenario::read(text).unwrap(), dir.path()) {
         Err(error) if is_without_groups(test, &error) => return,
         other => other.unwrap(),
@@ -136,7 +136,7 @@ fn a_site_has_its_share_of_the_processors() {
     busy.kill().unwrap();
     busy.wait().unwrap();
     assert!(used < 0.36, "{used} of a processor");
-    // With others on the machine it may get less.
+    // With other programs on the machine it may get less.
     if used < 0.24 {
         not_judged(test, &format!("it had {used:.2} of a processor"));
     }
@@ -151,7 +151,7 @@ fn two_labs_may_have_the_same_addresses() {
         return;
     }
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let _turn = Turn::take().unwrap();
+    let _turn = LabLock::take().unwrap();
     let scenario = Scenario::read("[site.a]\n[site.b]\n[path.a-b]\nrtt = \"2ms\"").unwrap();
     let [one, two] = [("one", &one), ("two", &two)].map(|(name, dir)| Lab::up(name, &scenario, dir.path()).unwrap());
     assert_eq!(address(&one, "a"), address(&two, "a"));

@@ -1,4 +1,4 @@
-//! Sockets at sites, kernels' counters, and whether the lab was quick enough to be judged.
+//! Sockets at sites, counters of kernels, and whether the lab was quick enough to be judged.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use lab::{Counts, Lab};
 
-/// Whether times and rates since the lab came up mean anything. If not, says so past the test harness.
+/// Whether times and rates since the lab came up mean anything. If not, reports that past the test harness.
 pub fn is_judged(test: &str, lab: &Lab) -> bool {
     let Some(why) = lab.limited(&lab.reading().unwrap()) else { return true };
     not_judged(test, &why);
     false
 }
 
-/// Says past the test harness that the machine was too busy.
+/// Reports past the test harness that the machine was too busy.
 pub fn not_judged(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "NOT JUDGED: {test}: {why}");
 }
@@ -30,7 +30,7 @@ pub fn address(lab: &Lab, site: &str) -> IpAddr {
     address_of(lab, site, 0, false)
 }
 
-/// A socket at a site with much room, which gives up after two seconds.
+/// A socket at a site with a large buffer, which gives up after two seconds.
 pub fn udp(lab: &Lab, site: &str) -> UdpSocket {
     udp_at(lab, site, address(lab, site))
 }
@@ -42,7 +42,7 @@ pub fn udp_at(lab: &Lab, site: &str, address: IpAddr) -> UdpSocket {
     socket
 }
 
-/// All datagrams that come until there was none for so long; when they came, and what they begin with.
+/// All datagrams that come until none came for this time: their times, and their first bytes.
 pub fn drained(socket: &UdpSocket, silence: Duration) -> Vec<(Instant, u32)> {
     socket.set_read_timeout(Some(silence)).unwrap();
     let (mut arrived, mut buffer) = (Vec::new(), [0; 65_536]);
@@ -71,12 +71,12 @@ pub fn counter(lab: &Lab, site: &str, table: &str, row: &str, column: &str) -> u
     values[place].parse().unwrap()
 }
 
-/// What a path's first member did in one direction.
+/// The counts of a path's first member in one direction.
 pub fn counts(lab: &Lab, path: &str, direction: usize) -> Counts {
     lab.reading().unwrap().links[lab.link(path, direction).unwrap()].counts
 }
 
-/// Waits until nothing is on its way any more.
+/// Waits until no packet is in transit.
 pub fn settle(lab: &Lab) {
     let deadline = Instant::now() + Duration::from_secs(10);
     let packets = || lab.reading().unwrap().links.iter().map(|link| link.counts.packets).sum::<u64>();

@@ -1,35 +1,35 @@
-//! Bottlenecks of paths and uplinks, under more than they carry.
+//! Bottlenecks of paths and uplinks, under more load than they carry.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use lab::{Lab, rig};
-use sys::datagrams::{Basket, MESSAGES_MAX, stamp_arrivals};
+use sys::datagrams::{MESSAGES_MAX, ReceiveBuffers, stamp_arrivals};
 
 use super::probe::{is_judged, not_judged, udp};
 
 const DATAGRAM: usize = 1_472;
 const PACKET_BITS: f64 = 1_500.0 * 8.0;
 
-/// When each datagram came, by the kernel, until there was none for a while: nanoseconds since 1970.
+/// The kernel's time of each datagram, until none came for a while: nanoseconds since 1970.
 fn arrivals(socket: &UdpSocket) -> Vec<u64> {
     socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    let (mut basket, mut arrived) = (Basket::new(MESSAGES_MAX, DATAGRAM), Vec::new());
+    let (mut basket, mut arrived) = (ReceiveBuffers::new(MESSAGES_MAX, DATAGRAM), Vec::new());
     while basket.receive(socket).is_ok() {
         arrived.extend(basket.pieces().map(|piece| piece.stamp_ns.unwrap()));
     }
     arrived
 }
 
-/// What was offered.
+/// The result of an offered load.
 struct Offered {
-    /// When it came, for each socket.
+    /// The times of arrival, for each socket.
     arrived: Vec<Vec<u64>>,
-    /// For so long nothing was sent.
+    /// The longest time in which nothing was sent.
     gap: Duration,
 }
 
-/// Offers so many datagrams each millisecond, in turn to each socket.
+/// Offers this many datagrams every millisecond, in turn to each socket.
 fn offered(from: &UdpSocket, to: &[UdpSocket], each_ms: u32, lasts: Duration) -> Offered {
     to.iter().for_each(|socket| stamp_arrivals(socket, true).unwrap());
     let send = || {
@@ -61,8 +61,8 @@ fn rate(arrived: &[u64]) -> f64 {
     (arrived.len() - 1) as f64 * PACKET_BITS / ((last - first) as f64 / 1e9)
 }
 
-/// One of a few attempts is within bounds; each is wrong if the machine gave the processor to others at its end. An
-/// attempt tells its rate and for how long it had nothing sent.
+/// One of a few attempts must be within bounds; each is wrong if the machine gave the processor to others at its end. An attempt returns
+/// its rate and the longest time in which nothing was sent.
 fn is_within(test: &str, lab: &Lab, wanted: f64, bound: f64, gap_max: Duration, attempt: impl Fn() -> (f64, Duration)) {
     let mut found = Vec::new();
     for _ in 0..4 {
@@ -99,13 +99,13 @@ fn a_bottleneck_sends_at_its_rate() {
     is_within(test, &lab, 50e6, 0.01, Duration::MAX, || one_second(&near, &far, 8));
 }
 
-/// The rate at the one receiver of what is offered for a second.
+/// The rate at the one receiver under a load of one second.
 fn one_second(near: &UdpSocket, far: &[UdpSocket; 1], each_ms: u32) -> (f64, Duration) {
     let Offered { arrived, gap } = offered(near, far, each_ms, Duration::from_secs(1));
     (rate(&arrived[0]), gap)
 }
 
-/// Two paths of one site share what its uplink carries.
+/// Two paths of one site share the rate of its uplink.
 #[test]
 fn an_uplink_is_shared_by_the_paths_of_its_site() {
     let test = "an_uplink_is_shared_by_the_paths_of_its_site";
@@ -116,7 +116,7 @@ fn an_uplink_is_shared_by_the_paths_of_its_site() {
     is_within(test, &lab, 100e6, 0.02, Duration::MAX, || {
         let Offered { arrived, gap } = offered(&near, &far, 14, Duration::from_secs(1));
         assert!(arrived.iter().all(|one| one.len() > 1_500), "both get something");
-        // What arrives at c is 5 ms older.
+        // Datagrams that arrive at c are 5 ms older.
         (rate(&arrived[0]) + rate(&arrived[1]), gap)
     });
 }
@@ -128,7 +128,7 @@ fn a_policer_lets_its_rate_through_without_a_queue() {
                 policer = { rate = \"40Mbit/s\", burst = \"30KB\" }";
     let Some(lab) = rig::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), [udp(&lab, "b")]);
-    // The burst of 30 KB is what it lets through in 6 ms: of a longer pause it makes up for no more.
+    // The burst of 30 KB is the volume of 6 ms: it does not make up for a longer pause.
     is_within(test, &lab, 40e6, 0.02, Duration::from_millis(6), || one_second(&near, &far, 8));
     let reading = lab.reading().unwrap();
     let link = &reading.links[lab.link("a-b", 0).unwrap()];

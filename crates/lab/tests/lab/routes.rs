@@ -1,4 +1,4 @@
-//! Where packets go: routers, firewalls, several members, MTUs, other sites.
+//! The routes of packets: routers, firewalls, several members, MTUs, other sites.
 
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use super::probe::{address, address_of, arrives, counts, udp, udp_at};
 const SOON: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Hears all ICMP messages at a site.
+/// Receives all ICMP messages at a site.
 fn listener(lab: &Lab, site: &str, v6: bool) -> Socket {
     let (domain, protocol) = if v6 { (Domain::IPV6, Protocol::ICMPV6) } else { (Domain::IPV4, Protocol::ICMPV4) };
     let open = || Socket::new(domain, Type::RAW, Some(protocol));
@@ -21,7 +21,7 @@ fn listener(lab: &Lab, site: &str, v6: bool) -> Socket {
     socket
 }
 
-/// Type and code of the next message, and who sent it. Over IPv6, a raw socket leaves out the IP header.
+/// Type and code of the next message, and its sender. Over IPv6, a raw socket leaves out the IP header.
 fn heard(socket: &mut Socket, v6: bool) -> Option<(u8, u8, Option<IpAddr>)> {
     let mut packet = [0; 2_000];
     let length = socket.read(&mut packet).ok()?;
@@ -91,7 +91,7 @@ fn many_flows_use_all_members() {
     for _ in 0..80 {
         let near = udp(&lab, "a");
         let before = lab.reading().unwrap();
-        // The second one has arrived before its flow is looked at.
+        // The second one has arrived before its flow is judged.
         assert!(arrives(&near, &far, 10, PATIENCE) && arrives(&near, &far, 10, PATIENCE));
         let after = lab.reading().unwrap().since(&before);
         let first = lab.link("a-b", 0).unwrap();
@@ -115,7 +115,7 @@ fn a_black_hole_swallows_what_is_large() {
     assert_eq!(lab.reading().unwrap().refused.too_big, 0);
 }
 
-/// The kernel hears how much fits, tells the socket once, and keeps to it.
+/// The kernel learns the MTU, reports it once to the socket, and keeps to it.
 #[test]
 fn what_exceeds_a_paths_mtu_is_told_so() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"2ms\"\nmtu = 1400";

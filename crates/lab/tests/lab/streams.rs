@@ -1,4 +1,4 @@
-//! TCP over a disturbed path: bytes arrive as they were, and both kernels have counted what the lab has done.
+//! TCP over a disturbed path: bytes arrive unchanged, and the counts of both kernels are those of the lab.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ impl Pattern {
     }
 }
 
-/// Sends so many bytes from a to b. How many bits were wrong at the other end.
+/// Sends bytes from a to b. Returns the number of wrong bits at the other end.
 fn sent(lab: &Lab, v6: bool, length: usize) -> u64 {
     const PIECE: usize = 1 << 16;
     let at = address_of(lab, "b", 0, v6);
@@ -66,7 +66,7 @@ fn path(mtu: u16, words: &str) -> String {
     )
 }
 
-/// Both IPs, both directions, one after the other over one path.
+/// Both IP versions, both directions, one after the other over one path.
 fn bytes_arrive(test: &str, mtu: u16) {
     let disturbed = "loss = 0.0002\nduplicate = 0.0005\nreorder = 0.0005\nreorder_by = \"0.5ms\"\ncorrupt = 0.0003";
     let Some(lab) = rig::up(test, &path(mtu, disturbed)) else { return };
@@ -93,8 +93,8 @@ fn bytes_arrive_in_large_packets() {
     bytes_arrive("bytes_arrive_in_large_packets", 9_000);
 }
 
-/// Each lost segment is sent again once; what is sent again without having been lost is a probe of the kernel's for the
-/// end of a flight, or is reported back as a duplicate.
+/// Each lost segment is sent again once; a segment that is sent again without a loss is the kernel's probe for the end of a flight, or is
+/// reported back as a duplicate.
 #[test]
 fn what_is_lost_is_sent_again() {
     let list: Vec<String> = (1..=100).map(|n| (n * 250).to_string()).collect();
@@ -109,13 +109,13 @@ fn what_is_lost_is_sent_again() {
     let extra = |column: &str| counter(&lab, "a", "netstat", "TcpExt:", column);
     let needless = extra("TCPLossProbes") + extra("TCPDSACKRecv");
     assert!(again >= lost, "{again} again, {lost} lost");
-    // A sender that hears late what has come takes more for lost.
+    // A sender that gets acknowledgements late takes more for lost.
     let few = again <= 2 * (lost + needless);
     assert!(few || !is_judged(test, &lab), "{again} again, {lost} lost, up to {needless} needless");
     assert_eq!(counts(&lab, "a-b", 1).lost, 0);
 }
 
-/// Only whoever compares contents can tell.
+/// Only a comparison of contents can tell.
 #[test]
 fn silent_damage_is_seen_by_nobody() {
     let words = path(1_500, "ab = { corrupt_silent = 0.001 }");
@@ -128,7 +128,7 @@ fn silent_damage_is_seen_by_nobody() {
         let errors = ["InCsumErrors", "InErrs"].map(|column| counter(&lab, site, "snmp", "Tcp:", column));
         assert_eq!(errors, [0, 0], "{site}");
     }
-    // What was sent twice may have been damaged once, and the copy that is kept is either.
+    // A segment that was sent twice may have been damaged once, and the copy that is kept is either.
     let again = counter(&lab, "a", "snmp", "Tcp:", "RetransSegs");
     assert!((damaged.saturating_sub(again)..=damaged).contains(&wrong), "{wrong} of {damaged}, {again} sent again");
 }

@@ -1,4 +1,4 @@
-//! What routers answer, read by somebody else's parser.
+//! The answers of routers, read by an independent parser.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

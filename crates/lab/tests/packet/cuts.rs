@@ -1,4 +1,4 @@
-//! Runs of segments: the kernel makes of them what it would have made of the whole row.
+//! Runs of segments: the kernel makes the same packets of a run as of that part of the whole row.
 
 use lab::packet::{HEADERS_MAX, Shape, cut};
 use proptest::prelude::*;
@@ -82,7 +82,7 @@ proptest! {
     }
 }
 
-/// The largest packets there are, in the smallest segments that are of use.
+/// The largest possible packets, in the smallest useful segments.
 #[test]
 fn the_largest_rows() {
     for (v6, tcp) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -99,7 +99,7 @@ fn the_largest_rows() {
     }
 }
 
-/// Rows that contradict themselves pass whole.
+/// Inconsistent rows pass whole.
 #[test]
 fn what_cannot_be_cut_is_one_segment() {
     let frame = sample(false, 1_700).frame();

@@ -1,4 +1,4 @@
-//! Damage: one bit, that a receiver notices or does not.
+//! Damage: one bit, which a receiver notices or does not.
 
 use lab::packet::{Damage, Shape, damaged};
 use proptest::prelude::*;
@@ -95,7 +95,7 @@ fn a_checksum_does_not_vanish() {
     }
 }
 
-/// Without a checksum there is none to repair, and of a fragment none is here.
+/// Without a checksum there is none to repair; that of a fragment is elsewhere.
 #[test]
 fn sums_that_are_not_there() {
     let mut packet = sample(false, 400).segment(0);

@@ -1,4 +1,4 @@
-//! Strangers' bytes: random ones, and good frames with something changed. Nothing panics, and what is said adds up.
+//! Hostile bytes: random ones, and good frames with changes. Nothing panics, and all statements agree.
 
 use lab::fuzzing;
 use proptest::collection::vec;
@@ -11,7 +11,7 @@ fn everything(frame: &[u8], n: u16, bit: u64) {
     fuzzing::packet(&[&n.to_le_bytes()[..], &bit.to_le_bytes(), frame].concat());
 }
 
-/// Good frames with some bytes changed, most of them in the headers, or cut short, or with something behind them.
+/// Good frames with some bytes changed, most of them in the headers, or cut short, or with bytes appended.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let change = (0..8u8, any::<prop::sample::Index>(), any::<u8>());
     (rows(1..4), any::<bool>(), vec(change, 0..5)).prop_map(|(row, is_echo, changes)| {

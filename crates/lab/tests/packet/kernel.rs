@@ -1,5 +1,4 @@
-//! What a kernel does with frames, written down from its rules and the RFCs: completing checksums, segmenting in
-//! software, verifying.
+//! The kernel's treatment of frames, written from its rules and the RFCs: completing checksums, segmenting in software, verifying.
 //!
 //! Does not know: the code under test.
 
@@ -57,7 +56,7 @@ pub fn sum(bytes: &[u8], start: u32) -> u16 {
     total as u16
 }
 
-/// Offset and protocol of the transport of a packet without fragments; hop-by-hop options are looked behind.
+/// Offset and protocol of the transport of a packet without fragments; hop-by-hop options are skipped.
 pub fn transport(packet: &[u8]) -> (usize, u8) {
     match packet[0] >> 4 {
         4 => (usize::from(packet[0] & 15) * 4, packet[9]),
@@ -91,7 +90,7 @@ pub fn verifies(packet: &[u8]) -> bool {
     sum(&packet[at..], u32::from(start)) == 0xffff
 }
 
-/// Completes the checksum if it is still to be: what a network card does.
+/// Completes the checksum if that is still to be done, as a network card does.
 fn completed(offload: Offload, mut packet: Vec<u8>) -> Vec<u8> {
     if offload.flags & 1 != 0 {
         let start = usize::from(offload.csum_start);

@@ -1,4 +1,4 @@
-//! Rows of segments: the super-packet a kernel would hand over, and each segment made from scratch.
+//! Rows of segments: the super-packet that a kernel would pass, and each segment made from scratch.
 //!
 //! Does not know: how a super-packet is cut.
 
@@ -76,7 +76,7 @@ impl Row {
         if self.tcp { 16 } else { 6 }
     }
 
-    /// The super-packet, as the kernel hands it over.
+    /// The super-packet, as the kernel passes it.
     pub fn frame(&self) -> Vec<u8> {
         let mut packet = self.packet(self.id, self.seq, self.tcp_flags, &self.payload);
         let (at, _) = transport(&packet);

@@ -1,4 +1,4 @@
-//! What one look finds, and the few bytes that ageing changes.
+//! The facts of a shape, and the few bytes that ageing changes.
 
 use std::net::IpAddr;
 
@@ -22,9 +22,10 @@ proptest! {
         let (source, destination) = row.ports;
         prop_assert_eq!(shape.ttl(), row.ttl);
         let syn = row.tcp_flags & 0x12 == 2;
-        let expected = match row.tcp {
-            true => Transport::Tcp { source, destination, syn },
-            false => Transport::Udp { source, destination },
+        let expected = if row.tcp {
+            Transport::Tcp { source, destination, syn }
+        } else {
+            Transport::Udp { source, destination }
         };
         prop_assert_eq!(shape.transport(), expected);
         let address = |at: usize| match row.v6 {
@@ -87,7 +88,7 @@ fn flows_spread() {
     }
 }
 
-/// All fragments of a datagram are of one flow, and none has ports.
+/// All fragments of a datagram belong to one flow, and none has ports.
 #[test]
 fn fragments() {
     let mut row = sample(false, 400);

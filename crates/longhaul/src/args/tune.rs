@@ -271,17 +271,15 @@ pub struct TuneCalc {
 
 fn rate(text: &str) -> Result<BitRate, String> {
     let rate: BitRate = text.parse().map_err(|e: model::units::UnitError| e.to_string())?;
-    match rate <= RATE_MAX {
-        true => Ok(rate),
-        false => Err(format!("{rate} is more than any port can ({RATE_MAX})")),
-    }
+    if rate <= RATE_MAX { Ok(rate) } else { Err(format!("{rate} is more than any port can ({RATE_MAX})")) }
 }
 
 fn rtt(text: &str) -> Result<Duration, String> {
     let rtt = model::duration::parse(text).map_err(|e| e.to_string())?;
-    match rtt.is_zero() || rtt > RTT_MAX {
-        true => Err("a round trip takes more than nothing, and no minute".into()),
-        false => Ok(rtt),
+    if rtt.is_zero() || rtt > RTT_MAX {
+        Err("a round trip takes more than nothing, and no minute".into())
+    } else {
+        Ok(rtt)
     }
 }
 
@@ -302,9 +300,10 @@ fn every(text: &str) -> Result<Duration, String> {
 /// More than TCP can say is in nobody's packets.
 fn window(text: &str) -> Result<Bytes, String> {
     let window: Bytes = text.parse().map_err(|e: model::units::UnitError| e.to_string())?;
-    match (1..=model::laws::WINDOW_BYTES_MAX).contains(&window.0) {
-        true => Ok(window),
-        false => Err(format!("a window of TCP has from 1 to {} bytes (RFC 7323)", model::laws::WINDOW_BYTES_MAX)),
+    if (1..=model::laws::WINDOW_BYTES_MAX).contains(&window.0) {
+        Ok(window)
+    } else {
+        Err(format!("a window of TCP has from 1 to {} bytes (RFC 7323)", model::laws::WINDOW_BYTES_MAX))
     }
 }
 

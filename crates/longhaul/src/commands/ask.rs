@@ -1,4 +1,4 @@
-//! `ls`, `stat`, `mkdir`, `rm`, `mv`, `digest`: one question to a node, or the same thing here.
+//! `ls`, `stat`, `mkdir`, `rm`, `mv`, `digest`: one request to a node, or the same operation on a local or remote store.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use base64::Engine;
 use client::remote_store::RemoteStore;
 use engine::Timeouts;
 use jiff::Timestamp;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::name::RelPath;
 use model::units::Bytes;
 use model::{Exit, Fault, HostPort, Kind, Locator, Meta, Refusal};
@@ -15,7 +15,7 @@ use serde::Serialize;
 use store::Store;
 use wire::frame::{Listed, Request};
 
-use crate::args::{At, DigestArgs, Ls, Mv, Rm};
+use crate::args::{DigestArgs, LocatorArg, Ls, Mv, Rm};
 use crate::failure::Failure;
 use crate::local;
 use crate::printer::Printer;
@@ -64,28 +64,28 @@ fn entry(line: &Listed, event: &'static str) -> Entry {
     }
 }
 
-/// A place on a node, or a store that this process reaches by itself.
-enum Where {
-    Node(HostPort, Place),
-    Here(Arc<dyn Store>, RelPath),
+/// A place on a node, or a path in a store that this process opens itself.
+enum EntryLocation {
+    Node(HostPort, NodePlace),
+    Store(Arc<dyn Store>, RelPath),
 }
 
-fn place(text: &OsStr, settings: &Settings) -> Result<Where, Failure> {
+fn place(text: &OsStr, settings: &Settings) -> Result<EntryLocation, Failure> {
     let locator = settings.locator(text)?;
     if let Some(RemoteStore { store, path, .. }) = remote_stores::place(&locator, settings)? {
-        return Ok(Where::Here(store, path));
+        return Ok(EntryLocation::Store(store, path));
     }
     match locator {
-        Locator::Node { at, place, .. } => Ok(Where::Node(at, place)),
+        Locator::Node { at, place, .. } => Ok(EntryLocation::Node(at, place)),
         here @ Locator::Local(_) => {
             let root = local::source(&here)?;
-            Ok(Where::Here(root.store, root.path))
+            Ok(EntryLocation::Store(root.store, root.path))
         }
         other => Err(Failure::usage(format!("{other} is neither a path nor a place on a node"))),
     }
 }
 
-/// Asks a node, with each key that is for it until one is enough.
+/// Sends a request to a node, with each access key for it in turn until the node accepts one.
 pub(super) fn ask(
     settings: &Settings,
     at: &HostPort,
@@ -120,15 +120,17 @@ fn show(line: &Listed, ls: &Ls, printer: &Printer) {
         return printer.line(&format!("{}{slash}", line.path));
     }
     let link = line.link.as_ref().map_or(String::new(), |to| format!(" -> {}", model::name::show_bytes(to)));
-    let (kind, mode, size) = (line.meta.kind.letter(), line.meta.mode, line.meta.size);
+    let kind = line.meta.kind.letter();
+    let mode = line.meta.mode;
+    let size = line.meta.size;
     let size = if ls.human { Bytes(size).to_string() } else { size.to_string() };
     printer.line(&format!("{kind} {mode:04o} {size:>15} {:<30} {}{slash}{link}", time(line), line.path));
 }
 
-/// Entries that are sorted before they are shown; of more, those come as they come.
+/// The most entries that are sorted before they are shown; a longer listing is sorted in parts of this size.
 const SORTED_MAX: usize = 1_000_000;
 
-/// Entries on their way to people and scripts, in the order of their names.
+/// Collects entries and shows them in the order of their names.
 struct Listing<'a> {
     ls: &'a Ls,
     printer: &'a Printer,
@@ -158,6 +160,9 @@ impl Listing<'_> {
 }
 
 /// `longhaul ls`.
+///
+/// # Errors
+/// The path does not exist or cannot be listed, or the node refuses the request.
 pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut listing = Listing { ls, printer, waiting: Vec::new(), failed: false };
     let listed = list(ls, settings, &mut listing);
@@ -168,8 +173,8 @@ pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failu
 fn list(ls: &Ls, settings: &Settings, listing: &mut Listing<'_>) -> Result<(), Failure> {
     let mut print = |lines| listing.add(lines);
     match place(&ls.locator, settings)? {
-        Where::Node(at, place) => ask(settings, &at, Request::List(place), print)?,
-        Where::Here(store, path) if store.is_dir(&path) => {
+        EntryLocation::Node(at, place) => ask(settings, &at, Request::List(place), print)?,
+        EntryLocation::Store(store, path) if store.is_dir(&path) => {
             for item in store.list(&path)?.finished() {
                 let (name, stat) = item?;
                 let shown = RelPath::root().join(&name);
@@ -184,13 +189,16 @@ fn list(ls: &Ls, settings: &Settings, listing: &mut Listing<'_>) -> Result<(), F
                 }
             }
         }
-        Where::Here(store, path) => print(vec![listed(&*store, &path, path.clone())?]),
+        EntryLocation::Store(store, path) => print(vec![listed(&*store, &path, path.clone())?]),
     }
     Ok(())
 }
 
 /// `longhaul stat`.
-pub fn stat(at: &At, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+///
+/// # Errors
+/// The path does not exist, or the node refuses the request.
+pub fn stat(at: &LocatorArg, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let typed = model::name::show_bytes(std::os::unix::ffi::OsStrExt::as_bytes(at.locator.as_os_str()));
     let print = |lines: Vec<Listed>| {
         for line in lines {
@@ -209,14 +217,17 @@ pub fn stat(at: &At, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
         }
     };
     match place(&at.locator, settings)? {
-        Where::Node(at, place) => ask(settings, &at, Request::Stat(place), print)?,
-        Where::Here(store, path) => print(vec![listed(&*store, &path, path.clone())?]),
+        EntryLocation::Node(at, place) => ask(settings, &at, Request::Stat(place), print)?,
+        EntryLocation::Store(store, path) => print(vec![listed(&*store, &path, path.clone())?]),
     }
     Ok(Exit::Done)
 }
 
 /// `longhaul mkdir`.
-pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
+///
+/// # Errors
+/// The directory cannot be made, or the node refuses the request.
+pub fn mkdir(at: &LocatorArg, settings: &Settings) -> Result<Exit, Failure> {
     match settings.locator(&at.locator)? {
         Locator::Node { at, place, .. } => ask(settings, &at, Request::Mkdir(place), |_| {})?,
         Locator::Foreign { scheme, .. } if scheme == "s3" => {
@@ -233,6 +244,9 @@ pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
 }
 
 /// `longhaul rm`.
+///
+/// # Errors
+/// The path does not exist (unless `--force`) or cannot be removed, or the node refuses the request.
 pub fn rm(rm: &Rm, settings: &Settings) -> Result<Exit, Failure> {
     match remove(rm, settings) {
         Err(failure) if rm.force && failure.fault == Fault::Missing => Ok(Exit::Done),
@@ -242,19 +256,22 @@ pub fn rm(rm: &Rm, settings: &Settings) -> Result<Exit, Failure> {
 
 fn remove(rm: &Rm, settings: &Settings) -> Result<(), Failure> {
     match place(&rm.locator, settings)? {
-        Where::Node(at, place) => ask(settings, &at, Request::Remove(place, rm.recursive), |_| {})?,
-        Where::Here(store, path) if rm.recursive => store::remove_all(&*store, &path)?,
-        Where::Here(store, path) => store.remove(&path)?,
+        EntryLocation::Node(at, place) => ask(settings, &at, Request::Remove(place, rm.recursive), |_| {})?,
+        EntryLocation::Store(store, path) if rm.recursive => store::remove_all(&*store, &path)?,
+        EntryLocation::Store(store, path) => store.remove(&path)?,
     }
     Ok(())
 }
 
-/// Whether a path has the name of what an interrupted copy leaves: the next attempt goes on with it, or removes it.
+/// Whether a path has the name of an unfinished file, which the next attempt of its copy resumes or removes.
 fn is_unfinished(path: &std::path::Path) -> bool {
     path.file_name().is_some_and(|name| store::posix::is_temporary_name(name.as_encoded_bytes()))
 }
 
 /// `longhaul mv`.
+///
+/// # Errors
+/// The two paths are not on one node or server, or the rename fails.
 pub fn mv(mv: &Mv, settings: &Settings) -> Result<Exit, Failure> {
     match (settings.locator(&mv.from)?, settings.locator(&mv.to)?) {
         (Locator::Node { at, place: from, .. }, Locator::Node { at: to_at, place: to, .. }) => {
@@ -292,6 +309,9 @@ pub fn mv(mv: &Mv, settings: &Settings) -> Result<Exit, Failure> {
 }
 
 /// `longhaul digest`: as `sha256sum` prints them, each line with the algorithm before the value.
+///
+/// # Errors
+/// The path cannot be read, or the node refuses the request.
 pub fn digest(args: &DigestArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let typed = model::name::show_bytes(std::os::unix::ffi::OsStrExt::as_bytes(args.locator.as_os_str()));
     let mut failed = 0;
@@ -314,13 +334,13 @@ pub fn digest(args: &DigestArgs, settings: &Settings, printer: &Printer) -> Resu
         }
     };
     match place(&args.locator, settings)? {
-        Where::Node(at, place) => ask(settings, &at, Request::Digest(place, args.checksum.clone()), print)?,
-        Where::Here(store, path) => here(&*store, &path, &RelPath::root(), args, &mut print)?,
+        EntryLocation::Node(at, place) => ask(settings, &at, Request::Digest(place, args.checksum.clone()), print)?,
+        EntryLocation::Store(store, path) => digest_tree(&*store, &path, &RelPath::root(), args, &mut print)?,
     }
     Ok(if failed > 0 { Exit::Partial } else { Exit::Done })
 }
 
-fn here(
+fn digest_tree(
     store: &dyn Store,
     path: &RelPath,
     shown: &RelPath,
@@ -332,12 +352,12 @@ fn here(
         Kind::Dir => {
             for item in store.list(path)?.finished() {
                 let (name, _) = item?;
-                here(store, &path.join(&name), &shown.join(&name), args, print)?;
+                digest_tree(store, &path.join(&name), &shown.join(&name), args, print)?;
             }
         }
         Kind::File => {
             line.digests = store.digests(path, &args.checksum)?;
-            // What the server does not vouch for is made of the bytes, which come here for it.
+            // Digests that the server does not have are computed here, from the bytes.
             if line.digests.len() < args.checksum.len() {
                 line.digests = store::digest::of_file(&*store.open(path)?, path, &args.checksum)?;
             }

@@ -1,5 +1,6 @@
-//! From one node to another: the target's node gives out a key for this one job, the source's node carries it by itself,
-//! and this command looks on. It may leave, and another may come back and ask (`longhaul job show ID --node`).
+//! A copy from one node to another, as a delegated transfer: the target's node issues a key for this one transfer, the
+//! source's node runs it, and this command follows it. The command may end before the transfer does, and
+//! `longhaul job show ID --node` shows the transfer later.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -7,23 +8,23 @@ use std::time::{Duration, Instant};
 use auth::AccessKey;
 use model::fault::{Exit, Fault};
 use model::id::JobId;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::{Blame, v1};
 use wire::frame::{Direction, Errand, KeyProof, Open, Request};
 
-use super::cp::job::Job;
+use super::cp::job::CopyJob;
 use super::cp::peer::Peer;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::progress::Display;
 
-/// How often the source's node is asked how far it is: often at first, then seldom, so that looking on stays small however
-/// long the job takes: the number of questions grows with the logarithm of the time.
+/// The time between two queries of the source's node for progress. It grows with the elapsed time, so that the number of
+/// queries grows only with the logarithm of the duration.
 fn pause(elapsed: Duration) -> Duration {
     (elapsed / 200).max(Duration::from_millis(500))
 }
 
-/// The exit code of a carried job.
+/// The exit code of a delegated transfer.
 pub fn exit(receipt: &v1::Receipt) -> Exit {
     let all = [
         Exit::Done,
@@ -41,41 +42,52 @@ pub fn exit(receipt: &v1::Receipt) -> Exit {
     all.into_iter().find(|exit| *exit as u8 == receipt.exit).unwrap_or(Exit::Failed)
 }
 
-/// Begins the job, and looks on until it has ended.
-pub fn run(job: &Job<'_>, from: &Peer, sources: &[Place], to: &Peer, target: Place) -> Result<v1::Receipt, Failure> {
+/// Begins the transfer, and follows it until it has ended.
+///
+/// # Errors
+/// A node refuses the transfer or forgets it, the source's node cannot be reached for `--retry-for`, or the user interrupts.
+pub fn run(
+    job: &CopyJob<'_>,
+    from: &Peer,
+    sources: &[NodePlace],
+    to: &Peer,
+    target: NodePlace,
+) -> Result<v1::Receipt, Failure> {
     let id = JobId::random();
     let outlives = matches!((from, to), (Peer::Node(_), Peer::Node(_)));
-    let mut looking =
-        Looking { job, from, id, outlives, display: Display::new(job.printer, job.is_test()), seen: None };
-    looking.begin(sources, to, target)?;
+    let mut transfer =
+        DelegatedTransfer { job, from, id, outlives, display: Display::new(job.printer, job.is_test()), seen: None };
+    transfer.begin(sources, to, target)?;
     let node = match from {
         Peer::Node(at) => format!(" --node lh://{at}"),
         _ => String::new(),
     };
-    let end = match looking.outlives {
-        true => format!("it goes on if this command ends (longhaul job show {id}{node})"),
-        false => "it ends with this command, as what ssh started does".to_owned(),
+    let end = if transfer.outlives {
+        format!("it goes on if this command ends (longhaul job show {id}{node})")
+    } else {
+        "it ends with this command, as what ssh started does".to_owned()
     };
     Printer::note(&format!("job {id} runs on {}; {end}", from.at()));
-    let result = looking.look(&node);
-    let bytes = looking.seen.as_ref().map_or(0, |job| job.bytes);
-    looking.display.finish(bytes);
+    let result = transfer.look(&node);
+    let bytes = transfer.seen.as_ref().map_or(0, |job| job.bytes);
+    transfer.display.finish(bytes);
     result
 }
 
-struct Looking<'a> {
-    job: &'a Job<'a>,
+/// A delegated transfer, as this command follows it.
+struct DelegatedTransfer<'a> {
+    job: &'a CopyJob<'a>,
     from: &'a Peer,
     id: JobId,
-    /// Both ends are there without this command.
+    /// Whether the transfer goes on when this command ends: both ends are nodes.
     outlives: bool,
     display: Display<'a>,
     seen: Option<v1::Transfer>,
 }
 
-impl Looking<'_> {
-    fn begin(&self, sources: &[Place], to: &Peer, target: Place) -> Result<(), Failure> {
-        let Job { cp, settings, .. } = self.job;
+impl DelegatedTransfer<'_> {
+    fn begin(&self, sources: &[NodePlace], to: &Peer, target: NodePlace) -> Result<(), Failure> {
+        let CopyJob { cp, settings, .. } = self.job;
         let name = *self.id.0.as_bytes();
         let mut there = to.connect(settings, cp.is_plain())?;
         let node = there.fingerprint().0;
@@ -107,8 +119,8 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Asks again and again, over one session; a session that breaks is replaced, for as long as the user would have a
-    /// copy of his own tried again.
+    /// Queries the transfer until it has ended, over one session. A session that breaks is replaced; without a session for
+    /// `--retry-for`, this fails.
     fn look(&mut self, node: &str) -> Result<v1::Receipt, Failure> {
         let started = Instant::now();
         let mut session = None;
@@ -147,14 +159,14 @@ impl Looking<'_> {
         }
     }
 
-    /// The user has ended the command. A job of which one end goes with it ends too.
+    /// The failure after an interrupt. A transfer that cannot outlive this command is cancelled.
     fn left(&self, session: &mut Option<engine::Session>, node: &str) -> Failure {
         let id = self.id;
         let message = if self.outlives {
             format!("interrupted; job {id} goes on without this command (longhaul job show|cancel {id}{node})")
         } else {
             let cancel = v1::Change { cancel: true, ..v1::Change::default() };
-            // Where it does not hear of this, it gives up when it has found nobody for as long as it keeps trying.
+            // If the cancellation does not arrive, the node gives up once it has not reached the other end for its retry time.
             let _ = session.as_mut().map(|session| session.tell(Request::Change(*id.0.as_bytes(), cancel)));
             format!("interrupted; job {id} ends as well; run the same command again to go on")
         };
@@ -173,10 +185,12 @@ impl Looking<'_> {
             .find(|job| job.role == "carry"))
     }
 
-    /// Sources and target as the user typed them.
+    /// The receipt with sources and target as the user typed them.
     fn renamed(&self, receipt: v1::Receipt) -> v1::Receipt {
-        let (source, target) = (self.job.source_names(), self.job.target_name());
-        let (from, to) = (source.join(", "), target.clone());
+        let source = self.job.source_names();
+        let target = self.job.target_name();
+        let from = source.join(", ");
+        let to = target.clone();
         let typed = |leg: v1::Carried| v1::Carried { from: from.clone(), to: to.clone(), ..leg };
         let carried = receipt.carried.into_iter().map(typed).collect();
         v1::Receipt { source, target, carried, ..receipt }

@@ -1,5 +1,5 @@
-//! `longhaul cp`: from locators to a job to a receipt. Which of the two ends are here, on a node or behind ssh decides
-//! how the job is begun; how it goes on is the engine's.
+//! `longhaul cp`: from locators to a job to a receipt. Whether each end is local, on a node or behind ssh decides how the
+//! job is started; the engine runs it.
 
 mod checks;
 pub(super) mod job;
@@ -27,7 +27,7 @@ use engine::session::{Means, Report};
 use engine::transfer::{Ends, Note, Transfer};
 use model::fault::{Blame, Exit, Fault};
 use model::id::{JobId, Uuid};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::spec::Options;
 use model::{Expected, Locator, RelPath, v1};
 use parking_lot::Mutex;
@@ -35,38 +35,42 @@ use report::receipt;
 use wire::frame::Removal;
 
 use crate::args::Cp;
-use crate::commands::{between, carry, test};
+use crate::commands::{carry, test, third_party};
 use crate::failure::Failure;
+use crate::job_control::{self, JobSource};
 use crate::local::LocalTarget;
 use crate::printer::Printer;
 use crate::progress::Display;
-use crate::reins::{self, Stable};
 use crate::remote_stores;
 use crate::remote_stores::mirrors::Mirrors;
 use crate::settings::Settings;
 use crate::ssh::{self, Role};
-use job::{Job, is_foreign, is_near};
+use job::{CopyJob, is_foreign, is_near};
 use peer::Peer;
 
 /// One end of a copy.
-enum End {
+enum CopyEnd {
     Here,
-    There(Peer, Vec<Place>),
+    There(Peer, Vec<NodePlace>),
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// The command line is wrong, an end cannot be opened or reached, or the receipt cannot be written. A copy that fails later is
+/// an exit code and a receipt.
 pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut locators = cp.locators.iter().map(|text| settings.locator(text)).collect::<Result<Vec<_>, _>>()?;
     let node = locators.iter().find_map(Locator::node);
     let cp = &cp.with_defaults(settings.copies(node));
     let target = locators.pop().ok_or_else(|| Failure::usage("say what to copy, then where to"))?;
     let into = target.into_dir() || locators.len() > 1;
-    checks::all(cp, (&locators, &target), into, printer.is_json())?;
+    checks::all(cp, &locators, &target, into, printer.is_json())?;
     engine::filter::Filters::new(&cp.filters).map_err(|refusal| Failure::usage(refusal.reason))?;
     let files = file_list(cp, &locators)?;
     let cancel = checks::interruptible()?;
     let mirrors = mirrored::gather(cp, settings, &locators)?;
-    let job = Job {
+    let job = CopyJob {
         cp,
         settings,
         printer,
@@ -84,23 +88,23 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     if locators.iter().all(|l| is_near(l) && !is_foreign(l)) && target == Locator::Pipe {
         return Err(Failure::usage("from here to standard output is what `cat` does"));
     }
-    // What is wrong here is found before anybody is called.
+    // Local mistakes are found before a peer is contacted.
     if locators.iter().all(is_near) {
         distinct_names(&near_sources(&locators, settings)?).map_err(|refusal| Failure::usage(refusal.reason))?;
         if target == Locator::Pipe {
             return near::outwards(&job);
         }
         if is_near(&target) {
-            return match between::run(&job)? {
+            return match third_party::run(&job)? {
                 Some(receipt) => job.tell(&receipt).map(|()| carry::exit(&receipt)),
                 None => near::within(&job),
             };
         }
     }
     match (ends(cp, &locators, Role::Source)?, ends(cp, std::slice::from_ref(&target), Role::Target)?) {
-        (End::Here, End::There(peer, mut places)) => job.push(&peer, places.remove(0)),
-        (End::There(peer, places), End::Here) => job.pull(&peer, places),
-        (End::There(from, sources), End::There(to, mut places)) => {
+        (CopyEnd::Here, CopyEnd::There(peer, mut places)) => job.push(&peer, places.remove(0)),
+        (CopyEnd::There(peer, places), CopyEnd::Here) => job.pull(&peer, places),
+        (CopyEnd::There(from, sources), CopyEnd::There(to, mut places)) => {
             if job.files.is_some() {
                 return Err(Failure::usage("--files-from is for copies from or to here, not between two nodes"));
             }
@@ -111,12 +115,12 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
             }
             job.carry(&from, sources, &to, places.remove(0))
         }
-        (End::Here, End::Here) => near::within(&job),
+        (CopyEnd::Here, CopyEnd::Here) => near::within(&job),
     }
 }
 
-/// What the locators of one end have in common.
-fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<End, Failure> {
+/// The end that all these locators are on.
+fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<CopyEnd, Failure> {
     let scattered = || Failure::usage("the sources of one copy must all be here, or all on one node or host");
     match &locators[0] {
         Locator::Node { at, .. } => {
@@ -125,7 +129,7 @@ fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<End, Failure> {
                 _ => None,
             };
             let places = locators.iter().map(place).collect::<Option<Vec<_>>>();
-            Ok(End::There(Peer::Node(at.clone()), places.ok_or_else(scattered)?))
+            Ok(CopyEnd::There(Peer::Node(at.clone()), places.ok_or_else(scattered)?))
         }
         Locator::Ssh { login, .. } => {
             let path = |l: &Locator| match l {
@@ -136,9 +140,9 @@ fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<End, Failure> {
             let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
             let mut far = ssh::start(&cp.ssh, login, role, &paths)?;
             let places = std::mem::take(&mut far.places);
-            Ok(End::There(Peer::Far(far), places))
+            Ok(CopyEnd::There(Peer::Far(far), places))
         }
-        _ if locators.iter().all(is_near) => Ok(End::Here),
+        _ if locators.iter().all(is_near) => Ok(CopyEnd::Here),
         _ => Err(scattered()),
     }
 }
@@ -175,10 +179,10 @@ fn file_list(cp: &Cp, sources: &[Locator]) -> Result<Option<FileList>, Failure> 
     list.sorted().map(Some).map_err(|refusal| Failure::usage(format!("{name}: {}", refusal.reason)))
 }
 
-/// The one job of a copy, for `longhaul job`.
-struct One(Control);
+/// The job of this process, for `longhaul job`.
+struct CopyJobSource(Control);
 
-impl Stable for One {
+impl JobSource for CopyJobSource {
     fn list(&self) -> Vec<v1::Transfer> {
         vec![self.0.show()]
     }
@@ -192,7 +196,7 @@ impl Stable for One {
     }
 }
 
-impl Job<'_> {
+impl CopyJob<'_> {
     fn control(&self, id: JobId, role: &'static str) -> Control {
         let label = Label { id: id.0, role, source: self.source_names(), target: self.target_name() };
         Control::new(label, self.steer(), Arc::clone(&self.cancel))
@@ -210,19 +214,19 @@ impl Job<'_> {
         }
     }
 
-    fn push(&self, peer: &Peer, target: Place) -> Result<Exit, Failure> {
+    fn push(&self, peer: &Peer, target: NodePlace) -> Result<Exit, Failure> {
         let sources = || self.roots().map_err(Error::from);
         self.transfer(peer, Ends::Push { sources: &sources, target })
     }
 
-    fn pull(&self, peer: &Peer, sources: Vec<Place>) -> Result<Exit, Failure> {
-        // What is wrong here is found before anybody is called.
+    fn pull(&self, peer: &Peer, sources: Vec<NodePlace>) -> Result<Exit, Failure> {
+        // Local mistakes are found before a peer is contacted.
         remote_stores::target(self.target, self.settings)?;
         let target = |options: &Options, waker| self.receiving(options, waker).map_err(Error::from);
         self.transfer(peer, Ends::Pull { sources, target: &target })
     }
 
-    fn carry(&self, from: &Peer, sources: Vec<Place>, to: &Peer, target: Place) -> Result<Exit, Failure> {
+    fn carry(&self, from: &Peer, sources: Vec<NodePlace>, to: &Peer, target: NodePlace) -> Result<Exit, Failure> {
         let receipt = carry::run(self, from, &sources, to, target)?;
         self.tell(&receipt)?;
         Ok(carry::exit(&receipt))
@@ -232,12 +236,12 @@ impl Job<'_> {
         let id = JobId::random();
         let role = if matches!(ends, Ends::Push { .. }) { "send" } else { "receive" };
         let control = self.control(id, role);
-        // Only `longhaul job` misses it where it cannot be made.
+        // A copy also runs without its control socket; `longhaul job` does not find it then.
         let _reins = self
             .settings
             .state()
             .ok()
-            .and_then(|state| reins::listen(state.path(), Arc::new(One(control.clone()))).ok());
+            .and_then(|state| job_control::listen(state.path(), Arc::new(CopyJobSource(control.clone()))).ok());
         let fares_better = |report: &Report| match (&report.error, peer) {
             (None, _) => self.mirrors.as_ref().is_some_and(Mirrors::fares_better),
             (Some(refused), Peer::Node(at)) if refused.fault() == Fault::Auth => self.settings.has_another_key(at),
@@ -295,7 +299,8 @@ impl Job<'_> {
         Ok(engine::receipt::exit(&done.report))
     }
 
-    /// Streams are left to the evidence; what `--streams` says is a setting of the job that can be changed.
+    /// What the session works with. The number of streams is not part of it: `--streams` is a setting of the job, which can be
+    /// changed while the job runs.
     fn means(&self, job: JobId) -> Result<Means, Failure> {
         let history = self.settings.state().ok().map(|state| History::new(state.path()));
         let series = match &self.cp.series {

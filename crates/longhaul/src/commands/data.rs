@@ -30,10 +30,13 @@ use crate::hub_client::{api, failure};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Names, files or events that are asked for at once.
+/// Names, files or events per request.
 const PAGE: usize = 1_000;
 
 /// Runs the command.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let api = api(&data.at, settings)?;
     match &data.action {
@@ -94,13 +97,14 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
 }
 
 fn tell<T: Serialize>(printer: &Printer, value: &T, line: fn(&T) -> String) {
-    match printer.is_json() {
-        true => printer.object(value),
-        false => printer.line(&line(value)),
+    if printer.is_json() {
+        printer.object(value);
+    } else {
+        printer.line(&line(value));
     }
 }
 
-/// What a name contains, or the names of a scope.
+/// Lists what a name contains, or the names of a scope.
 fn list(what: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let (scope, like) = what.split_once(':').unwrap_or((what, ""));
     if like.is_empty() || like.contains('*') {
@@ -152,7 +156,7 @@ fn find(find: &DataFind, api: &Api, printer: &Printer) -> Result<(), Failure> {
     list_scope(&query, api, printer)
 }
 
-/// `WORD=VALUE` of the command line. A value that is JSON is what it says, another one is a text.
+/// Reads `WORD=VALUE` of the command line. A value that is no JSON is a text.
 fn metadata(words: &[String]) -> Result<Metadata, Failure> {
     let mut metadata = BTreeMap::new();
     for said in words {
@@ -164,7 +168,7 @@ fn metadata(words: &[String]) -> Result<Metadata, Failure> {
     Ok(metadata)
 }
 
-/// Asks for all files of a name, page by page.
+/// Passes all files of a name to `act`, page by page.
 fn each_file(api: &Api, name: &str, mut act: impl FnMut(FileReplicas) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut after = 0;
     loop {
@@ -191,7 +195,7 @@ fn history(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     }
 }
 
-/// Tells of events until this is ended; a hub that restarts ends the stream, and what was heard is not told again.
+/// Prints events until the command is ended. A hub that restarts ends the stream; events that were printed are not repeated.
 fn follow(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let mut last: Option<String> = None;
     loop {

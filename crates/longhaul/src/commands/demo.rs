@@ -1,9 +1,9 @@
-//! `longhaul demo`: a collaboration on this machine, for people who look: three nodes, a hub with a watch, and data that moves.
+//! `longhaul demo`: a collaboration on this machine, to look at: three nodes, a hub with a watch, and data that moves.
 
 mod collaboration;
 mod data;
+mod network;
 mod relay;
-mod world;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -13,16 +13,19 @@ use model::fault::Exit;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::collaboration::Collaboration;
-use self::world::World;
+use self::network::DemoNetwork;
 use crate::args::Demo;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// How often data is sent anew: about as long as one round takes below the mark.
+/// How often data is sent again: about as long as one round takes below the mark.
 const ROUND: Duration = Duration::from_secs(25);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs until a signal ends it.
+///
+/// # Errors
+/// A process or the emulated network cannot be started, or the hub refuses a job.
 pub fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -32,15 +35,15 @@ pub fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Failure> {
     let dir = tempfile::Builder::new().prefix("longhaul-demo-").tempdir();
     let dir = dir.map_err(|error| Failure::local(format!("cannot make a temporary directory: {error}")))?;
     let begun = Instant::now();
-    let (world, why) = World::make(demo.loopback, dir.path())?;
+    let (network, why) = DemoNetwork::make(demo.loopback, dir.path())?;
     printer.line(&match why {
         None => "an emulated network: geneva to amsterdam 20 ms, to perth 250 ms there and back".to_owned(),
         Some(why) => format!("over plain loopback ({why}): no long paths, and no soft failure to find"),
     });
-    let collaboration = Collaboration::start(world, demo.listen, dir.path(), &stop)?;
+    let collaboration = Collaboration::start(network, demo.listen, dir.path(), &stop)?;
     printer.line(&format!("three nodes, a hub and its watch run ({:.0} s)", begun.elapsed().as_secs_f64()));
     tell(&collaboration, printer);
-    // Data is sent by another thread: a hub that is slow to answer must not keep a signal waiting.
+    // Another thread submits the data: a slow hub must not delay the handling of a signal.
     let (end, ended) = mpsc::channel::<()>();
     let sent = std::thread::scope(|scope| {
         let running = &collaboration;
@@ -57,7 +60,7 @@ pub fn run(demo: &Demo, printer: &Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Sends data round after round, until the other end of the channel is gone.
+/// Submits data in rounds, until the other end of the channel is dropped.
 fn send(collaboration: &Collaboration, ended: &mpsc::Receiver<()>) -> Result<(), Failure> {
     for round in 0.. {
         collaboration.send(round)?;
@@ -68,7 +71,7 @@ fn send(collaboration: &Collaboration, ended: &mpsc::Receiver<()>) -> Result<(),
     Ok(())
 }
 
-/// Where it is, and what there is to see.
+/// Prints the address of the portal, and what to look at.
 fn tell(collaboration: &Collaboration, printer: &Printer) {
     let at = collaboration.portal();
     printer.line(&format!("\nportal:   {at}/\nsign in:  {at}/#key={}\n", collaboration.key()));

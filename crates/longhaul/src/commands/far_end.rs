@@ -1,4 +1,4 @@
-//! The other end of a copy over ssh: a node for these paths alone, for as long as ssh lives.
+//! The far end of a copy over ssh: a node for the paths of this copy alone, for as long as ssh lives.
 
 use std::io::{BufRead, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use node::{Export, Node, NodeConfig};
 
 use crate::failure::Failure;
 use crate::local;
-use crate::own_node;
+use crate::loopback_node;
 use crate::settings::Settings;
 use crate::ssh::{BACK_MAGIC, ConnectBack, EXPORT, Hello, Ready, Role};
 
@@ -34,7 +34,7 @@ fn say(ready: &Ready) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::local(e.to_string()))
 }
 
-/// A path as it was typed behind the colon: below the home directory, where ssh starts, unless it says otherwise.
+/// Decodes a path as the user typed it behind the colon: relative to the home directory, where ssh starts.
 fn typed(encoded: &str) -> Result<PathBuf, Failure> {
     let bytes = STANDARD.decode(encoded).map_err(|e| Failure::usage(e.to_string()))?;
     let home = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -45,7 +45,7 @@ fn typed(encoded: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The directory to offer, and the paths below it.
+/// The directory to export, and the paths below it.
 fn offer(hello: &Hello) -> Result<(PathBuf, Vec<RelPath>), Failure> {
     let paths = hello.paths.iter().map(|path| typed(path)).collect::<Result<Vec<_>, _>>()?;
     match hello.role {
@@ -68,6 +68,9 @@ fn offer(hello: &Hello) -> Result<(PathBuf, Vec<RelPath>), Failure> {
 }
 
 /// Runs until standard input ends.
+///
+/// # Errors
+/// The first line is no request, or the answer cannot be written.
 pub fn run(settings: &Settings) -> Result<Exit, Failure> {
     let mut orders = std::io::stdin().lock().lines();
     let first = orders.next().and_then(Result::ok).unwrap_or_default();
@@ -75,7 +78,8 @@ pub fn run(settings: &Settings) -> Result<Exit, Failure> {
     let node = match serve(settings, &hello) {
         Ok(node) => node,
         Err(failure) => {
-            let (error, exit) = (Some(failure.message.clone()), failure.exit as u8);
+            let error = Some(failure.message.clone());
+            let exit = failure.exit as u8;
             say(&Ready { v: 1, error, exit, ..Ready::default() })?;
             return Ok(failure.exit);
         }
@@ -97,8 +101,8 @@ pub fn run(settings: &Settings) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Ends this process when nobody has been connected for a while. ssh may not notice for ever that the other host lost
-/// its power; an open port with a key to these paths must not stay because of that.
+/// Ends this process after 20 minutes without a connection. ssh may never notice that the other host has lost its power; an
+/// open port with a key to these paths must not stay because of that.
 #[allow(clippy::disallowed_methods, reason = "the main thread waits for ssh, which says nothing")]
 fn leave_when_forgotten(node: &Node, over: &AtomicBool) {
     const PATIENCE: Duration = Duration::from_secs(20 * 60);
@@ -122,7 +126,7 @@ fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {
         Role::Target => (Rights::Write, true),
     };
     let export = Export::here(EXPORT, dir, writable);
-    let (config, key) = own_node::prepare(settings, ([0u16; 8], 0).into(), EXPORT, Some(export), rights)?;
+    let (config, key) = loopback_node::prepare(settings, ([0u16; 8], 0).into(), EXPORT, Some(export), rights)?;
     let node =
         Node::bind(config.clone()).or_else(|_| Node::bind(NodeConfig { listen: ([0u8; 4], 0).into(), ..config }))?;
     let ready = Ready {
@@ -137,7 +141,7 @@ fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {
     Ok(node)
 }
 
-/// Connects to the client, shows the token, and serves the connection as if it had come in.
+/// Connects to the client, sends the token, and serves the connection as if the client had opened it.
 fn connect_back(node: &Node, to: SocketAddr, token: &str) {
     let digits = token.as_bytes().chunks(2).map_while(|pair| std::str::from_utf8(pair).ok());
     let token: Vec<u8> = digits.map_while(|pair| u8::from_str_radix(pair, 16).ok()).collect();
@@ -145,7 +149,7 @@ fn connect_back(node: &Node, to: SocketAddr, token: &str) {
         (&socket).write_all(&[&BACK_MAGIC[..], &token].concat())?;
         Ok(socket)
     });
-    // What failed the client sees as nobody coming.
+    // After a failure the client sees no connection, and gives up in time.
     if let Ok(socket) = connected {
         node.adopt(socket, to);
     }

@@ -1,4 +1,4 @@
-//! `longhaul grant`: keys are made, listed and revoked in the state directory, with no node running.
+//! `longhaul grant`: makes, lists and revokes keys in the state directory; no node need run.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use crate::settings::Settings;
 
 /// One line of `grant list --json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct GrantLine<'a> {
     v: u32,
     event: &'static str,
     id: &'a str,
@@ -28,7 +28,7 @@ struct Line<'a> {
     created: String,
     expires: Option<String>,
     expired: bool,
-    /// With the key in it: only where the key is made.
+    /// The link with the key in it; only when the key is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
 }
@@ -42,6 +42,9 @@ fn date(seconds: i64) -> String {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// An option is wrong, the grant does not exist, or the state directory cannot be used.
 pub fn run(grant: Grant, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     match grant.action {
         None => make(&grant.new, settings, printer),
@@ -92,11 +95,11 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
     state.change_grants(|grants| grants.list.push(granted.clone()))?;
     let url = link(&at, &granted, &key);
     if printer.is_json() {
-        printer.object(&Line { url: Some(url), ..line(&granted) });
+        printer.object(&GrantLine { url: Some(url), ..line(&granted) });
     } else if printer.is_chatty() {
         // On stderr, so that the key alone can be sent to a file.
         Printer::note(&describe(&granted));
-        // What only creates shows nothing to a browser.
+        // A browser cannot read with a key that only creates.
         let whom = if rights == Rights::Create { "curl -T" } else { "browsers and curl" };
         Printer::note(&format!("for {whom}, as secret as the key: {url}"));
         Printer::note("the key, to be kept secret (in LONGHAUL_KEY, or in a file for --key-file):");
@@ -144,8 +147,8 @@ fn describe(grant: &Granted) -> String {
     format!("{}  {}  {place}  {until}{name}{expired}", grant.id, grant.rights.word())
 }
 
-fn line(grant: &Granted) -> Line<'_> {
-    Line {
+fn line(grant: &Granted) -> GrantLine<'_> {
+    GrantLine {
         v: 1,
         event: "grant",
         id: &grant.id,

@@ -1,4 +1,4 @@
-//! `longhaul hub`: runs a hub, describes a collaboration, hands out keys.
+//! `longhaul hub`: runs a hub, describes a collaboration, issues keys.
 
 mod described;
 mod grant;
@@ -28,6 +28,9 @@ use crate::settings::Settings;
 use crate::toml_file;
 
 /// Runs the command.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn run(hub: Hub, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let at = hub.at;
     match hub.action {
@@ -47,10 +50,13 @@ pub fn run(hub: Hub, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
         }
         HubAction::Actions { by, limit } => {
             let all = api(&at, settings)?.actions(&by, limit).map_err(failure)?.actions;
-            all.iter().for_each(|action| match printer.is_json() {
-                true => printer.object(action),
-                false => printer.line(&action_line(action)),
-            });
+            for action in &all {
+                if printer.is_json() {
+                    printer.object(action);
+                } else {
+                    printer.line(&action_line(action));
+                }
+            }
         }
         HubAction::Drain(stop) => stopped(&at, settings, stop, |it| it.drain = true)?,
         HubAction::Ban(stop) => stopped(&at, settings, stop, |it| it.refuse = true)?,
@@ -66,7 +72,7 @@ fn stopped(at: &HubAt, settings: &Settings, stop: HubStop, how: impl Fn(&mut Sto
     api(at, settings)?.stop(&stop.what, &stopped).map(drop).map_err(failure)
 }
 
-/// What is described, as TOML, or as JSON.
+/// Prints a description, as TOML or as JSON.
 fn show(all: &impl serde::Serialize, printer: &Printer) -> Result<(), Failure> {
     if printer.is_json() {
         printer.object(all);

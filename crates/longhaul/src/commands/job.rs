@@ -1,11 +1,11 @@
-//! `longhaul job`: what runs here or on a node, and changes to it.
+//! `longhaul job`: lists and changes the jobs of this host or of a node.
 
 use std::ffi::OsStr;
 
 use engine::Timeouts;
 use engine::session::Session;
 use model::fault::{Exit, Fault};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::units::{BitRate, Bytes};
 use model::{HostPort, Locator, duration, v1};
 use report::receipt;
@@ -14,43 +14,43 @@ use wire::frame::Request;
 
 use crate::args::{Job, JobAction, JobId};
 use crate::failure::Failure;
+use crate::job_control;
 use crate::printer::Printer;
-use crate::reins;
 use crate::settings::Settings;
 
 /// A transfer as a line of `--json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct JobLine<'a> {
     v: u32,
     event: &'static str,
     #[serde(flatten)]
     transfer: &'a v1::Transfer,
 }
 
-impl Line<'_> {
-    fn of(transfer: &v1::Transfer) -> Line<'_> {
-        Line { v: 1, event: "transfer", transfer }
+impl JobLine<'_> {
+    fn of(transfer: &v1::Transfer) -> JobLine<'_> {
+        JobLine { v: 1, event: "transfer", transfer }
     }
 }
 
-/// Where the jobs are.
-enum At<'a> {
+/// Where the jobs run.
+enum JobHost<'a> {
     Here(&'a Settings),
     Node(Box<Session>),
 }
 
 fn node(text: &OsStr, settings: &Settings) -> Result<HostPort, Failure> {
     match settings.locator(text)? {
-        Locator::Node { at, place: Place::Exports, .. } => Ok(at),
+        Locator::Node { at, place: NodePlace::Exports, .. } => Ok(at),
         other => Err(Failure::usage(format!("{other} is not a node; write --node lh://HOST[:PORT]"))),
     }
 }
 
-impl At<'_> {
+impl JobHost<'_> {
     fn list(&mut self) -> Result<Vec<v1::Transfer>, Failure> {
         match self {
-            At::Here(settings) => Ok(reins::list(settings.state()?.path())),
-            At::Node(session) => {
+            JobHost::Here(settings) => Ok(job_control::list(settings.state()?.path())),
+            JobHost::Node(session) => {
                 let lines = session.tell(Request::Jobs(None))?;
                 let read = |line: &String| serde_json::from_str(line).map_err(|e| Failure::local(e.to_string()));
                 lines.iter().map(read).collect()
@@ -60,18 +60,17 @@ impl At<'_> {
 
     fn change(&mut self, job: &v1::Transfer, change: &v1::Change) -> Result<(), Failure> {
         match self {
-            At::Here(settings) => reins::change(settings.state()?.path(), job.id, change).map_err(|message| Failure {
-                exit: Exit::Failed,
-                fault: Fault::Missing,
-                message,
-            }),
-            At::Node(session) => {
+            JobHost::Here(settings) => {
+                let changed = job_control::change(settings.state()?.path(), job.id, change);
+                changed.map_err(|message| Failure { exit: Exit::Failed, fault: Fault::Missing, message })
+            }
+            JobHost::Node(session) => {
                 session.tell(Request::Change(*job.id.as_bytes(), *change)).map(drop).map_err(Failure::from)
             }
         }
     }
 
-    /// The one job that the user means; a part of its id is enough. One that runs is meant before those that have ended.
+    /// The job whose id begins or ends with what the user typed. Running jobs have precedence over those that have ended.
     fn find(&mut self, wanted: &JobId) -> Result<v1::Transfer, Failure> {
         let id = wanted.id.to_ascii_lowercase();
         let is_like = |job: &v1::Transfer| {
@@ -94,16 +93,19 @@ impl At<'_> {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// The node cannot be reached, no job or several jobs have the id, or the change is refused.
 pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut at = match &job.node {
-        None => At::Here(settings),
-        Some(text) => At::Node(Box::new(settings.connect(&node(text, settings)?, false, Timeouts::default())?)),
+        None => JobHost::Here(settings),
+        Some(text) => JobHost::Node(Box::new(settings.connect(&node(text, settings)?, false, Timeouts::default())?)),
     };
     let (id, change) = match &job.action {
         JobAction::List => {
             let jobs = at.list()?;
             if printer.is_json() {
-                jobs.iter().for_each(|job| printer.object(&Line::of(job)));
+                jobs.iter().for_each(|job| printer.object(&JobLine::of(job)));
             } else {
                 let head = (!jobs.is_empty() && printer.is_chatty()).then(header);
                 head.into_iter().chain(jobs.iter().map(line)).for_each(|line| printer.line(&line));
@@ -112,9 +114,10 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
         }
         JobAction::Show(id) => {
             let found = at.find(id)?;
-            match printer.is_json() {
-                true => printer.object(&Line::of(&found)),
-                false => show(&found, printer),
+            if printer.is_json() {
+                printer.object(&JobLine::of(&found));
+            } else {
+                show(&found, printer);
             }
             return Ok(Exit::Done);
         }
@@ -134,12 +137,12 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// What stands above the lines.
+/// The line of titles.
 fn header() -> String {
     format!("{:<36}  {:<11} {:<7} {:>8}  {:<24} {:>12}  FROM -> TO", "JOB", "STATE", "ROLE", "AGE", "DONE", "RATE")
 }
 
-/// One line: id, what it does or how it ended, since when, how far it is, where from and to.
+/// A job in one line: id, state, role, age, progress, rate, source and target.
 fn line(job: &v1::Transfer) -> String {
     let more = if job.scanned { "" } else { "+" };
     let age = duration::show(std::time::Duration::from_secs_f64(job.seconds.max(0.0)));

@@ -1,7 +1,7 @@
 //! `longhaul lab`: a wide-area network on this machine.
 //!
-//! A lab lives in a process of its own (`longhaul lab hold`), which gets its scenario on stdin and says on stdout that it
-//! is up, or why not.
+//! A lab lives in a process of its own (`longhaul lab hold`). It reads its scenario from stdin and reports on stdout that the
+//! lab is up, or why it is not.
 
 mod check;
 mod hold;
@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use lab::control::{Home, Remote, Set, check_name, list};
+use lab::control::{LabDirectory, Remote, Set, check_name, list};
 use lab::scenario::{SHIPPED, Scenario, shipped};
 use model::Exit;
 use model::fault::Fault;
@@ -24,14 +24,14 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// A scenario, read and found good.
-struct Read {
+/// A valid scenario, with its text and the name of its lab.
+struct LoadedScenario {
     name: String,
     text: String,
     scenario: Scenario,
 }
 
-fn read(file: &LabFile, name: Option<&str>) -> Result<Read, Failure> {
+fn load(file: &LabFile, name: Option<&str>) -> Result<LoadedScenario, Failure> {
     let shown = file.file.display().to_string();
     let known = file.file.to_str().and_then(shipped).filter(|_| !file.file.exists() || file.file.is_dir());
     let text = match known {
@@ -44,7 +44,7 @@ fn read(file: &LabFile, name: Option<&str>) -> Result<Read, Failure> {
     let stem = file.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("lab");
     let name = name.unwrap_or(stem);
     check_name(name)?;
-    Ok(Read { name: name.to_owned(), text, scenario })
+    Ok(LoadedScenario { name: name.to_owned(), text, scenario })
 }
 
 fn all_shipped() -> String {
@@ -56,15 +56,16 @@ fn count(number: usize, one: &str) -> String {
 }
 
 /// Says that a scenario makes sense.
-fn praise(read: &Read, printer: &Printer) -> u8 {
-    let (sites, paths) = (read.scenario.sites.len(), read.scenario.paths.len());
-    let events = read.scenario.events.len();
+fn praise(loaded: &LoadedScenario, printer: &Printer) -> u8 {
+    let sites = loaded.scenario.sites.len();
+    let paths = loaded.scenario.paths.len();
+    let events = loaded.scenario.events.len();
     let parts = [count(sites, "site"), count(paths, "path"), count(events, "event")].join(", ");
-    printer.line(&format!("{} makes sense: {parts}", read.name));
+    printer.line(&format!("{} makes sense: {parts}", loaded.name));
     Exit::Done as u8
 }
 
-/// The lab that is meant.
+/// The lab of that name, the lab that this process is in, or the only lab that is up.
 fn find(name: Option<String>, settings: &Settings) -> Result<Remote, Failure> {
     let state = settings.state_path()?;
     if let Some(name) = name.or_else(Settings::lab) {
@@ -86,6 +87,9 @@ fn no_lab(state: &Path) -> String {
 }
 
 /// `longhaul lab`.
+///
+/// # Errors
+/// An argument is wrong, the lab does not exist or cannot be made, or a program cannot be run.
 pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let name = lab.lab;
     match lab.action {
@@ -111,11 +115,11 @@ pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failu
         }
         LabAction::Status => status(name, settings, printer),
         LabAction::Run { file, site, command } => {
-            let read = read(&file, name.as_deref())?;
+            let loaded = load(&file, name.as_deref())?;
             if file.dry_run {
-                return Ok(praise(&read, printer));
+                return Ok(praise(&loaded, printer));
             }
-            run_in(&read, site.as_deref(), &command, settings, printer)
+            run_in(&loaded, site.as_deref(), &command, settings, printer)
         }
         LabAction::Scenarios { name } => scenarios(name.as_deref(), printer),
         LabAction::Hold { tied } => hold::run(name, tied, settings),
@@ -133,16 +137,16 @@ fn pair(word: &str) -> Result<(String, String), Failure> {
 }
 
 fn up(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
-    let read = read(file, name)?;
+    let loaded = load(file, name)?;
     if file.dry_run {
-        return Ok(praise(&read, printer));
+        return Ok(praise(&loaded, printer));
     }
-    hold::start(&read, false, settings)?;
-    let status = Remote::at(settings.state_path()?, &read.name)?.status()?;
+    hold::start(&loaded, false, settings)?;
+    let status = Remote::at(settings.state_path()?, &loaded.name)?.status()?;
     if printer.is_json() {
         printer.object(&status);
     } else {
-        printer.line(&format!("lab {} is up", read.name));
+        printer.line(&format!("lab {} is up", loaded.name));
         table::sites(&status).iter().for_each(|line| printer.line(line));
     }
     Ok(Exit::Done as u8)
@@ -170,9 +174,9 @@ fn down(name: Option<String>, settings: &Settings, printer: &Printer) -> Result<
     Ok(Exit::Done as u8)
 }
 
-/// Clears away what a lab that was killed has left, by taking its name.
+/// Removes what a killed lab has left, by claiming its name.
 fn clear(state: &Path, name: &str, printer: &Printer) -> Result<u8, Failure> {
-    drop(Home::claim(state, name)?);
+    drop(LabDirectory::claim(state, name)?);
     printer.line(&format!("lab {name} had ended; what it left is cleared away"));
     Ok(Exit::Done as u8)
 }
@@ -195,9 +199,10 @@ fn status(name: Option<String>, settings: &Settings, printer: &Printer) -> Resul
     }
     for lab in labs {
         let status = lab.status()?;
-        match printer.is_json() {
-            true => printer.object(&status),
-            false => table::status(&status).iter().for_each(|line| printer.line(line)),
+        if printer.is_json() {
+            printer.object(&status);
+        } else {
+            table::status(&status).iter().for_each(|line| printer.line(line));
         }
     }
     Ok(Exit::Done as u8)
@@ -216,26 +221,26 @@ fn scenarios(name: Option<&str>, printer: &Printer) -> Result<u8, Failure> {
     Ok(Exit::Done as u8)
 }
 
-/// The lab of one command.
+/// Runs one command in a lab of its own.
 fn run_in(
-    read: &Read,
+    loaded: &LoadedScenario,
     site: Option<&str>,
     command: &[std::ffi::OsString],
     settings: &Settings,
     printer: &Printer,
 ) -> Result<u8, Failure> {
     let (program, words) = command.split_first().ok_or_else(|| Failure::usage("no command after --"))?;
-    if let Some(site) = site.filter(|site| read.scenario.site(site).is_none()) {
-        let known = read.scenario.sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ");
-        return Err(Failure::usage(format!("{} has no site {site}, only {known}", read.name)));
+    if let Some(site) = site.filter(|site| loaded.scenario.site(site).is_none()) {
+        let known = loaded.scenario.sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("{} has no site {site}, only {known}", loaded.name)));
     }
-    let _held = hold::start(read, true, settings)?;
-    let remote = Remote::at(settings.state_path()?, &read.name)?;
+    let _held = hold::start(loaded, true, settings)?;
+    let remote = Remote::at(settings.state_path()?, &loaded.name)?;
     let mut command = match site {
         Some(site) => remote.command(site, program)?,
         None => Command::new(program),
     };
-    // A key that ends the command must not end this before the lab is down.
+    // Ctrl-C or Ctrl-\ ends the command; this process must live on until the lab is down.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
         signal_hook::flag::register(signal, Arc::clone(&ignored))
@@ -244,7 +249,7 @@ fn run_in(
     // Absolute, so that it is found from any directory.
     let state = settings.state_path()?;
     let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
-    command.args(words).env("LONGHAUL_LAB", &read.name).env("LONGHAUL_STATE", state);
+    command.args(words).env("LONGHAUL_LAB", &loaded.name).env("LONGHAUL_STATE", state);
     let outcome = command.status();
     // The command may have taken it down itself.
     if let Ok((Some(last), _)) = remote.down() {
@@ -253,13 +258,13 @@ fn run_in(
     outcome.map(code).map_err(|error| not_run(program, &error))
 }
 
-/// Of a command, as shells have it.
+/// The exit code of a command, as shells report it: 128 + N after signal N.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(1)
 }
 
-/// What the lab did, in the end.
+/// Prints the final counts of the lab.
 fn report(last: &v1::Lab, printer: &Printer) {
     if printer.is_json() {
         return printer.object(last);

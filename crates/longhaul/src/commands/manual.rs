@@ -1,4 +1,4 @@
-//! The manual pages and completions, made from the same table as the help.
+//! The manual pages and completions, generated from the same definitions as the help.
 
 mod names;
 
@@ -17,6 +17,9 @@ fn failed(error: &std::io::Error) -> Failure {
 }
 
 /// `longhaul man`.
+///
+/// # Errors
+/// The pages cannot be written.
 pub fn man(man: &Man) -> Result<Exit, Failure> {
     let command = Args::command();
     match &man.out {
@@ -30,6 +33,9 @@ pub fn man(man: &Man) -> Result<Exit, Failure> {
 }
 
 /// `longhaul completions SHELL`.
+///
+/// # Errors
+/// Standard output cannot be written.
 pub fn completions(shell: &Completions) -> Result<Exit, Failure> {
     let mut out = Vec::new();
     clap_complete::generate(shell.shell, &mut Args::command(), "longhaul", &mut out);
@@ -38,7 +44,7 @@ pub fn completions(shell: &Completions) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `longhaul names`: the nodes that have a name, as they are written before a place. What completions ask.
+/// `longhaul names`: prints the named nodes as they stand before a path (`NAME:`), for completions.
 pub fn names(settings: &Settings, printer: &Printer) -> Exit {
     settings.names().for_each(|name| printer.line(&format!("{name}:")));
     Exit::Done

@@ -1,15 +1,15 @@
-//! `longhaul probe`: tests with a node, or with somebody else's server.
+//! `longhaul probe`: tests with a node, or with a server of another protocol.
 
 mod all;
 mod check;
 mod disk;
-mod far;
 mod latency;
 mod limits;
 mod path;
 mod scan;
 mod target;
 mod tcp;
+mod tcp_peer;
 mod udp;
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 use model::Exit;
 use model::fault::{Blame, Fault};
-use model::v1::probe::Said;
+use model::v1::probe::ProbeDocument;
 use probe::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -26,10 +26,13 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-pub use far::Far;
 pub use target::{Target, connect};
+pub use tcp_peer::TcpPeer;
 
 /// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
+///
+/// # Errors
+/// The other end cannot be reached or refuses the test, or an option is wrong. With `--check` a test that fails is an exit code instead.
 pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let stop = stop()?;
     let done = |exit: Exit| exit as u8;
@@ -45,6 +48,9 @@ pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, 
 }
 
 /// Ends the test at a signal; a second one ends the program.
+///
+/// # Errors
+/// A signal handler cannot be set.
 pub fn stop() -> Result<Stop, Failure> {
     let flag = Arc::<AtomicBool>::default();
     let failed = |e| Failure::local(format!("cannot hear signals: {e}"));
@@ -53,8 +59,8 @@ pub fn stop() -> Result<Stop, Failure> {
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
             .map_err(failed)?;
     }
-    // A terminal that goes away says so twice, by the kernel and by the shell: that is no hurry. Under nohup the program
-    // is to go on.
+    // A terminal that goes away sends SIGHUP twice, from the kernel and from the shell: the second one must not end the program.
+    // Under nohup the program must go on.
     if !ignores(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP) {
         signal_hook::flag::register(SIGHUP, Arc::clone(&flag)).map_err(failed)?;
     }
@@ -72,10 +78,7 @@ impl From<probe::Error> for Failure {
     fn from(error: probe::Error) -> Failure {
         let usage = matches!(error, probe::Error::Order(_));
         let failure = Failure::from_chain(error.fault(), &error);
-        match usage {
-            true => Failure { exit: Exit::Usage, fault: Fault::Config, ..failure },
-            false => failure,
-        }
+        if usage { Failure { exit: Exit::Usage, fault: Fault::Config, ..failure } } else { failure }
     }
 }
 

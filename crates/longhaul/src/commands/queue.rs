@@ -1,4 +1,4 @@
-//! `longhaul queue`: what waits at a hub, why, and what moves.
+//! `longhaul queue`: the jobs of a hub: which wait and why, and which move.
 
 use hubapi::Api;
 use model::Exit;
@@ -12,10 +12,13 @@ use crate::hub_client::{api, failure};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Files of a job that are shown.
+/// The most files of a job that are shown.
 const FILES: usize = 1000;
 
 /// Runs the command.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn run(queue: &Queue, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let api = api(&queue.at, settings)?;
     match &queue.action {
@@ -69,9 +72,10 @@ fn set_paused(api: &Api, id: &str, paused: bool, printer: &Printer) -> Result<()
 }
 
 fn tell<T: Serialize>(printer: &Printer, value: &T, line: fn(&T) -> String) {
-    match printer.is_json() {
-        true => printer.object(value),
-        false => printer.line(&line(value)),
+    if printer.is_json() {
+        printer.object(value);
+    } else {
+        printer.line(&line(value));
     }
 }
 
@@ -87,7 +91,8 @@ pub(super) fn repeat_line(repeat: &Repeat) -> String {
 fn job_line(job: &Job) -> String {
     let failed = if job.failed > 0 { format!(", {} failed", job.failed) } else { String::new() };
     let bytes = format!("{} of {}", Bytes(job.done_bytes), Bytes(job.bytes));
-    let (state, whose) = (job.state.word(), format!("{}/{} of {}", job.community, job.activity, job.owner));
+    let state = job.state.word();
+    let whose = format!("{}/{} of {}", job.community, job.activity, job.owner);
     let limit = job.limit_bit_s.map(|limit| format!(", limited to {}", BitRate(limit))).unwrap_or_default();
     format!(
         "{}  {state:<9}  {}/{} files{failed}, {bytes}  {whose}, priority {}{limit}",

@@ -12,19 +12,22 @@ use crate::args::Report;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// What `--json` says of a page.
+/// The result as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct PageReport<'a> {
     v: u8,
     event: &'static str,
     out: String,
-    /// Jobs and tests on it.
+    /// Jobs and tests on the page.
     stories: usize,
     /// What could not be read.
     remarks: &'a [String],
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// An input cannot be read, or the page cannot be written.
 pub fn run(report: &Report, printer: &Printer) -> Result<Exit, Failure> {
     if report.out.is_none() && printer.is_json() {
         return Err(Failure::usage(
@@ -56,15 +59,15 @@ pub fn run(report: &Report, printer: &Printer) -> Result<Exit, Failure> {
             let shown = file.display().to_string();
             fs::write(file, page).map_err(|error| unwritten(&shown, &error))?;
             if printer.is_json() {
-                let (v, event, stories) = (1, "report", stories.len());
-                printer.object(&Said { v, event, out: shown, stories, remarks: &lost });
+                let stories = stories.len();
+                printer.object(&PageReport { v: 1, event: "report", out: shown, stories, remarks: &lost });
             }
         }
     }
     Ok(Exit::Done)
 }
 
-/// Whether two names are of one file.
+/// Whether two paths name one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,

@@ -1,6 +1,6 @@
 //! `longhaul serve`: a node in the foreground.
 
-mod asked;
+mod settings_sources;
 mod signals;
 mod supervisor;
 mod web;
@@ -17,17 +17,17 @@ use node::{Node, NodeConfig, NodeError, NodeJobs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use self::asked::Asked;
-use self::signals::Running;
+use self::settings_sources::SettingsSource;
+use self::signals::RunningNode;
 use self::supervisor::Supervisor;
 use crate::args::{Common, Serve};
 use crate::failure::Failure;
+use crate::job_control::{self, JobSource};
 use crate::printer::{LogLines, Printer};
-use crate::reins::{self, Stable};
 
 #[cfg(test)]
-pub(super) use self::asked::File;
-pub use self::asked::{KEYS, state_named};
+pub(super) use self::settings_sources::SettingsFile;
+pub use self::settings_sources::{KEYS, state_named};
 pub(super) use self::web::certificate;
 
 /// Addresses to try, in order. All addresses of both families by default; IPv4 alone where there is no IPv6.
@@ -35,7 +35,7 @@ fn addresses(listen: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     addresses_at(listen, DEFAULT_PORT)
 }
 
-/// The same for a service with another port.
+/// The same for a service with another default port.
 pub(super) fn addresses_at(listen: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     let Some(text) = listen else {
         return Ok(vec![([0u16; 8], port).into(), ([0u8; 4], port).into()]);
@@ -71,10 +71,10 @@ fn bind(mut config: NodeConfig, addresses: &[SocketAddr]) -> Result<Node, NodeEr
     Err(last.unwrap_or_else(|| NodeError::Host(std::io::ErrorKind::AddrNotAvailable.into())))
 }
 
-/// The operator's reins.
-struct Operator(NodeJobs);
+/// The jobs of the node, for `longhaul job`.
+struct NodeJobSource(NodeJobs);
 
-impl Stable for Operator {
+impl JobSource for NodeJobSource {
     fn list(&self) -> Vec<v1::Transfer> {
         self.0.list(None)
     }
@@ -85,20 +85,24 @@ impl Stable for Operator {
 }
 
 /// Runs the node until a signal ends it.
+///
+/// # Errors
+/// A setting is wrong, a file cannot be read, or the node cannot listen.
 pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Failure> {
-    let asked = Asked::new(serve, common.clone());
-    let wanted = asked.read()?;
-    let (listen, addresses) = (wanted.listen.clone(), addresses(wanted.listen.as_deref())?);
-    if wanted.exports.is_empty() {
+    let source = SettingsSource::new(serve, common.clone());
+    let settings = source.read()?;
+    let listen = settings.listen.clone();
+    let addresses = addresses(listen.as_deref())?;
+    if settings.exports.is_empty() {
         Printer::note("no --export: this node offers only its memory ends (null:, zero:SIZE)");
     }
-    let state = StateDir::open(&wanted.state)?;
-    // Before anybody is let in: a file of grants that does not read lets nobody in.
+    let state = StateDir::open(&settings.state)?;
+    // A file of grants that cannot be read is an error at start, not at the first login.
     state.grants()?;
-    let exports: Vec<String> = wanted.exports.iter().map(|export| export.name.clone()).collect();
-    let config = wanted.config(addresses[0], state.clone());
+    let exports: Vec<String> = settings.exports.iter().map(|export| export.name.clone()).collect();
+    let config = settings.config(addresses[0], state.clone());
     log(printer);
-    // Before it listens: whoever finds it there may send it signals.
+    // Signals are handled before the node listens: a supervisor may send one as soon as it does.
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
     let node = Arc::new(bind(config, &addresses)?);
@@ -107,15 +111,16 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     if let Err(error) = state.keep_address(address) {
         Printer::note(&format!("links that longhaul grant prints will not name this node's port: {error}"));
     }
-    let _reins = reins::listen(state.path(), Arc::new(Operator(node.jobs())))
+    let _reins = job_control::listen(state.path(), Arc::new(NodeJobSource(node.jobs())))
         .map_err(|error| Printer::note(&format!("longhaul job will not find this node's jobs: {error}")))
         .ok();
-    let (supervisor, has_terminal) = (Supervisor::of_environment(), std::io::stderr().is_terminal());
+    let supervisor = Supervisor::of_environment();
+    let has_terminal = std::io::stderr().is_terminal();
     printer.line(&format!("listening on {address}"));
     let _ = std::io::stdout().flush();
     supervisor.ready(&format!("listening on {address}"));
     let running =
-        Running { node: Arc::clone(&node), asked, listen: (listen, address), state, supervisor, has_terminal };
+        RunningNode { node: Arc::clone(&node), source, listen: (listen, address), state, supervisor, has_terminal };
     std::thread::spawn(move || running.heed(&mut signals));
     node.run()?;
     node.end_sessions(Timeouts::default().handshake);
@@ -130,7 +135,7 @@ pub(super) fn log(printer: &Printer) {
     } else {
         tracing::Level::WARN
     });
-    // Where the log cannot be written, because its disk is full, the subscriber would say so on stderr, and panic if that is the log.
+    // When a log line cannot be written, as on a full disk, the subscriber would report that on stderr, and panic if stderr is the log.
     let builder = builder.log_internal_errors(false);
     match (printer.is_json(), supervisor::keeps_time()) {
         (true, _) => builder.json().flatten_event(true).init(),

@@ -12,6 +12,9 @@ use crate::printer::Printer;
 use crate::settings::Settings;
 
 /// Runs the command.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn run(share: &Share, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let hub = api(&share.at, settings)?;
     let links = match &share.action {
@@ -26,7 +29,7 @@ pub fn run(share: &Share, settings: &Settings, printer: &Printer) -> Result<Exit
             };
             let link = hub.share(&order).map_err(failure)?;
             if let (false, Some(page)) = (printer.is_json(), &link.page) {
-                // The address is told once.
+                // The address can be shown only once.
                 printer.line(&line(&link));
                 printer.line(&format!("{}{page}", origin(&share.at)?));
                 return Ok(Exit::Done);
@@ -35,9 +38,10 @@ pub fn run(share: &Share, settings: &Settings, printer: &Printer) -> Result<Exit
         }
     };
     for link in &links {
-        match printer.is_json() {
-            true => printer.object(link),
-            false => printer.line(&line(link)),
+        if printer.is_json() {
+            printer.object(link);
+        } else {
+            printer.line(&line(link));
         }
     }
     Ok(Exit::Done)

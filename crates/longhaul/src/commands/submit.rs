@@ -19,7 +19,7 @@ use crate::hub_client::{api, failure};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Says how long an order would take.
+/// Prints how long an order would take.
 fn estimate(api: &Api, order: &JobOrder, printer: &Printer) -> Result<Exit, Failure> {
     let estimate = api.estimate(order).map_err(failure)?;
     if printer.is_json() {
@@ -39,6 +39,9 @@ fn estimate(api: &Api, order: &JobOrder, printer: &Printer) -> Result<Exit, Fail
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let files = match &submit.files_from {
         Some(list) => read_list(list)?,
@@ -46,7 +49,7 @@ pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Ex
     };
     let api = api(&submit.at, settings)?;
     let order = JobOrder {
-        // Sent again where no answer came, it is the same job.
+        // The id makes a repeated request harmless: it is the same job.
         id: Some(submit.id.unwrap_or_else(Uuid::now_v7)),
         files,
         community: submit.community.clone(),
@@ -64,9 +67,10 @@ pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Ex
     if let Some((every, at)) = submit.every.zip(submit.time.clone()) {
         let every = if every == EveryWord::Week { Every::Week } else { Every::Day };
         let repeat = api.repeat(&RepeatOrder { order: JobOrder { id: None, ..order }, every, at }).map_err(failure)?;
-        match printer.is_json() {
-            true => printer.object(&repeat),
-            false => printer.line(&repeat_line(&repeat)),
+        if printer.is_json() {
+            printer.object(&repeat);
+        } else {
+            printer.line(&repeat_line(&repeat));
         }
         return Ok(Exit::Done);
     }
@@ -82,7 +86,7 @@ pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Ex
     let mut last = None;
     loop {
         let mut events = api.events(&id, last.as_deref()).map_err(failure)?;
-        // A hub that restarts ends the stream; what was heard is not told again.
+        // A hub that restarts ends the stream: events that were already printed are not printed again.
         while let Ok(Some((number, event))) = events.next_event() {
             last = Some(number);
             if event.kind == "ended" {
@@ -145,9 +149,10 @@ fn below(source: &str, target: &str) -> String {
 fn read_list(list: &Path) -> Result<Vec<FileOrder>, Failure> {
     let fail = |why: String| Failure::usage(format!("cannot read {}: {why}", list.display()));
     let mut text = String::new();
-    let read = match list.as_os_str() == "-" {
-        true => std::io::stdin().read_to_string(&mut text),
-        false => std::fs::File::open(list).and_then(|mut file| file.read_to_string(&mut text)),
+    let read = if list.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text)
+    } else {
+        std::fs::File::open(list).and_then(|mut file| file.read_to_string(&mut text))
     };
     read.map_err(|error| fail(error.to_string()))?;
     let lines = text.lines().map(str::trim).enumerate();

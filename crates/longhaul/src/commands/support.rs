@@ -1,7 +1,7 @@
-//! `longhaul support`: what somebody needs who is to help, in one file without secrets.
+//! `longhaul support`: the facts that a supporter needs, in one file without secrets.
 //!
-//! Two walls stand before a secret. What is collected are facts that hold none: of files with secrets only that they are there.
-//! And every text passes [`Redactor`], which takes out what it knows, and what looks like one.
+//! Two measures keep secrets out. Only facts without secrets are collected: of a file with secrets, only that it exists. And
+//! [`Redactor`] removes from every text the secrets that it knows and whatever looks like one.
 
 mod host;
 mod node;
@@ -34,12 +34,12 @@ const PACKAGED_SETTINGS: &str = "/etc/longhaul/longhaul.toml";
 /// A file of the dump.
 struct Member {
     name: &'static str,
-    /// What it says, for whoever is asked to send it.
+    /// What the file holds, for the user who sends it.
     about: &'static str,
     text: String,
 }
 
-/// What is looked at.
+/// The node and the files that the facts are about.
 struct Subject {
     state: PathBuf,
     config: Option<PathBuf>,
@@ -47,16 +47,16 @@ struct Subject {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct SupportReport<'a> {
     v: u32,
     event: &'static str,
     path: String,
     bytes: u64,
-    members: Vec<ToldMember<'a>>,
+    members: Vec<MemberReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct ToldMember<'a> {
+struct MemberReport<'a> {
     name: &'a str,
     bytes: usize,
     about: &'a str,
@@ -72,7 +72,7 @@ impl Subject {
         Ok(Subject { state, config, unit: support.unit.clone() })
     }
 
-    /// All that is collected, as it was found.
+    /// Collects all facts, before redaction.
     fn collect(&self) -> Vec<Member> {
         let member = |name, about, text| Member { name, about, text };
         vec![
@@ -94,7 +94,7 @@ impl Subject {
         ]
     }
 
-    /// What is known to be secret here, whatever it may have got into.
+    /// A redactor that knows the secrets of this host.
     fn secrets(&self, common: &Common) -> Redactor {
         let mut redactor = Redactor::default();
         for (name, value) in std::env::vars_os() {
@@ -119,6 +119,9 @@ impl Subject {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// No state directory is known, or the file cannot be written.
 pub fn run(support: &Support, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let subject = Subject::of(support, common, settings)?;
     let redactor = subject.secrets(common);
@@ -142,10 +145,11 @@ fn tell(out: &Path, bytes: u64, members: &[Member], printer: &Printer) {
     if printer.is_json() {
         let told = |member| {
             let (name, bytes, about) = each(member);
-            ToldMember { name, bytes, about }
+            MemberReport { name, bytes, about }
         };
         let members = members.iter().map(told).collect();
-        return printer.object(&Told { v: 1, event: "support", path: out.display().to_string(), bytes, members });
+        let path = out.display().to_string();
+        return printer.object(&SupportReport { v: 1, event: "support", path, bytes, members });
     }
     printer.line(&format!("wrote {} ({}), which only you can read:", out.display(), Bytes(bytes)));
     for (name, bytes, about) in members.iter().map(each) {
@@ -165,7 +169,7 @@ fn readme(name: &str, members: &[Member]) -> String {
     )
 }
 
-/// Writes it for its owner alone, where nothing is yet; its size.
+/// Writes a new file that only its owner can read. Returns its size in bytes.
 fn write(out: &Path, name: &str, members: &[Member], now: Timestamp) -> io::Result<u64> {
     let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(out)?;
     let written = archive(&file, name, members, now).and_then(|()| file.sync_all());

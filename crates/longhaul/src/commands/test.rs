@@ -1,26 +1,29 @@
-//! Copies that keep nothing: from memory to memory, to test a path. They may be endless, and end by being stopped.
+//! Copies from memory to memory, which test a path. They may be endless, until they are stopped.
 
 use model::Locator;
-use model::locator::{ENDLESS, Place};
+use model::locator::{ENDLESS, NodePlace};
 use model::units::{BitRate, Bytes};
 use model::v1;
 
 use crate::failure::Failure;
 
-/// Whether an end is memory.
+/// Whether an end of a copy is memory: `null:` or `zero:`.
 pub fn is_memory(locator: &Locator) -> bool {
     match locator {
         Locator::Null | Locator::Zero(_) => true,
-        Locator::Node { place, .. } => matches!(place, Place::Null | Place::Zero(_)),
+        Locator::Node { place, .. } => matches!(place, NodePlace::Null | NodePlace::Zero(_)),
         _ => false,
     }
 }
 
 fn is_endless(locator: &Locator) -> bool {
-    matches!(locator, Locator::Zero(ENDLESS) | Locator::Node { place: Place::Zero(ENDLESS), .. })
+    matches!(locator, Locator::Zero(ENDLESS) | Locator::Node { place: NodePlace::Zero(ENDLESS), .. })
 }
 
-/// Zeros without end go nowhere but where nothing is kept, and only while somebody is there to stop them.
+/// Checks that endless zeros go only to a target that keeps nothing, and only from or to this process, which the user can stop.
+///
+/// # Errors
+/// The target would keep the zeros, or they would go on between two nodes.
 pub fn check_endless(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
     if !sources.iter().any(is_endless) {
         return Ok(());
@@ -35,7 +38,8 @@ pub fn check_endless(sources: &[Locator], target: &Locator) -> Result<(), Failur
     Ok(())
 }
 
-/// What was moved counts, though the file that it was a part of was not finished, and there is nothing to go on with.
+/// Corrects the receipt of a test that was stopped: all payload counts, although its file is unfinished, and nothing is left to
+/// resume.
 pub fn settle(receipt: &mut v1::Receipt, moved: u64) {
     if receipt.state != v1::State::Interrupted {
         return;

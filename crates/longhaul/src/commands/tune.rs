@@ -31,21 +31,26 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-pub use audit::told;
+pub use audit::audit_lines;
 
 /// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
+///
+/// # Errors
+/// An argument is wrong, the host cannot be audited or changed, or a test fails.
 pub fn run(tune: &Tune, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let host = host(tune.root.as_deref());
     let host = host.as_ref();
     let kept = settings.state_path()?.join("tune");
     let done = |exit: Exit| exit as u8;
     match &tune.action {
-        TuneAction::Audit(audit) => audit::run(audit, || Sight::of(host, tune, &audit.target), printer),
-        TuneAction::Plan(plan) => plan::run(plan, &Sight::of(host, tune, &plan.target)?, printer).map(done),
-        TuneAction::Apply(apply) => apply::run(apply, &Sight::of(host, tune, &apply.target)?, &kept, printer).map(done),
+        TuneAction::Audit(audit) => audit::run(audit, || AuditedHost::of(host, tune, &audit.target), printer),
+        TuneAction::Plan(plan) => plan::run(plan, &AuditedHost::of(host, tune, &plan.target)?, printer).map(done),
+        TuneAction::Apply(apply) => {
+            apply::run(apply, &AuditedHost::of(host, tune, &apply.target)?, &kept, printer).map(done)
+        }
         TuneAction::Undo(undo) => undo::run(undo, host, &kept, printer).map(done),
         TuneAction::Verify(verify) => {
-            verify::run(verify, &Sight::of(host, tune, &verify.target)?, settings, &kept, printer).map(done)
+            verify::run(verify, &AuditedHost::of(host, tune, &verify.target)?, settings, &kept, printer).map(done)
         }
         TuneAction::Compare(compare) => compare::run(compare, settings, printer),
         TuneAction::Watch(watch) => watch::run(watch, tune, host, &kept, printer),
@@ -60,8 +65,8 @@ fn host(root: Option<&Path>) -> Box<dyn Host> {
     }
 }
 
-/// A host, looked at.
-struct Sight<'a> {
+/// A host with its audit.
+struct AuditedHost<'a> {
     host: &'a dyn Host,
     rules: Vec<Rule>,
     target: Target,
@@ -69,25 +74,25 @@ struct Sight<'a> {
     audit: Audit,
 }
 
-impl<'a> Sight<'a> {
-    /// Looks at a host.
-    fn of(host: &'a dyn Host, tune: &Tune, meant: &TuneTarget) -> Result<Sight<'a>, Failure> {
+impl<'a> AuditedHost<'a> {
+    /// Audits a host for the target of the command line.
+    fn of(host: &'a dyn Host, tune: &Tune, meant: &TuneTarget) -> Result<AuditedHost<'a>, Failure> {
         let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
         nics_are_there(host, &meant.nic)?;
         let disks = meant.disk.iter().map(|path| disk(host, path, tune.root.is_none()));
         let mut disks = disks.collect::<Result<Vec<String>, Failure>>()?;
         disks.sort();
         disks.dedup();
-        Ok(Sight::judged(host, rules, target(host, meant), Subjects::find(host, &meant.nic, disks)))
+        Ok(AuditedHost::judged(host, rules, target(host, meant), Subjects::find(host, &meant.nic, disks)))
     }
 
-    /// What its kernel says of itself: its name, or its release.
+    /// A value of the kernel, `hostname` or `osrelease`.
     fn kernel_says(&self, what: &str) -> Option<String> {
         tune::host::sysctl(self.host, &format!("kernel.{what}"), None).ok()
     }
 
-    /// Looks at a host for somebody who asks from afar.
-    fn asked(host: &'a dyn Host, ask: &Ask) -> Result<Sight<'a>, Failure> {
+    /// Audits a host for the target of another host's query.
+    fn for_query(host: &'a dyn Host, ask: &Ask) -> Result<AuditedHost<'a>, Failure> {
         let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
         let roles = [Role::Dtn, Role::Measurement, Role::Both];
         let role = roles.into_iter().find(|role| role.word() == ask.role);
@@ -97,21 +102,21 @@ impl<'a> Sight<'a> {
             return Err(Failure::usage("no path has such a rate and round trip"));
         }
         let target = Target { rate_bit_s: ask.rate_bit_s, rtt_s, role, memory_bytes: memory_bytes(host) };
-        Ok(Sight::judged(host, rules, target, Subjects::find(host, &[], Vec::new())))
+        Ok(AuditedHost::judged(host, rules, target, Subjects::find(host, &[], Vec::new())))
     }
 
-    fn judged(host: &'a dyn Host, rules: Vec<Rule>, target: Target, subjects: Subjects) -> Sight<'a> {
+    fn judged(host: &'a dyn Host, rules: Vec<Rule>, target: Target, subjects: Subjects) -> AuditedHost<'a> {
         let audit = Audit::of(host, &rules, &target, &subjects);
-        Sight { host, rules, target, subjects, audit }
+        AuditedHost { host, rules, target, subjects, audit }
     }
 
-    /// The rate that rules go by, and whether somebody said it; else it is that of the fastest NIC.
+    /// The rate that the rules apply to, and whether it was asked for; otherwise it is that of the fastest NIC.
     fn rate_bit_s(&self) -> Option<(u64, bool)> {
         let of_nic = || self.subjects.fastest().and_then(|nic| nic.speed_bit_s);
         self.target.rate_bit_s.map(|rate| (rate, true)).or_else(|| of_nic().map(|rate| (rate, false)))
     }
 
-    /// The ids of rules as they are spelled, or the nearest to the first that is none.
+    /// The ids of rules in their own spelling. An unknown id is an error that names the nearest ones.
     fn ids(&self, typed: &[String]) -> Result<Vec<String>, Failure> {
         let find = |id: &String| {
             let known = self.rules.iter().find(|rule| rule.id.eq_ignore_ascii_case(id));
@@ -143,7 +148,7 @@ fn memory_bytes(host: &dyn Host) -> u64 {
     kib.and_then(|kib| kib.checked_mul(1_024)).unwrap_or(0)
 }
 
-/// A NIC that is mistyped would be one of which nothing is known.
+/// Checks that the NICs exist: nothing would be known of a mistyped one.
 fn nics_are_there(host: &dyn Host, typed: &[String]) -> Result<(), Failure> {
     let known = host.list(Path::new("/sys/class/net")).unwrap_or_default();
     match typed.iter().find(|nic| !known.contains(nic)) {
@@ -152,23 +157,24 @@ fn nics_are_there(host: &dyn Host, typed: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// The disk that a path means; `follow` links where it is a path of this host's.
+/// The disk that a path lies on. `follow` says to follow links, for a path on this host.
 fn disk(host: &dyn Host, path: &Path, follow: bool) -> Result<String, Failure> {
     let failed = |why: String| Failure::usage(format!("no disk is known for {}: {why}", path.display()));
     let is_name = path.components().count() == 1 && host.list(&Path::new("/sys/block").join(path)).is_ok();
-    let real = match follow && !is_name {
-        true => std::fs::canonicalize(path).map_err(|e| failed(e.to_string()))?,
-        false => path.to_owned(),
+    let real = if follow && !is_name {
+        std::fs::canonicalize(path).map_err(|e| failed(e.to_string()))?
+    } else {
+        path.to_owned()
     };
     disk_of(host, &real).map_err(|e| failed(e.to_string()))
 }
 
-/// To the millisecond: it names a snapshot, and two in one second are two.
+/// The time to the millisecond. It names a snapshot, and there may be two in one second.
 fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
-/// Asks a person; nobody else can answer.
+/// Asks the user at the terminal. Without a terminal that is an error.
 fn agreed(question: &str) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(format!("{question} There is nobody to ask: say --yes, or name the rules")));
@@ -179,7 +185,7 @@ fn agreed(question: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// The rules that changes are for, each once: one rule may change something of every processor.
+/// The rules of these changes, each once: one rule may have a change for every processor.
 fn ids(changes: &[Change]) -> Vec<&str> {
     let mut ids: Vec<&str> = Vec::new();
     for id in changes.iter().flat_map(|change| &change.ids) {
@@ -190,7 +196,7 @@ fn ids(changes: &[Change]) -> Vec<&str> {
     ids
 }
 
-/// A rule that there is not, and those that may be meant.
+/// The failure for an unknown rule; it names the nearest ids.
 fn no_rule(id: &str, rules: &[Rule]) -> Failure {
     let typed = id.to_ascii_uppercase();
     let mut near: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
@@ -206,7 +212,7 @@ fn no_rule(id: &str, rules: &[Rule]) -> Failure {
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
-    // Nobody's id is longer; what is, is far from all of them.
+    // No id is longer than 32 letters: the rest does not matter.
     for (at, letter) in from.chars().take(32).enumerate() {
         let mut last = row[0];
         row[0] = at + 1;

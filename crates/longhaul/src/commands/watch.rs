@@ -17,6 +17,9 @@ use crate::printer::Printer;
 use crate::settings::Settings;
 
 /// Runs the command.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let at = watch.at;
     let health = match watch.action {
@@ -72,45 +75,46 @@ pub fn run(watch: Watch, settings: &Settings, printer: &Printer) -> Result<Exit,
             tell(printer, &noted, || vec![format!("{} {}", noted.at, noted.text)]);
             None
         }
-        WatchAction::Directory => directory(&api(&at, settings)?, printer)?,
-        WatchAction::Interfaces => interfaces(&api(&at, settings)?, printer)?,
-        WatchAction::Talkers { window, top } => talkers(&api(&at, settings)?, window.word(), top, printer)?,
-        WatchAction::Nodes => nodes(&api(&at, settings)?, printer)?,
+        WatchAction::Directory => directory(&api(&at, settings)?, printer).map(|()| None)?,
+        WatchAction::Interfaces => interfaces(&api(&at, settings)?, printer).map(|()| None)?,
+        WatchAction::Talkers { window, top } => {
+            talkers(&api(&at, settings)?, window.word(), top, printer)?;
+            None
+        }
+        WatchAction::Nodes => nodes(&api(&at, settings)?, printer).map(|()| None)?,
     };
     Ok(health.map_or(Exit::Done, exit))
 }
 
-/// Whatever is shown of them, it is no health.
-type Shown = Result<Option<Health>, Failure>;
-
-fn directory(api: &Api, printer: &Printer) -> Shown {
+fn directory(api: &Api, printer: &Printer) -> Result<(), Failure> {
     let key = api.watch_directory_key().map_err(failure)?;
     tell(printer, &serde_json::json!({"key": key}), || vec![key.clone()]);
-    Ok(None)
+    Ok(())
 }
 
-fn interfaces(api: &Api, printer: &Printer) -> Shown {
+fn interfaces(api: &Api, printer: &Printer) -> Result<(), Failure> {
     let found = api.watch_interfaces().map_err(failure)?;
     tell(printer, &found, || interface_lines(&found.interfaces));
-    Ok(None)
+    Ok(())
 }
 
-fn talkers(api: &Api, window: &str, top: u32, printer: &Printer) -> Shown {
+fn talkers(api: &Api, window: &str, top: u32, printer: &Printer) -> Result<(), Failure> {
     let found = api.watch_talkers(window, top).map_err(failure)?;
     tell(printer, &found, || talker_lines(&found));
-    Ok(None)
+    Ok(())
 }
 
-fn nodes(api: &Api, printer: &Printer) -> Shown {
+fn nodes(api: &Api, printer: &Printer) -> Result<(), Failure> {
     let nodes = api.watch_nodes().map_err(failure)?;
-    match printer.is_json() {
-        true => nodes.iter().for_each(|node| printer.object(node)),
-        false => show::node_lines(&nodes).iter().for_each(|line| printer.line(line)),
+    if printer.is_json() {
+        nodes.iter().for_each(|node| printer.object(node));
+    } else {
+        show::node_lines(&nodes).iter().for_each(|line| printer.line(line));
     }
-    Ok(None)
+    Ok(())
 }
 
-/// A hub with this part alone.
+/// The options of a hub that runs only the watch.
 fn served(asked: WatchServe) -> HubServe {
     HubServe {
         listen: asked.listen,
@@ -124,19 +128,19 @@ fn served(asked: WatchServe) -> HubServe {
     }
 }
 
-/// How others are dialled, who are no nodes and no hub.
+/// The dialer for servers that are neither nodes nor hubs.
 fn dialer(settings: &Settings) -> Result<web::Dialer, Failure> {
     let tls = auth::client_certificate::http_client_config(settings.authorities(), None);
     Ok(watch::notify::dialer(tls.map_err(|error| Failure::local(format!("TLS: {error}")))?))
 }
 
-/// Services that others have registered, as tables of targets.
+/// Finds registered services, and prints them as tables of targets.
 fn find(url: &str, community: Option<&str>, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let found = watch::lookup::find(url, community, &dialer(settings)?).map_err(Failure::local)?;
     tell_targets(&found, printer)
 }
 
-/// Nodes of another domain, by the directory that it has signed.
+/// Finds the nodes of another domain in the directory that it has signed.
 fn find_signed(url: &str, key: &str, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let bytes = watch::fetch::bytes(url, &dialer(settings)?).map_err(Failure::local)?;
     let directory = watch::directory::verify(&String::from_utf8_lossy(&bytes), key);
@@ -145,14 +149,15 @@ fn find_signed(url: &str, key: &str, settings: &Settings, printer: &Printer) -> 
 }
 
 fn tell_targets(found: &[watch::lookup::Found], printer: &Printer) -> Result<Exit, Failure> {
-    match found.is_empty() {
-        true => Printer::say("nobody has registered a service that can be tested"),
-        false => printer.line(watch::lookup::targets(found).trim_end()),
+    if found.is_empty() {
+        Printer::say("nobody has registered a service that can be tested");
+    } else {
+        printer.line(watch::lookup::targets(found).trim_end());
     }
     Ok(Exit::Done)
 }
 
-/// Makes a configuration of a template; it and what it includes may be files or URLs.
+/// Converts a pSConfig template to a configuration. The template and what it includes may be files or URLs.
 fn import(template: &str, out: Option<&Path>, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let dialer = dialer(settings)?;
     let mut fetch = |from: &str| {
@@ -172,9 +177,10 @@ fn import(template: &str, out: Option<&Path>, settings: &Settings, printer: &Pri
 }
 
 fn tell<T: serde::Serialize>(printer: &Printer, value: &T, lines: impl FnOnce() -> Vec<String>) {
-    match printer.is_json() {
-        true => printer.object(value),
-        false => lines().iter().for_each(|line| printer.line(line)),
+    if printer.is_json() {
+        printer.object(value);
+    } else {
+        lines().iter().for_each(|line| printer.line(line));
     }
 }
 

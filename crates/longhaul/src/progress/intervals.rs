@@ -6,7 +6,7 @@ use model::units::{BitRate, Bytes};
 
 /// How long an interval is.
 const EVERY: Duration = Duration::from_secs(1);
-/// What is left over in the end gets a line of its own from here on, s.
+/// The shortest last interval that gets a line of its own, s.
 const REST_SECONDS: f64 = 0.1;
 
 /// Cuts a test into intervals.
@@ -20,15 +20,15 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// The bytes so far; a line where an interval is over.
+    /// Takes the bytes so far; returns a line when an interval is over.
     pub fn update(&mut self, now: Instant, bytes: u64, waiting_for: &str) -> Option<String> {
         let origin = *self.origin.get_or_insert(now);
-        // By the clock, not by the last line: what one came late, the next is not late as well.
+        // Counted from the origin, not from the last line, so that delays do not add up.
         if now - origin < EVERY * (self.lines + 1) {
             return None;
         }
         let mut line = self.line(now - origin, bytes);
-        // Lines that nobody could be asked for are not made up for.
+        // Intervals that passed without a call get no lines later.
         self.lines = (now - origin).as_secs() as u32;
         if !waiting_for.is_empty() {
             line += &format!("   waiting: {waiting_for}");
@@ -36,7 +36,7 @@ impl Intervals {
         Some(line)
     }
 
-    /// The interval that the end cut short.
+    /// The line of the last interval, which the end cut short.
     pub fn last(&mut self, now: Instant, bytes: u64) -> Option<String> {
         let elapsed = now - self.origin?;
         (elapsed.as_secs_f64() - self.told.0 >= REST_SECONDS).then(|| self.line(elapsed, bytes))
@@ -49,12 +49,13 @@ impl Intervals {
         let moved = bytes.saturating_sub(before);
         self.told = (to, bytes);
         let (rate, mean) = (BitRate::mean(Bytes(moved), to - from), BitRate::mean(Bytes(bytes), to));
-        let (rate, mean) = (rate.to_string(), mean.to_string());
+        let rate = rate.to_string();
+        let mean = mean.to_string();
         format!("[{from:>6.2}-{to:<6.2}s]  {:>7}  {rate:>11} now  {mean:>11} mean", decimal(moved))
     }
 }
 
-/// Decimal, like the rates beside it: three digits that people compare with what iperf3 says.
+/// Decimal with three digits, like the rates beside it, so that it compares with the output of iperf3.
 fn decimal(bytes: u64) -> String {
     const PREFIXES: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 1000 {

@@ -1,5 +1,5 @@
-//! Who one is on other people's servers, as the environment says: bearer tokens by the order of discovery that the WLCG agreed
-//! on, and keys to S3 where the tools of Amazon look for them.
+//! Credentials for remote servers from the environment: bearer tokens in the order of WLCG Bearer Token Discovery, and keys
+//! for S3 where Amazon's tools look for them.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,7 +23,7 @@ fn set(name: &str) -> Option<String> {
 }
 
 /// The token to show (WLCG Bearer Token Discovery 1.0): the variable, the file that another names, then the two places where
-/// tools leave it. One that is there and does not read ends the search: to go on as somebody else would be a surprise.
+/// tools leave it. A token that cannot be read ends the search: going on as another principal would be a surprise.
 fn token() -> Result<Option<String>, String> {
     if let Some(text) = set("BEARER_TOKEN") {
         return proper(text.trim(), "BEARER_TOKEN").map(Some);
@@ -45,20 +45,21 @@ fn token() -> Result<Option<String>, String> {
     Ok(None)
 }
 
-/// A token is what may stand in a header (RFC 6750, section 2.1).
+/// Checks that a token has only the characters of a header's token (RFC 6750, section 2.1).
 fn proper(token: &str, place: &str) -> Result<String, String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=:%".contains(&b);
-    match token.bytes().all(fits) {
-        true => Ok(token.to_owned()),
-        false => Err(format!("what {place} holds is no token: it has spaces or characters that tokens do not have")),
+    if token.bytes().all(fits) {
+        Ok(token.to_owned())
+    } else {
+        Err(format!("what {place} holds is no token: it has spaces or characters that tokens do not have"))
     }
 }
 
-/// The token in a file; none where there is no file, or nothing in it. A file of somebody else's is not believed: /tmp is
-/// open to all.
+/// The token in a file; none where the file is missing or empty. Another user's file is an error: everybody can write to
+/// /tmp.
 fn read(path: &Path) -> Result<Option<String>, String> {
     let shown = path.display();
-    // Not through links, and not waited for: anybody can put something of that name into /tmp.
+    // No link is followed and no open blocks: another user can put a link or a FIFO of that name into /tmp.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);
     let file = match opened {
@@ -81,7 +82,7 @@ fn read(path: &Path) -> Result<Option<String>, String> {
     if token.is_empty() { Ok(None) } else { proper(token, &shown.to_string()).map(Some) }
 }
 
-/// Who one is by the environment of this process.
+/// The credentials that the environment of this process names.
 pub struct Environment;
 
 impl remote_store::Credentials for Environment {
@@ -94,14 +95,14 @@ impl remote_store::Credentials for Environment {
     }
 }
 
-/// A bucket, and the key to it: variables first, then the profile of the files that Amazon's tools share.
+/// A bucket and its key: from variables first, then from the profile in the files that Amazon's tools share.
 fn bucket(name: &str) -> Result<Bucket, String> {
     let profile = set("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let kept = profile_of(&profile)?;
     let either =
         |variables: &[&str], key: &str| variables.iter().find_map(|name| set(name)).or_else(|| kept.get(key).cloned());
     let endpoint = either(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"], "endpoint_url");
-    // What is wrong with it is a matter of usage now, and of the server's later.
+    // A wrong key is a usage error now; found later it would look like a failure of the server.
     key_to_s3(&profile)?;
     Ok(Bucket {
         name: name.to_owned(),
@@ -112,7 +113,7 @@ fn bucket(name: &str) -> Result<Bucket, String> {
     })
 }
 
-/// The key: read anew whenever somebody asks, for those of sessions are renewed in the file.
+/// The key of a profile. It is read anew for each use, because tools renew the keys of sessions in the file.
 fn key_to_s3(profile: &str) -> Result<Option<Credentials>, String> {
     match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
         (Some(key), Some(secret)) => Ok(Some(Credentials { key, secret, token: set("AWS_SESSION_TOKEN") })),
@@ -126,7 +127,7 @@ fn key_to_s3(profile: &str) -> Result<Option<Credentials>, String> {
     }
 }
 
-/// What the shared files say of a profile: the one with secrets, and the one with settings.
+/// The settings of a profile from both shared files: the one with settings, then the one with secrets.
 fn profile_of(profile: &str) -> Result<HashMap<String, String>, String> {
     let home = || set("HOME").map(|home| Path::new(&home).join(".aws"));
     let place = |variable: &str, name: &str| set(variable).map(PathBuf::from).or_else(|| Some(home()?.join(name)));

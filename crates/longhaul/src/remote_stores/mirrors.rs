@@ -1,6 +1,6 @@
-//! Several sources of the same bytes, from what was typed: who each of them is, and how it is spoken to.
+//! Several sources of the same bytes, from the locators of the command line: what each source is, and how it is reached.
 //!
-//! Does not know: how ranges are dealt among them.
+//! Does not know: how ranges are divided among the sources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use model::locator;
 use model::name::{Name, RelPath};
 use model::{Fault, HostPort, Locator, v1};
 use parking_lot::Mutex;
-use remote::mirrored::{MEMBERS_MAX, Member, Place, Share};
+use remote::mirrored::{MEMBERS_MAX, Member, Share, SourceStore};
 use remote::{Dav, Means, Mirrored, Redirects};
 use rustls::ClientConfig;
 use store::Carried;
@@ -26,9 +26,9 @@ use crate::local;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// How long one question to one source is tried again: the others are there meanwhile.
+/// How long one request to one source is retried: the other sources deliver meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long all of them may bring nothing before the attempt ends; the job has a patience of its own (`--retry-for`).
+/// How long all sources together may deliver nothing before the attempt ends. The job is retried for longer (`--retry-for`).
 const ALL_SILENT: Duration = Duration::from_secs(60);
 
 /// The sources of one copy.
@@ -36,20 +36,24 @@ pub struct Mirrors {
     set: Mirrored,
     path: RelPath,
     name: Name,
-    /// What is to be said, in between the lines of progress.
+    /// Messages for the user, to be printed between updates of the progress line.
     notes: Arc<Mutex<Vec<String>>>,
-    /// Those that could not take part from the beginning.
+    /// Sources that were left out from the beginning.
     absent: Vec<v1::Mirror>,
 }
 
 impl Mirrors {
-    /// The source and the further ones. The first must be one that we may read; of the others those that are not to be had are
-    /// named and left out.
+    /// Opens the source and the mirrors. A source that is unavailable is reported and left out.
+    ///
+    /// # Errors
+    /// A locator is wrong, the first source refuses or lacks the data, or no source is left.
     pub fn gather(source: &Locator, further: &[Locator], settings: &Settings) -> Result<Mirrors, Failure> {
         if further.len() >= MEMBERS_MAX {
             return Err(Failure::usage(format!("a copy has at most {MEMBERS_MAX} sources")));
         }
-        let (mut members, mut absent, mut first_failed) = (Vec::new(), Vec::new(), None);
+        let mut members = Vec::new();
+        let mut absent = Vec::new();
+        let mut first_failed = None;
         for locator in std::iter::once(source).chain(further) {
             match member(locator, settings) {
                 Ok(member) => members.push(member),
@@ -59,7 +63,8 @@ impl Mirrors {
                 }
                 Err(failure) => {
                     Printer::note(&format!("{locator} is left out: {}", failure.message));
-                    let (source, left_out) = (locator.to_string(), Some(failure.message.clone()));
+                    let source = locator.to_string();
+                    let left_out = Some(failure.message.clone());
                     absent.push(v1::Mirror { source, left_out, ..Default::default() });
                     first_failed.get_or_insert(failure);
                 }
@@ -79,28 +84,28 @@ impl Mirrors {
         Ok(Mirrors { set, path, name, notes, absent })
     }
 
-    /// What is copied.
+    /// The root of the copy, read from all sources.
     pub fn root(&self) -> SourceRoot {
         SourceRoot { store: Arc::new(self.set.clone()), path: self.path.clone(), name: self.name.clone() }
     }
 
-    /// What there is to say of the sources since the last time.
+    /// The messages since the last call.
     pub fn notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock())
     }
 
-    /// How the bytes of each came, where any did.
+    /// How the payload of each source was carried; only of sources that delivered any.
     pub fn carried(&self) -> Vec<(String, Carried)> {
         let shares = self.set.shares().into_iter().filter(|share| share.bytes > 0);
         shares.filter_map(|share| Some((share.source, share.carried?))).collect()
     }
 
-    /// Whether a file has failed that would fare better now: who brought other bytes of it takes no part any more.
+    /// Whether a file failed that a new attempt may copy: the source that had other bytes is excluded now.
     pub fn fares_better(&self) -> bool {
         self.set.fares_better()
     }
 
-    /// What each of them brought.
+    /// What each source delivered, with the sources that were left out.
     pub fn shares(&self) -> Vec<v1::Mirror> {
         let shares = self.set.shares().into_iter();
         let shares = shares.map(|Share { source, bytes, left_out, unproven_files, .. }| v1::Mirror {
@@ -120,13 +125,13 @@ fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
             let there = open(url, typed(settings.authorities(), PATIENCE)?)?;
             Ok(Member::new(name, there.place, there.path))
         }
-        Locator::Node { at, place: locator::Place::Path { export, path }, .. } => {
+        Locator::Node { at, place: locator::NodePlace::Path { export, path }, .. } => {
             let root = RelPath::parse(export.as_bytes()).map_err(|e| Failure::usage(format!("{locator}: {e}")))?;
-            Ok(Member::new(name, Place::Dav(node(at, settings)?), root.join_path(path)))
+            Ok(Member::new(name, SourceStore::Dav(node(at, settings)?), root.join_path(path)))
         }
         Locator::Local(_) => {
             let SourceRoot { store, path, .. } = local::source(locator)?;
-            Ok(Member::new(name, Place::Near(store), path))
+            Ok(Member::new(name, SourceStore::Near(store), path))
         }
         other => Err(Failure::usage(format!(
             "{other} cannot be one of several sources; with --mirror these are places on nodes (lh://) and servers \
@@ -135,7 +140,7 @@ fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
     }
 }
 
-/// A node as a server of HTTP, which is known by its key as it is for every other copy, and shown the access key for it.
+/// A node as an HTTP server. It is authenticated by its key, as for every other copy, and is shown the access key for it.
 fn node(at: &HostPort, settings: &Settings) -> Result<Dav, Failure> {
     let (identity, key) = settings.meet(at)?;
     let token = key.as_ref().map(AccessKey::expose_text);
@@ -145,7 +150,7 @@ fn node(at: &HostPort, settings: &Settings) -> Result<Dav, Failure> {
     Ok(Dav::new(means, &url, RelPath::root()))
 }
 
-/// Dials nobody but the holder of this key.
+/// Connects only to the node with this identity.
 fn dialer(identity: Fingerprint) -> Result<Dialer, Failure> {
     let trust = Trust::Fingerprints(vec![identity]);
     let (tls, _) = engine::identity::client_config(&trust, &[]).map_err(|e| Failure::local(format!("no TLS: {e}")))?;

@@ -1,4 +1,4 @@
-//! Who is let in, how far, and what they are told if not.
+//! Access to a node: which clients are admitted, to which paths, and the messages of a refusal.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn node_with_files() -> Node {
 }
 
 #[test]
-fn nobody_comes_in_without_a_key() {
+fn a_node_admits_no_client_without_a_key() {
     let (node, client) = (node_with_files(), Client::new());
     client.write("f", b"x");
     for words in [
@@ -34,7 +34,7 @@ fn nobody_comes_in_without_a_key() {
 }
 
 #[test]
-fn a_key_opens_what_it_says() {
+fn a_key_opens_only_its_export_and_rights() {
     let node = node_with_files();
     let (read, write, create) = (
         Client::with_key(&node.grant(&["--export", "data"])),
@@ -77,7 +77,7 @@ fn a_key_opens_what_it_says() {
 }
 
 #[test]
-fn a_prefix_confines() {
+fn a_key_with_a_prefix_opens_only_paths_below_it() {
     let node = node_with_files();
     let client = Client::with_key(&node.grant(&["--export", "data", "--write", "--path", "in/deep"]));
     client.write("f", b"x");
@@ -98,7 +98,7 @@ fn a_prefix_confines() {
 }
 
 #[test]
-fn keys_end() {
+fn a_key_expires_and_can_be_revoked() {
     let node = node_with_files();
     let keys: Vec<String> = (0..2).map(|_| node.grant(&["--export", "data", "--for", "7d"])).collect();
     for key in &keys {
@@ -173,7 +173,7 @@ fn read_only_exports_stay_as_they_are() {
 }
 
 #[test]
-fn anonymous_visitors_do_what_the_operator_says() {
+fn anonymous_clients_have_the_rights_that_the_operator_set() {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("ro").start();
     fs::write(node.data("f"), b"f").unwrap();
     let client = Client::new();
@@ -251,7 +251,7 @@ fn a_key_is_shown_once_and_nowhere_else() {
 }
 
 #[test]
-fn grants_say_what_they_cannot_be() {
+fn an_invalid_grant_is_refused_with_its_reason() {
     let node = Node::closed();
     for words in
         [&["--export", "a/b"][..], &[], &["--export", "data", "--path", "../x"], &["--export", "data", "--for", "soon"]]

@@ -1,4 +1,4 @@
-//! The node's API, `/api/v1`, driven as an orchestrator drives it: by its typed client, by curl, and by those who keep to nothing.
+//! The node's API, `/api/v1`, driven as an orchestrator drives it: by its typed client, by curl, and by clients that break the rules.
 
 mod files;
 mod probes;
@@ -22,10 +22,10 @@ use web::{Dialer, HttpUrl};
 
 use crate::client::unfinished;
 use crate::https;
-use crate::kept::written;
 use crate::node::{Node, Setup};
 use crate::s3::{KEY, S3Server};
 use crate::tree::pattern;
+use crate::unfinished_state::written;
 use crate::wait::{LONG, until, until_some};
 use crate::web::raw::ask;
 
@@ -33,7 +33,7 @@ use crate::web::raw::ask;
 const LARGE: usize = 48 << 20;
 const LIMIT: u64 = 40_000_000;
 
-/// A node that speaks HTTP in clear as well, for those who have a key.
+/// A node that speaks HTTP in clear as well, for clients with a key.
 fn plain() -> Setup {
     Setup::new().data_export("rw").arg("--plain")
 }
@@ -62,7 +62,7 @@ fn with_key(key: &str) -> Option<Credentials> {
     Some(Credentials { key: Some(key.to_owned()), ..Credentials::default() })
 }
 
-/// Two nodes: the one that is driven, with somebody who drives it, and the other with a key to it.
+/// Two nodes: the driven one with a client of its API, and the other with a key to it.
 struct Pair {
     here: Node,
     api: Api,
@@ -81,17 +81,17 @@ fn pair_of(here: Node) -> Pair {
 }
 
 impl Pair {
-    /// From here to there.
+    /// An order from the driven node to the other.
     fn push(&self, from: &str, to: &str) -> Order {
         Order { credentials: with_key(&self.key), ..Order::new(Uuid::now_v7(), from, self.there.at(to)) }
     }
 
-    /// From there to here.
+    /// An order from the other node to the driven one.
     fn pull(&self, from: &str, to: &str) -> Order {
         Order { credentials: with_key(&self.key), ..Order::new(Uuid::now_v7(), self.there.at(from), to) }
     }
 
-    /// A large file that goes there slowly.
+    /// An order for a large file that moves to the other node slowly.
     fn slow(&self) -> Order {
         fs::write(self.here.data("large"), pattern(LARGE)).unwrap();
         Order { limit_bit_s: LIMIT, ..self.push("/data/large", "data/large") }
@@ -227,7 +227,7 @@ fn ordering_twice_is_ordering_once() {
 }
 
 #[test]
-fn guests_see_their_own() {
+fn anonymous_clients_see_only_their_own_transfers() {
     let pair = pair();
     fs::write(pair.here.data("f"), b"mine").unwrap();
     let order = pair.push("/data/f", "data/f");
@@ -297,11 +297,14 @@ fn a_host_is_told_of_where_its_operator_says_so() {
     assert_eq!(ask(&told, "GET", "/api/v1/host", &[], &[]).status, 401);
 }
 
-/// Whether a text stands in a file below a directory.
+/// Whether a file below a directory contains a text.
 fn stands_below(dir: &Path, text: &str) -> bool {
-    fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| match entry.file_type().unwrap().is_dir() {
-        true => stands_below(&entry.path(), text),
-        false => String::from_utf8_lossy(&fs::read(entry.path()).unwrap_or_default()).contains(text),
+    fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
+        if entry.file_type().unwrap().is_dir() {
+            stands_below(&entry.path(), text)
+        } else {
+            String::from_utf8_lossy(&fs::read(entry.path()).unwrap_or_default()).contains(text)
+        }
     })
 }
 
@@ -327,7 +330,7 @@ fn credentials_do_not_come_back() {
     assert!(!said.contains(&secret), "{said}");
     until("it is written down", LONG, || !stands_below(&pair.here.state(), &secret));
     assert!(fs::read_to_string(&held).unwrap().contains("cancelled"), "the receipt is kept instead");
-    // What does not read is not repeated either.
+    // What cannot be read is not repeated either.
     let own = full_key(&pair.here);
     let body = format!(
         "{{\"id\":\"{}\",\"source\":[\"/data/f\"],\"target\":\"lh://h/x\",\"credentials\":\"{}\"}}",
@@ -389,7 +392,7 @@ fn a_node_that_is_killed_goes_on() {
 }
 
 #[test]
-fn whoever_is_shut_out_is_not_served_after_a_restart() {
+fn a_revoked_key_gets_no_service_after_a_restart() {
     let mut pair = pair_of(plain().start());
     let own = full_key(&pair.here);
     let api = api(&pair.here, &own);

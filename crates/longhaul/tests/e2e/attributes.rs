@@ -1,4 +1,4 @@
-//! Owners, extended attributes and ACLs: kept where that is asked for, and only there.
+//! Owners, extended attributes and ACLs: kept where an option asks for that, and only there.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, lchown, symlink};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::client::{Client, words};
 use crate::node::Node;
-use crate::sync::{Way, fill, ways};
+use crate::sync::{CopyFixture, fill, ways};
 use crate::tree::{assert_copied, pattern, set_mode, set_time};
 use crate::wait::skipped;
 use crate::wrappers::as_nobody;
@@ -69,7 +69,7 @@ fn sets(program: &str, arguments: &[&str], path: &Path) -> bool {
     Command::new(program).args(arguments).arg(path).output().is_ok_and(|output| output.status.success())
 }
 
-/// A file's attributes of users, and its ACL or its directory's.
+/// The user attributes of a file, and its ACL or that of its directory.
 fn marks(path: &Path) -> String {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).arg(path).output().unwrap();
@@ -81,8 +81,8 @@ fn marks(path: &Path) -> String {
         + &said("getfacl", &["--absolute-names", "--omit-header", "--numeric"])
 }
 
-/// One of everything that travels. `false` where the file system or the tools cannot.
-fn mark(way: &Way) -> bool {
+/// Sets one attribute of each kind that is copied. `false` where the file system or the tools cannot.
+fn mark(way: &CopyFixture) -> bool {
     fill(&way.source, &["plain", "read-only", "acl", "small", "d/inner"]);
     fs::write(way.source.join("large"), pattern(3 << 20)).unwrap();
     let at = |name: &str| way.source.join(name);
@@ -160,8 +160,8 @@ fn an_owner_that_cannot_be_given_is_named() {
 }
 
 #[test]
-fn what_belongs_to_the_system_stays_behind() {
-    const TEST: &str = "attributes::what_belongs_to_the_system_stays_behind";
+fn attributes_of_the_system_are_not_copied() {
+    const TEST: &str = "attributes::attributes_of_the_system_are_not_copied";
     for way in ways() {
         fill(&way.source, &["f"]);
         if !sets("setfattr", &["-n", "trusted.mark", "-v", "x"], &way.source.join("f")) {
@@ -264,7 +264,7 @@ fn attributes_that_change_later_arrive_with_the_next_copy() {
 }
 
 #[test]
-fn whoever_may_only_create_changes_no_facts() {
+fn a_create_only_key_changes_no_attributes() {
     let node = Node::closed();
     let client = Client::with_key(&node.grant(&["--export", "data", "--create"]));
     fill(&client.path("s"), &["f"]);

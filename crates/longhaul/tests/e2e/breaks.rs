@@ -1,5 +1,5 @@
-//! Jobs that are stopped, killed or cut off: nothing incomplete ever stands under a final name, and the same command
-//! again completes.
+//! Jobs that are stopped, killed or cut off: no incomplete file ever has its final name, and the same command run again
+//! completes the copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::client::{Client, Running, unfinished, words};
-use crate::kept::{assert_kept, assert_nothing_kept, at_rest, covered};
-use crate::mirrors::Line;
+use crate::mirrors::ThrottledLine;
 use crate::node::{Node, signal};
 use crate::tree::{assert_copied, pattern};
+use crate::unfinished_state::{assert_kept, assert_nothing_kept, at_rest, covered};
 use crate::wait::{LONG, until};
 
 /// Files of a job that takes some nine seconds at [`SLOW`], each larger than a second's worth.
 const FILES: usize = 6;
 const SLOW: &str = "2MB/s";
 
-/// A tree of files that are known by their names.
+/// Builds a tree of files whose content follows from their names.
 fn build(root: &Path) {
     fs::create_dir_all(root).unwrap();
     for n in 0..FILES {
@@ -26,7 +26,7 @@ fn build(root: &Path) {
     }
 }
 
-/// Whatever is under a final name is complete.
+/// Asserts that every file with its final name is complete.
 #[track_caller]
 fn assert_whole(target: &Path) {
     for entry in fs::read_dir(target).into_iter().flatten().flatten() {
@@ -38,7 +38,7 @@ fn assert_whole(target: &Path) {
     }
 }
 
-/// Waits until a job writes below a directory, or has put something there.
+/// Waits until a job writes below a directory, or has finished a file there.
 fn under_way(target: &Path) {
     until("the job is under way", LONG, || {
         unfinished(target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 0))
@@ -53,7 +53,7 @@ fn words_at(limit: &str, from: &str, to: &str) -> Vec<std::ffi::OsString> {
     words!["cp", "-r", from, to, "--limit", limit, "--streams", "2"]
 }
 
-struct Ends {
+struct CopyFixture {
     node: Node,
     client: Client,
     source: PathBuf,
@@ -62,7 +62,7 @@ struct Ends {
     to: String,
 }
 
-fn ends(push: bool) -> Ends {
+fn ends(push: bool) -> CopyFixture {
     let (node, client) = (Node::open(), Client::new());
     let here = client.path(if push { "s" } else { "t" });
     let there = node.data(if push { "t" } else { "s" });
@@ -71,10 +71,10 @@ fn ends(push: bool) -> Ends {
     build(&source);
     let here = here.display().to_string();
     let (from, to) = if push { (here, at) } else { (at, here) };
-    Ends { node, client, source, target, from, to }
+    CopyFixture { node, client, source, target, from, to }
 }
 
-impl Ends {
+impl CopyFixture {
     /// The state directory of the end that writes.
     fn writer_state(&self) -> PathBuf {
         if self.target.starts_with(self.node.data("")) { self.node.state() } else { self.client.state() }
@@ -90,7 +90,7 @@ impl Ends {
         running
     }
 
-    /// The command once more, at full speed, completes the copy and leaves nothing else.
+    /// Asserts that the command, run again at full speed, completes the copy and leaves nothing else.
     fn completes(&self) {
         let there = covered(&self.writer_state());
         let receipt = self.client.cp(0, words!["-r", self.from, self.to]);
@@ -101,7 +101,7 @@ impl Ends {
 }
 
 #[test]
-fn an_interrupted_job_leaves_nothing_half_done() {
+fn an_interrupted_job_leaves_no_incomplete_files() {
     std::thread::scope(|scope| {
         for push in [true, false] {
             scope.spawn(move || {
@@ -119,7 +119,7 @@ fn an_interrupted_job_leaves_nothing_half_done() {
 }
 
 #[test]
-fn an_interrupted_local_copy_leaves_nothing_half_done() {
+fn an_interrupted_local_copy_leaves_no_incomplete_files() {
     let client = Client::new();
     build(&client.path("s"));
     let from = client.path("s").display().to_string();
@@ -192,7 +192,7 @@ fn a_killed_client_leaves_nothing_under_a_final_name() {
 }
 
 #[test]
-fn a_killed_local_copy_is_gone_on_with() {
+fn a_killed_local_copy_is_resumed() {
     let client = Client::new();
     build(&client.path("s"));
     let (from, to) = (client.path("s").display().to_string(), client.path("t"));
@@ -253,13 +253,13 @@ fn a_client_waits_for_a_node_that_comes_back() {
 }
 
 #[test]
-fn patience_is_counted_from_the_last_progress() {
+fn the_retry_limit_is_counted_from_the_last_progress() {
     std::thread::scope(|scope| {
         for push in [true, false] {
             scope.spawn(move || {
                 let ends = ends(push);
                 // The path breaks and the node stays: how long it takes to start must not count.
-                let line = Line::to(&ends.node, Line::FREE);
+                let line = ThrottledLine::to(&ends.node, ThrottledLine::FREE);
                 let by_line = |at: &str| at.replace(&ends.node.at(""), &line.at(""));
                 let mut words = words_at("10Mbit/s", &by_line(&ends.from), &by_line(&ends.to));
                 words.extend(words!["--retry-for", "10s"]);

@@ -21,7 +21,7 @@ fn help_and_version_are_results() {
 }
 
 #[test]
-fn what_makes_no_sense_is_usage() {
+fn an_invalid_command_line_is_a_usage_error() {
     let client = Client::new();
     for words in [
         words![],
@@ -54,7 +54,7 @@ fn what_makes_no_sense_is_usage() {
 }
 
 #[test]
-fn failures_are_objects_too() {
+fn failures_are_json_objects_too() {
     let (node, client) = (Node::closed(), Client::new());
     for (code, fault, words) in [
         (4, "auth", words!["ls", node.at(""), "--json"]),
@@ -127,7 +127,7 @@ fn serve_says_why_it_cannot() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn a_closed_output_pipe_is_no_failure() {
     let node = Node::open();
     for n in 0..2000 {
         fs::write(node.data(&format!("{n:0>100}")), b"").unwrap();

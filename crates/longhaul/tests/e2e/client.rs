@@ -1,4 +1,4 @@
-//! A client: the real binary with a state of its own, and what it answered.
+//! A client: the real binary with a state directory of its own, and the outcome of its commands.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::node::LONGHAUL;
 use crate::wait::until_some;
 
-/// Longer than any command here may take.
+/// The longest that any command of the tests may take.
 const DEADLINE: Duration = Duration::from_secs(150);
 
 /// Words of a command line, from texts and paths alike.
@@ -23,7 +23,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// Somebody who runs commands: a state directory, keys, and a place for files.
+/// A client that runs commands: a state directory, keys, and a directory for files.
 pub struct Client {
     dir: TempDir,
     key: Option<String>,
@@ -47,14 +47,14 @@ pub struct Outcome {
 }
 
 impl Client {
-    /// Without a key.
+    /// A client without a key.
     pub fn new() -> Client {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("files")).unwrap();
         Client { dir, key: None, runs: AtomicU32::new(0) }
     }
 
-    /// With keys in the environment.
+    /// A client with keys in the environment.
     pub fn with_key(key: &str) -> Client {
         Client { key: Some(key.into()), ..Client::new() }
     }
@@ -64,12 +64,12 @@ impl Client {
         self.dir.path().join("state")
     }
 
-    /// A path in the place for its files.
+    /// A path in the directory of its files.
     pub fn path(&self, below: &str) -> PathBuf {
         if below.is_empty() { self.dir.path().join("files") } else { self.dir.path().join("files").join(below) }
     }
 
-    /// Writes a file there, with its parents.
+    /// Writes a file in the directory of its files, with its parents.
     pub fn write(&self, below: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(below);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -77,7 +77,7 @@ impl Client {
         path
     }
 
-    /// The command with these words, run where its files are.
+    /// The command with these arguments, which runs in the directory of its files.
     pub fn command(&self, words: Vec<OsString>) -> Command {
         let mut command = Command::new(LONGHAUL);
         command.args(words).env("LONGHAUL_STATE", self.state()).env_remove("LONGHAUL_KEY").current_dir(self.path(""));
@@ -96,17 +96,17 @@ impl Client {
         start(command, file("out"), file("err"))
     }
 
-    /// Starts the command with these words.
+    /// Starts the command with these arguments.
     pub fn begin(&self, words: Vec<OsString>) -> Running {
         self.start(self.command(words))
     }
 
-    /// Runs the command with these words to its end.
+    /// Runs the command with these arguments to its end.
     pub fn run(&self, words: Vec<OsString>) -> Outcome {
         self.begin(words).finish()
     }
 
-    /// `longhaul cp` with these words and `--json`, which must end with this code. Returns the receipt.
+    /// Runs `longhaul cp` with these arguments and `--json`, which must end with this code. Returns the receipt.
     pub fn cp(&self, code: i32, mut words: Vec<OsString>) -> Value {
         words.insert(0, "cp".into());
         words.push("--json".into());
@@ -122,23 +122,23 @@ fn start(mut command: Command, out: PathBuf, err: PathBuf) -> Running {
 }
 
 impl Running {
-    /// What it has printed on stdout so far, its whole lines.
+    /// The whole lines that it has printed on stdout so far.
     pub fn out(&self) -> String {
         let text = String::from_utf8_lossy(&fs::read(&self.out).unwrap()).into_owned();
         text.rfind('\n').map(|end| text[..end].to_owned()).unwrap_or_default()
     }
 
-    /// What it has printed on stderr so far.
+    /// The text that it has printed on stderr so far.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned()
     }
 
-    /// Waits for its end.
+    /// Waits until the command ends.
     pub fn finish(self) -> Outcome {
         self.finish_within(DEADLINE)
     }
 
-    /// Waits for the end of what takes long.
+    /// Waits until a slow command ends.
     pub fn finish_within(mut self, within: Duration) -> Outcome {
         let status = until_some("the command ends", within, || self.child.try_wait().unwrap());
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
@@ -161,7 +161,7 @@ impl Outcome {
         String::from_utf8_lossy(&self.out).into_owned()
     }
 
-    /// It ended with this code.
+    /// Asserts that the command ended with this code.
     #[track_caller]
     pub fn expect(self, code: i32) -> Outcome {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.text(), self.err);
@@ -176,7 +176,7 @@ impl Outcome {
         serde_json::from_str(last).unwrap_or_else(|e| panic!("{e} in {last:?}"))
     }
 
-    /// It failed with this code and one sentence for people that says all of this.
+    /// Asserts that the command failed with this code and one sentence that contains all of these words.
     #[track_caller]
     pub fn refused(self, code: i32, saying: &[&str]) -> Outcome {
         let outcome = self.expect(code);
@@ -187,7 +187,7 @@ impl Outcome {
     }
 }
 
-/// The note about a node that is met for the first time.
+/// Whether a line is the note about a node that the client meets for the first time.
 fn is_introduction(line: &str) -> bool {
     line.ends_with("remembered)")
 }

@@ -1,17 +1,17 @@
-//! What must hold although somebody tries: keys stay within their path, names within their source, copies within this
-//! process, and a broken pipe is not taken for a whole one.
+//! Confinement: keys stay within their path, names within their source, copies within this process, and a broken pipe is
+//! not taken for a whole file.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use crate::client::{Client, unfinished, words};
-use crate::kept::{assert_kept, covered};
 use crate::node::{LONGHAUL, Node};
 use crate::tree::pattern;
+use crate::unfinished_state::{assert_kept, covered};
 use crate::wait::{LONG, until};
 
 #[test]
-fn a_link_leads_nobody_out_of_their_prefix() {
+fn a_link_does_not_lead_out_of_a_keys_prefix() {
     let node = Node::closed();
     fs::create_dir_all(node.data("mine")).unwrap();
     fs::create_dir_all(node.data("secret")).unwrap();
@@ -56,7 +56,7 @@ fn a_prefix_that_does_not_read_opens_nothing() {
 }
 
 #[test]
-fn whoever_may_only_create_changes_no_directory() {
+fn a_create_only_key_changes_no_directory() {
     let node = Node::closed();
     fs::create_dir(node.data("there")).unwrap();
     fs::set_permissions(node.data("there"), fs::Permissions::from_mode(0o750)).unwrap();
@@ -118,7 +118,7 @@ fn a_key_for_another_node_does_not_replace_a_known_one() {
 }
 
 #[test]
-fn a_node_that_is_stopped_keeps_what_it_can_go_on_with() {
+fn a_stopped_node_keeps_its_unfinished_files() {
     let (mut node, client) = (Node::open(), Client::new());
     let big = client.write("big", pattern(32 << 20));
     let words = words!["cp", "--limit", "8Mbit/s", "--retry-for", "0s", big, node.at("data/big")];
@@ -132,7 +132,7 @@ fn a_node_that_is_stopped_keeps_what_it_can_go_on_with() {
 }
 
 #[test]
-fn a_node_that_stops_interrupts_nobody() {
+fn clients_of_a_stopping_node_are_not_reported_as_interrupted() {
     let (mut node, client) = (Node::open(), Client::new());
     let big = client.write("big", pattern(64 << 20));
     let begin = |at: usize| {

@@ -1,4 +1,4 @@
-//! Running jobs and their reins: listed, changed, paused and ended from the client's host, from the node's, and with
+//! Job control: running jobs are listed, changed, paused and ended from the client's host, from the node's host, and with
 //! the key over the network.
 
 use std::ffi::OsString;
@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::client::{Client, Outcome, Running, unfinished, words};
-use crate::kept::written;
 use crate::node::Node;
 use crate::tree::pattern;
+use crate::unfinished_state::written;
 use crate::wait::{LONG, until, until_some};
 
-/// From where a job is held.
+/// The point from which a job is controlled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Seat {
-    /// Where the command runs.
+pub enum ControlPoint {
+    /// The host on which the command runs.
     Client,
-    /// Where the node runs, over its state directory.
+    /// The host of the node, over its state directory.
     Operator,
-    /// Anywhere, with the key that began the job.
+    /// Any host, with the key that started the job.
     Key,
 }
 
-const SEATS: [Seat; 3] = [Seat::Client, Seat::Operator, Seat::Key];
+const CONTROL_POINTS: [ControlPoint; 3] = [ControlPoint::Client, ControlPoint::Operator, ControlPoint::Key];
 
-/// A node and somebody with a key to it.
+/// A node, and a client with a key to it.
 struct Pair {
     node: Node,
     client: Client,
@@ -39,23 +39,23 @@ fn pair() -> Pair {
     Pair { node, client }
 }
 
-/// `longhaul job` with these words, from a seat.
-pub fn job(node: &Node, client: &Client, seat: Seat, words: Vec<OsString>) -> Outcome {
+/// Runs `longhaul job` with these arguments from a control point.
+pub fn job(node: &Node, client: &Client, seat: ControlPoint, words: Vec<OsString>) -> Outcome {
     let mut command = client.command([words!["job"], words].concat());
     match seat {
-        Seat::Client => {}
-        Seat::Operator => drop(command.env("LONGHAUL_STATE", node.state())),
-        Seat::Key => drop(command.args(["--node", &node.at("")])),
+        ControlPoint::Client => {}
+        ControlPoint::Operator => drop(command.env("LONGHAUL_STATE", node.state())),
+        ControlPoint::Key => drop(command.args(["--node", &node.at("")])),
     }
     client.start(command).finish()
 }
 
-/// Nothing holds the jobs of a client back any more. How many they are.
+/// Lifts the limit of all jobs of a client. Returns the number of jobs.
 pub fn let_go(client: &Client) -> usize {
     set_limit(client, "none")
 }
 
-/// The jobs of a client have another limit. How many they are.
+/// Sets the limit of all jobs of a client. Returns the number of jobs.
 pub fn set_limit(client: &Client, limit: &str) -> usize {
     let running = until_some("a job is listed", LONG, || {
         let listed = client.run(words!["job", "list", "--json"]).expect(0).text();
@@ -69,39 +69,39 @@ pub fn set_limit(client: &Client, limit: &str) -> usize {
     running.len()
 }
 
-/// The jobs that a seat sees.
-fn jobs(node: &Node, client: &Client, seat: Seat) -> Vec<Value> {
+/// The jobs that a control point lists.
+fn jobs(node: &Node, client: &Client, seat: ControlPoint) -> Vec<Value> {
     let listed = job(node, client, seat, words!["list", "--json"]).expect(0).text();
     listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 impl Pair {
-    fn job(&self, seat: Seat, words: Vec<OsString>) -> Outcome {
+    fn job(&self, seat: ControlPoint, words: Vec<OsString>) -> Outcome {
         job(&self.node, &self.client, seat, words)
     }
 
-    fn jobs(&self, seat: Seat) -> Vec<Value> {
+    fn jobs(&self, seat: ControlPoint) -> Vec<Value> {
         jobs(&self.node, &self.client, seat)
     }
 
-    /// Starts a copy and waits until both ends know of it; its id.
+    /// Starts a copy, and waits until both ends list it; returns its id.
     fn begin(&self, words: Vec<OsString>) -> (Running, String) {
         let running = self.client.begin([words!["cp", "--json"], words].concat());
         let listed = until_some("the node has the job", LONG, || {
-            let job = self.jobs(Seat::Operator).pop()?;
+            let job = self.jobs(ControlPoint::Operator).pop()?;
             (job["bytes"].as_u64().unwrap() > 0).then_some(job)
         });
         (running, listed["id"].as_str().unwrap().to_owned())
     }
 
-    fn show(&self, seat: Seat, id: &str) -> Value {
+    fn show(&self, seat: ControlPoint, id: &str) -> Value {
         self.job(seat, words!["show", id, "--json"]).expect(0).json()
     }
 
-    /// Waits until every seat sees this of the job.
+    /// Waits until every control point shows this state of the job.
     fn all_see(&self, id: &str, what: &str, value: impl Into<Value>) {
         let value = value.into();
-        for seat in SEATS {
+        for seat in CONTROL_POINTS {
             until(&format!("{seat:?} sees {what} {value}"), LONG, || self.show(seat, id)[what] == value);
         }
     }
@@ -127,20 +127,21 @@ fn measured(running: &Running) -> (f64, f64) {
     ((last - first) as f64 * 8.0, to - from)
 }
 
-/// The limit is kept within 2 % over ten seconds on a quiet machine. Here other tests want the same processors: they may
-/// hold a job back, and what it loses to them it does not make up for, but nothing makes it faster. What comes in a
-/// burst after a stall is less than half a second's worth, or than what buffers hold.
+/// On a quiet machine, the limit is kept within 2 % over ten seconds. In this run, other tests use the same processors: they
+/// may slow a job down, and it does not make up for the lost time, but nothing makes it faster. A burst after a stall is
+/// less than half a second's worth, or than the content of the buffers.
 #[track_caller]
 fn assert_kept((bits, seconds): (f64, f64), limit_bit_s: f64, least_bit_s: f64, what: &str) {
     let most = limit_bit_s * seconds + (limit_bit_s / 2.0).max(8.0 * 1024.0 * 1024.0);
     assert!(bits <= most && bits / seconds > least_bit_s, "{what}: {bits} bits in {seconds} s");
 }
 
-fn change_holds(push: bool, seat: Seat) {
+fn change_holds(push: bool, seat: ControlPoint) {
     let pair = pair();
-    let (from, to) = match push {
-        true => ("zero:4GB".to_owned(), pair.node.at("null:")),
-        false => (pair.node.at("zero:4GB"), "null:".to_owned()),
+    let (from, to) = if push {
+        ("zero:4GB".to_owned(), pair.node.at("null:"))
+    } else {
+        (pair.node.at("zero:4GB"), "null:".to_owned())
     };
     let (running, id) = pair.begin(words![from, to, "--limit", "24Mbit/s", "--checksum", "none"]);
     pair.job(seat, words!["set", id, "--limit", "120Mbit/s"]).expect(0);
@@ -158,27 +159,27 @@ fn the_limit_is_kept_from_the_beginning() {
 
 #[test]
 fn the_client_changes_the_limit_of_a_running_job() {
-    change_holds(true, Seat::Client);
+    change_holds(true, ControlPoint::Client);
 }
 
 #[test]
 fn the_client_changes_the_limit_of_what_it_pulls() {
-    change_holds(false, Seat::Client);
+    change_holds(false, ControlPoint::Client);
 }
 
 #[test]
 fn the_operator_changes_the_limit_of_a_running_job() {
-    change_holds(true, Seat::Operator);
+    change_holds(true, ControlPoint::Operator);
 }
 
 #[test]
 fn the_operator_changes_the_limit_of_what_is_pulled() {
-    change_holds(false, Seat::Operator);
+    change_holds(false, ControlPoint::Operator);
 }
 
 #[test]
 fn the_key_changes_the_limit_of_a_running_job() {
-    change_holds(true, Seat::Key);
+    change_holds(true, ControlPoint::Key);
 }
 
 #[test]
@@ -186,11 +187,11 @@ fn a_limit_is_lowered_and_lifted() {
     let pair = pair();
     let words = words!["zero:200MB", pair.node.at("null:"), "--limit", "80Mbit/s", "--checksum", "none"];
     let (running, id) = pair.begin(words);
-    pair.job(Seat::Client, words!["set", id, "--limit", "8Mbit/s"]).expect(0);
+    pair.job(ControlPoint::Client, words!["set", id, "--limit", "8Mbit/s"]).expect(0);
     pair.all_see(&id, "limit_bit_s", 8_000_000);
     assert_kept(measured(&running), 8e6, 8e6 / 3.0, "lowered");
     let lifted = Instant::now();
-    pair.job(Seat::Operator, words!["set", id, "--limit", "none"]).expect(0);
+    pair.job(ControlPoint::Operator, words!["set", id, "--limit", "none"]).expect(0);
     let receipt = running.finish().expect(0).json();
     // Minutes' worth at what it was.
     assert!(lifted.elapsed() < Duration::from_secs(60), "{:?}", lifted.elapsed());
@@ -202,7 +203,9 @@ fn a_job_is_listed_and_shown() {
     let pair = pair();
     let file = pair.client.write("f", pattern(20 << 20));
     let (running, id) = pair.begin(words![file, pair.node.at("data/f"), "--limit", "2Mbit/s"]);
-    for (seat, role) in [(Seat::Client, "send"), (Seat::Operator, "receive"), (Seat::Key, "receive")] {
+    for (seat, role) in
+        [(ControlPoint::Client, "send"), (ControlPoint::Operator, "receive"), (ControlPoint::Key, "receive")]
+    {
         let listed = pair.jobs(seat);
         assert_eq!(listed.len(), 1, "{seat:?}: {listed:?}");
         let shown = pair.show(seat, &id);
@@ -219,34 +222,34 @@ fn a_job_is_listed_and_shown() {
         let line = pair.job(seat, words!["list"]).expect(0).text();
         assert!(line.lines().count() == 2 && line.lines().any(|line| line.starts_with(&id)), "{line}");
     }
-    pair.job(Seat::Client, words!["set", id]).refused(2, &["--limit", "--streams"]);
-    pair.job(Seat::Client, words!["set", id, "--limit", "40"]).expect(2);
+    pair.job(ControlPoint::Client, words!["set", id]).refused(2, &["--limit", "--streams"]);
+    pair.job(ControlPoint::Client, words!["set", id, "--limit", "40"]).expect(2);
     drop(running);
-    assert!(pair.jobs(Seat::Client).is_empty(), "what was killed is not listed");
-    until("the node knows that it is over", LONG, || pair.jobs(Seat::Operator).is_empty());
+    assert!(pair.jobs(ControlPoint::Client).is_empty(), "what was killed is not listed");
+    until("the node knows that it is over", LONG, || pair.jobs(ControlPoint::Operator).is_empty());
 }
 
 #[test]
-fn copies_that_have_ended_are_known_for_a_while() {
+fn ended_copies_are_listed_for_a_while() {
     let pair = pair();
     let file = pair.client.write("f", pattern(1 << 20));
     let done = pair.client.cp(0, words![file, pair.node.at("data/f")]);
     pair.client.cp(0, words![file, "g", "--dry-run"]);
     pair.client.run(words!["cp", "missing", "g"]).expect(1);
-    let listed = pair.jobs(Seat::Client);
+    let listed = pair.jobs(ControlPoint::Client);
     let states: Vec<&str> = listed.iter().map(|job| job["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["done", "failed"], "{listed:?}");
     assert_eq!((&listed[0]["id"], &listed[0]["receipt"]["bytes"]), (&done["transfer"], &(1 << 20).into()));
     let id = done["transfer"].as_str().unwrap();
-    let text = pair.job(Seat::Client, words!["show", id]).expect(0).text();
+    let text = pair.job(ControlPoint::Client, words!["show", id]).expect(0).text();
     assert!(text.contains("done") && text.contains("verified by crc32c"), "{text}");
-    pair.job(Seat::Client, words!["cancel", id]).refused(1, &["runs here any more"]);
+    pair.job(ControlPoint::Client, words!["cancel", id]).refused(1, &["runs here any more"]);
 }
 
 #[test]
-fn a_job_that_is_not_there_is_said() {
+fn an_unknown_job_is_reported() {
     let pair = pair();
-    for seat in SEATS {
+    for seat in CONTROL_POINTS {
         for words in [words!["show"], words!["pause"], words!["resume"], words!["cancel"]] {
             let words = [words, words!["0123abcd"]].concat();
             pair.job(seat, words).refused(1, &["0123abcd", "job list"]);
@@ -258,17 +261,17 @@ fn a_job_that_is_not_there_is_said() {
 }
 
 #[test]
-fn another_key_holds_no_reins() {
+fn another_key_cannot_control_the_job() {
     let pair = pair();
     let other = Client::with_key(&pair.node.grant(&["--export", "data", "--write", "--name", "another"]));
     let (running, id) = pair.begin(words!["zero:1GB", pair.node.at("null:"), "--limit", "40Mbit/s"]);
-    assert!(jobs(&pair.node, &other, Seat::Key).is_empty());
+    assert!(jobs(&pair.node, &other, ControlPoint::Key).is_empty());
     for words in [words!["show", id], words!["pause", id], words!["cancel", id], words!["set", id, "--streams", "9"]] {
-        job(&pair.node, &other, Seat::Key, words).refused(1, &[&id]);
+        job(&pair.node, &other, ControlPoint::Key, words).refused(1, &[&id]);
     }
     let stranger = Client::new();
     stranger.run(words!["job", "list", "--node", pair.node.at("")]).expect(4);
-    let (before, shown) = (progress(&running).len(), pair.show(Seat::Client, &id));
+    let (before, shown) = (progress(&running).len(), pair.show(ControlPoint::Client, &id));
     assert_eq!((&shown["state"], &shown["limit_bit_s"]), (&"running".into(), &40_000_000.into()));
     until("it goes on", LONG, || progress(&running).len() > before + 1);
 }
@@ -277,22 +280,23 @@ fn another_key_holds_no_reins() {
 fn a_pause_holds_and_ends() {
     std::thread::scope(|scope| {
         for (push, [pauses, resumes]) in [
-            (true, [Seat::Client, Seat::Operator]),
-            (true, [Seat::Operator, Seat::Client]),
-            (false, [Seat::Key, Seat::Client]),
-            (false, [Seat::Client, Seat::Key]),
+            (true, [ControlPoint::Client, ControlPoint::Operator]),
+            (true, [ControlPoint::Operator, ControlPoint::Client]),
+            (false, [ControlPoint::Key, ControlPoint::Client]),
+            (false, [ControlPoint::Client, ControlPoint::Key]),
         ] {
             scope.spawn(move || pause_and_resume(push, pauses, resumes));
         }
     });
 }
 
-fn pause_and_resume(push: bool, pauses: Seat, resumes: Seat) {
+fn pause_and_resume(push: bool, pauses: ControlPoint, resumes: ControlPoint) {
     let pair = pair();
     let bytes = pattern(24 << 20);
-    let (from, to, target) = match push {
-        true => (pair.client.write("f", &bytes).display().to_string(), pair.node.at("data/f"), pair.node.data("f")),
-        false => (pair.node.at("data/f"), pair.client.path("f").display().to_string(), pair.client.path("f")),
+    let (from, to, target) = if push {
+        (pair.client.write("f", &bytes).display().to_string(), pair.node.at("data/f"), pair.node.data("f"))
+    } else {
+        (pair.node.at("data/f"), pair.client.path("f").display().to_string(), pair.client.path("f"))
     };
     if !push {
         fs::write(pair.node.data("f"), &bytes).unwrap();
@@ -302,7 +306,7 @@ fn pause_and_resume(push: bool, pauses: Seat, resumes: Seat) {
     pair.job(pauses, words!["pause", id]).expect(0);
     pair.all_see(&id, "state", "paused");
     // What was under way when the pause came is there once no seat sees anything new, twice.
-    let seen = || SEATS.map(|seat| pair.show(seat, &id)["bytes"].as_u64().unwrap());
+    let seen = || CONTROL_POINTS.map(|seat| pair.show(seat, &id)["bytes"].as_u64().unwrap());
     until("what was sent has arrived", LONG, || {
         let looks = [(); 3].map(|()| {
             std::thread::sleep(Duration::from_millis(300));
@@ -325,13 +329,18 @@ fn pause_and_resume(push: bool, pauses: Seat, resumes: Seat) {
 #[test]
 fn streams_come_and_go_while_it_runs() {
     std::thread::scope(|scope| {
-        for (push, seat) in [(true, Seat::Client), (false, Seat::Client), (true, Seat::Operator), (false, Seat::Key)] {
+        for (push, seat) in [
+            (true, ControlPoint::Client),
+            (false, ControlPoint::Client),
+            (true, ControlPoint::Operator),
+            (false, ControlPoint::Key),
+        ] {
             scope.spawn(move || streams_change(push, seat));
         }
     });
 }
 
-/// Connections of a process's peers to a port, besides those that only listen.
+/// The number of connections of peers to the node's port, without listening sockets.
 pub fn connections(node: &Node) -> usize {
     let hex = format!(":{:04X}", node.port);
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
@@ -343,12 +352,13 @@ pub fn connections(node: &Node) -> usize {
     table.lines().skip(1).filter(established).count()
 }
 
-fn streams_change(push: bool, seat: Seat) {
+fn streams_change(push: bool, seat: ControlPoint) {
     let pair = pair();
     let bytes = pattern(40 << 20);
-    let (from, to, target) = match push {
-        true => (pair.client.write("f", &bytes).display().to_string(), pair.node.at("data/f"), pair.node.data("f")),
-        false => (pair.node.at("data/f"), pair.client.path("f").display().to_string(), pair.client.path("f")),
+    let (from, to, target) = if push {
+        (pair.client.write("f", &bytes).display().to_string(), pair.node.at("data/f"), pair.node.data("f"))
+    } else {
+        (pair.node.at("data/f"), pair.client.path("f").display().to_string(), pair.client.path("f"))
     };
     if !push {
         fs::write(pair.node.data("f"), &bytes).unwrap();
@@ -371,7 +381,7 @@ fn streams_change(push: bool, seat: Seat) {
 #[test]
 fn a_cancelled_job_is_resumed_by_the_same_command() {
     std::thread::scope(|scope| {
-        for (push, seat) in SEATS.map(|seat| [(true, seat), (false, seat)]).concat() {
+        for (push, seat) in CONTROL_POINTS.map(|seat| [(true, seat), (false, seat)]).concat() {
             scope.spawn(move || cancel_and_resume(push, seat));
         }
     });
@@ -381,22 +391,21 @@ fn well_begun(target: &Path) -> bool {
     unfinished(target).iter().any(|path| written(path) > 4 << 20)
 }
 
-fn cancel_and_resume(push: bool, seat: Seat) {
+fn cancel_and_resume(push: bool, seat: ControlPoint) {
     let pair = pair();
     let bytes = pattern(40 << 20);
-    let (source, target) = match push {
-        true => (pair.client.path("s"), pair.node.data("t")),
-        false => (pair.node.data("s"), pair.client.path("t")),
-    };
+    let (source, target) =
+        if push { (pair.client.path("s"), pair.node.data("t")) } else { (pair.node.data("s"), pair.client.path("t")) };
     fs::create_dir(&source).unwrap();
     fs::write(source.join("f"), &bytes).unwrap();
-    let (from, to) = match push {
-        true => (source.display().to_string(), pair.node.at("data/t")),
-        false => (pair.node.at("data/s"), target.display().to_string()),
+    let (from, to) = if push {
+        (source.display().to_string(), pair.node.at("data/t"))
+    } else {
+        (pair.node.at("data/s"), target.display().to_string())
     };
     let (running, id) = pair.begin(words!["-r", from, to, "--limit", "16Mbit/s"]);
     until("blocks have been written", LONG, || {
-        well_begun(&target) && pair.show(Seat::Client, &id)["bytes"].as_u64() > Some(8 << 20)
+        well_begun(&target) && pair.show(ControlPoint::Client, &id)["bytes"].as_u64() > Some(8 << 20)
     });
     pair.job(seat, words!["cancel", id]).expect(0);
     let outcome = running.finish().expect(130);

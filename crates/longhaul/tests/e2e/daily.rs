@@ -35,7 +35,7 @@ fn listings_are_sorted_and_sizes_can_have_units() {
 }
 
 #[test]
-fn what_is_not_there_is_removed_already() {
+fn rm_f_accepts_missing_files() {
     let (node, client) = (Node::open(), Client::new());
     fill(&node.data(""), &["f", "d/f"]);
     for place in [node.at("data/missing"), client.path("missing").display().to_string()] {
@@ -50,7 +50,7 @@ fn what_is_not_there_is_removed_already() {
 }
 
 #[test]
-fn every_file_has_its_line() {
+fn verbose_copies_print_a_line_for_each_file() {
     for way in ways() {
         fill(&way.source, &["a", "d/b", "d/c"]);
         way.copy(0, &[]);
@@ -173,7 +173,7 @@ fn links_are_copied_as_what_they_lead_to() {
 }
 
 #[test]
-fn a_link_that_leads_to_the_target_is_no_way_without_end() {
+fn a_link_to_the_target_is_not_copied_without_end() {
     for way in ways() {
         fill(&way.source, &["a"]);
         fs::create_dir_all(way.target.join("deep")).unwrap();
@@ -194,7 +194,7 @@ fn a_link_that_leads_to_the_target_is_no_way_without_end() {
 }
 
 #[test]
-fn what_fails_is_named_in_full() {
+fn a_failure_names_the_full_path() {
     let (node, client) = (Node::open(), Client::new());
     fill(&client.path("s"), &["f"]);
     fill(&node.data(""), &["file"]);

@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::tree::pattern;
 use crate::wait::{LONG, until, until_some};
 
-/// Three nodes with storage: two in Europe, one of them with Rucio's naming, and one in America. Whoever works there has keys to all.
+/// Three nodes with storage: two in Europe, one of them with Rucio's naming, and one in America. A scientist has keys to all of them.
 struct Places {
     nodes: Vec<(&'static str, Node)>,
 }
@@ -37,7 +37,7 @@ impl Places {
         &self.nodes.iter().find(|(name, _)| *name == site).unwrap().1
     }
 
-    /// The keys of somebody who may write everywhere, with commas between them, for `LONGHAUL_KEY`.
+    /// Keys to write at all nodes, separated by commas, for `LONGHAUL_KEY`.
     fn keys(&self) -> String {
         let keys: Vec<String> =
             self.nodes.iter().map(|(_, node)| node.grant(&["--export", "data", "--write"])).collect();
@@ -51,7 +51,7 @@ fn scientist<'a>(hub: &'a Hub, places: &Places, name: &str) -> Member<'a> {
     hub.with_key(&format!("{key},{}", places.keys()))
 }
 
-/// A directory with some files below it, for `data put`.
+/// Writes a directory with some files, for `data put`.
 fn observation(member: &Member<'_>) -> (String, Vec<(&'static str, Vec<u8>)>) {
     let files = vec![
         ("beam 1/visibilities", pattern(2 << 20)),

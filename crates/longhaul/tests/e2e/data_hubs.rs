@@ -16,7 +16,7 @@ const DATASETS: usize = 6;
 const FILES: usize = 5;
 const BYTES: usize = 200_000;
 
-/// What must be found nowhere once all is quiet: what it would mean, and the query.
+/// Rows that must not exist once all is quiet: their meaning, and the query.
 const NEVER: [(&str, &str); 5] = [
     (
         "a lock is ok if and only if its replica is there",
@@ -54,7 +54,7 @@ fn described(admin: &Member<'_>) -> Vec<Node> {
     SITES.iter().map(node).collect()
 }
 
-/// Enters datasets whose files are at the first node.
+/// Enters datasets whose files are at the first node into the catalogue.
 fn entered(hub: &Hub, key: &str, nodes: &[Node]) {
     for dataset in 0..DATASETS {
         let name = |file: usize| format!("d{dataset}.f{file}");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::hub::{Hub, Member};
 use crate::wait::{LONG, until, until_some};
 
-/// A hub that knows two endpoints with storage, where no node is: what is copied waits.
+/// A hub with two endpoints with storage but without nodes: copies wait.
 fn hub() -> Hub {
     let hub = Hub::start(&[]);
     {
@@ -129,7 +129,7 @@ fn rules_that_cannot_be_made_yet_say_so_at_their_subscription() {
     assert_eq!((&told["names"], &told["waiting"]), (&0.into(), &1.into()));
 }
 
-/// Takes requests, answers them with these statuses in turn (the last one for ever), and tells their fields and bodies.
+/// Takes requests, answers them with these statuses in turn (the last one for ever), and returns their fields and bodies.
 fn receiver(statuses: &'static [u16]) -> (String, mpsc::Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook?x=1", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! `--delete`: how much of what the source lacks may be removed, what is said before, and what stays as it was.
+//! `--delete`: how many entries that the source lacks may be removed, the message before, and what stays unchanged.
 
 use std::collections::BTreeSet;
 use std::fs;

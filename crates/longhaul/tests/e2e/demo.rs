@@ -12,7 +12,7 @@ use crate::node::LONGHAUL;
 use crate::portal;
 use crate::wait::{LONG, skipped, until, until_some};
 
-/// A demo that runs, and what it says.
+/// A running demo, and its output.
 struct Demo {
     child: Child,
     /// `HOST:PORT` of the portal.
@@ -23,7 +23,7 @@ struct Demo {
 }
 
 impl Demo {
-    /// Starts one with these words, its directory below `dir`, and waits until it has told what to click.
+    /// Starts a demo with these arguments and its directory below `dir`, and waits until it has printed the address to open.
     fn start(words: &[&str], dir: &Path) -> Demo {
         let begun = Instant::now();
         let mut command = Command::new(LONGHAUL);
@@ -61,7 +61,7 @@ impl Demo {
         serde_json::from_str(body.trim()).unwrap_or_else(|error| panic!("{error}: {answer}"))
     }
 
-    /// Ends it as Ctrl-C does; nothing is left below the directory.
+    /// Ends it as Ctrl-C does; asserts that nothing is left below the directory.
     fn end(mut self, dir: &Path) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

@@ -2,9 +2,10 @@
 //! docs/http.md and docs/api.md runs as it is written, on machines with the names that it uses, and every command ends with
 //! exit code 0; or the comment directly above the block says why it does not run, or where and how else it does ([`page`]).
 //!
-//! As written, but for this: `lhk1_…` is the key that was granted last, and what is pasted where a command reads; a node
-//! goes on behind; what lasts until Ctrl-C has it after two seconds, and tests without `-t` take half a second, or one (`bin`).
-//! What the documents take to be there, [`world`]s have: other sites' nodes, files, certificates, keys in files.
+//! The exceptions: `lhk1_…` stands for the key that was granted last, also where a command reads pasted input; a node keeps
+//! running in the background; a command that lasts until Ctrl-C gets it after two seconds, and tests without `-t` take half a
+//! second, or one (`bin`). [`world`]s have all that the documents assume: nodes of other sites, files, certificates, keys in
+//! files.
 
 mod page;
 mod sites;
@@ -13,27 +14,27 @@ mod world;
 use std::fs;
 use std::sync::Mutex;
 
-use self::page::{Block, Conditions, Fate};
-use self::world::World;
+use self::page::{Block, BlockPlan, Conditions};
+use self::world::Machines;
 use crate::wait::skipped;
 use crate::wrappers;
 
-/// A document, and the machines that it speaks of.
+/// A document, and the machines that it mentions.
 struct Document {
     file: &'static str,
     machines: &'static [Machine],
-    /// Files that people make of keys that they were given: the name, and whose keys (`MACHINE.EXPORT`), in homes.
+    /// Files of keys in homes: the name, and the owners of the keys (`MACHINE.EXPORT`).
     key_files: &'static [(&'static str, &'static [&'static str])],
-    /// The node that copies go to where a block wants one under way.
+    /// The node that receives the copy where a block needs one under way.
     copies_to: &'static str,
 }
 
 /// A machine.
 struct Machine {
     name: &'static str,
-    /// Addresses that it has besides.
+    /// Its further addresses.
     addresses: &'static [&'static str],
-    /// A script that runs there before the first block.
+    /// A script that runs on it before the first block.
     prepare: &'static str,
 }
 
@@ -49,7 +50,7 @@ kill -INT "$(cat "$WORLD/copy")" || true
 "#;
 
 impl Document {
-    fn key_files(&self, world: &World, machine: &str) {
+    fn key_files(&self, world: &Machines, machine: &str) {
         for (name, whose) in self.key_files {
             let keys = whose.iter().map(|key| fs::read_to_string(world.path("keys").join(key)));
             if let Ok(keys) = keys.collect::<Result<String, _>>() {
@@ -58,8 +59,8 @@ impl Document {
         }
     }
 
-    /// Runs a block on one machine; says what was wrong.
-    fn run(&self, world: &World, block: &Block, machine: &str, how: &Conditions) -> Result<(), String> {
+    /// Runs a block on one machine; returns what went wrong.
+    fn run(&self, world: &Machines, block: &Block, machine: &str, how: &Conditions) -> Result<(), String> {
         self.key_files(world, machine);
         let key = fs::read_to_string(world.path("keys/last")).unwrap_or_default();
         let mut script = block.text.replace("lhk1_…", key.trim()).replace("lhk1_...", key.trim());
@@ -82,18 +83,18 @@ impl Document {
         Err(format!("{file}:{} at {machine}, {:?}:\n{}{}", block.line, ended.code, ended.out, ended.err))
     }
 
-    /// Runs all blocks, whatever becomes of those before.
+    /// Runs all blocks, even where earlier ones fail.
     fn check(&self) {
-        let world = World::new(self.machines);
+        let world = Machines::new(self.machines);
         let (mut wrong, mut ran) = (Vec::new(), 0);
         for block in page::blocks(self.file) {
             match &block.fate {
-                Fate::NotRun(reason) => assert!(!reason.is_empty(), "{}:{}: say why", self.file, block.line),
-                Fate::File { path, machine } => {
+                BlockPlan::NotRun(reason) => assert!(!reason.is_empty(), "{}:{}: say why", self.file, block.line),
+                BlockPlan::File { path, machine } => {
                     let written = world.run(machine, &format!("cat > {path} <<'END'\n{}END\n", block.text));
                     assert_eq!(written.code, Some(0), "{}", written.err);
                 }
-                Fate::Runs(how) => {
+                BlockPlan::Runs(how) => {
                     ran += 1;
                     wrong.extend(how.machines.iter().filter_map(|at| self.run(&world, &block, at, how).err()));
                 }

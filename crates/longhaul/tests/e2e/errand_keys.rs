@@ -1,31 +1,31 @@
-//! The key that the node at the source of a third-party copy is handed: made by the target for one job and one place,
-//! good for nothing else, and gone when the job is.
+//! The delegated key that the node at the source of a third-party copy gets: the target makes it for one job and one path; it
+//! opens nothing else, and ends with the job.
 
 use std::fs;
 use std::time::Duration;
 
 use auth::{AccessKey, Fingerprint};
 use model::RelPath;
-use model::locator::Place;
+use model::locator::NodePlace;
 use wire::Frame;
 use wire::frame::{Direction, Errand, KeyProof, Open};
 
 use crate::client::{Client, words};
-use crate::guest::{Guest, dir, encoded};
 use crate::node::Node;
+use crate::raw_client::{RawClient, dir, encoded};
 use crate::scripted_node::ScriptedNode;
 use crate::third_party::files_with;
 use crate::wait::{LONG, until};
 
-/// What the source of a copy to `data/in/t` hears, from a client with a key to each node.
-struct Handed {
+/// A delegation that the source of a copy to `data/in/t` gets from a client with a key to each node.
+struct DelegationFixture {
     target: Node,
     keys: [AccessKey; 2],
     errand: Errand,
     said: Vec<Frame>,
 }
 
-fn handed(rights: &str) -> Handed {
+fn handed(rights: &str) -> DelegationFixture {
     let (source, target) = (ScriptedNode::new(), Node::closed());
     fs::create_dir(target.data("in")).unwrap();
     fs::write(target.data("in/secret"), b"secret").unwrap();
@@ -35,20 +35,20 @@ fn handed(rights: &str) -> Handed {
     let running = client.begin(words);
     let (errand, said) = source.errand();
     drop(running);
-    Handed { target, keys, errand, said }
+    DelegationFixture { target, keys, errand, said }
 }
 
-impl Handed {
+impl DelegationFixture {
     /// The order of the job, as the source's node gives it to the target's.
     fn order(&self) -> Open {
         self.errand.order.clone()
     }
 
-    fn guest(&self) -> Guest {
-        Guest::with_key(&self.target, Some(&self.errand.key)).unwrap()
+    fn guest(&self) -> RawClient {
+        RawClient::with_key(&self.target, Some(&self.errand.key)).unwrap()
     }
 
-    /// A client of the command line with the handed key.
+    /// A client of the command line with the delegated key.
     fn client(&self) -> Client {
         let KeyProof { id, secret } = self.errand.key.clone();
         Client::with_key(&AccessKey::new(id, secret, Fingerprint(self.errand.node)).expose_text())
@@ -70,12 +70,12 @@ impl Handed {
     }
 }
 
-fn place(path: &str) -> Place {
-    Place::Path { export: "data".into(), path: RelPath::parse(path.as_bytes()).unwrap() }
+fn place(path: &str) -> NodePlace {
+    NodePlace::Path { export: "data".into(), path: RelPath::parse(path.as_bytes()).unwrap() }
 }
 
 #[test]
-fn a_client_s_own_keys_go_to_their_own_nodes() {
+fn each_key_of_a_client_goes_only_to_its_own_node() {
     let handed = handed("--write");
     let said: Vec<u8> = handed.said.iter().flat_map(encoded).collect();
     let holds = |needle: &[u8]| said.windows(needle.len()).any(|part| part == needle);
@@ -90,7 +90,7 @@ fn a_client_s_own_keys_go_to_their_own_nodes() {
 }
 
 #[test]
-fn the_key_is_for_one_job_and_one_place() {
+fn a_delegated_key_is_for_one_job_and_one_path() {
     for rights in ["--write", "--create"] {
         let handed = handed(rights);
         let (own, other_job) = (handed.order(), Open { job: [9; 16], ..handed.order() });
@@ -99,13 +99,13 @@ fn the_key_is_for_one_job_and_one_place() {
             let elsewhere = Open { places: vec![place(path)], ..handed.order() };
             assert!(handed.refuses(elsewhere), "{rights}: {path:?}");
         }
-        assert!(handed.refuses(Open { places: vec![Place::Null], ..handed.order() }), "{rights}: the memory end");
+        assert!(handed.refuses(Open { places: vec![NodePlace::Null], ..handed.order() }), "{rights}: the memory end");
         assert!(!handed.refuses(own), "{rights}: the job itself");
     }
 }
 
 #[test]
-fn the_key_neither_lists_nor_reads_nor_removes() {
+fn a_delegated_key_neither_lists_nor_reads_nor_removes() {
     let handed = handed("--write");
     let (client, target) = (handed.client(), &handed.target);
     client.write("f", b"mine");
@@ -146,7 +146,7 @@ fn the_key_is_forgotten_with_the_job() {
     assert!(handed.target.data("in/t").is_dir());
     until("the key is forgotten", LONG, || {
         std::thread::sleep(Duration::from_millis(50));
-        Guest::with_key(&handed.target, Some(&handed.errand.key)).is_err()
+        RawClient::with_key(&handed.target, Some(&handed.errand.key)).is_err()
     });
     // The client's own key is what it was.
     let [_, own] = &handed.keys;
@@ -155,13 +155,13 @@ fn the_key_is_forgotten_with_the_job() {
 }
 
 #[test]
-fn a_key_that_may_only_create_hands_on_no_more() {
+fn a_create_only_key_delegates_only_creation() {
     let handed = handed("--create");
     fs::create_dir(handed.target.data("in/t")).unwrap();
     fs::write(handed.target.data("in/t/f"), b"there").unwrap();
     let mut guest = handed.guest();
     guest.say(&Frame::Open(handed.order()));
-    let f = crate::guest::file(2, 1, "f", 4);
+    let f = crate::raw_client::file(2, 1, "f", 4);
     guest.say(&Frame::Entries(vec![dir(1, 0, "t"), f, wire::frame::Entry::Leave(1)]));
     guest.say(&Frame::ScanEnd(2));
     let outcome = guest.hear_until("an outcome", |frame| match frame {

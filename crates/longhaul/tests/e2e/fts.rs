@@ -1,4 +1,4 @@
-//! FTS's words at a hub, as curl says them; FTS's own client says the same (docs/fts.md).
+//! The FTS API of a hub, driven by curl; FTS's own client sends the same requests (docs/fts.md).
 
 mod bad_input;
 mod config;
@@ -14,7 +14,7 @@ use crate::node::{LONGHAUL, Node};
 use crate::tree::pattern;
 use crate::wait::{LONG, until, until_some};
 
-/// Asks, and gives status and answer.
+/// Sends a request; returns status and answer.
 fn ask(hub: &Hub, key: &str, method: &str, path: &str, body: Option<&Value>) -> (u64, Value) {
     let url = format!("{}/fts3{path}", hub.url.replace("https://", "http://"));
     let mut curl = Command::new("curl");
@@ -110,7 +110,7 @@ fn several_sources_hops_and_bans_in_the_words_of_fts() {
 }
 
 #[test]
-fn a_transfer_that_stands_still_is_given_up_for_another_source() {
+fn a_stalled_transfer_moves_to_another_source() {
     let hub = Hub::start(&["--plain"]);
     let admin = hub.member("admin", "root", "");
     let nodes = pair(&admin);
@@ -147,7 +147,7 @@ fn a_transfer_that_stands_still_is_given_up_for_another_source() {
     assert!(given_up["error"].as_str().is_some_and(|why| why.contains("another source")), "{given_up}");
 }
 
-/// Of a job that waits at a storage that is held, each file by itself can be ended.
+/// Each file of a job that waits at a held storage can be cancelled alone.
 #[test]
 fn files_of_a_job_are_cancelled_one_by_one() {
     let hub = Hub::start(&["--plain"]);
@@ -231,9 +231,9 @@ fn a_port_of_its_own_has_the_words_of_fts_at_its_root() {
     assert_eq!(seen, ["200", "200", "404", "200"]);
 }
 
-/// What the hub does not go by is kept with the job, and shown in FTS's own words.
+/// Parameters that the hub ignores are kept with the job, and shown under FTS's names.
 #[test]
-fn what_only_fts_knows_is_shown_again() {
+fn parameters_that_only_fts_knows_are_shown_again() {
     let hub = Hub::start(&["--plain"]);
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let file = |at: usize| {

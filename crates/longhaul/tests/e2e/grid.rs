@@ -16,7 +16,7 @@ const PROXY: &str = "proxyCertInfo=critical,language:id-ppl-inheritAll\nkeyUsage
 /// A directory with an authority, Ann, Bob, a VOMS server, and a list of such servers.
 pub struct Grid(TempDir);
 
-/// Whether a program is here; a test that needs it says that it is skipped.
+/// Whether a program is installed; a test that needs it reports that it is skipped.
 pub fn is_here(test: &str, program: &str) -> bool {
     let is_here = Command::new(program).arg("-help").output().is_ok();
     if !is_here {
@@ -51,7 +51,7 @@ impl Grid {
         self.0.path().join(name)
     }
 
-    /// A path for the arguments of a hub, which live for ever.
+    /// A path as an argument of a hub, with a static lifetime.
     pub fn argument(&self, name: &str) -> &'static str {
         Box::leak(self.path(name).display().to_string().into_boxed_str())
     }
@@ -71,7 +71,7 @@ impl Grid {
         self.openssl(&format!("rsa -in {name}.key -pubout -out {name}.pub"), &[]);
     }
 
-    /// Signs for the key `NAME.pub`; with no days it is over at once.
+    /// Signs a certificate for the key `NAME.pub`; with 0 days it expires at once.
     fn sign(&self, name: &str, subject: &str, signer: &str, extensions: &str, days: u32) {
         let line = format!(
             "x509 -new -force_pubkey {name}.pub -CA {signer}.pem -CAkey {signer}.key -set_serial 4711 -days {days} \
@@ -89,7 +89,7 @@ impl Grid {
         fs::write(self.path(&format!("{name}.all")), all + &read(format!("{name}.key"))).unwrap();
     }
 
-    /// A proxy of a person; with no days it is over at once.
+    /// A proxy of a person; with 0 days it expires at once.
     pub fn proxy(&self, name: &str, person: &str, subject: &str, days: u32) {
         self.key(name);
         self.sign(name, &format!("{subject}/CN=1"), person, "proxy.ext", days);
@@ -108,7 +108,7 @@ impl Grid {
         self.run(&mut command);
     }
 
-    /// Signs a request with a proxy, as whoever delegates does: `NAME.chain` is what is sent.
+    /// Signs a request with a proxy, as a delegating client does; `NAME.chain` is sent.
     pub fn delegate(&self, name: &str, request: &str, signer: &str, above: &[&str], subject: &str, days: u32) {
         fs::write(self.path("request.pem"), request).unwrap();
         let public = self.run(Command::new("openssl").args(["req", "-in", "request.pem", "-noout", "-pubkey"]));
@@ -122,8 +122,8 @@ impl Grid {
     }
 }
 
-/// Whoever asks a hub by curl, with a certificate or without any.
-pub struct Asker<'a> {
+/// A client that sends requests to a hub by curl, with or without a certificate.
+pub struct GridClient<'a> {
     pub url: String,
     pub certificate: Option<PathBuf>,
     pub grid: &'a Grid,
@@ -138,7 +138,7 @@ impl Answer {
     }
 }
 
-impl Asker<'_> {
+impl GridClient<'_> {
     pub fn ask(&self, method: &str, path: &str, body: Option<&Path>) -> Answer {
         let mut curl = Command::new("curl");
         curl.args(["-sk", "-X", method, "-w", "\n%{http_code}"]).arg(format!("{}/fts3{path}", self.url));

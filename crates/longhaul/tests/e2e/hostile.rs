@@ -1,6 +1,6 @@
-//! Somebody who means harm and knows the protocols: every test tries what must not work, and looks at what is left of it.
+//! An attacker who knows the protocols: every test tries what must not work, and checks what remains afterwards.
 //!
-//! Nothing here knows how the node keeps its promises: what is asserted is what docs/security.md says of it.
+//! The tests do not know how the node keeps its promises: they assert the statements of docs/security.md.
 
 mod budgets;
 mod damaged_state;

@@ -12,20 +12,20 @@ use wire::Frame;
 use wire::frame::{Direction, End, Entry, Outcome, Totals, Verdict};
 
 use crate::client::{Client, unfinished, words};
-use crate::guest::{Guest, dir, file, forged, inline, part, payload};
-use crate::kept::{assert_kept, at_rest, covered};
 use crate::node::Node;
+use crate::raw_client::{RawClient, dir, file, forged, inline, part, payload};
 use crate::tree::pattern;
+use crate::unfinished_state::{assert_kept, at_rest, covered};
 use crate::wait::{LONG, until};
 
-/// The node serves on, and holds nothing of what the guests began.
+/// Asserts that the node still serves, and holds nothing that the clients began.
 fn assert_unharmed(node: &Node, descriptors: usize) {
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     until("nothing unfinished is left", LONG, || unfinished(&node.data("")).is_empty());
     until("descriptors are given back", LONG, || node.descriptors() <= descriptors);
 }
 
-/// The node said why, or hung up.
+/// Asserts that the node reported why, or hung up.
 #[track_caller]
 fn assert_ended(what: &str, error: &Error) {
     match error {
@@ -38,7 +38,7 @@ fn assert_ended(what: &str, error: &Error) {
     }
 }
 
-type Script = fn(&mut Guest);
+type Script = fn(&mut RawClient);
 
 fn raw(kind: u8, flags: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = (body.len() as u32 + 2).to_be_bytes().to_vec();
@@ -52,7 +52,7 @@ fn offers(entries: Vec<Entry>) -> Frame {
 }
 
 #[test]
-fn breaches_end_the_session() {
+fn protocol_breaches_end_the_session() {
     let node = Node::open();
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
@@ -66,12 +66,12 @@ fn breaches_end_the_session() {
         ("entries without a job", |g| g.say(&offers(vec![dir(1, 0, "t")]))),
         ("a message that only a node sends", |g| g.say(&Frame::Answer(1, Vec::new(), false))),
         ("an export that leads out", |g| {
-            let order = Frame::Open(crate::guest::order(Direction::Push));
+            let order = Frame::Open(crate::raw_client::order(Direction::Push));
             g.say_raw(&forged(&order, b"data", b"../x"));
         }),
     ];
     for (what, script) in let_in {
-        let mut guest = Guest::let_in(&node);
+        let mut guest = RawClient::let_in(&node);
         script(&mut guest);
         assert_ended(what, &guest.end());
     }
@@ -85,7 +85,7 @@ fn breaches_of_a_push_leave_nothing() {
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
     let scripts: &[(&str, Script)] = &[
-        ("a second job in the first", |g| g.say(&Frame::Open(crate::guest::order(Direction::Push)))),
+        ("a second job in the first", |g| g.say(&Frame::Open(crate::raw_client::order(Direction::Push)))),
         ("a login in a job", |g| g.say(&g.login())),
         ("a parent that was never offered", |g| g.say(&offers(vec![file(1, 999, "f", 0)]))),
         ("a parent that is a file", |g| g.say(&offers(vec![file(1, 0, "f", 1), file(2, 1, "g", 1)]))),
@@ -128,7 +128,7 @@ fn breaches_of_a_push_leave_nothing() {
         ("what only a receiver says", |g| g.say(&Frame::Finished(Totals::default()))),
     ];
     for (what, script) in scripts {
-        let mut guest = Guest::at_work(&node, Direction::Push);
+        let mut guest = RawClient::at_work(&node, Direction::Push);
         script(&mut guest);
         assert_ended(what, &guest.end());
         until(what, LONG, || unfinished(&node.data("")).is_empty());
@@ -148,10 +148,10 @@ fn breaches_of_a_pull_end_it() {
     let descriptors = node.descriptors();
     let fails: &[(&str, Script)] = &[
         ("what only a sender says", |g| g.say(&Frame::ScanEnd(0))),
-        ("a second job", |g| g.say(&Frame::Open(crate::guest::order(Direction::Pull)))),
+        ("a second job", |g| g.say(&Frame::Open(crate::raw_client::order(Direction::Pull)))),
     ];
     for (what, script) in fails {
-        let mut guest = Guest::at_work(&node, Direction::Pull);
+        let mut guest = RawClient::at_work(&node, Direction::Pull);
         script(&mut guest);
         assert_ended(what, &guest.end());
     }
@@ -173,11 +173,11 @@ fn breaches_of_a_pull_end_it() {
         },
     ];
     for script in strange {
-        let mut guest = Guest::at_work(&node, Direction::Pull);
+        let mut guest = RawClient::at_work(&node, Direction::Pull);
         guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
         script(&mut guest);
         guest.say(&Frame::Finished(Totals { files: u64::MAX, bytes: u64::MAX, ..Totals::default() }));
-        guest.say(&Frame::Ask(1, wire::frame::Request::List(model::locator::Place::Exports)));
+        guest.say(&Frame::Ask(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
         let deadline = Instant::now() + LONG;
         while let Ok(frame) = guest.hear() {
             assert!(Instant::now() < deadline);
@@ -193,11 +193,11 @@ fn breaches_of_a_pull_end_it() {
 }
 
 #[test]
-fn what_an_older_node_may_ignore_is_ignored() {
+fn unknown_optional_frames_are_ignored() {
     let node = Node::open();
-    let mut guest = Guest::let_in(&node);
+    let mut guest = RawClient::let_in(&node);
     guest.say_raw(&raw(200, 1, b"from a later version"));
-    guest.say(&Frame::Ask(1, wire::frame::Request::List(model::locator::Place::Exports)));
+    guest.say(&Frame::Ask(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
     let answer = guest.hear_until("an answer", |frame| matches!(frame, Frame::Answer(1, ..)));
     assert!(matches!(answer, Frame::Answer(_, lines, _) if lines.len() == 1));
 }
@@ -205,7 +205,7 @@ fn what_an_older_node_may_ignore_is_ignored() {
 #[test]
 fn an_absurd_length_fills_no_memory() {
     let node = Node::open();
-    let mut guest = Guest::let_in(&node);
+    let mut guest = RawClient::let_in(&node);
     guest.say_raw(&[0xff, 0xff, 0xff, 0xff, 9, 0]);
     // As much as the node takes: it must hang up long before the length that was announced.
     let chunk = vec![0; 1 << 20];
@@ -222,18 +222,18 @@ fn an_absurd_length_fills_no_memory() {
 }
 
 #[test]
-fn guests_that_vanish_leave_nothing() {
+fn clients_that_vanish_leave_nothing() {
     let node = Node::open();
     fs::create_dir(node.data("t")).unwrap();
     fs::write(node.data("t/there"), pattern(8 << 20)).unwrap();
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
-    drop(Guest::connect(&node));
-    drop(Guest::let_in(&node));
-    drop(Guest::at_work(&node, Direction::Push));
-    drop(Guest::at_work(&node, Direction::Pull));
+    drop(RawClient::connect(&node));
+    drop(RawClient::let_in(&node));
+    drop(RawClient::at_work(&node, Direction::Push));
+    drop(RawClient::at_work(&node, Direction::Pull));
     let push = |entries: Vec<Entry>| {
-        let mut guest = Guest::at_work(&node, Direction::Push);
+        let mut guest = RawClient::at_work(&node, Direction::Push);
         guest.say(&offers(entries));
         guest
     };
@@ -265,7 +265,7 @@ fn guests_that_vanish_leave_nothing() {
     again.cp(0, words![again.path("large"), node.at("data/t/large")]);
     fs::remove_file(node.data("t/large")).unwrap();
     // In the middle of a pull, with a stream that nobody reads.
-    let mut guest = Guest::at_work(&node, Direction::Pull);
+    let mut guest = RawClient::at_work(&node, Direction::Pull);
     guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
     guest.say(&Frame::Verdicts(vec![(2, Verdict::Want)]));
     let stream = guest.stream(1);
@@ -277,7 +277,7 @@ fn guests_that_vanish_leave_nothing() {
 #[test]
 fn a_damaged_block_is_asked_for_again() {
     let node = Node::open();
-    let mut guest = Guest::at_work(&node, Direction::Push);
+    let mut guest = RawClient::at_work(&node, Direction::Push);
     guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 1 << 20)]));
     guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
     let (mut stream, bytes) = (guest.stream(1), pattern(1 << 20));
@@ -303,10 +303,10 @@ fn a_damaged_block_is_asked_for_again() {
 #[test]
 fn an_old_session_does_not_spoil_the_next_attempt() {
     let node = Node::open();
-    let order = crate::guest::order(Direction::Push);
+    let order = crate::raw_client::order(Direction::Push);
     let bytes = pattern(1 << 20);
     let begin = || {
-        let mut guest = Guest::let_in(&node);
+        let mut guest = RawClient::let_in(&node);
         guest.say(&Frame::Open(order.clone()));
         guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 2 << 20)]));
         guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
@@ -334,7 +334,7 @@ fn an_old_session_does_not_spoil_the_next_attempt() {
 #[test]
 fn streams_of_others_do_not_get_in() {
     let node = Node::open();
-    let mut guest = Guest::at_work(&node, Direction::Push);
+    let mut guest = RawClient::at_work(&node, Direction::Push);
     guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 4 << 20)]));
     guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
     // Right code; then the same number again, a bent number, a plain one, a session nobody has.

@@ -1,5 +1,5 @@
-//! Nodes that break the protocol, lie or vanish: the client says so in one sentence with the right code, and nothing
-//! of theirs is outside the target, or incomplete under a final name.
+//! Nodes that break the protocol, lie or vanish: the client reports it in one sentence with the right code, and nothing
+//! that they sent is outside the target, or incomplete under a final name.
 
 use std::fs;
 use std::io::Write;
@@ -11,10 +11,10 @@ use wire::Frame;
 use wire::frame::{Direction, End, Entry, Offered, Totals};
 
 use crate::client::{Client, Outcome, unfinished, words};
-use crate::guest::{dir, entry, file, forged, inline, part, payload};
-use crate::kept::{assert_kept, covered};
-use crate::scripted_node::{ScriptedNode, Visit, pulled};
+use crate::raw_client::{dir, entry, file, forged, inline, part, payload};
+use crate::scripted_node::{ClientSession, ScriptedNode, pulled};
 use crate::tree::pattern;
+use crate::unfinished_state::{assert_kept, covered};
 
 const LARGE: u64 = 1 << 20;
 
@@ -27,12 +27,12 @@ fn ends(id: u64, bytes: &[u8]) -> Frame {
 }
 
 /// Offers `t/f` of one block and waits until it is wanted.
-fn offer_large(visit: &mut Visit<'_>) {
+fn offer_large(visit: &mut ClientSession<'_>) {
     visit.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", LARGE)]));
     visit.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
 }
 
-/// Nothing but directories is below the target, and nothing beside it.
+/// Asserts that only directories are below the target, and nothing is beside it.
 #[track_caller]
 fn assert_nothing(client: &Client) {
     let names = |at: &str| -> Vec<String> {
@@ -54,10 +54,10 @@ fn assert_told(what: &str, outcome: Outcome, code: i32) {
     assert_eq!(outcome.json()["exit"], code, "{what}");
 }
 
-type Script = fn(&mut Visit<'_>);
+type Script = fn(&mut ClientSession<'_>);
 
 #[test]
-fn breaches_are_told() {
+fn protocol_breaches_are_reported() {
     let scripts: &[(&str, Script)] = &[
         ("a name that leads up", |v| v.say_raw(&forged(&offers(vec![dir(1, 0, "ZZ")]), b"ZZ", b".."))),
         ("a file's name that leads up", |v| {
@@ -79,7 +79,7 @@ fn breaches_are_told() {
         ("an unknown message", |v| v.say_raw(&[0, 0, 0, 2, 200, 0])),
         ("a wrong count", |v| v.say(&Frame::ScanEnd(3))),
         ("an end that only a receiver says", |v| v.say(&Frame::Finished(Totals::default()))),
-        ("a job of its own", |v| v.say(&Frame::Open(crate::guest::order(Direction::Push)))),
+        ("a job of its own", |v| v.say(&Frame::Open(crate::raw_client::order(Direction::Push)))),
         ("bytes of a file that was never offered", |v| v.say(&inline(part(9, 0, b"x"), b"x"))),
         ("bytes beyond a file's end", |v| {
             v.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 1)]));

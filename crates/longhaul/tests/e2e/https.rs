@@ -1,4 +1,4 @@
-//! HTTPS for tests: an authority of their own, a client of few words, a small server that plays an issuer of tokens.
+//! HTTPS for tests: a certificate authority, a small client, and a small server that plays an issuer of tokens.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -26,7 +26,7 @@ use crate::node::{Node, Setup};
 
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// The authority that everybody here trusts.
+/// The authority that all parties of the tests trust.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -45,7 +45,7 @@ pub fn authority() -> &'static str {
     &AUTHORITY.pem
 }
 
-/// A certificate and its key in PEM: for hosts, with a name from the root down.
+/// A certificate and its key in PEM: for these hosts, with a distinguished name from the root down.
 pub fn certificate(hosts: &[&str], names: &[(DnType, &str)]) -> String {
     let mut params = CertificateParams::new(hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>()).unwrap();
     params.distinguished_name = DistinguishedName::new();
@@ -80,7 +80,7 @@ pub fn setup(policy: &str) -> Setup {
         .arg(dir.join("ca.pem"))
 }
 
-/// A file below a directory, with its parents.
+/// Writes a file below a directory, with its parents.
 pub fn file(dir: &Path, below: &str, bytes: &[u8]) -> PathBuf {
     let path = dir.join(below);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -97,7 +97,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What it asks for, all challenges in one.
+    /// The challenges of the answer, joined.
     pub fn challenge(&self) -> String {
         self.headers.all("www-authenticate").collect::<Vec<_>>().join(" | ")
     }
@@ -107,27 +107,27 @@ impl Answer {
     }
 }
 
-/// Whoever asks.
+/// A client of HTTPS.
 #[derive(Clone, Default)]
-pub struct Asker {
-    /// Fields of every request.
+pub struct HttpsClient {
+    /// The headers of every request.
     pub headers: Headers,
     /// A certificate with its key.
     pub certificate: Option<String>,
 }
 
-impl Asker {
-    /// With a token, key or macaroon.
-    pub fn bearer(text: &str) -> Asker {
-        Asker { headers: Headers::new().with("Authorization", format!("Bearer {text}")), certificate: None }
+impl HttpsClient {
+    /// A client with a token, key or macaroon.
+    pub fn bearer(text: &str) -> HttpsClient {
+        HttpsClient { headers: Headers::new().with("Authorization", format!("Bearer {text}")), certificate: None }
     }
 
-    pub fn with(mut self, name: &str, value: &str) -> Asker {
+    pub fn with(mut self, name: &str, value: &str) -> HttpsClient {
         self.headers.add(name, value);
         self
     }
 
-    /// A request to a node, on a connection of its own.
+    /// Sends a request to a node, on a connection of its own.
     pub fn ask(&self, node: &Node, method: &str, target: &str, body: &[u8]) -> Answer {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(AUTHORITY.pem.as_bytes()).unwrap()).unwrap();
@@ -253,7 +253,7 @@ impl Drop for IssuerServer {
     }
 }
 
-/// What a node wrote down holds none of these secrets.
+/// Asserts that nothing that a node wrote down contains one of these secrets.
 pub fn nothing_leaks(node: &Node, secrets: &[String]) {
     let mut said = node.log();
     for name in ["audit.jsonl", "audit-nobody.jsonl", "grants.toml", "address"] {
@@ -266,7 +266,7 @@ pub fn nothing_leaks(node: &Node, secrets: &[String]) {
     }
 }
 
-/// The certificate that a node shows to clients of HTTP, which the authority must have vouched for.
+/// The certificate that a node shows to clients of HTTP, which the authority must have signed.
 pub fn shown(node: &Node) -> Vec<u8> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(AUTHORITY.pem.as_bytes()).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! The hub, as its users and its operators meet it: the commands, a browser's questions, nodes that move what it orders, and what
-//! becomes of a job when the hub is killed.
+//! The hub, as its users and operators see it: the commands, the requests of a browser, the nodes that move what it orders, and
+//! jobs that survive when the hub is killed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ impl Hub {
         Hub::start_in(&std::env::temp_dir(), args, &[])
     }
 
-    /// Starts one that has its state in a directory below `parent`, with these variables in its environment.
+    /// Starts a hub with its state in a directory below `parent`, and these variables in its environment.
     pub fn start_in(parent: &Path, args: &[&'static str], environment: &[(&'static str, String)]) -> Hub {
         let dir = tempfile::tempdir_in(parent).unwrap();
         let (child, url) = Hub::spawn(&dir, "127.0.0.1:0", args, environment);
@@ -69,13 +69,13 @@ impl Hub {
         String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
     }
 
-    /// Somebody with a new key of a role.
+    /// A member with a new key of a role.
     pub fn member(&self, role: &str, name: &str, community: &str) -> Member<'_> {
         let key = self.grant(&["--role", role, "--name", name, "--community", community]);
         self.with_key(&key)
     }
 
-    /// Somebody with a key that there is.
+    /// A member with an existing key.
     pub fn with_key(&self, key: &str) -> Member<'_> {
         Member { hub: self, client: Client::with_key(key) }
     }
@@ -112,14 +112,14 @@ impl Drop for Hub {
     }
 }
 
-/// Somebody with a key to a hub.
+/// A member: a client with a key to a hub.
 pub struct Member<'a> {
     hub: &'a Hub,
     client: Client,
 }
 
 impl Member<'_> {
-    /// Writes a file for a command to read; its path.
+    /// Writes a file for a command to read; returns its path.
     pub fn write(&self, name: &str, text: &str) -> String {
         self.client.write(name, text).display().to_string()
     }
@@ -135,14 +135,14 @@ impl Member<'_> {
         self.client.start(command).finish()
     }
 
-    /// A command that goes on.
+    /// Starts a command.
     pub fn begin(&self, words: &[&str]) -> Running {
         let mut command = self.client.command(words.iter().map(Into::into).collect());
         command.env("LONGHAUL_HUB", &self.hub.url);
         self.client.start(command)
     }
 
-    /// Runs a command that must succeed, and reads the lines of JSON that it prints.
+    /// Runs a command that must succeed; returns the lines of JSON that it prints.
     pub fn json(&self, words: &[&str]) -> Vec<Value> {
         let mut all = words.to_vec();
         all.push("--json");
@@ -294,7 +294,7 @@ fn a_hub_that_is_killed_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_is_stopped_waits_and_goes_on() {
+fn a_stopped_queue_waits_and_goes_on() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
@@ -350,7 +350,7 @@ fn bad_orders_are_refused_in_one_sentence_and_leave_nothing() {
     let problem: Value = serde_json::from_slice(&answer.stdout).unwrap();
     assert_eq!((problem["status"].as_u64(), problem["fault"].as_str()), (Some(400), Some("config")));
     assert!(
-        problem["reason"].as_str().unwrap().starts_with("a job does not read: files is of another kind"),
+        problem["reason"].as_str().unwrap().starts_with("a job cannot be read: files is of another kind"),
         "{problem}"
     );
 }
@@ -385,7 +385,7 @@ fn a_key_that_is_revoked_opens_nothing() {
 }
 
 #[test]
-fn a_file_describes_the_collaboration_and_is_read_again() {
+fn the_description_of_the_collaboration_is_reloaded() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("hub.toml");
     fs::write(&file, "plain = true\n[site.alpha]\n[community.astro]\nshare = 3.0\n").unwrap();

@@ -10,14 +10,14 @@ use crate::node::Node;
 use crate::tree::pattern;
 use crate::wait::{LONG, until_some};
 
-/// A hub that believes the authority of the tests.
+/// A hub that trusts the authority of the tests.
 fn hub(dir: &Path) -> Hub {
     let authority = dir.join("ca.pem");
     fs::write(&authority, crate::https::authority()).unwrap();
     Hub::start(&["--plain", "--cacert", Box::leak(authority.display().to_string().into_boxed_str())])
 }
 
-/// Two servers for anybody, described to a hub as WebDAV alone.
+/// Two servers for anonymous clients, described to a hub as WebDAV servers.
 fn servers(admin: &Member<'_>) -> (Node, Node) {
     let server = || {
         let policy = "[third_party]\nlocal = true\nguests = true\n";

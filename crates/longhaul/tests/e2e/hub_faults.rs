@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::hub::{Hub, Member};
-use crate::kills::{Dice, number};
-use crate::mirrors::Line;
+use crate::kills::{SeededRng, number};
+use crate::mirrors::ThrottledLine;
 use crate::node::Node;
 use crate::postgres::{MISSING, Postgres};
 use crate::tree::pattern;
@@ -25,12 +25,12 @@ use crate::wrappers::{Mount, mounted, with_mounts};
 
 /// Faults in an ordinary run of the tests, on each database.
 const FAULTS: u64 = 12;
-/// How long what was submitted may take once the faults are over: attempts have pauses.
+/// The longest that submitted files may take once the faults are over: there are pauses between attempts.
 const CALM: Duration = Duration::from_secs(150);
-/// Makes a program believe in another time.
+/// The library that gives a program another time.
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
-/// What can happen.
+/// The faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     HubKilled,
@@ -45,37 +45,37 @@ enum Fault {
     DatabaseRestarted,
 }
 
-/// A file that was submitted.
+/// A submitted file.
 struct Submitted {
     job: String,
     name: String,
-    /// What it has; none where it is not at its source.
+    /// Its content; none where it is missing at its source.
     bytes: Option<Vec<u8>>,
-    /// What its target was when the hub first said that it is done: inode, time of change.
+    /// Its target when the hub first reported it done: inode, time of change.
     done: Option<(u64, i64, i64)>,
 }
 
-struct World {
+struct FaultFixture {
     hubs: Vec<Hub>,
     key: String,
     a: Node,
     b: Node,
-    line: Line,
+    line: ThrottledLine,
     database: Option<Postgres>,
-    /// Where the state of the hub is, if its disk can be filled.
+    /// The directory of the hub's state, if its disk can be filled.
     disk: Option<PathBuf>,
-    /// The file that says what time it is to the hub.
+    /// The file that sets the time of the hub.
     clock: Option<PathBuf>,
     files: Vec<Submitted>,
-    /// Names that were given out, to files of jobs that were refused as well.
+    /// The number of names given out, with those of refused jobs.
     named: u64,
-    dice: Dice,
+    dice: SeededRng,
 }
 
-impl World {
-    fn new(hubs: Vec<Hub>, seed: u64) -> World {
+impl FaultFixture {
+    fn new(hubs: Vec<Hub>, seed: u64) -> FaultFixture {
         let (a, b) = (Node::closed(), Node::closed());
-        let line = Line::to(&b, Line::FREE);
+        let line = ThrottledLine::to(&b, ThrottledLine::FREE);
         let key = hubs[0].grant(&["--role", "admin", "--name", "root", "--community", ""]);
         let admin = hubs[0].with_key(&key);
         for (site, name, node, at) in [("alpha", "na", &a, a.at("")), ("beta", "nb", &b, line.at(""))] {
@@ -87,11 +87,23 @@ impl World {
         }
         admin.run(&["hub", "link", "add", "wan", "--capacity", "160Mbit/s", "--between", "alpha,beta"]).expect(0);
         drop(admin);
-        let dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        World { hubs, key, a, b, line, database: None, disk: None, clock: None, files: Vec::new(), named: 0, dice }
+        let dice = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        FaultFixture {
+            hubs,
+            key,
+            a,
+            b,
+            line,
+            database: None,
+            disk: None,
+            clock: None,
+            files: Vec::new(),
+            named: 0,
+            dice,
+        }
     }
 
-    /// Somebody who speaks to a hub that is up.
+    /// An admin of a hub that runs.
     fn admin(&self) -> Member<'_> {
         self.hubs[0].with_key(&self.key)
     }
@@ -111,7 +123,7 @@ impl World {
         all
     }
 
-    /// Submits a job of some files, of which one may not be there.
+    /// Submits a job of some files, of which one may be missing.
     fn submit(&mut self) {
         let count = 1 + self.dice.below(10);
         let mut list = String::new();
@@ -192,7 +204,7 @@ impl World {
         }
     }
 
-    /// Takes note of the files that are done, and makes sure that what was done before is as it was.
+    /// Notes the files that are done, and checks that those done before are unchanged.
     fn look(&mut self) -> bool {
         let mut told: HashMap<(String, String), Value> = HashMap::new();
         let mut jobs: Vec<String> = self.files.iter().map(|file| file.job.clone()).collect();
@@ -228,8 +240,8 @@ impl World {
     }
 }
 
-impl World {
-    /// What is said of the files that have not ended, and why.
+impl FaultFixture {
+    /// The reports about the files that have not ended, with their reasons.
     fn unended(&self) -> Vec<Value> {
         let admin = self.admin();
         let mut jobs: Vec<&str> = self.files.iter().map(|file| file.job.as_str()).collect();
@@ -242,7 +254,7 @@ impl World {
     }
 }
 
-/// A file that is done has its bytes, and is the one that it was when it was first said to be done.
+/// Checks that a file that is done has its bytes, and is unchanged since it was first reported done.
 fn check_done(target: &Path, bytes: &[u8], done: &mut Option<(u64, i64, i64)>) {
     let there = fs::metadata(target).unwrap_or_else(|error| panic!("{}: {error}", target.display()));
     let now = (there.ino(), there.ctime(), there.ctime_nsec());
@@ -255,7 +267,7 @@ fn check_done(target: &Path, bytes: &[u8], done: &mut Option<(u64, i64, i64)>) {
     }
 }
 
-fn run(mut world: World, faults: u64) {
+fn run(mut world: FaultFixture, faults: u64) {
     for at in 0..faults {
         world.submit();
         sleep(Duration::from_millis(world.dice.below(700)));
@@ -294,18 +306,19 @@ fn whatever_happens_no_file_is_lost_with_a_hub_on_a_file() {
         if !is_faked {
             skipped(TEST, "the clock does not step: there is no libfaketime (apt-get install faketime)");
         }
-        let environment = match is_faked {
-            true => vec![
+        let environment = if is_faked {
+            vec![
                 ("LD_PRELOAD", FAKETIME.to_owned()),
                 ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
                 ("FAKETIME_NO_CACHE", "1".to_owned()),
                 ("DONT_FAKE_MONOTONIC", "1".to_owned()),
                 ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-            ],
-            false => Vec::new(),
+            ]
+        } else {
+            Vec::new()
         };
         let hub = Hub::start_in(if mount.is_some() { &disk } else { dir.path() }, &[], &environment);
-        let mut world = World::new(vec![hub], seed);
+        let mut world = FaultFixture::new(vec![hub], seed);
         world.disk = mount.as_ref().map(|_| disk.clone());
         world.clock = is_faked.then_some(clock);
         run(world, faults);
@@ -321,7 +334,7 @@ fn whatever_happens_no_file_is_lost_with_two_hubs_on_postgresql() {
     let url = server.database("hub");
     let args: [&'static str; 2] = ["--db", Box::leak(url.into_boxed_str())];
     let hubs = vec![Hub::start(&args), Hub::start(&args)];
-    let mut world = World::new(hubs, seed.wrapping_add(1000));
+    let mut world = FaultFixture::new(hubs, seed.wrapping_add(1000));
     world.database = Some(server);
     run(world, faults);
 }

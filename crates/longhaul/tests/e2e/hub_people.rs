@@ -1,4 +1,4 @@
-//! What people do at a hub beside jobs: marks and the trail, estimates, pauses and repetitions, links for others; from the command line.
+//! What people do at a hub besides jobs, from the command line: marks and the audit trail, estimates, pauses and repeats, share links.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use crate::node::Setup;
 use crate::tree::pattern;
 use crate::wait::{LONG, until, until_some};
 
-/// Asks as somebody without a key.
+/// Sends a request without a key.
 fn ask(method: &str, url: &str, body: &Value) -> (u16, Value) {
     let mut curl = Command::new("curl");
     curl.args(["-sk", "-X", method, "-H", "Content-Type: application/json", "-w", "\n%{http_code}"]);

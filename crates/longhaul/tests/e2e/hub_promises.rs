@@ -1,4 +1,4 @@
-//! What a hub promises: the bytes that were submitted and no others, deadlines, and numbers for those who watch it.
+//! The promises of a hub: exactly the bytes that were submitted, deadlines, and metrics for operators.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::tree::pattern;
 use crate::wait::{LONG, until};
 
-/// Submits files of which two are not what is said: they fail for good, with both values, and do not arrive.
+/// Submits files of which two differ from their description: they fail for good, with both values, and do not arrive.
 pub fn only_what_was_submitted(admin: &Member<'_>, (from, source): (&Node, &str), (to, target): (&Node, &str)) {
     fs::write(from.data("nine"), "123456789").unwrap();
     fs::write(from.data("same"), "123456789").unwrap();

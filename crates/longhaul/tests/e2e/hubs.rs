@@ -1,4 +1,4 @@
-//! Several hubs on one PostgreSQL: queues are divided among them, and what a dead one had begun goes on.
+//! Several hubs on one PostgreSQL: queues are divided among them, and transfers of a dead hub go on.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::postgres::{MISSING, Postgres};
 use crate::tree::pattern;
 use crate::wait::{LONG, skipped, until};
 
-/// Two hubs on one database, and somebody who may do everything at either.
+/// Two hubs on one database.
 fn two(server: &Postgres) -> (Hub, Hub) {
     let url = server.database("hub");
     let start = || Hub::start(&["--db", Box::leak(url.clone().into_boxed_str())]);
@@ -19,9 +19,9 @@ fn done(member: &Member<'_>, id: &str) -> bool {
 }
 
 #[test]
-fn what_a_dead_hub_had_begun_another_one_ends() {
+fn another_hub_finishes_the_transfers_of_a_dead_hub() {
     let Some(server) = Postgres::start() else {
-        return skipped("hubs::what_a_dead_hub_had_begun_another_one_ends", MISSING);
+        return skipped("hubs::another_hub_finishes_the_transfers_of_a_dead_hub", MISSING);
     };
     let (mut first, second) = two(&server);
     let admin = first.member("admin", "root", "");
@@ -53,9 +53,9 @@ fn what_a_dead_hub_had_begun_another_one_ends() {
 }
 
 #[test]
-fn both_hubs_begin_transfers_and_each_queue_is_ones() {
+fn both_hubs_begin_transfers_and_each_queue_belongs_to_one() {
     let Some(server) = Postgres::start() else {
-        return skipped("hubs::both_hubs_begin_transfers_and_each_queue_is_ones", MISSING);
+        return skipped("hubs::both_hubs_begin_transfers_and_each_queue_belongs_to_one", MISSING);
     };
     let (first, second) = two(&server);
     let admin = first.member("admin", "root", "");

@@ -22,10 +22,10 @@ const KILLS: u64 = 8;
 const RESENT_BYTES_MAX: u64 = 24 << 20;
 
 /// A small seeded generator (xorshift64*, Vigna 2016).
-pub struct Dice(pub u64);
+pub struct SeededRng(pub u64);
 
-impl Dice {
-    /// One of so many.
+impl SeededRng {
+    /// A number below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -34,8 +34,8 @@ impl Dice {
     }
 }
 
-/// A few large files, one of them mostly a hole, one with two names; many small ones.
-fn build(root: &Path, dice: &mut Dice) {
+/// Builds a few large files, one of them mostly a hole, one with two names; and many small ones.
+fn build(root: &Path, dice: &mut SeededRng) {
     fs::create_dir_all(root.join("small")).unwrap();
     for at in 0..2 {
         let path = root.join(format!("large{at}"));
@@ -51,7 +51,7 @@ fn build(root: &Path, dice: &mut Dice) {
     }
 }
 
-struct Job {
+struct KilledCopy {
     node: Node,
     client: Client,
     source: PathBuf,
@@ -59,8 +59,8 @@ struct Job {
     words: Vec<OsString>,
 }
 
-impl Job {
-    fn new(dice: &mut Dice) -> Job {
+impl KilledCopy {
+    fn new(dice: &mut SeededRng) -> KilledCopy {
         let (node, client) = (Node::open(), Client::new());
         let push = dice.below(2) == 0;
         let here = client.path(if push { "s" } else { "t" });
@@ -71,10 +71,10 @@ impl Job {
         let here = OsString::from(here);
         let (from, to) = if push { (here, at.into()) } else { (at.into(), here) };
         let words = words!["cp", "-r", from, to, "--streams", "3", "--retry-for", "60s", "--json"];
-        Job { node, client, source, target, words }
+        KilledCopy { node, client, source, target, words }
     }
 
-    fn begin(&self, dice: &mut Dice) -> Running {
+    fn begin(&self, dice: &mut SeededRng) -> Running {
         // Slow enough that the kill finds it at work.
         let mut words = self.words.clone();
         words.extend(words!["--limit", ["8MB/s", "20MB/s", "60MB/s"][dice.below(3) as usize]]);
@@ -87,7 +87,7 @@ impl Job {
         entries.flatten().map(|entry| entry.path()).collect()
     }
 
-    /// Whatever is under a final name is complete.
+    /// Asserts that every file with its final name is complete.
     fn assert_whole(&self) {
         for name in ["large0", "large1", "again", "sparse"] {
             if let Ok(there) = fs::read(self.target.join(name)) {
@@ -102,10 +102,10 @@ impl Job {
     }
 }
 
-/// Kills until nobody is left to kill, then runs the command once more in peace. Returns how often it killed.
+/// Kills processes of the job until none is left, then runs the command once more undisturbed. Returns the number of kills.
 fn job(seed: u64) -> u64 {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut job = Job::new(&mut dice);
+    let mut dice = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut job = KilledCopy::new(&mut dice);
     let mut kills = 0;
     for _ in 0..1 + dice.below(3) {
         let mut running = job.begin(&mut dice);
@@ -140,7 +140,7 @@ fn job(seed: u64) -> u64 {
     kills
 }
 
-/// What a variable of the environment says.
+/// The number in an environment variable.
 pub fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")))

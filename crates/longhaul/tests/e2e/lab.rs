@@ -1,5 +1,5 @@
-//! `longhaul lab`, with the real binary: each test with a state directory and a turn of its own, and loud where labs
-//! cannot be had.
+//! `longhaul lab`, with the real binary: each test has a state directory and a turn of its own, and reports where labs
+//! cannot run.
 
 mod flows;
 mod limits;
@@ -20,7 +20,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use lab::control::{Remote, list};
-use lab::rig::{Rig, Turn, able};
+use lab::rig::{Fixture, LabLock, able};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -31,24 +31,24 @@ use crate::wait::{LONG, until, until_some};
 /// Two sites, 20 ms apart.
 const PAIR: &str = "[site.left]\n[site.right]\n[path.left-right]\nrtt = \"20ms\"\nrate = \"100Mbit/s\"\n";
 
-/// Somebody who works with labs, one at a time on this machine. What is still up goes with this.
+/// A client that works with labs, one at a time on this machine. A lab that still runs is taken down when it is dropped.
 struct Labs {
     client: Client,
     test: &'static str,
-    since: Since,
-    _turn: Turn,
+    since: CpuWaitBaseline,
+    _turn: LabLock,
 }
 
 impl Labs {
-    /// None where there can be none, which is said.
+    /// None where labs cannot run, which is reported.
     fn of(test: &'static str) -> Option<Labs> {
         able(test).then(|| {
-            let turn = Turn::take().unwrap();
-            Labs { client: Client::new(), test, since: Since::now(), _turn: turn }
+            let turn = LabLock::take().unwrap();
+            Labs { client: Client::new(), test, since: CpuWaitBaseline::now(), _turn: turn }
         })
     }
 
-    /// Whether times and rates of the lab that is up mean something.
+    /// Whether times and rates of the running lab are meaningful.
     fn is_judged(&self) -> bool {
         is_judged(self.test, self.status()["emulator_limited"].as_str().map(str::to_owned), &self.since)
     }
@@ -58,19 +58,19 @@ impl Labs {
         self.client.write(&format!("{name}.toml"), text)
     }
 
-    /// `longhaul lab` with these words, begun.
+    /// Starts `longhaul lab` with these arguments.
     fn begin(&self, words: Vec<OsString>) -> Running {
         let mut command = self.client.command(lab_words(words));
         command.env_remove("LONGHAUL_LAB");
         self.client.start(command)
     }
 
-    /// `longhaul lab` with these words.
+    /// Runs `longhaul lab` with these arguments.
     fn run(&self, words: Vec<OsString>) -> Outcome {
         self.begin(words).finish()
     }
 
-    /// A node at a site of the lab that is up, which lets anybody write to the client's `data`, with these words besides.
+    /// Starts a node at a site of the running lab, which lets anonymous clients write to the client's `data`, with further arguments.
     fn serve(&self, site: &str, more: &[&str]) -> Running {
         let (data, state) = (self.client.path("data"), self.client.path("node"));
         fs::create_dir(&data).unwrap();
@@ -83,7 +83,7 @@ impl Labs {
         serving
     }
 
-    /// What the only lab that is up says of itself.
+    /// The status of the only running lab.
     fn status(&self) -> Value {
         self.run(vec!["status".into(), "--json".into()]).expect(0).json()
     }
@@ -99,29 +99,29 @@ impl Labs {
         until_some("the lab's process is known", LONG, || fs::read_to_string(&file).ok()?.trim().parse().ok())
     }
 
-    /// Nothing is left below the state directory.
+    /// Whether nothing is left below the state directory.
     fn is_clean(&self) -> bool {
         fs::read_dir(self.client.state().join("lab")).map_or(true, |mut entries| entries.next().is_none())
     }
 }
 
-/// A node at site `b` of a rig, which lets anybody write to this directory.
-fn serve_at_b(rig: &Rig, dir: &TempDir) -> Serving {
+/// Starts a node at site `b` of a rig, which lets anonymous clients write to this directory.
+fn serve_at_b(rig: &Fixture, dir: &TempDir) -> Serving {
     let mut command = rig.command("b", LONGHAUL).unwrap();
     command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.path().join("node"));
     command.arg("--export").arg(format!("d={}:rw", dir.path().display())).stderr(Stdio::null());
     Serving::start(&mut command)
 }
 
-/// A moment, and for how long programs had waited for a processor by then (proc(5), pressure).
-pub struct Since(Instant, Option<u64>);
+/// A moment, and the time for which programs had waited for a processor until then (proc(5), pressure).
+pub struct CpuWaitBaseline(Instant, Option<u64>);
 
-impl Since {
-    pub fn now() -> Since {
-        Since(Instant::now(), waited_us())
+impl CpuWaitBaseline {
+    pub fn now() -> CpuWaitBaseline {
+        CpuWaitBaseline(Instant::now(), waited_us())
     }
 
-    /// What the machine withheld, if that was much.
+    /// The processor time that the machine withheld, in words; none where it was little.
     fn busy(&self) -> Option<String> {
         let share = (waited_us()? - self.1?) as f64 / 1e6 / self.0.elapsed().as_secs_f64();
         (share > 0.6).then(|| format!("somebody waited for a processor {:.0} % of the time", share * 100.0))
@@ -133,9 +133,9 @@ fn waited_us() -> Option<u64> {
     text.lines().find(|line| line.starts_with("some "))?.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-/// Whether times and rates mean something, for a test that does not find them as they should be: not where the lab was the
-/// limit or the machine was busy, which is said.
-pub fn is_judged(test: &str, limited: Option<String>, since: &Since) -> bool {
+/// Whether times and rates are meaningful, for a test that finds them wrong. They are not where the lab was the limit or the
+/// machine was busy, which is reported.
+pub fn is_judged(test: &str, limited: Option<String>, since: &CpuWaitBaseline) -> bool {
     let why = limited.or_else(|| since.busy());
     if let Some(why) = &why {
         let _ = writeln!(std::io::stderr(), "NOT JUDGED: {test}: {why}");
@@ -154,7 +154,7 @@ fn lab_words(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a process exists and has not ended.
 fn lives(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
@@ -169,7 +169,7 @@ fn pid_from(running: &Running) -> u32 {
     until_some("the command says its number", LONG, || running.out().lines().next()?.trim().parse().ok())
 }
 
-/// A command line for a shell that says its number and stays.
+/// A shell command that prints its process id and keeps running.
 const STAYS: &str = "echo $$; exec sleep 600";
 
 /// A path in a shell's command line.

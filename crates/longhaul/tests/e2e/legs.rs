@@ -1,4 +1,4 @@
-//! How payload crossed each leg of its way: as it did, not as a scheme or a default has it.
+//! The legs of a receipt: how the payload really crossed each leg, not what a scheme or a default suggests.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::https;
 use crate::node::{Node, Setup};
 use crate::s3::{KEY, S3Server};
 
-/// A node that anybody reads and writes, over HTTP in clear as well.
+/// A node that anonymous clients may read and write, over HTTP in clear as well.
 fn server() -> Node {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start();
     fs::write(node.data("f"), vec![7; 300_000]).unwrap();
@@ -83,7 +83,7 @@ fn a_bucket_and_mirrors_are_legs_as_well() {
 }
 
 #[test]
-fn servers_that_copy_between_themselves_are_not_seen() {
+fn copies_between_servers_have_an_unseen_leg() {
     let (one, other, client) = (server(), server(), Client::new());
     let [from, to] =
         [(&one, "f"), (&other, "g")].map(|(node, name)| format!("http://127.0.0.1:{}/data/{name}", node.port));

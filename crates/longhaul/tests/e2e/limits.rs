@@ -1,4 +1,4 @@
-//! What limited a job, as its receipt says it, without a lab: pipes that are slow, and limits that the other end sets.
+//! The limit of a job in its receipt, without a lab: slow pipes, and limits that the other end sets.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,16 +8,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::client::{Client, words};
-use crate::control::{Seat, job};
+use crate::control::{ControlPoint, job};
 use crate::node::Node;
 use crate::wait::{LONG, until_some};
 
-/// What a pipe moves at once, how long it rests then, and how often.
+/// The bytes that a pipe moves at once, the pause afterwards, and the number of repetitions.
 const PIECE: usize = 256 << 10;
 const REST: Duration = Duration::from_millis(160);
 const PIECES: usize = 30;
 
-/// Whether the machine let something else be the limit than its processors, which others had; said where it did not.
+/// Whether the job was limited by something other than the busy processors of the machine; reports where it was not.
 fn is_judged(receipt: &Value) -> bool {
     let by = &receipt["limited_by"];
     let text = |field: &str| by[field].as_str().unwrap_or_default();
@@ -47,7 +47,7 @@ fn piped(client: &Client, source: &str, target: &str) -> Command {
 }
 
 #[test]
-fn a_slow_pipe_at_the_source() {
+fn a_receipt_names_a_slow_pipe_at_the_source() {
     let (node, client) = (Node::open(), Client::new());
     let mut child = piped(&client, "-", &node.at("data/f")).stdin(Stdio::piped()).spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
@@ -60,7 +60,7 @@ fn a_slow_pipe_at_the_source() {
 }
 
 #[test]
-fn a_slow_pipe_at_the_target() {
+fn a_receipt_names_a_slow_pipe_at_the_target() {
     let (node, client) = (Node::open(), Client::new());
     let zeros = node.at(&format!("zero:{}", PIECE * PIECES));
     let mut child = piped(&client, &zeros, "-").stdout(Stdio::piped()).spawn().unwrap();
@@ -73,7 +73,7 @@ fn a_slow_pipe_at_the_target() {
 }
 
 #[test]
-fn a_limit_from_either_end() {
+fn a_receipt_names_a_limit_of_either_end() {
     let (node, client) = (Node::open(), Client::new());
     let ours = client.cp(0, words!["zero:10MB", node.at("null:"), "--limit", "2MB/s"]);
     expect(&ours, "cap", "limit of 16.0 Mbit/s, set here", "--limit");
@@ -81,10 +81,10 @@ fn a_limit_from_either_end() {
         let running = client.begin(words!["cp", source, target, "--limit", "2MB/s", "--json"]);
         // The operator's view of the node has the job as soon as it runs.
         let set = || {
-            let listed = job(&node, &client, Seat::Operator, words!["list", "--json"]).expect(0).text();
+            let listed = job(&node, &client, ControlPoint::Operator, words!["list", "--json"]).expect(0).text();
             let jobs = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
             let id = jobs.filter_map(|job| job["id"].as_str().map(str::to_owned)).next()?;
-            let set = job(&node, &client, Seat::Operator, words!["set", id, "--limit", "20Mbit/s"]);
+            let set = job(&node, &client, ControlPoint::Operator, words!["set", id, "--limit", "20Mbit/s"]);
             (set.code == 0).then_some(())
         };
         until_some("the node has set the limit", LONG, set);

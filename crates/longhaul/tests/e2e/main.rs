@@ -1,8 +1,8 @@
 //! End to end: the real binary as node and client, over real sockets, on real files.
 //!
-//! Every test has nodes, clients, ports and directories of its own, so that all of them can run at once; of labs there is
-//! one at a time. Nothing here waits for a fixed time: it waits for a fact, up to a deadline. What cannot run on a machine
-//! says so.
+//! Every test has nodes, clients, ports and directories of its own, so that all of them can run at once; only one lab runs at
+//! a time. No test waits for a fixed time: it waits for a fact, up to a deadline. A test that cannot run on a machine reports
+//! that.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -21,12 +21,10 @@ mod data_outward;
 mod deletes;
 mod demo;
 mod docs;
-mod ends;
 mod errand_keys;
-mod foreign;
+mod file_copy;
 mod fts;
 mod grid;
-mod guest;
 mod hostile;
 mod hostile_clients;
 mod hostile_nodes;
@@ -37,7 +35,6 @@ mod hub_faults;
 mod hub_people;
 mod hub_promises;
 mod hubs;
-mod kept;
 mod kills;
 mod lab;
 mod legs;
@@ -61,9 +58,11 @@ mod proxies;
 mod pscheduler;
 mod questions;
 mod rabbitmq;
+mod raw_client;
 mod relay;
 mod reload;
 mod remedies;
+mod remote_servers;
 mod report;
 mod resume;
 mod rewritten;
@@ -71,6 +70,7 @@ mod rewritten;
 mod s3;
 mod scripted_node;
 mod separate;
+mod session_pool;
 mod space;
 mod ssh;
 mod sshd;
@@ -86,8 +86,8 @@ mod tree;
 mod truths;
 mod tune;
 mod unfinished;
+mod unfinished_state;
 mod wait;
-mod warm;
 mod watch;
 mod web;
 mod web_access;

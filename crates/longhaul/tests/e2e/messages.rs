@@ -1,4 +1,4 @@
-//! What a broker hears of files, as FTS's consumers read it.
+//! The messages about files that a broker gets, as FTS's consumers read them.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A node's numbers: they agree with what was moved, grow and never shrink, and are for those whom they are meant for.
+//! The metrics of a node: they agree with what was moved, never shrink, and are shown only to permitted clients.
 
 mod exposition;
 mod names;
@@ -17,7 +17,7 @@ use crate::wait::{LONG, skipped, until};
 use crate::web::peers::{Peer, honest};
 use crate::web::raw::{Raw, ask};
 
-/// Waits until all of these numbers are there at once: a request may be answered a moment before it is counted.
+/// Waits until all of these metrics have their values at once: a request may be answered a moment before it is counted.
 #[track_caller]
 fn come_to(node: &Node, wanted: &[(&str, f64)]) -> Numbers {
     let deadline = Instant::now() + LONG;
@@ -32,7 +32,7 @@ fn come_to(node: &Node, wanted: &[(&str, f64)]) -> Numbers {
     }
 }
 
-/// Waits until a number is this one.
+/// Waits until a metric has this value.
 #[track_caller]
 fn comes_to(node: &Node, series: &str, value: f64) {
     come_to(node, &[(series, value)]);
@@ -190,7 +190,7 @@ fn copies_over_http_are_counted_by_how_they_ended() {
 }
 
 #[test]
-fn who_is_refused_is_counted() {
+fn refused_clients_are_counted() {
     let (node, other) = (Node::closed(), Node::closed());
     let refused = |why: &str| format!("longhaul_refusals_total{{reason=\"{why}\"}}");
     Client::new().run(words!["ls", node.at("data")]).expect(4);

@@ -1,5 +1,5 @@
 //! Copies from several sources of the same bytes: shares, a source that dies, crawls, lies or refuses, and all of them gone
-//! for a while. Sources that must not be too quick stand behind a line with a rate.
+//! for a while. Sources that must not be too fast are behind a line with a rate.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,25 +18,25 @@ use crate::tree::pattern;
 use crate::wait::{LONG, until};
 
 const MIB: u64 = 1 << 20;
-/// Bytes per second of a first source beside which others bring something as well, however late they are.
+/// Bytes per second of a first source that is slow enough for others to contribute, however late they start.
 const SOME: u64 = 4 << 20;
 
-/// A line to a node, of so many bytes per second for all connections together; of none, it breaks.
-pub struct Line {
+/// A line to a node, with a rate in bytes per second for all connections together; at rate 0 the connections break.
+pub struct ThrottledLine {
     port: u16,
     rate: Arc<AtomicU64>,
     carried: Arc<AtomicU64>,
 }
 
-impl Line {
+impl ThrottledLine {
     /// A rate that holds nothing back.
     pub const FREE: u64 = 1 << 40;
 
-    pub fn to(node: &Node, rate: u64) -> Line {
+    pub fn to(node: &Node, rate: u64) -> ThrottledLine {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (rate, carried, to) = (Arc::new(AtomicU64::new(rate)), Arc::new(AtomicU64::new(0)), node.port);
-        let line = Line { port, rate: Arc::clone(&rate), carried: Arc::clone(&carried) };
+        let line = ThrottledLine { port, rate: Arc::clone(&rate), carried: Arc::clone(&carried) };
         // When the line is free again, in microseconds since it was made.
         let (began, free) = (Instant::now(), Arc::new(AtomicU64::new(0)));
         thread::spawn(move || {
@@ -73,13 +73,13 @@ impl Line {
         format!("lh://127.0.0.1:{}/{path}", self.port)
     }
 
-    /// Breaks what goes over it, and whatever comes.
+    /// Breaks its connections, and all new ones.
     pub fn cut(&self) {
         self.rate.store(0, Ordering::Relaxed);
     }
 
     pub fn mend(&self) {
-        self.rate.store(Line::FREE, Ordering::Relaxed);
+        self.rate.store(ThrottledLine::FREE, Ordering::Relaxed);
     }
 
     fn has_carried(&self, bytes: u64) {
@@ -102,7 +102,7 @@ fn content(len: u64) -> Vec<u8> {
     pattern(len as usize)
 }
 
-/// Nodes that anybody reads, each with this file.
+/// Nodes that anonymous clients may read, each with this file.
 fn nodes(count: usize, bytes: &[u8]) -> Vec<Node> {
     let node = |_| {
         let node = Node::open();
@@ -117,8 +117,8 @@ fn brought(receipt: &Value) -> Vec<u64> {
     mirrors.iter().map(|mirror| mirror["bytes"].as_u64().unwrap()).collect()
 }
 
-/// All sources together brought the file; these brought nothing. What is read twice, as for a stream that was given up, is brought
-/// twice.
+/// Asserts that all sources together brought the file, and these sources brought nothing. Bytes that are read twice, as for a
+/// stream that was given up, count twice.
 #[track_caller]
 fn assert_brought(receipt: &Value, bytes: u64, idle: &[usize]) {
     let parts = brought(receipt);
@@ -135,11 +135,11 @@ fn all_sources_bring_their_part() {
     let (bytes, client) = (content(40 * MIB + 7), Client::new());
     let nodes = nodes(3, &bytes);
     // Not faster than that until each has brought something: whoever is first could bring it all.
-    let lines: Vec<Line> = nodes.iter().map(|node| Line::to(node, SOME)).collect();
+    let lines: Vec<ThrottledLine> = nodes.iter().map(|node| ThrottledLine::to(node, SOME)).collect();
     let from: Vec<String> = lines.iter().map(|line| line.at("data/f")).collect();
     let running = client.begin(words!["cp", from[0], "g", "--mirror", from[1], "--mirror", from[2], "--json"]);
     lines.iter().for_each(|line| line.has_carried(2 * MIB));
-    lines.iter().for_each(Line::mend);
+    lines.iter().for_each(ThrottledLine::mend);
     let receipt = running.finish().expect(0).json();
     assert!(fs::read(client.path("g")).unwrap() == bytes);
     let parts = brought(&receipt);
@@ -166,7 +166,7 @@ fn all_sources_bring_their_part() {
 fn shares_are_in_proportion_to_what_lines_give() {
     let (bytes, client) = (content(60 * MIB), Client::new());
     let nodes = nodes(2, &bytes);
-    let lines = [Line::to(&nodes[0], 12 << 20), Line::to(&nodes[1], 4 << 20)];
+    let lines = [ThrottledLine::to(&nodes[0], 12 << 20), ThrottledLine::to(&nodes[1], 4 << 20)];
     let receipt = client.cp(0, words![lines[0].at("data/f"), "g", "--mirror", lines[1].at("data/f")]);
     assert!(fs::read(client.path("g")).unwrap() == bytes);
     let parts = brought(&receipt);
@@ -180,13 +180,13 @@ fn a_source_that_is_killed_is_not_missed() {
     for killed in [0, 1] {
         let (bytes, client) = (content(48 * MIB), Client::new());
         let mut nodes = nodes(3, &bytes);
-        let lines: Vec<Line> = nodes.iter().map(|node| Line::to(node, 2 << 20)).collect();
+        let lines: Vec<ThrottledLine> = nodes.iter().map(|node| ThrottledLine::to(node, 2 << 20)).collect();
         let from: Vec<String> = lines.iter().map(|line| line.at("data/f")).collect();
         let running = client.begin(words!["cp", from[0], "g", "--mirror", from[1], "--mirror", from[2], "--json"]);
         lines[killed].has_carried(3 * MIB);
         nodes[killed].kill();
         until("it is missed", LONG, || running.err().contains("is left out"));
-        lines.iter().for_each(Line::mend);
+        lines.iter().for_each(ThrottledLine::mend);
         let outcome = running.finish().expect(0);
         assert!(fs::read(client.path("g")).unwrap() == bytes);
         let receipt = outcome.json();
@@ -203,7 +203,7 @@ fn a_source_that_crawls_and_one_that_dies_leave_no_tail() {
     let (size, client) = (96 * MIB, Client::new());
     let bytes = content(size);
     let nodes = nodes(2, &bytes);
-    let lines: Vec<Line> = (0..10).map(|at| Line::to(&nodes[at % 2], 3 << 19)).collect();
+    let lines: Vec<ThrottledLine> = (0..10).map(|at| ThrottledLine::to(&nodes[at % 2], 3 << 19)).collect();
     let mut words = words!["cp", lines[0].at("data/f"), "g", "--json"];
     lines[1..].iter().for_each(|line| words.extend(words!["--mirror", line.at("data/f")]));
     let running = client.begin(words);
@@ -222,7 +222,7 @@ fn a_source_that_crawls_and_one_that_dies_leave_no_tail() {
 }
 
 #[test]
-fn who_has_another_length_takes_no_part() {
+fn a_source_with_another_length_takes_no_part() {
     let (bytes, client) = (content(20 * MIB), Client::new());
     let nodes = nodes(3, &bytes);
     fs::write(nodes[1].data("f"), content(19 * MIB)).unwrap();
@@ -254,12 +254,12 @@ fn liar(bytes: &[u8], others: impl Iterator<Item = usize>) -> Node {
 }
 
 #[test]
-fn who_has_other_bytes_is_left_out_and_the_copy_is_whole() {
+fn a_source_with_other_bytes_is_left_out_and_the_copy_is_whole() {
     let (bytes, client) = (content(24 * MIB), Client::new());
     // Another edition of the file, and one that is the same in its first half.
     for from in [0, 13 << 20] {
         let (good, liar) = (nodes(2, &bytes), liar(&bytes, (from..bytes.len()).step_by(4096)));
-        let lines = [Line::to(&good[0], 6 << 20), Line::to(&good[1], 6 << 20)];
+        let lines = [ThrottledLine::to(&good[0], 6 << 20), ThrottledLine::to(&good[1], 6 << 20)];
         let words = words![
             "cp",
             lines[0].at("data/f"),
@@ -282,35 +282,35 @@ fn who_has_other_bytes_is_left_out_and_the_copy_is_whole() {
     assert!(unfinished(&client.path("")).is_empty());
 }
 
-/// Who reads it only once cannot be told that it was something else.
+/// A target that is read only once, such as a pipe, cannot take back wrong bytes.
 #[test]
-fn other_bytes_on_their_way_into_a_pipe_are_a_failure() {
+fn wrong_bytes_that_went_into_a_pipe_fail_the_copy() {
     let (bytes, client) = (content(24 * MIB), Client::new());
     // In the middle, where all are looked at from the beginning, there are no others.
     let others = (0..bytes.len()).step_by(4096).filter(|at| !(11 << 20..13 << 20).contains(at));
     let (good, liar) = (nodes(1, &bytes), liar(&bytes, others));
-    let line = Line::to(&good[0], 6 << 20);
+    let line = ThrottledLine::to(&good[0], 6 << 20);
     let out = client.run(words!["cp", line.at("data/f"), "-", "--mirror", liar.at("data/f")]).expect(7);
     assert!(out.err.contains("has other bytes than"), "{}", out.err);
 }
 
 #[test]
-fn all_gone_for_a_while_is_waited_out() {
+fn a_copy_waits_while_all_sources_are_gone() {
     let (bytes, client) = (content(32 * MIB), Client::new());
     let mut nodes = nodes(2, &bytes);
-    let lines: Vec<Line> = nodes.iter().map(|node| Line::to(node, 2 << 20)).collect();
+    let lines: Vec<ThrottledLine> = nodes.iter().map(|node| ThrottledLine::to(node, 2 << 20)).collect();
     let running = client.begin(words!["cp", lines[0].at("data/f"), "g", "--mirror", lines[1].at("data/f"), "--json"]);
     lines[0].has_carried(2 * MIB);
     nodes.iter_mut().for_each(Node::kill);
     until("both have been missed", LONG, || running.err().matches("is left out for a while").count() == 2);
     nodes.iter_mut().for_each(Node::restart);
-    lines.iter().for_each(Line::mend);
+    lines.iter().for_each(ThrottledLine::mend);
     running.finish().expect(0);
     assert!(fs::read(client.path("g")).unwrap() == bytes);
 }
 
 #[test]
-fn who_refuses_is_left_out() {
+fn a_source_that_refuses_is_left_out() {
     let bytes = content(12 * MIB);
     let closed: Vec<Node> = (0..3).map(|_| Node::closed()).collect();
     closed.iter().for_each(|node| fs::write(node.data("f"), &bytes).unwrap());
@@ -342,7 +342,7 @@ fn servers_of_all_kinds_are_mixed() {
     let receipt = client.cp(0, words![native[0].at("data/f"), "g", "--mirror", http, "--mirror", near]);
     assert!(fs::read(client.path("g")).unwrap() == bytes);
     assert_brought(&receipt, bytes.len() as u64, &[]);
-    let line = Line::to(&native[0], SOME);
+    let line = ThrottledLine::to(&native[0], SOME);
     let receipt = client.cp(0, words![line.at("data/f"), "http", "--mirror", http]);
     assert!(brought(&receipt)[1] > 0, "{receipt}");
     let receipt = client.cp(0, words![line.at("data/f"), "near-too", "--mirror", near]);
@@ -353,7 +353,7 @@ fn servers_of_all_kinds_are_mixed() {
     let receipt = client.cp(0, words![line.at("data/f"), "h", "--mirror", site.at("data/f")]);
     assert!(left_out(&receipt, 1).is_none() && brought(&receipt)[1] > 0, "{receipt}");
     let ca = site.data("../ca.pem");
-    let url = format!("https://127.0.0.1:{}/data/f", Line::to(&site, SOME).port);
+    let url = format!("https://127.0.0.1:{}/data/f", ThrottledLine::to(&site, SOME).port);
     let receipt = client.cp(0, words![url, "i", "--mirror", http, "--cacert", ca]);
     assert!(left_out(&receipt, 0).is_none() && brought(&receipt)[1] > 0, "{receipt}");
     assert!(fs::read(client.path("i")).unwrap() == bytes);
@@ -372,7 +372,7 @@ fn a_tree_comes_from_all() {
     }
     // One lacks a directory.
     fs::remove_dir_all(nodes[2].data("t/d1")).unwrap();
-    let line = Line::to(&nodes[0], SOME);
+    let line = ThrottledLine::to(&nodes[0], SOME);
     let from = [line.at("data/t"), nodes[1].at("data/t"), nodes[2].at("data/t")];
     let receipt = client.cp(0, words!["-r", from[0], "t", "--mirror", from[1], "--mirror", from[2]]);
     assert_eq!((&receipt["files"], &receipt["failed"]), (&40.into(), &0.into()), "{receipt}");
@@ -382,7 +382,7 @@ fn a_tree_comes_from_all() {
 }
 
 #[test]
-fn what_cannot_be_a_mirror_is_said_in_one_sentence() {
+fn an_invalid_mirror_is_refused_in_one_sentence() {
     let (nodes, client) = (nodes(1, b"x"), Client::new());
     client.run(words!["cp", nodes[0].at("data/f"), "g", "--mirror", "null:"]).refused(2, &["null:", "lh://"]);
     client.run(words!["cp", nodes[0].at("data/f"), "g", "--mirror", "host:f"]).refused(2, &["host:f", "lh://"]);

@@ -1,5 +1,5 @@
-//! One endpoint, several node processes: the streams of a job go to all of them, and one that dies, hangs, or was never of any
-//! use is left out without the job failing.
+//! One endpoint, several node processes: the streams of a job go to all of them, and a mover that dies, hangs or cannot help is
+//! left out without the job failing.
 //!
 //! `LONGHAUL_SEED=n` draws the faults of one seed again, `LONGHAUL_FAULTS=n` those of a hundredth as many seeds.
 
@@ -14,19 +14,19 @@ use tempfile::TempDir;
 
 use crate::client::{Client, unfinished, words};
 use crate::control::let_go;
-use crate::kept::written;
-use crate::kills::{Dice, number};
+use crate::kills::{SeededRng, number};
 use crate::node::{Node, Setup};
 use crate::tree::pattern;
+use crate::unfinished_state::written;
 use crate::wait::{LONG, until};
 
 const MIB: u64 = 1 << 20;
-/// More than a job must have before movers are asked.
+/// More bytes than a job must have before it uses movers.
 const LARGE: u64 = 96 * MIB;
 /// Slow enough for something to happen in the middle of it; then the job is let go.
 const RATE: &str = "40Mbit/s";
 
-/// A head and its movers, on one directory.
+/// A coordinator and its movers, on one directory.
 struct Site {
     shared: TempDir,
     head: Node,
@@ -41,7 +41,7 @@ fn mover(dir: &Path) -> Node {
     Setup::new().export("data", dir, "rw").start()
 }
 
-/// A head of these movers, with these keys of theirs.
+/// Starts a coordinator of these movers, with their keys.
 fn head(dir: &Path, at: &[String], keys: &[String], options: &[&str]) -> Node {
     let setup = Setup::new().export("data", dir, "rw").arg("--anonymous").arg("rw");
     let file = setup.state().with_file_name("keys");
@@ -69,7 +69,7 @@ impl Site {
         assert_eq!(unfinished(self.shared.path()), Vec::<PathBuf>::new());
     }
 
-    /// Each mover has taken streams of so many jobs.
+    /// Waits until each mover has taken streams of `jobs` jobs.
     fn are_at_it(&self, jobs: usize) {
         until("all movers take streams", LONG, || {
             let log = self.head.log();
@@ -90,14 +90,14 @@ impl Site {
     }
 }
 
-/// Waits until so much more is in the unfinished files of a directory.
+/// Waits until the unfinished files of a directory have grown by `bytes`.
 fn arrives_more(dir: &Path, bytes: u64) {
     let there = || unfinished(dir).iter().map(|path| written(path)).sum::<u64>();
     let before = there();
     until("more arrives", LONG, || there() >= before + bytes);
 }
 
-/// One tree has the files of the other.
+/// Asserts that one tree has the files of the other.
 fn assert_same(ours: &Path, theirs: &Path, what: &str) {
     let names = |dir: &Path| {
         let mut names: Vec<OsString> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -107,9 +107,10 @@ fn assert_same(ours: &Path, theirs: &Path, what: &str) {
     let all = names(ours);
     assert_eq!(all, names(theirs), "{what}: {}", theirs.display());
     for (ours, theirs) in all.iter().map(|name| (ours.join(name), theirs.join(name))) {
-        match ours.is_dir() {
-            true => assert_same(&ours, &theirs, what),
-            false => assert!(fs::read(&ours).unwrap() == fs::read(&theirs).unwrap(), "{what}: {}", theirs.display()),
+        if ours.is_dir() {
+            assert_same(&ours, &theirs, what);
+        } else {
+            assert!(fs::read(&ours).unwrap() == fs::read(&theirs).unwrap(), "{what}: {}", theirs.display());
         }
     }
 }
@@ -185,10 +186,10 @@ fn has_open(node: &Node, end: &str) -> bool {
     open.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|file| file.to_string_lossy().ends_with(end))
 }
 
-/// A mover's host goes down, and with it what it had not brought to the file system yet: blocks that it said were written. The
-/// head finds out before the file has its name, and asks for them again.
+/// A mover's host goes down, with blocks that it had reported written but not yet brought to the file system. The coordinator
+/// notices this before the file gets its name, and requests the blocks again.
 #[test]
-fn what_went_down_with_a_host_is_sent_again() {
+fn blocks_lost_with_a_movers_host_are_sent_again() {
     for checksums in ["crc32c", "adler32"] {
         let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
         client.write("f", &bytes);
@@ -212,27 +213,30 @@ fn what_went_down_with_a_host_is_sent_again() {
     }
 }
 
-/// What is to happen to a mover in the middle of a job.
+/// Runs a job, and lets something happen to a mover in the middle of it.
 fn in_the_middle(push: bool, happens: fn(&mut Node)) -> (Site, Value) {
     let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
     client.write("f", &bytes);
     fs::write(site.path("out"), &bytes).unwrap();
-    let words = match push {
-        true => words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE],
-        false => words!["cp", "--json", site.head.at("data/out"), "back", "--limit", RATE],
+    let words = if push {
+        words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE]
+    } else {
+        words!["cp", "--json", site.head.at("data/out"), "back", "--limit", RATE]
     };
     let running = client.begin(words);
-    match push {
-        true => site.are_amid(1, ".part", site.shared.path()),
-        false => site.are_amid(1, "/out", &client.path("")),
+    if push {
+        site.are_amid(1, ".part", site.shared.path());
+    } else {
+        site.are_amid(1, "/out", &client.path(""));
     }
     happens(&mut site.movers[0]);
     until("it is left out", LONG, || site.head.log().contains("the mover is left out of a job"));
     let_go(&client);
     let outcome = running.finish().expect(0);
-    match push {
-        true => site.holds("in", &bytes),
-        false => assert!(fs::read(client.path("back")).unwrap() == bytes),
+    if push {
+        site.holds("in", &bytes);
+    } else {
+        assert!(fs::read(client.path("back")).unwrap() == bytes);
     }
     let receipt = outcome.json();
     assert!(by(&receipt, &site.movers[1]) > 0, "{receipt}");
@@ -241,18 +245,18 @@ fn in_the_middle(push: bool, happens: fn(&mut Node)) -> (Site, Value) {
 }
 
 #[test]
-fn one_that_dies_is_left_out_of_a_push() {
+fn a_mover_that_dies_is_left_out_of_a_push() {
     in_the_middle(true, Node::kill);
 }
 
 #[test]
-fn one_that_dies_is_left_out_of_a_pull() {
+fn a_mover_that_dies_is_left_out_of_a_pull() {
     in_the_middle(false, Node::kill);
 }
 
-/// It still has blocks to write when it wakes up, and files open: nothing of that may reach a file that is in place.
+/// When the mover wakes up, it still has blocks to write, and open files: none of the blocks may reach a finished file.
 #[test]
-fn one_that_hangs_is_left_out_and_writes_nothing_when_it_wakes() {
+fn a_mover_that_hangs_is_left_out_and_writes_nothing_when_it_wakes() {
     let (site, _) = in_the_middle(true, |mover| mover.freeze());
     let other = content(LARGE + 1);
     fs::write(site.path("in"), &other[1..]).unwrap();
@@ -262,14 +266,14 @@ fn one_that_hangs_is_left_out_and_writes_nothing_when_it_wakes() {
 }
 
 #[test]
-fn one_that_hangs_is_left_out_of_a_pull() {
+fn a_mover_that_hangs_is_left_out_of_a_pull() {
     let (site, _) = in_the_middle(false, |mover| mover.freeze());
     site.movers[0].thaw();
 }
 
-/// The head is what a job hangs on: when it comes back, the job goes on with what movers had written as well.
+/// A job depends on its coordinator: when the coordinator is back, the job resumes, also from the blocks that movers wrote.
 #[test]
-fn the_head_dies_and_what_movers_wrote_is_gone_on_with() {
+fn a_restarted_coordinator_resumes_from_what_movers_wrote() {
     let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
     client.write("f", &bytes);
     let running = client.begin(words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE]);
@@ -285,7 +289,7 @@ fn the_head_dies_and_what_movers_wrote_is_gone_on_with() {
 }
 
 #[test]
-fn those_that_cannot_help_are_left_out_by_name() {
+fn unusable_movers_are_left_out_by_name() {
     let (shared, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let write = ["--export", "data", "--write"];
     let strange = mover(elsewhere.path());
@@ -328,7 +332,7 @@ fn those_that_cannot_help_are_left_out_by_name() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_at_the_start() {
+fn invalid_options_of_movers_are_refused_at_the_start() {
     let client = Client::new();
     let serve = |more: &[&str]| {
         let words = ["serve", "--listen", "127.0.0.1:0", "--peers"].iter().chain(more);
@@ -340,7 +344,7 @@ fn what_cannot_be_meant_is_refused_at_the_start() {
     }
 }
 
-/// A node that carries a job to this site for somebody uses the movers as well, where it may go there.
+/// A node that carries a delegated transfer to this site uses the movers as well, where it may connect to them.
 #[test]
 fn another_node_brings_a_job_to_all_of_them() {
     let (site, source, client, bytes) = (Site::new(1), Node::open(), Client::new(), content(LARGE));
@@ -355,11 +359,10 @@ fn another_node_brings_a_job_to_all_of_them() {
 /// Jobs of an ordinary run of the tests. `make soak` draws more.
 const DRAWN: u64 = 1;
 
-/// What happens to whom, at a moment by chance, while a job runs: movers and their head are killed and started again, or hang
-/// for a while.
-fn strike(site: &mut Site, dice: &mut Dice) -> String {
+/// A random fault at a random moment of a job: movers and their coordinator are killed and restarted, or hang for a while.
+fn strike(site: &mut Site, dice: &mut SeededRng) -> String {
     let who = dice.below(5) as usize / 2;
-    let wait = |dice: &mut Dice, most: u64| std::thread::sleep(Duration::from_millis(dice.below(most)));
+    let wait = |dice: &mut SeededRng, most: u64| std::thread::sleep(Duration::from_millis(dice.below(most)));
     let node = if who < 2 { &mut site.movers[who] } else { &mut site.head };
     wait(dice, 1500);
     if dice.below(2) == 0 {
@@ -373,7 +376,7 @@ fn strike(site: &mut Site, dice: &mut Dice) -> String {
 }
 
 fn drawn(seed: u64) {
-    let mut dice = Dice(seed + 1);
+    let mut dice = SeededRng(seed + 1);
     let (mut site, client) = (Site::new(2), Client::new());
     client.write("t/large", content(70 * MIB + dice.below(30 * MIB)));
     client.write("t/middle", content(dice.below(3 * MIB)));
@@ -385,10 +388,7 @@ fn drawn(seed: u64) {
     }
     let rate = ["200Mbit/s", "400Mbit/s"][dice.below(2) as usize];
     let mut words = words!["cp", "-r", "--json", "--limit", rate, "--retry-for", "60s"];
-    words.extend(match push {
-        true => words!["t", site.head.at("data/in")],
-        false => words![site.head.at("data/out"), "back"],
-    });
+    words.extend(if push { words!["t", site.head.at("data/in")] } else { words![site.head.at("data/out"), "back"] });
     if dice.below(2) == 0 {
         words.extend(words!["--durable", "--checksum", "crc32c,sha256"]);
     }

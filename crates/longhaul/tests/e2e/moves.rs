@@ -1,4 +1,4 @@
-//! Trees go to nodes, come from nodes and stay here, and arrive as they were.
+//! Trees are copied to nodes, from nodes and locally, and arrive unchanged.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use crate::node::Node;
 use crate::tree::{self, assert_copied, assert_copied_without_set_id};
 use crate::wait::skipped;
 
-/// Room on the device that a file takes.
+/// The bytes that a file takes on its device.
 fn allocated(path: &Path) -> u64 {
     fs::metadata(path).unwrap().blocks() * 512
 }
@@ -49,7 +49,7 @@ fn a_tree_goes_to_a_node_and_comes_back() {
 }
 
 #[test]
-fn a_tree_is_copied_here() {
+fn a_tree_is_copied_locally() {
     let client = Client::new();
     let source = client.path("source");
     tree::build(&source);
@@ -76,12 +76,15 @@ fn the_same_command_again_skips_everything() {
 }
 
 #[test]
-fn sixteen_tebibytes_of_nothing_take_seconds() {
+fn a_sparse_file_of_sixteen_tebibytes_takes_seconds() {
     const SIZE: u64 = (16 << 40) - 4096;
     let (node, client) = (Node::open(), Client::new());
     let source = client.path("huge");
     if let Err(error) = File::create(&source).unwrap().set_len(SIZE) {
-        return skipped("sixteen_tebibytes_of_nothing_take_seconds", &format!("a file of {SIZE} bytes: {error}"));
+        return skipped(
+            "a_sparse_file_of_sixteen_tebibytes_takes_seconds",
+            &format!("a file of {SIZE} bytes: {error}"),
+        );
     }
     let started = Instant::now();
     client.cp(0, words![source, node.at("data/huge")]);

@@ -1,4 +1,4 @@
-//! Nodes by a name of the user's own: copies, questions and tests with them, and what a shell completes.
+//! Nodes under a name of the user's own: copies, queries and tests with them, and shell completion.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn configure(client: &Client, name: &str, text: &str, mode: u32) {
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// What bash offers for a line of which the last word is under way.
+/// The completions that bash offers for the last word of a line.
 fn offered(client: &Client, words: &[&str]) -> Vec<String> {
     let list: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
@@ -76,7 +76,7 @@ fn a_name_stands_for_a_node_with_its_key_and_its_defaults() {
 }
 
 #[test]
-fn what_is_wrong_with_it_is_said() {
+fn an_invalid_name_is_reported() {
     let (node, client) = (Node::open(), Client::new());
     let text = format!("[node.cern]\naddress = \"{}\"\nkey-file = \"cern.key\"\n", node.address());
     configure(&client, "config.toml", &text, 0o644);

@@ -20,21 +20,21 @@ pub fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Waits until a node that was started says where it listens; what it said, where that is something else.
+/// Waits until a started node prints the address on which it listens; returns the line as an error where it prints something else.
 pub fn listening(child: &mut Child) -> Result<SocketAddr, String> {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     line.trim_end().strip_prefix("listening on ").and_then(|address| address.parse().ok()).ok_or(line)
 }
 
-/// A node by a command line of the test's own, until it is dropped.
+/// A node that a test starts by a command line of its own; it ends when it is dropped.
 pub struct Serving {
     pub child: Child,
     pub address: SocketAddr,
 }
 
 impl Serving {
-    /// Starts `longhaul serve`, or what becomes it.
+    /// Starts `longhaul serve`, or a program that executes it.
     #[track_caller]
     pub fn start(command: &mut Command) -> Serving {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -51,7 +51,7 @@ impl Drop for Serving {
     }
 }
 
-/// A node that is yet to start: its directory, with `state` and `data` below it, and its options.
+/// A node before its start: its directory, with `state` and `data` below it, and its options.
 pub struct Setup {
     dir: TempDir,
     state: PathBuf,
@@ -61,7 +61,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// No exports, nobody let in.
+    /// A set-up without exports and without access.
     pub fn new() -> Setup {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("data")).unwrap();
@@ -84,56 +84,56 @@ impl Setup {
         self
     }
 
-    /// Listens on all addresses, as nodes do that the world can reach.
+    /// Listens on all addresses, as public nodes do.
     pub fn everywhere(mut self) -> Setup {
         self.host = "0.0.0.0";
         self
     }
 
-    /// The same, of IPv6 as well.
+    /// Listens on all addresses, of IPv6 as well.
     pub fn of_both_families(mut self) -> Setup {
         self.host = "[::]";
         self
     }
 
-    /// Offers a directory.
+    /// Exports a directory.
     pub fn export(self, name: &str, dir: &Path, mode: &str) -> Setup {
         self.arg("--export").arg(format!("{name}={}:{mode}", dir.display()))
     }
 
-    /// Offers `data`.
+    /// Exports `data`.
     pub fn data_export(self, mode: &str) -> Setup {
         let data = self.data();
         self.export("data", &data, mode)
     }
 
-    /// Has no more descriptors than so many, and cannot raise that.
+    /// Limits the number of its descriptors, which it cannot raise.
     pub fn descriptors(mut self, most: u32) -> Setup {
         self.descriptors = Some(most);
         self
     }
 
-    /// One more word on its command line.
+    /// Adds an argument to its command line.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Setup {
         self.args.push(arg.into());
         self
     }
 
-    /// Lets guests order copies to and from elsewhere, too.
+    /// Permits anonymous clients to order copies to and from other hosts.
     pub fn guests_copy(self) -> Setup {
         fs::create_dir_all(&self.state).unwrap();
         fs::write(self.state.join("access.toml"), "[third_party]\nguests = true\n").unwrap();
         self
     }
 
-    /// Gives macaroons, and signs links by them.
+    /// Permits macaroons and signed links.
     pub fn signs_links(self) -> Setup {
         fs::create_dir_all(&self.state).unwrap();
         fs::write(self.state.join("access.toml"), "[macaroons]\n").unwrap();
         self
     }
 
-    /// Starts it.
+    /// Starts the node.
     pub fn start(self) -> Node {
         let (child, port) = self.spawn(0);
         Node { child, port, setup: self }
@@ -175,12 +175,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that lets anybody read and write `data`, and copy to and from elsewhere.
+    /// A node whose anonymous clients may read and write `data`, and copy to and from other hosts.
     pub fn open() -> Node {
         Setup::new().data_export("rw").arg("--anonymous").arg("rw").guests_copy().start()
     }
 
-    /// A node that lets in only who has a key.
+    /// A node that admits only clients with a key.
     pub fn closed() -> Node {
         Setup::new().data_export("rw").start()
     }
@@ -200,12 +200,12 @@ impl Node {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A locator: of a path behind the slash of this node.
+    /// A locator of a path on this node.
     pub fn at(&self, path: &str) -> String {
         format!("lh://127.0.0.1:{}/{path}", self.port)
     }
 
-    /// What it wrote to stderr so far.
+    /// The text that it wrote to stderr so far.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.setup.dir.path().join("log")).unwrap_or_default()).into_owned()
     }
@@ -242,7 +242,7 @@ impl Node {
         signal(&self.child, which);
     }
 
-    /// Keeps its process from running, its connections open.
+    /// Stops its process without closing its connections.
     pub fn freeze(&self) {
         signal(&self.child, Signal::STOP);
     }
@@ -260,14 +260,14 @@ impl Node {
         self.child = child;
     }
 
-    /// Makes a key with `longhaul grant` and these options.
+    /// Makes a key by `longhaul grant` with these options.
     pub fn grant(&self, options: &[&str]) -> String {
         let output = self.grant_command(options);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
     }
 
-    /// Runs `longhaul grant` with these words on this node's state.
+    /// Runs `longhaul grant` with these arguments on this node's state.
     pub fn grant_command(&self, words: &[&str]) -> std::process::Output {
         let mut command = Command::new(LONGHAUL);
         command.arg("grant").args(words).arg("--state").arg(self.state()).env_remove("LONGHAUL_KEY").output().unwrap()

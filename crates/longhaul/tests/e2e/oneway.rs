@@ -1,5 +1,5 @@
-//! Copies over ssh through firewalls that let connections through in one direction only. In a network of its own: the
-//! far end is behind a pair of virtual cables, with a packet filter in front of it.
+//! Copies over ssh through firewalls that pass connections in one direction only. Each test has a network of its own: the
+//! remote end is behind a pair of virtual cables, with a packet filter in front of it.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -15,9 +15,9 @@ const HERE: &str = "10.83.0.1";
 const THERE: &str = "10.83.0.2";
 
 /// Another host: a network that lives as long as a process in it.
-struct There(Child);
+struct RemoteHost(Child);
 
-impl Drop for There {
+impl Drop for RemoteHost {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -33,11 +33,11 @@ fn run(words: &[&str]) -> Result<(), String> {
     }
 }
 
-impl There {
-    /// Joined to here by a cable.
-    fn new() -> Result<There, String> {
+impl RemoteHost {
+    /// Starts a host that a cable joins to this one.
+    fn new() -> Result<RemoteHost, String> {
         let child = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().map_err(|e| e.to_string())?;
-        let there = There(child);
+        let there = RemoteHost(child);
         let pid = there.0.id().to_string();
         let own = fs::read_link("/proc/self/ns/net").unwrap();
         crate::wait::until("the other network is there", crate::wait::LONG, || {
@@ -63,7 +63,8 @@ impl There {
         run(&[&below[..], words].concat())
     }
 
-    /// Drops what opens a connection through a hook there, but to the port of ssh. Without a packet filter, says why.
+    /// Drops packets that open a connection through a hook of that host, except to the port of ssh. Returns why, where there is no packet
+    /// filter.
     fn drop_new(&self, hook: &str, ssh: u16) -> Result<(), String> {
         let table = format!("wall_{hook}");
         self.run(&["nft", "add", "table", "inet", &table])?;
@@ -76,9 +77,9 @@ impl There {
     }
 }
 
-/// Copies both ways with these hooks closed for new connections.
+/// Copies in both directions with these hooks closed for new connections.
 fn through(test: &str, closed: &[&str], check: fn(&Sshd, &Outcome)) {
-    let there = match There::new() {
+    let there = match RemoteHost::new() {
         Ok(there) => there,
         Err(why) => return skipped(test, &why),
     };
@@ -116,14 +117,14 @@ fn arrived(outcome: &Outcome, back: bool) {
 }
 
 #[test]
-fn the_far_end_connects_back_where_nobody_gets_in() {
-    const TEST: &str = "oneway::the_far_end_connects_back_where_nobody_gets_in";
+fn the_remote_end_connects_back_where_incoming_connections_are_dropped() {
+    const TEST: &str = "oneway::the_remote_end_connects_back_where_incoming_connections_are_dropped";
     with_network(TEST, || through(TEST, &["input"], |_, outcome| arrived(outcome, true)));
 }
 
 #[test]
-fn the_client_connects_where_nobody_gets_out() {
-    const TEST: &str = "oneway::the_client_connects_where_nobody_gets_out";
+fn the_client_connects_where_outgoing_connections_are_dropped() {
+    const TEST: &str = "oneway::the_client_connects_where_outgoing_connections_are_dropped";
     with_network(TEST, || through(TEST, &["output"], |_, outcome| arrived(outcome, false)));
 }
 
@@ -134,8 +135,8 @@ fn an_open_path_is_used_forward() {
 }
 
 #[test]
-fn a_wall_on_both_sides_is_unreachable() {
-    const TEST: &str = "oneway::a_wall_on_both_sides_is_unreachable";
+fn a_path_that_is_closed_in_both_directions_is_unreachable() {
+    const TEST: &str = "oneway::a_path_that_is_closed_in_both_directions_is_unreachable";
     with_network(TEST, || {
         let started = Instant::now();
         through(TEST, &["input", "output"], |sshd, outcome| {

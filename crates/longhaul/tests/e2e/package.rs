@@ -1,5 +1,5 @@
-//! Packages of the program under test: what is in them, what their scripts do to a system, and that the settings that come
-//! with them are those that the program knows.
+//! Packages of the program under test: their content, the effects of their scripts on a system, and whether the program knows
+//! their settings.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use flate2::read::GzDecoder;
-use xtask::package::{Order, Squeeze};
+use xtask::package::{PackageOptions, Squeeze};
 
 use crate::client::{Client, words};
 use crate::https::certificate;
@@ -18,8 +18,8 @@ use crate::wait::skipped;
 
 const EPOCH: u64 = 1_700_000_000;
 
-fn order(out: &Path, version: &str) -> Order {
-    Order {
+fn order(out: &Path, version: &str) -> PackageOptions {
+    PackageOptions {
         binary: LONGHAUL.into(),
         version: version.into(),
         out: out.to_owned(),
@@ -28,7 +28,7 @@ fn order(out: &Path, version: &str) -> Order {
     }
 }
 
-/// Whether Debian's tools are here.
+/// Whether Debian's tools are installed.
 fn has_dpkg(test: &str) -> bool {
     let is_there = Command::new("dpkg-deb").arg("--version").output().is_ok_and(|output| output.status.success());
     if !is_there {
@@ -43,7 +43,7 @@ struct Unpacked {
     package: PathBuf,
 }
 
-/// By what a package is known: the program's length, and the latest time of all that goes into it.
+/// The stamp of a package: the program's length, and the latest time of all files that go into it.
 fn stamp() -> String {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = vec![PathBuf::from(LONGHAUL), std::env::current_exe().unwrap()];
@@ -206,7 +206,7 @@ fn the_same_program_makes_the_same_bytes() {
     }
 }
 
-/// Starts a node by nothing but a settings file and these words, and ends it.
+/// Starts a node with only a settings file and these arguments, and ends it.
 fn starts(settings: &Path, more: &[&str]) {
     let mut command = Command::new(LONGHAUL);
     command.args(["serve", "--config"]).arg(settings).args(more).env_remove("LONGHAUL_STATE");
@@ -220,7 +220,7 @@ fn example() -> String {
 }
 
 #[test]
-fn the_settings_as_they_come_start_a_node() {
+fn the_packaged_settings_start_a_node() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("longhaul.toml");
     fs::write(&file, example()).unwrap();
@@ -271,7 +271,7 @@ fn every_setting_is_in_the_example_and_counts() {
     assert!(client.path("state/identity.key.der").exists(), "{settings}");
 }
 
-/// What a unit says, by section and key; a key may be said again.
+/// The settings of the systemd unit, by section and key; a key may occur more than once.
 fn unit() -> BTreeMap<(String, String), Vec<String>> {
     let text = PACKAGE.text("usr/lib/systemd/system/longhaul.service");
     let (mut found, mut section) = (BTreeMap::<_, Vec<String>>::new(), String::new());

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::https::{self, Answer, Asker};
+use crate::https::{self, Answer, HttpsClient};
 use crate::node::Node;
 
 /// What a browser sends with every request.
-fn browser() -> Asker {
-    Asker::default().with("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+fn browser() -> HttpsClient {
+    HttpsClient::default().with("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 }
 
 fn origin(node: &Node) -> String {
@@ -15,13 +15,13 @@ fn origin(node: &Node) -> String {
 }
 
 /// A form from the page itself.
-fn form(node: &Node, asker: &Asker, place: &str, body: &str) -> Answer {
+fn form(node: &Node, asker: &HttpsClient, place: &str, body: &str) -> Answer {
     let asker = asker.clone().with("Content-Type", "application/x-www-form-urlencoded").with("Origin", &origin(node));
     asker.ask(node, "POST", &format!("{place}?form"), body.as_bytes())
 }
 
 /// Files of a form.
-fn upload(node: &Node, asker: &Asker, place: &str, files: &[(&str, &[u8])]) -> Answer {
+fn upload(node: &Node, asker: &HttpsClient, place: &str, files: &[(&str, &[u8])]) -> Answer {
     let mut body = Vec::new();
     for (name, bytes) in files {
         let head = format!("--b0undary\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n");
@@ -60,7 +60,7 @@ fn a_key_is_shown_once_and_is_in_no_link() {
     };
     let nobody = browser().get(&node, "/");
     assert!(nobody.status == 200 && nobody.body.contains("Access key or token"), "{nobody:?}");
-    assert_eq!(Asker::default().get(&node, "/").status, 401, "a program is asked for a credential");
+    assert_eq!(HttpsClient::default().get(&node, "/").status, 401, "a program is asked for a credential");
     // By a form, and by a link that somebody was sent.
     let entered = form(&node, &browser(), "/", &format!("do=enter&key={key}"));
     assert_eq!(entered.status, 303, "{entered:?}");
@@ -79,14 +79,14 @@ fn a_key_is_shown_once_and_is_in_no_link() {
     let wrong = form(&node, &browser(), "/", "do=enter&key=lhk1_nonsense");
     assert!(wrong.status == 403 && wrong.headers.get("set-cookie").is_none(), "{wrong:?}");
     // A program goes on with what it was given.
-    let listed = Asker::default().get(&node, &format!("/data/d/?authz={key}"));
+    let listed = HttpsClient::default().get(&node, &format!("/data/d/?authz={key}"));
     assert!(listed.status == 200 && listed.body.contains(&format!("./a?authz={key}")), "{listed:?}");
 }
 
 #[test]
 fn entries_are_sorted_as_the_link_says() {
     let node = node();
-    let asker = Asker::bearer(&node.grant(&["--export", "data"])).with("Accept", "text/html");
+    let asker = HttpsClient::bearer(&node.grant(&["--export", "data"])).with("Accept", "text/html");
     let order = |query: &str| {
         let page = asker.get(&node, &format!("/data/d/{query}")).body;
         let mut found: Vec<(usize, &str)> =
@@ -126,7 +126,7 @@ fn files_are_sent_and_folders_made_where_that_is_allowed() {
     assert!(!node.data("d/x").exists() && crate::client::unfinished(&node.data("d")).is_empty());
 }
 
-/// What another site can make a browser send, which has the cookie.
+/// A request that another site can make a browser send, with the cookie.
 #[test]
 fn other_sites_can_do_nothing() {
     let node = node();

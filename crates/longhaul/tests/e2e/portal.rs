@@ -16,7 +16,7 @@ const BROWSER: &str = "/usr/bin/chromium";
 /// More than one part of an upload: 64 MiB.
 const LARGE_BYTES: usize = 70_000_000;
 
-/// The directory of the portal, where its tests can run; none where they cannot, which is told.
+/// The directory of the portal; none where its tests cannot run, which is reported.
 pub fn portal(test: &str) -> Option<PathBuf> {
     let portal = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hub/portal");
     if Path::new(BROWSER).exists() && portal.join("node_modules/playwright-core").exists() {
@@ -35,7 +35,7 @@ pub fn run(portal: &Path, script: &str, environment: &[(&str, &str)]) {
     assert!(output.status.success(), "{told}\n{complained}");
 }
 
-/// What lies at the first node: a folder that moves, one with names that are hard to show, many files, headers of science.
+/// Fills the first node: a folder to move, one with names that are hard to show, many files, and headers of scientific formats.
 fn fill(one: &Node) {
     let write = |path: &str, bytes: &[u8]| {
         let path = one.data(path);

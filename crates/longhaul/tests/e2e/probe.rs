@@ -20,7 +20,7 @@ fn tcp(client: &Client, target: &str, more: &[&str]) -> Value {
 }
 
 #[test]
-fn a_node_runs_the_other_half() {
+fn a_node_runs_the_other_end_of_a_test() {
     let node = Node::closed();
     let client = Client::with_key(&node.grant(&["--export", "data"]));
     for (more, ways, streams) in [(&["-P", "2"][..], 1, 2), (&["-R"], 1, 1), (&["--both", "-P", "2"], 2, 4)] {
@@ -62,7 +62,7 @@ fn people_get_lines_and_a_verdict() {
 }
 
 #[test]
-fn what_cannot_be_tested_is_said() {
+fn an_impossible_test_is_reported() {
     let node = Node::closed();
     let stranger = Client::new();
     stranger.run(words!["probe", "tcp", node.at("")]).refused(4, &["key"]);
@@ -104,7 +104,7 @@ fn a_test_ends_when_either_end_does() {
     until("the node has let go of it", LONG, || node.descriptors() < idle);
 }
 
-/// Whether stock iperf3 is here; said where it is not.
+/// Whether stock iperf3 is installed; reports where it is not.
 fn stock(test: &str) -> bool {
     let there = Command::new("iperf3").arg("--version").output().is_ok_and(|out| out.status.success());
     if !there {
@@ -117,7 +117,7 @@ fn responder() -> Node {
     Setup::new().data_export("ro").arg("--responders").arg("iperf3").start()
 }
 
-/// What a stock client says as JSON.
+/// Runs a stock client; returns its JSON report.
 fn iperf3(node: &Node, more: &[&str]) -> Value {
     let port = node.port.to_string();
     let span: &[&str] = if more.contains(&"-n") { &[] } else { &["-t", "1"] };
@@ -129,7 +129,7 @@ fn iperf3(node: &Node, more: &[&str]) -> Value {
     value
 }
 
-/// The streams of one sum each: what the client counted, and what we told it.
+/// The sent and received bytes of each direction, as the client reports them.
 fn sums(value: &Value) -> Vec<(u64, u64)> {
     let pair = |way: &str| {
         let bytes = |end: &str| value["end"][format!("sum_{end}{way}")]["bytes"].as_u64();
@@ -203,19 +203,19 @@ fn twenty_stock_clients_at_once() {
 }
 
 /// A stock server on a port of its own, until it is dropped.
-struct Stock {
+struct StockServer {
     child: Child,
     port: u16,
 }
 
-impl Drop for Stock {
+impl Drop for StockServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn stock_server() -> Stock {
+fn stock_server() -> StockServer {
     let free = || {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         UdpSocket::bind(("127.0.0.1", port)).is_ok().then_some(port)
@@ -231,7 +231,7 @@ fn stock_server() -> Stock {
     let mut said = said.skip_while(|line| !line.contains("listening"));
     assert!(said.next().is_some(), "the server says that it listens");
     std::thread::spawn(move || said.for_each(drop));
-    Stock { child, port }
+    StockServer { child, port }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::grid::{ANN, Answer, Asker, BOB, Grid, is_here};
+use crate::grid::{ANN, Answer, BOB, Grid, GridClient, is_here};
 use crate::hub::Hub;
 use crate::node::{Node, Setup};
 use crate::tree::pattern;
@@ -19,9 +19,9 @@ fn hub(grid: &Grid) -> Hub {
     }])
 }
 
-fn asker<'a>(grid: &'a Grid, hub: &Hub, certificate: &str) -> Asker<'a> {
+fn asker<'a>(grid: &'a Grid, hub: &Hub, certificate: &str) -> GridClient<'a> {
     let certificate = (!certificate.is_empty()).then(|| grid.path(certificate));
-    Asker { url: hub.url.clone(), certificate, grid }
+    GridClient { url: hub.url.clone(), certificate, grid }
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_hub_knows_people_by_certificates_and_proxies() {
         "{status} {text}"
     );
     let other = Grid::new();
-    let stranger = Asker { url: hub.url.clone(), certificate: Some(other.path("ann.all")), grid: &other };
+    let stranger = GridClient { url: hub.url.clone(), certificate: Some(other.path("ann.all")), grid: &other };
     let (status, text) = said(stranger.get("/whoami"));
     assert!(status == 401 && text.starts_with("no authority that is trusted here vouches"), "{status} {text}");
     assert_eq!(by("").get("/whoami").0, 403, "and whoever shows none is nobody, as ever");
@@ -90,8 +90,8 @@ fn submission(grid: &Grid, source: &str, target: &str) -> PathBuf {
     grid.path("job.json")
 }
 
-/// Delegates a proxy of Ann's, by her own proxy; what came of it.
-fn delegate(grid: &Grid, ann: &Asker<'_>, days: u32) -> Answer {
+/// Delegates a proxy of Ann's, by her own proxy; returns the answer.
+fn delegate(grid: &Grid, ann: &GridClient<'_>, days: u32) -> Answer {
     let id = ann.get("/whoami").json()["delegation_id"].as_str().unwrap().to_owned();
     let request = ann.get(&format!("/delegation/{id}/request"));
     assert_eq!(request.0, 200, "{}", request.1);
@@ -193,8 +193,8 @@ fn servers_copy_for_the_owner_of_a_delegated_proxy() {
     assert_eq!(fs::read(b.data("g")).unwrap(), pattern(1 << 20));
 }
 
-/// Submits a copy, which must come to a good end.
-fn finished(grid: &Grid, ann: &Asker<'_>, from: &str, to: &str) {
+/// Submits a copy, which must succeed.
+fn finished(grid: &Grid, ann: &GridClient<'_>, from: &str, to: &str) {
     let accepted = ann.ask("POST", "/jobs", Some(&submission(grid, from, to)));
     let id = accepted.json()["job_id"].as_str().unwrap().to_owned();
     let job = until_some("the job has ended", LONG, || {

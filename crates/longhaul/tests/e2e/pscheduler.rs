@@ -60,7 +60,7 @@ fn a_test_that_a_pscheduler_leads_is_run() {
 }
 
 #[test]
-fn whom_nobody_named_hears_nothing_of_it() {
+fn an_unknown_pscheduler_is_refused() {
     let node = node("stamp");
     let (status, _) = said(&node, "GET", "/pscheduler/api", &Value::Null);
     assert!(status == 401 || status == 404, "{status}");

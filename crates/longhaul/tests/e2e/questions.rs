@@ -1,4 +1,4 @@
-//! `ls`, `stat`, `mkdir`, `rm`, `mv`, `digest`, on nodes and here, and the ways out of an export that are none.
+//! `ls`, `stat`, `mkdir`, `rm`, `mv`, `digest`, on nodes and locally; and attempts to leave an export.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,11 +9,11 @@ use crate::client::{Client, words};
 use crate::node::{Node, Setup};
 use crate::tree::{set_mode, set_time};
 
-/// What a place below a root is called, and where it is.
-type Place<'a> = &'a dyn Fn(&str) -> OsString;
+/// The locator of a path below a root.
+type LocatorOf<'a> = &'a dyn Fn(&str) -> OsString;
 
-/// Runs the same on a node and here, over the same small tree.
-fn everywhere(run: impl Fn(&Client, Place<'_>, &dyn Fn(&str) -> PathBuf)) {
+/// Runs the same test on a node and locally, over the same small tree.
+fn everywhere(run: impl Fn(&Client, LocatorOf<'_>, &dyn Fn(&str) -> PathBuf)) {
     let (node, client) = (Node::open(), Client::new());
     for root in [node.data(""), client.path("")] {
         fs::create_dir(root.join("d")).unwrap();
@@ -167,7 +167,7 @@ fn digests_are_those_that_everybody_makes() {
 }
 
 #[test]
-fn no_way_leads_out_of_an_export() {
+fn no_path_leads_out_of_an_export() {
     let (node, client) = (Node::open(), Client::new());
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret"), b"secret").unwrap();

@@ -1,4 +1,4 @@
-//! A RabbitMQ with its STOMP plug-in: in a directory of its own, on free ports, and gone with the test. And a consumer of few words.
+//! A RabbitMQ with its STOMP plug-in, in a directory of its own and on free ports, which ends with the test; and a small consumer.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -31,7 +31,7 @@ pub fn free_port() -> u16 {
     std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).find(is_free).unwrap()
 }
 
-/// Whether one can be started; a test that needs it says that it is skipped.
+/// Whether a broker can be started; a test that needs it reports that it is skipped.
 pub fn is_here(test: &str) -> bool {
     let is_here = Path::new(SERVER).exists();
     if !is_here {
@@ -58,7 +58,7 @@ fn command(program: &str, dir: &Path) -> Command {
 }
 
 impl Broker {
-    /// Starts one whose STOMP is on this port.
+    /// Starts a broker with STOMP on this port.
     pub fn start(port: u16) -> Broker {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
@@ -107,12 +107,12 @@ impl Drop for Broker {
     }
 }
 
-/// Who hears of a destination.
+/// A consumer of some destinations.
 pub struct Consumer(BufReader<TcpStream>);
 
-/// What was heard: headers, and the body.
+/// A message from the broker: its headers and its body.
 #[derive(Debug)]
-pub struct Heard {
+pub struct BrokerMessage {
     pub head: String,
     pub body: String,
 }
@@ -138,11 +138,11 @@ impl Consumer {
     }
 
     /// The next frame.
-    pub fn hear(&mut self) -> Heard {
+    pub fn hear(&mut self) -> BrokerMessage {
         let mut bytes = Vec::new();
         self.0.read_until(0, &mut bytes).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let (head, body) = text.trim_start_matches('\n').split_once("\n\n").unwrap();
-        Heard { head: head.to_owned(), body: body.trim_end_matches('\0').to_owned() }
+        BrokerMessage { head: head.to_owned(), body: body.trim_end_matches('\0').to_owned() }
     }
 }

@@ -1,4 +1,4 @@
-//! A relay in front of a node: it counts what a client sends and gets, and keeps the client far away.
+//! A relay in front of a node: it counts the bytes that a client sends and gets, and limits their rate.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -36,12 +36,12 @@ impl Relay {
         Relay { port, counted }
     }
 
-    /// A locator behind it.
+    /// A locator of a path behind the relay.
     pub fn at(&self, path: &str) -> String {
         format!("lh://127.0.0.1:{}/{path}", self.port)
     }
 
-    /// Bytes of clients so far, both ways, with all that is around them but TCP itself.
+    /// Bytes of clients so far, in both directions, with all overhead but that of TCP itself.
     pub fn counted(&self) -> u64 {
         self.counted.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! New settings in a node that runs: what they change, whom they do not disturb, and what they cannot do.
+//! New settings in a running node: the changes, the clients that are not disturbed, and the limits of a reload.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,15 +13,15 @@ use rustix::process::Signal;
 
 use crate::client::{Client, unfinished, words};
 use crate::control::let_go;
-use crate::https::{self, Asker, certificate};
-use crate::kept::written;
+use crate::https::{self, HttpsClient, certificate};
 use crate::node::{LONGHAUL, Node, Serving, Setup, signal};
 use crate::tree::pattern;
+use crate::unfinished_state::written;
 use crate::wait::{LONG, until};
 use crate::web::raw::Raw;
 
 /// A node with a settings file, and two directories that it may export: `data` and `other`.
-struct Settled {
+struct ConfiguredNode {
     node: Node,
     file: PathBuf,
 }
@@ -29,18 +29,18 @@ struct Settled {
 const TAKEN: &str = "count from now on";
 const REFUSED: &str = "the new settings are refused";
 
-impl Settled {
+impl ConfiguredNode {
     /// Starts with these settings, in which DATA and OTHER stand for the directories.
-    fn new(settings: &str) -> Settled {
-        Settled::of(Setup::new(), settings)
+    fn new(settings: &str) -> ConfiguredNode {
+        ConfiguredNode::of(Setup::new(), settings)
     }
 
-    fn of(setup: Setup, settings: &str) -> Settled {
+    fn of(setup: Setup, settings: &str) -> ConfiguredNode {
         let file = setup.data().with_file_name("serve.toml");
         fs::create_dir(setup.data().with_file_name("other")).unwrap();
         fs::write(setup.data().with_file_name("node.pem"), certificate(&["127.0.0.1"], &[])).unwrap();
         fs::write(&file, filled(&setup.data(), settings)).unwrap();
-        Settled { node: setup.arg("--config").arg(&file).start(), file }
+        ConfiguredNode { node: setup.arg("--config").arg(&file).start(), file }
     }
 
     fn other(&self, below: &str) -> PathBuf {
@@ -51,7 +51,7 @@ impl Settled {
         self.node.log().matches(what).count()
     }
 
-    /// Writes other settings and has them read; they come to that.
+    /// Writes other settings and has them read, with this result.
     fn told(&self, settings: &str, to: &str) {
         fs::write(&self.file, filled(&self.node.data(""), settings)).unwrap();
         let before = self.said(to);
@@ -63,7 +63,7 @@ impl Settled {
         self.told(settings, TAKEN);
     }
 
-    /// The exports that somebody sees.
+    /// The exports that a client sees.
     fn listed(&self, client: &Client) -> String {
         client.run(words!["ls", self.node.at("")]).expect(0).text()
     }
@@ -79,7 +79,7 @@ const LARGE: usize = 24 << 20;
 
 #[test]
 fn transfers_go_on_where_everything_changes() {
-    let settled = Settled::new(OPEN);
+    let settled = ConfiguredNode::new(OPEN);
     let node = &settled.node;
     let key = node.grant(&["--export", "other"]);
     let (client, keyed) = (Client::new(), Client::with_key(&key));
@@ -126,7 +126,7 @@ fn transfers_go_on_where_everything_changes() {
 
 #[test]
 fn an_export_becomes_read_only_and_back_and_moves() {
-    let settled = Settled::new(OPEN);
+    let settled = ConfiguredNode::new(OPEN);
     let (node, client) = (&settled.node, Client::new());
     client.write("f", b"f");
     let put = |name: &str, code: i32| drop(client.run(words!["cp", client.path("f"), node.at(name)]).expect(code));
@@ -144,8 +144,8 @@ fn an_export_becomes_read_only_and_back_and_moves() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_whole() {
-    let settled = Settled::new(OPEN);
+fn invalid_settings_are_refused_as_a_whole() {
+    let settled = ConfiguredNode::new(OPEN);
     let (node, client) = (&settled.node, Client::new());
     client.write("f", b"f");
     let good = "export = [\"data=DATA:rw\", \"other=OTHER\"]\n";
@@ -183,8 +183,8 @@ fn what_is_wrong_is_refused_whole() {
 }
 
 #[test]
-fn what_needs_a_restart_is_named_and_the_rest_counts() {
-    let settled = Settled::new("state = \"/nonexistent\"\n");
+fn settings_that_need_a_restart_are_named_and_the_others_apply() {
+    let settled = ConfiguredNode::new("state = \"/nonexistent\"\n");
     let elsewhere = "listen = \"127.0.0.1:1\"\nexport = [\"other=OTHER\"]\nanonymous = \"ro\"\n";
     // What is typed wins, as at the start: no other place is meant.
     settled.reload(elsewhere);
@@ -208,11 +208,11 @@ fn what_needs_a_restart_is_named_and_the_rest_counts() {
 }
 
 #[test]
-fn what_was_typed_stays() {
+fn settings_of_the_command_line_stay() {
     let setup = Setup::new();
     let data = setup.data();
     let setup = setup.export("typed", &data, "rw").arg("--anonymous").arg("rw").arg("--plain");
-    let settled = Settled::of(setup, "export = [\"other=OTHER\"]\nanonymous = \"ro\"\n");
+    let settled = ConfiguredNode::of(setup, "export = [\"other=OTHER\"]\nanonymous = \"ro\"\n");
     let client = Client::new();
     client.write("f", b"f");
     settled.reload("export = [\"other=OTHER:rw\"]\nanonymous = \"ro\"\nplain = false\n");
@@ -225,7 +225,7 @@ fn what_was_typed_stays() {
 fn a_renewed_certificate_is_shown_without_a_settings_file() {
     let node = https::setup("").start();
     let before = https::shown(&node);
-    let held = Asker::default().ask(&node, "GET", "/public/f", b"");
+    let held = HttpsClient::default().ask(&node, "GET", "/public/f", b"");
     assert_eq!(held.status, 401);
     fs::write(node.data("").with_file_name("node.pem"), certificate(&["127.0.0.1"], &[])).unwrap();
     assert_eq!(https::shown(&node), before);
@@ -241,7 +241,7 @@ fn a_renewed_certificate_is_shown_without_a_settings_file() {
 }
 
 #[test]
-fn whom_a_node_believes_changes() {
+fn the_trusted_issuers_change() {
     // A node that others copy from over HTTPS, with a certificate that the authority vouches for.
     let far = https::setup("[[allow]]\nanyone = true\nexport = \"public\"\nrights = [\"read\"]\n").start();
     let source = format!("https://127.0.0.1:{}/public/f", far.port);
@@ -250,11 +250,11 @@ fn whom_a_node_believes_changes() {
     let rule =
         "[[allow]]\ndn = \"/O=Example/CN=Robot\"\nexport = \"data\"\nrights = [\"read\", \"create\", \"modify\"]\n";
     fs::write(setup.state().join("access.toml"), rule).unwrap();
-    let settled = Settled::of(setup, "export = [\"data=DATA:rw\"]\ncertificate = \"OTHER/../node.pem\"\n");
+    let settled = ConfiguredNode::of(setup, "export = [\"data=DATA:rw\"]\ncertificate = \"OTHER/../node.pem\"\n");
     let node = &settled.node;
     fs::write(settled.other("ca.pem"), https::authority()).unwrap();
     let names = [(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot")];
-    let robot = Asker { certificate: Some(certificate(&[], &names)), ..Asker::default() };
+    let robot = HttpsClient { certificate: Some(certificate(&[], &names)), ..HttpsClient::default() };
     let copy = |name: &str| robot.clone().with("Source", &source).ask(node, "COPY", &format!("/data/{name}"), b"");
     fs::write(node.data("f"), b"f").unwrap();
     assert_eq!(robot.ask(node, "GET", "/data/f", b"").status, 401, "nobody vouches for him here");
@@ -273,7 +273,7 @@ fn whom_a_node_believes_changes() {
 
 #[test]
 fn rules_responders_the_audit_and_collectors_change() {
-    let settled = Settled::new(OPEN);
+    let settled = ConfiguredNode::new(OPEN);
     let node = &settled.node;
     let (key, client) = (node.grant(&["--export", "data"]), Client::new());
     let rule = "[[allow]]\nanyone = true\nexport = \"other\"\nrights = [\"read\"]\n";
@@ -317,7 +317,7 @@ fn an_export_that_cannot_be_written_to_is_named() {
 }
 
 fn nobody_writes() {
-    let settled = Settled::new("");
+    let settled = ConfiguredNode::new("");
     settled.reload("export = [\"data=DATA:rw\", \"usr=/usr:rw\", \"etc=/etc\"]\n");
     let log = settled.node.log();
     let warned: Vec<&str> = log.lines().filter(|line| line.contains("nothing can be written to it")).collect();

@@ -1,12 +1,12 @@
-//! What goes wrong says what, whose fault it is, and what to do: keys for other nodes, several keys for one, exports that are not
-//! there or cannot be entered, files that are damaged, values of the wrong kind, no home.
+//! Messages of failures: the problem, whose fault it is, and the remedy. Keys for other nodes, several keys for one node, exports
+//! that are missing or cannot be entered, damaged files, values of the wrong kind, no home directory.
 
 use std::fs;
 
 use serde_json::json;
 
 use crate::client::{Client, words};
-use crate::https::{self, Asker};
+use crate::https::{self, HttpsClient};
 use crate::node::{Node, Setup};
 use crate::sync::fill;
 use crate::tree::set_mode;
@@ -62,8 +62,8 @@ fn a_key_for_an_export_that_is_not_there_is_remarked_on() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said_at_the_start() {
-    as_nobody("remedies::what_cannot_be_served_is_said_at_the_start", || {
+fn an_export_that_cannot_be_served_is_reported_at_the_start() {
+    as_nobody("remedies::an_export_that_cannot_be_served_is_reported_at_the_start", || {
         let client = Client::new();
         fill(&client.path("closed"), &["f"]);
         set_mode(&client.path("closed"), 0o600);
@@ -80,7 +80,7 @@ fn what_cannot_be_served_is_said_at_the_start() {
 }
 
 #[test]
-fn a_guest_has_no_key_to_be_spoken_of() {
+fn an_anonymous_client_gets_no_message_about_keys() {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("ro").start();
     let client = Client::new();
     fill(&client.path(""), &["f"]);
@@ -95,9 +95,10 @@ fn a_guest_has_no_key_to_be_spoken_of() {
 }
 
 #[test]
-fn a_value_of_another_kind_has_its_name() {
+fn a_value_of_the_wrong_kind_is_named() {
     let node = https::setup("").start();
-    let asker = Asker::bearer(&node.grant(&["--export", "data", "--write"])).with("Content-Type", "application/json");
+    let asker =
+        HttpsClient::bearer(&node.grant(&["--export", "data", "--write"])).with("Content-Type", "application/json");
     let order = json!({"source": ["/data/f"], "target": "lh://127.0.0.1:1/data/g", "options": {"recursive": "yes"}});
     let answer = asker.ask(&node, "POST", "/api/v1/transfers", order.to_string().as_bytes());
     assert!(answer.status == 400 && answer.body.contains("options.recursive is of another kind"), "{answer:?}");
@@ -127,8 +128,8 @@ fn the_certificate_of_an_authority_is_no_servers() {
 }
 
 #[test]
-fn no_home_is_no_reason() {
-    as_nobody("remedies::no_home_is_no_reason", || {
+fn a_missing_home_directory_is_no_failure() {
+    as_nobody("remedies::a_missing_home_directory_is_no_failure", || {
         let (node, client) = (Node::open(), Client::new());
         fill(&node.data(""), &["f"]);
         fill(&client.path("d"), &["f"]);

@@ -1,5 +1,5 @@
-//! `longhaul report`: a page of what real jobs and tests wrote down, checked against their own numbers; and what is said of
-//! files that are none.
+//! `longhaul report`: pages of the records of real jobs and tests, checked against their numbers; and messages about files that
+//! are no records.
 
 use std::fs;
 
@@ -161,7 +161,7 @@ fn a_test_is_a_page_beside_a_copy() {
 }
 
 #[test]
-fn what_is_no_receipt_is_named() {
+fn a_file_that_is_no_receipt_is_named() {
     let client = Client::new();
     client.write("empty", b"");
     client.write("words", b"hello\n");

@@ -1,5 +1,5 @@
-//! Going on inside a file: what arrived before a kill, a cut or Ctrl-C is not sent again, and never mixed with what
-//! the source has become.
+//! Resume inside a file: bytes that arrived before a kill, a cut or Ctrl-C are not sent again, and are never mixed with
+//! bytes of a changed source.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -14,26 +14,26 @@ use wire::record::Part;
 
 use crate::client::{Client, unfinished, words};
 use crate::control::set_limit;
-use crate::ends::{ENOUGH, Ends, IN_FLIGHT, MIB, SIZE, SLOW, WAYS, Way, count, each, resumed};
-use crate::guest::{Guest, dir, file, part, payload};
-use crate::kept::{assert_nothing_kept, at_rest, covered, covered_unfinished, journals, written};
+use crate::file_copy::{COPY_KINDS, CopyKind, ENOUGH, FileCopy, IN_FLIGHT, MIB, SIZE, SLOW, count, each, resumed};
 use crate::node::{Node, signal};
+use crate::raw_client::{RawClient, dir, file, part, payload};
 use crate::tree::{assert_copied, pattern, set_time};
+use crate::unfinished_state::{assert_nothing_kept, at_rest, covered, covered_unfinished, journals, written};
 use crate::wait::{LONG, skipped, until};
 
 #[test]
-fn a_killed_client_goes_on_inside_the_file() {
-    each(WAYS, |way| {
-        let ends = Ends::new(way);
+fn a_killed_client_resumes_inside_the_file() {
+    each(COPY_KINDS, |way| {
+        let ends = FileCopy::new(way);
         let there = ends.killed(&[]);
         ends.goes_on(there, &[]);
     });
 }
 
 #[test]
-fn an_interrupted_client_goes_on_inside_the_file() {
-    each(WAYS, |way| {
-        let ends = Ends::new(way);
+fn an_interrupted_client_resumes_inside_the_file() {
+    each(COPY_KINDS, |way| {
+        let ends = FileCopy::new(way);
         let running = ends.begin(&[]);
         signal(&running.child, Signal::INT);
         running.finish().expect(130);
@@ -43,8 +43,8 @@ fn an_interrupted_client_goes_on_inside_the_file() {
 }
 
 #[test]
-fn one_file_is_gone_on_with_again_and_again() {
-    let ends = Ends::new(Way::Push);
+fn a_file_is_resumed_again_and_again() {
+    let ends = FileCopy::new(CopyKind::Push);
     let mut there = 0;
     for _ in 0..2 {
         let slow = words!["--limit", SLOW];
@@ -61,8 +61,8 @@ fn one_file_is_gone_on_with_again_and_again() {
 
 #[test]
 fn a_client_goes_on_by_itself_when_its_node_is_back() {
-    each([Way::Push, Way::Pull], |way| {
-        let mut ends = Ends::new(way);
+    each([CopyKind::Push, CopyKind::Pull], |way| {
+        let mut ends = FileCopy::new(way);
         let running = ends.begin(&[]);
         ends.node.kill();
         until("the client says that it tries again", LONG, || running.err().contains("trying again"));
@@ -77,17 +77,17 @@ fn a_client_goes_on_by_itself_when_its_node_is_back() {
     });
 }
 
-/// Damages the unfinished file between two attempts, which must not show at the end.
-fn with_damaged_part(way: Way, damage: impl Fn(&Path)) {
-    let ends = Ends::new(way);
+/// Damages the unfinished file between two attempts; the finished file must be right.
+fn with_damaged_part(way: CopyKind, damage: impl Fn(&Path)) {
+    let ends = FileCopy::new(way);
     ends.killed(&[]);
     damage(&ends.part());
     ends.completes(&[]);
 }
 
 #[test]
-fn an_unfinished_file_that_was_damaged_is_not_believed() {
-    each([Way::Push, Way::Local], |way| {
+fn a_damaged_unfinished_file_is_not_trusted() {
+    each([CopyKind::Push, CopyKind::Local], |way| {
         with_damaged_part(way, |part| {
             let file = File::options().read(true).write(true).open(part).unwrap();
             let mut byte = [0];
@@ -105,8 +105,8 @@ fn an_unfinished_file_that_was_damaged_is_not_believed() {
 }
 
 /// Changes the source between two attempts: the target becomes the new source, whole.
-fn with_changed_source(way: Way, change: impl Fn(&Path)) -> Value {
-    let ends = Ends::new(way);
+fn with_changed_source(way: CopyKind, change: impl Fn(&Path)) -> Value {
+    let ends = FileCopy::new(way);
     ends.killed(&[]);
     change(&ends.source);
     ends.completes(&[])
@@ -122,8 +122,8 @@ fn behind_its_time(path: &Path, change: impl FnOnce(&File)) {
 }
 
 #[test]
-fn a_source_of_another_size_or_time_is_sent_anew() {
-    each([Way::Push, Way::Pull], |way| {
+fn a_source_with_another_size_or_time_is_sent_anew() {
+    each([CopyKind::Push, CopyKind::Pull], |way| {
         let other: Vec<u8> = pattern(SIZE).iter().map(|byte| !byte).collect();
         let longer = with_changed_source(way, |path| {
             File::options().write(true).open(path).unwrap().write_all_at(b"more", SIZE as u64).unwrap();
@@ -142,8 +142,8 @@ fn a_source_of_another_size_or_time_is_sent_anew() {
 }
 
 #[test]
-fn a_source_that_changed_behind_its_time_is_never_mixed() {
-    each(WAYS, |way| {
+fn a_source_that_changed_without_its_time_is_never_mixed() {
+    each(COPY_KINDS, |way| {
         let other: Vec<u8> = pattern(SIZE).iter().map(|byte| !byte).collect();
         // All of it; one byte of what had arrived; and what had arrived is a hole now.
         let all = with_changed_source(way, |path| behind_its_time(path, |file| file.write_all_at(&other, 0).unwrap()));
@@ -160,9 +160,9 @@ fn a_source_that_changed_behind_its_time_is_never_mixed() {
 }
 
 #[test]
-fn bytes_that_nobody_vouches_for_do_not_stay_in_holes() {
+fn unverified_bytes_do_not_stay_in_holes() {
     // As a crash may leave it: bytes were written, and not written down, where the source has a hole.
-    let ends = Ends::empty(Way::Push);
+    let ends = FileCopy::empty(CopyKind::Push);
     let source = File::create(&ends.source).unwrap();
     source.write_all_at(&pattern(12 << 20), 0).unwrap();
     source.set_len(32 << 20).unwrap();
@@ -173,11 +173,11 @@ fn bytes_that_nobody_vouches_for_do_not_stay_in_holes() {
 }
 
 #[test]
-fn a_hole_at_the_end_is_there_without_a_byte() {
+fn a_hole_at_the_end_is_kept_without_sending_a_byte() {
     let node = Node::open();
     let bytes = pattern(MIB as usize);
     let begin = || {
-        let mut guest = Guest::at_work(&node, Direction::Push);
+        let mut guest = RawClient::at_work(&node, Direction::Push);
         guest.say(&Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, "f", 8 * MIB)]));
         let verdict = guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
         (guest, verdict)
@@ -215,7 +215,7 @@ fn a_damaged_journal_costs_the_resume_and_nothing_else() {
     ];
     each(0..damages.len(), |at| {
         let (what, damage) = damages[at];
-        let ends = Ends::new(if at % 2 == 0 { Way::Local } else { Way::Push });
+        let ends = FileCopy::new(if at % 2 == 0 { CopyKind::Local } else { CopyKind::Push });
         ends.killed(&[]);
         let journal = journals(&ends.state()).remove(0);
         fs::write(&journal, damage(&fs::read(&journal).unwrap())).unwrap();
@@ -230,7 +230,7 @@ fn a_damaged_journal_costs_the_resume_and_nothing_else() {
 
 #[test]
 fn a_torn_row_ends_a_journal_and_does_not_void_it() {
-    let ends = Ends::new(Way::Push);
+    let ends = FileCopy::new(CopyKind::Push);
     ends.killed(&[]);
     let journal = journals(&ends.state()).remove(0);
     let whole = fs::read(&journal).unwrap();
@@ -250,9 +250,9 @@ fn a_torn_row_ends_a_journal_and_does_not_void_it() {
 }
 
 #[test]
-fn what_arrived_by_another_way_leaves_nothing_to_go_on_with() {
-    each([Way::Push, Way::Local], |way| {
-        let ends = Ends::new(way);
+fn a_file_that_arrived_by_another_copy_leaves_nothing_to_resume() {
+    each([CopyKind::Push, CopyKind::Local], |way| {
+        let ends = FileCopy::new(way);
         ends.killed(&[]);
         let meta = fs::metadata(&ends.source).unwrap();
         fs::copy(&ends.source, &ends.target).unwrap();
@@ -266,7 +266,7 @@ fn what_arrived_by_another_way_leaves_nothing_to_go_on_with() {
 #[test]
 fn two_clients_at_one_target_do_not_mix() {
     each([false, true], |kept| {
-        let ends = Ends::new(Way::Push);
+        let ends = FileCopy::new(CopyKind::Push);
         // The same size and time, other bytes: nothing but the bytes tells the two apart.
         let other = Client::new();
         let bytes: Vec<u8> = pattern(SIZE).iter().map(|byte| !byte).collect();
@@ -289,9 +289,9 @@ fn two_clients_at_one_target_do_not_mix() {
 }
 
 #[test]
-fn a_durable_job_goes_on_with_what_was_flushed() {
-    each(WAYS, |way| {
-        let ends = Ends::new(way);
+fn a_durable_job_resumes_from_the_flushed_bytes() {
+    each(COPY_KINDS, |way| {
+        let ends = FileCopy::new(way);
         // Ctrl-C flushes and writes down what waits for that.
         let words = [words!["cp"], ends.words(&["--durable"]), words!["--limit", SLOW]].concat();
         let running = ends.client.begin(words);
@@ -305,8 +305,8 @@ fn a_durable_job_goes_on_with_what_was_flushed() {
 }
 
 #[test]
-fn a_killed_durable_job_goes_on_with_what_was_flushed() {
-    let ends = Ends::empty(Way::Push);
+fn a_killed_durable_job_resumes_from_the_flushed_bytes() {
+    let ends = FileCopy::empty(CopyKind::Push);
     fs::write(&ends.source, pattern(100 << 20)).unwrap();
     let words = [words!["cp"], ends.words(&["--durable"]), words!["--limit", "160Mbit/s"]].concat();
     let mut running = ends.client.begin(words);
@@ -324,9 +324,15 @@ fn a_killed_durable_job_goes_on_with_what_was_flushed() {
 fn digests_of_the_whole_file_hold_across_attempts() {
     // The first attempt's journal may lack what the second wants to know.
     let (both, crc) = ("md5,adler32", "crc32c");
-    each([(Way::Push, both, both), (Way::Pull, both, both), (Way::Push, crc, both), (Way::Local, both, crc)], |case| {
+    let cases = [
+        (CopyKind::Push, both, both),
+        (CopyKind::Pull, both, both),
+        (CopyKind::Push, crc, both),
+        (CopyKind::Local, both, crc),
+    ];
+    each(cases, |case| {
         let (way, first, second) = case;
-        let ends = Ends::new(way);
+        let ends = FileCopy::new(way);
         let there = ends.killed(&["--checksum", first]);
         let receipt = ends.goes_on(there, &["--checksum", second]);
         let made: Vec<&str> =
@@ -336,9 +342,9 @@ fn digests_of_the_whole_file_hold_across_attempts() {
 }
 
 #[test]
-fn a_file_with_holes_is_gone_on_with() {
-    each(WAYS, |way| {
-        let ends = Ends::empty(way);
+fn a_file_with_holes_is_resumed() {
+    each(COPY_KINDS, |way| {
+        let ends = FileCopy::empty(way);
         let source = File::create(&ends.source).unwrap();
         source.set_len(200 << 20).unwrap();
         [0, 60 << 20, 150 << 20].into_iter().for_each(|at| source.write_all_at(&pattern(8 << 20), at).unwrap());
@@ -351,9 +357,9 @@ fn a_file_with_holes_is_gone_on_with() {
 }
 
 #[test]
-fn a_tree_of_large_files_is_gone_on_with() {
-    each(WAYS, |way| {
-        let ends = Ends::empty(way);
+fn a_tree_of_large_files_is_resumed() {
+    each(COPY_KINDS, |way| {
+        let ends = FileCopy::empty(way);
         fs::create_dir_all(ends.source.join("d")).unwrap();
         for name in ["a", "b", "d/c", "d/e"] {
             fs::write(ends.source.join(name), pattern((4 << 20) + name.len())).unwrap();
@@ -376,10 +382,10 @@ fn a_tree_of_large_files_is_gone_on_with() {
     });
 }
 
-/// Puts something in the place of the unfinished file, with or without a journal: the copy is right, and what was put
-/// there is not written to.
+/// Puts another entry in place of the unfinished file, with or without a journal: the copy is right, and the other entry is
+/// not written to.
 fn with_stranger(journalled: bool, put: impl Fn(&Path, &Path)) {
-    let ends = Ends::new(Way::Push);
+    let ends = FileCopy::new(CopyKind::Push);
     let victim = ends.node.data("victim");
     fs::write(&victim, b"not to be written to").unwrap();
     ends.killed(&[]);
@@ -398,7 +404,7 @@ fn with_stranger(journalled: bool, put: impl Fn(&Path, &Path)) {
 }
 
 #[test]
-fn what_stands_in_the_unfinished_files_place_is_not_written_to() {
+fn a_foreign_entry_in_place_of_the_unfinished_file_is_not_written_to() {
     each([false, true], |journalled| {
         with_stranger(journalled, |victim, part| fs::hard_link(victim, part).unwrap());
         with_stranger(journalled, |victim, part| symlink(victim, part).unwrap());
@@ -409,7 +415,10 @@ fn what_stands_in_the_unfinished_files_place_is_not_written_to() {
                 std::os::unix::fs::chown(part, Some(65_534), Some(65_534)).unwrap();
             });
         } else {
-            skipped("resume::what_stands_in_the_unfinished_files_place_is_not_written_to", "only root can give away");
+            skipped(
+                "resume::a_foreign_entry_in_place_of_the_unfinished_file_is_not_written_to",
+                "only root can give away",
+            );
         }
     });
 }

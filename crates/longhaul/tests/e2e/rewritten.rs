@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::client::{Running, unfinished, words};
-use crate::sync::{Way, ways};
+use crate::sync::{CopyFixture, ways};
 use crate::tree::set_time;
 use crate::wait::{LONG, until};
 
@@ -27,7 +27,7 @@ fn rewrite(path: &Path, byte: u8) {
     set_time(path, THEN, 0);
 }
 
-fn slowly(way: &Way) -> Running {
+fn slowly(way: &CopyFixture) -> Running {
     let running = way.client.begin(words!["cp", "-r", way.from, way.to, "--limit", SLOW, "--json"]);
     until("a block has arrived", LONG, || {
         unfinished(&way.target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 0))

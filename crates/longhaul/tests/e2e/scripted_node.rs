@@ -1,4 +1,4 @@
-//! A node of our own making, which does to a client what a test wants done.
+//! A scripted node, which treats a client as a test wants.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -16,20 +16,20 @@ use wire::frame::{Direction, Errand, Request, Suite};
 use wire::join::{JOIN_BYTES, Join, SessionId};
 
 use crate::client::{Client, Outcome, words};
-use crate::guest::stream_terms;
+use crate::raw_client::stream_terms;
 use crate::wait::until_some;
 
-/// How long a client may take for anything.
+/// The longest that a client may take for any step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A port that clients may come to.
+/// A port to which clients connect.
 pub struct ScriptedNode {
     listener: TcpListener,
     identity: TempDir,
 }
 
 /// A client's session.
-pub struct Visit<'a> {
+pub struct ClientSession<'a> {
     pub link: Link,
     listener: &'a TcpListener,
     session: SessionId,
@@ -55,14 +55,14 @@ impl ScriptedNode {
         format!("lh://{}/{path}", self.listener.local_addr().unwrap())
     }
 
-    /// A key to it, such as its operator would hand out.
+    /// A key to it, as its operator would grant it.
     pub fn key(&self) -> AccessKey {
         let node = client::StateDir::open(self.identity.path()).unwrap().fingerprint().unwrap();
         AccessKey::new([7; 8], [8; 32], node)
     }
 
-    /// Lets the next client in and hears which errand it has; it is told that it is taken on. Also everything else that
-    /// the client said.
+    /// Admits the next client, reads its order of a delegated transfer and accepts it. Returns the order, and all other frames of
+    /// the client.
     pub fn errand(&self) -> (Errand, Vec<Frame>) {
         let (mut link, login) = self.let_in();
         let asked = hear(&mut link).unwrap();
@@ -73,16 +73,16 @@ impl ScriptedNode {
         (errand, vec![login, asked])
     }
 
-    /// Lets the next client in and hears what it wants to pull.
-    pub fn visit(&self) -> Visit<'_> {
+    /// Admits the next client, and reads what it wants to pull.
+    pub fn visit(&self) -> ClientSession<'_> {
         let (mut link, login) = self.let_in();
         let Frame::Login { session, .. } = login else { panic!("no login") };
         assert!(matches!(hear(&mut link).unwrap(), Frame::Open(order) if order.direction == Direction::Pull));
         let secret = link.secret().unwrap();
-        Visit { link, listener: &self.listener, session, secret }
+        ClientSession { link, listener: &self.listener, session, secret }
     }
 
-    /// Lets the next client in, and answers its test with words that have no end, until the client hangs up.
+    /// Admits the next client, and answers its test with text without end, until the client hangs up.
     pub fn babble(&self) {
         let (mut link, _) = self.let_in();
         let asked = hear(&mut link).unwrap();
@@ -119,10 +119,10 @@ fn hear(link: &mut Link) -> Result<Frame, Error> {
     }
 }
 
-impl Visit<'_> {
+impl ClientSession<'_> {
     /// Sends a frame.
     pub fn say(&mut self, frame: &Frame) {
-        self.say_raw(&crate::guest::encoded(frame));
+        self.say_raw(&crate::raw_client::encoded(frame));
     }
 
     /// Sends bytes in place of frames.
@@ -146,7 +146,7 @@ impl Visit<'_> {
         while hear(&mut self.link).is_ok() {}
     }
 
-    /// Takes in and sends what there is; `false` when the client is gone.
+    /// Reads and sends all that is ready; `false` when the client is gone.
     pub fn goes_on(&mut self) -> bool {
         self.link.exchange(Duration::from_millis(5)).is_ok() && self.link.next_frame().is_ok()
     }
@@ -168,13 +168,13 @@ impl Visit<'_> {
         socket.read_exact(&mut bytes).unwrap();
         let join = Join::decode(&bytes).unwrap();
         assert!(join.session == self.session && self.secret.verify_join(&join));
-        let terms = stream_terms(self.session, &self.secret, seal::From::Node, Some(Suite::Aes128Gcm));
+        let terms = stream_terms(self.session, &self.secret, seal::SealingEnd::Node, Some(Suite::Aes128Gcm));
         terms.stream(socket, join.stream, "the client")
     }
 }
 
 /// Runs `cp -r` from a scripted node into `target/t` of the client's files while the script plays the node.
-pub fn pulled(client: &Client, script: impl FnOnce(Visit<'_>)) -> Outcome {
+pub fn pulled(client: &Client, script: impl FnOnce(ClientSession<'_>)) -> Outcome {
     let node = ScriptedNode::new();
     std::fs::create_dir_all(client.path("target")).unwrap();
     let target = client.path("target/t");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::node::LONGHAUL;
 use crate::wait::skipped;
 
-/// The whole of it, in namespaces of its own: a host with a NIC, another host at the end of the cable, and the script. Each line that it prints is looked at.
+/// The script of the test, in namespaces of its own: a host with a NIC, another host at the end of the cable, and the packaged script. The test checks each line that it prints.
 const SCRIPT: &str = r#"
 set -eu
 mount -t tmpfs none /run

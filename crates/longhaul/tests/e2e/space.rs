@@ -1,4 +1,4 @@
-//! Targets that are full: a job waits for room and goes on, or says what it needs; what is there is kept.
+//! Full targets: a job waits for free space and goes on, or reports how much it needs; existing files are kept.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use crate::client::{Client, Running, unfinished, words};
 use crate::control::let_go;
-use crate::kept::{assert_nothing_kept, at_rest, covered};
 use crate::node::{Node, Setup};
 use crate::tree::{pattern, set_time};
+use crate::unfinished_state::{assert_nothing_kept, at_rest, covered};
 use crate::wait::{LONG, until};
 use crate::wrappers::{Mount, mounted, with_mounts};
 
 const MIB: usize = 1 << 20;
-/// The size of the device in [`Small`].
+/// The size of the device in [`SmallExport`].
 const DEVICE: &str = "size=32m";
 /// Slow enough for something to happen in the middle of it; then the job is let go.
 const SLOW: &str = "16Mbit/s";
 
 /// A client, and a node whose export is a small device.
-struct Small {
+struct SmallExport {
     // Taken away before the directory that it is in.
     _mount: Mount,
     client: Client,
@@ -30,14 +30,14 @@ struct Small {
     device: PathBuf,
 }
 
-impl Small {
+impl SmallExport {
     /// None where nothing can be mounted.
-    fn new(test: &str) -> Option<Small> {
+    fn new(test: &str) -> Option<SmallExport> {
         let client = Client::new();
         let device = client.path("device");
         let mount = mounted(&device, DEVICE, test)?;
         let node = Setup::new().export("data", &device, "rw").arg("--anonymous").arg("rw").start();
-        Some(Small { _mount: mount, client, node, device })
+        Some(SmallExport { _mount: mount, client, node, device })
     }
 
     fn fill(&self, bytes: usize) -> PathBuf {
@@ -46,7 +46,7 @@ impl Small {
         ballast
     }
 
-    /// Where a file of this name is written to: by the node, or by the client itself.
+    /// The target of a file of this name, written by the node or by the client.
     fn target(&self, push: bool, name: &str) -> String {
         if push { self.node.at(&format!("data/{name}")) } else { self.device.join(name).display().to_string() }
     }
@@ -62,14 +62,14 @@ impl Small {
     }
 }
 
-/// A file whose data is not reserved for when it is begun, because it has a hole.
+/// Writes a file with a hole, for whose data no space is reserved at the start.
 fn with_hole(path: &Path, data: usize) {
     let file = File::create(path).unwrap();
     file.set_len((data + 4 * MIB) as u64).unwrap();
     file.write_all_at(&pattern(data), 0).unwrap();
 }
 
-/// What a job says that it waits for; empty while it goes on.
+/// The cause for which a job reports that it waits; empty while it runs.
 fn waits_for(running: &Running) -> String {
     let out = running.out();
     let last = out.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()).unwrap_or_default();
@@ -80,7 +80,7 @@ fn waits_for(running: &Running) -> String {
 fn a_job_waits_for_room_and_goes_on() {
     const TEST: &str = "space::a_job_waits_for_room_and_goes_on";
     with_mounts(TEST, || {
-        let Some(small) = Small::new(TEST) else { return };
+        let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.write("s", pattern(16 * MIB));
         for push in [true, false] {
             let ballast = small.fill(24 * MIB);
@@ -104,10 +104,10 @@ fn a_job_waits_for_room_and_goes_on() {
 }
 
 #[test]
-fn what_was_written_when_patience_ends_is_gone_on_with() {
-    const TEST: &str = "space::what_was_written_when_patience_ends_is_gone_on_with";
+fn bytes_written_before_the_job_gave_up_are_resumed() {
+    const TEST: &str = "space::bytes_written_before_the_job_gave_up_are_resumed";
     with_mounts(TEST, || {
-        let Some(small) = Small::new(TEST) else { return };
+        let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.path("s");
         with_hole(&source, 16 * MIB);
         for push in [true, false] {
@@ -130,10 +130,10 @@ fn what_was_written_when_patience_ends_is_gone_on_with() {
 }
 
 #[test]
-fn what_can_never_fit_is_refused_at_once() {
-    const TEST: &str = "space::what_can_never_fit_is_refused_at_once";
+fn a_file_that_can_never_fit_is_refused_at_once() {
+    const TEST: &str = "space::a_file_that_can_never_fit_is_refused_at_once";
     with_mounts(TEST, || {
-        let Some(small) = Small::new(TEST) else { return };
+        let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.write("s", pattern(33 * MIB));
         for push in [true, false] {
             let started = Instant::now();
@@ -147,10 +147,10 @@ fn what_can_never_fit_is_refused_at_once() {
 }
 
 #[test]
-fn one_room_is_not_promised_twice() {
-    const TEST: &str = "space::one_room_is_not_promised_twice";
+fn free_space_is_not_promised_twice() {
+    const TEST: &str = "space::free_space_is_not_promised_twice";
     with_mounts(TEST, || {
-        let Some(small) = Small::new(TEST) else { return };
+        let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.write("s", pattern(20 * MIB));
         let begin = |name: &str| {
             let words = words!["cp", source, small.target(true, name), "--json", "--limit", SLOW];
@@ -176,7 +176,7 @@ fn one_room_is_not_promised_twice() {
 fn room_that_others_take_meanwhile_is_waited_for() {
     const TEST: &str = "space::room_that_others_take_meanwhile_is_waited_for";
     with_mounts(TEST, || {
-        let Some(small) = Small::new(TEST) else { return };
+        let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.path("s");
         with_hole(&source, 20 * MIB);
         for push in [true, false] {
@@ -200,7 +200,7 @@ fn room_that_others_take_meanwhile_is_waited_for() {
 fn what_an_earlier_attempt_reserved_is_not_asked_for_again() {
     const TEST: &str = "space::what_an_earlier_attempt_reserved_is_not_asked_for_again";
     with_mounts(TEST, || {
-        let Some(small) = Small::new(TEST) else { return };
+        let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.write("s", pattern(24 * MIB));
         for (push, changed) in [(true, false), (false, false), (true, true), (false, true)] {
             let words = words!["cp", source, small.target(push, "f"), "--streams", "2"];

@@ -1,4 +1,4 @@
-//! Copies over ssh: the far end is started for one copy, and is gone after it, however it ends.
+//! Copies over ssh: the remote end is started for one copy, and has ended after it, however the copy ends.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,20 +9,20 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::client::{Client, Outcome, unfinished, words};
-use crate::control::{Seat, job};
-use crate::kept::written;
+use crate::control::{ControlPoint, job};
 use crate::node::{Node, signal};
 use crate::sshd::{Setup, Sshd};
 use crate::sync::fill;
 use crate::tree::{assert_copied, build, pattern};
+use crate::unfinished_state::written;
 use crate::wait::{LONG, until};
 
-/// Words of a copy over this sshd.
+/// The arguments of a copy over this sshd.
 fn over(sshd: &Sshd, words: Vec<OsString>) -> Vec<OsString> {
     [words!["cp", "--ssh", sshd.command(), "--json"], words].concat()
 }
 
-/// A copy that must end with this code, and leave nothing running there; its receipt.
+/// Runs a copy that must end with this code, and leave nothing running on the remote host; returns its receipt.
 #[track_caller]
 fn copy(sshd: &Sshd, client: &Client, code: i32, words: Vec<OsString>) -> Value {
     let outcome = client.run(over(sshd, words)).expect(code);
@@ -52,14 +52,14 @@ fn trees_go_both_ways() {
     assert_eq!((&pushed["files"], &pulled["files"]), (&0.into(), &0.into()));
 }
 
-/// What a far end receives it may have dropped set-id bits from, as a node does.
+/// Asserts that a tree was copied; the remote end may have dropped set-id bits, as a node does.
 fn assert_copied_there(client: &Client, sshd: &Sshd) {
     crate::tree::assert_copied_without_set_id(&client.path("s"), &sshd.home().join("t"));
 }
 
 #[test]
-fn what_is_told_of_the_far_end() {
-    let Some(sshd) = Sshd::start("ssh::what_is_told_of_the_far_end") else { return };
+fn the_receipt_describes_the_remote_end() {
+    let Some(sshd) = Sshd::start("ssh::the_receipt_describes_the_remote_end") else { return };
     let client = Client::new();
     let file = client.write("f", pattern(3 << 20));
     let outcome = client.run(over(&sshd, words![file, sshd.at("f")])).expect(0);
@@ -73,8 +73,8 @@ fn what_is_told_of_the_far_end() {
 }
 
 #[test]
-fn paths_are_those_of_the_login() {
-    let Some(sshd) = Sshd::start("ssh::paths_are_those_of_the_login") else { return };
+fn paths_are_resolved_as_at_the_login() {
+    let Some(sshd) = Sshd::start("ssh::paths_are_resolved_as_at_the_login") else { return };
     let (client, home) = (Client::new(), sshd.home());
     let file = client.write("a file", b"bytes");
     for (typed, there) in [
@@ -108,8 +108,8 @@ fn paths_are_those_of_the_login() {
 }
 
 #[test]
-fn options_reach_the_far_end() {
-    let Some(sshd) = Sshd::start("ssh::options_reach_the_far_end") else { return };
+fn options_reach_the_remote_end() {
+    let Some(sshd) = Sshd::start("ssh::options_reach_the_remote_end") else { return };
     let client = Client::new();
     fill(&client.path("s"), &["f", "d/f", "x.log"]);
     fill(&sshd.home().join("t"), &["extra", "keep.log"]);
@@ -129,8 +129,8 @@ fn options_reach_the_far_end() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
-    let Some(sshd) = Sshd::start("ssh::what_cannot_be_is_said") else { return };
+fn an_impossible_copy_over_ssh_is_refused() {
+    let Some(sshd) = Sshd::start("ssh::an_impossible_copy_over_ssh_is_refused") else { return };
     let client = Client::new();
     let file = client.write("f", b"x");
     fs::create_dir(sshd.home().join("dir")).unwrap();
@@ -146,8 +146,8 @@ fn what_cannot_be_is_said() {
 }
 
 #[test]
-fn longhaul_may_not_be_there() {
-    const TEST: &str = "ssh::longhaul_may_not_be_there";
+fn a_missing_longhaul_on_the_remote_host_is_reported() {
+    const TEST: &str = "ssh::a_missing_longhaul_on_the_remote_host_is_reported";
     let Some(sshd) = Sshd::start_as(TEST, &Setup { has_longhaul: false, ..Setup::default() }) else { return };
     let client = Client::new();
     let file = client.write("f", b"x");
@@ -194,10 +194,7 @@ fn nothing_outlives_a_client_that_was_killed() {
         let (here, there) = (client.path("f"), sshd.home().join("f"));
         let (source, target) = if push { (&here, &there) } else { (&there, &here) };
         fs::write(source, &bytes).unwrap();
-        let words = match push {
-            true => words![here, sshd.at("f")],
-            false => words![sshd.at("f"), here],
-        };
+        let words = if push { words![here, sshd.at("f")] } else { words![sshd.at("f"), here] };
         let mut running = client.begin(over(&sshd, [words!["--limit", "32Mbit/s"], words.clone()].concat()));
         let dir = target.parent().unwrap();
         until("a good part is there", LONG, || unfinished(dir).iter().any(|path| written(path) > 8 << 20));
@@ -216,8 +213,8 @@ fn nothing_outlives_a_client_that_was_killed() {
 }
 
 #[test]
-fn between_ssh_and_a_node() {
-    let Some(sshd) = Sshd::start("ssh::between_ssh_and_a_node") else { return };
+fn a_copy_goes_between_ssh_and_a_node() {
+    let Some(sshd) = Sshd::start("ssh::a_copy_goes_between_ssh_and_a_node") else { return };
     let node = Node::closed();
     let client = Client::with_key(&node.grant(&["--export", "data", "--write"]));
     fill(&sshd.home().join("s"), &["f", "d/f"]);
@@ -239,10 +236,8 @@ fn a_job_between_ssh_and_a_node_ends_with_its_command() {
         let (there, at_node) = (sshd.home().join("f"), node.data("f"));
         let (source, target) = if from_ssh { (&there, &at_node) } else { (&at_node, &there) };
         fs::write(source, pattern(40 << 20)).unwrap();
-        let words = match from_ssh {
-            true => words![sshd.at("f"), node.at("data/f")],
-            false => words![node.at("data/f"), sshd.at("f")],
-        };
+        let words =
+            if from_ssh { words![sshd.at("f"), node.at("data/f")] } else { words![node.at("data/f"), sshd.at("f")] };
         let running = client.begin(over(&sshd, [words!["--limit", "32Mbit/s"], words.clone()].concat()));
         let dir = target.parent().unwrap();
         until("a good part is there", LONG, || unfinished(dir).iter().any(|path| written(path) > 8 << 20));
@@ -251,7 +246,7 @@ fn a_job_between_ssh_and_a_node_ends_with_its_command() {
         assert!(outcome.err.contains("same command again"), "{}", outcome.err);
         assert_gone(&sshd);
         until("the node's part of it is over", LONG, || {
-            let listed = job(&node, &client, Seat::Operator, words!["list", "--json"]).expect(0).text();
+            let listed = job(&node, &client, ControlPoint::Operator, words!["list", "--json"]).expect(0).text();
             listed.lines().all(|line| line.contains("\"receipt\":{"))
         });
         let receipt = copy(&sshd, &client, 0, words);

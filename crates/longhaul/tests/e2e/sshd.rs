@@ -27,7 +27,7 @@ pub struct Setup {
     pub host: &'static str,
     /// A command to start it below.
     pub below: Vec<String>,
-    /// Whether commands there find longhaul.
+    /// Whether commands on the remote host find longhaul.
     pub has_longhaul: bool,
 }
 
@@ -90,7 +90,7 @@ impl Sshd {
         Some(sshd)
     }
 
-    /// What it and the commands below it said.
+    /// The output of sshd and of the commands below it.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.dir.path().join("log")).unwrap_or_default()).into_owned()
     }
@@ -105,7 +105,7 @@ impl Sshd {
         format!("{}@{}", output("id", &["-un"]).unwrap(), self.host)
     }
 
-    /// A locator: of a path there, as it is typed.
+    /// A locator of a path on the remote host, as a user types it.
     pub fn at(&self, path: &str) -> String {
         format!("{}:{path}", self.login())
     }
@@ -130,7 +130,7 @@ impl Sshd {
         path
     }
 
-    /// Processes there that are far ends of copies.
+    /// The processes that are remote ends of copies.
     pub fn far_ends(&self) -> Vec<String> {
         let state = format!("LONGHAUL_STATE={}", self.dir.path().join("state").display());
         let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());

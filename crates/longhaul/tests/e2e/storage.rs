@@ -1,4 +1,4 @@
-//! Storage that says no: full, read-only, unreadable, and sources that change while they are read.
+//! Failures of storage: full, read-only, unreadable, and sources that change while they are read.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -68,8 +68,8 @@ fn a_read_only_file_system_is_storage() {
 }
 
 #[test]
-fn what_may_not_be_read_is_named() {
-    as_nobody("storage::what_may_not_be_read_is_named", || {
+fn an_unreadable_file_is_named() {
+    as_nobody("storage::an_unreadable_file_is_named", || {
         let (node, client) = (Node::open(), Client::new());
         client.write("s/locked", b"x");
         client.write("s/closed/f", b"x");
@@ -104,8 +104,8 @@ fn what_may_not_be_read_is_named() {
     });
 }
 
-/// Two files of one stream, the first of which takes three seconds; runs `meanwhile` in the middle of it, while whoever sends is
-/// halted.
+/// Copies two files by one stream, of which the first takes three seconds; runs `meanwhile` in the middle of it, while the sender
+/// is halted.
 fn while_copying(push: bool, meanwhile: impl Fn(&std::path::Path)) -> serde_json::Value {
     let (node, client) = (Node::open(), Client::new());
     let source = if push { client.path("s") } else { node.data("s") };
@@ -114,9 +114,10 @@ fn while_copying(push: bool, meanwhile: impl Fn(&std::path::Path)) -> serde_json
     fs::write(source.join("two"), pattern((6 << 20) + 1)).unwrap();
     fs::write(source.join("fine"), b"fine").unwrap();
     let target = if push { node.data("t") } else { client.path("t") };
-    let (from, to) = match push {
-        true => (source.display().to_string(), node.at("data/t")),
-        false => (node.at("data/s"), target.display().to_string()),
+    let (from, to) = if push {
+        (source.display().to_string(), node.at("data/t"))
+    } else {
+        (node.at("data/s"), target.display().to_string())
     };
     let running =
         client.begin(words!["cp", "-r", from, to, "--limit", "2MB/s", "--streams", "1", "--json", "--retry-for", "0s"]);

@@ -1,4 +1,4 @@
-//! Whoever finds the port, or what a client finds behind a wrong one: garbage, HTTP, TLS for others, and silence.
+//! Unknown protocols at the port of a node, and unknown services at the port of a client's locator: garbage, HTTP, other TLS, and silence.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,8 +11,8 @@ use rustls::{ClientConnection, StreamOwned};
 use wire::version::SPOKEN;
 
 use crate::client::{Client, words};
-use crate::guest::Guest;
 use crate::node::Node;
+use crate::raw_client::RawClient;
 use crate::wait::{LONG, until};
 
 fn dial(node: &Node) -> TcpStream {
@@ -39,7 +39,7 @@ fn tls(node: &Node, alpn: &[&[u8]]) -> StreamOwned<ClientConnection, TcpStream> 
 }
 
 #[test]
-fn strangers_are_sent_away_and_leave_nothing() {
+fn unknown_protocols_are_rejected_and_leave_nothing() {
     let node = &Node::open();
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
@@ -102,7 +102,7 @@ fn http_gets_an_answer() {
     assert!(tls(&node, &[b"lh/999"]).write_all(b"x").is_err());
 }
 
-/// What has said nothing, or half of something, is cut off by the handshake's time: these all wait side by side.
+/// Connections that send nothing, or half a message, are closed after the time of the handshake: these all wait side by side.
 #[test]
 fn the_silent_are_cut_off() {
     let node = Node::open();
@@ -136,7 +136,7 @@ fn the_silent_are_cut_off() {
             assert!(cut_off && started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
         });
         scope.spawn(|| {
-            let (guest, started) = (Guest::connect(&node), Instant::now());
+            let (guest, started) = (RawClient::connect(&node), Instant::now());
             guest.end();
             let waited = started.elapsed().as_secs();
             assert!((8..100).contains(&waited), "cut off after {waited} s without a login");
@@ -151,7 +151,7 @@ fn the_silent_are_cut_off() {
     until("descriptors are given back", LONG, || node.descriptors() <= descriptors);
 }
 
-/// Asks for more than fits any buffer and takes nothing of it.
+/// A client that requests more than fits any buffer, and reads nothing.
 fn a_guest_that_never_reads() {
     let node = Node::open();
     fs::create_dir(node.data("many")).unwrap();
@@ -160,15 +160,15 @@ fn a_guest_that_never_reads() {
     }
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
-    let mut guest = Guest::let_in(&node);
+    let mut guest = RawClient::let_in(&node);
     let path = model::RelPath::parse(b"many").unwrap();
-    let place = || model::locator::Place::Path { export: "data".into(), path: path.clone() };
+    let place = || model::locator::NodePlace::Path { export: "data".into(), path: path.clone() };
     guest.say(&wire::Frame::Ask(1, wire::frame::Request::List(place())));
     // Nothing of the answer is read: the guest's buffers fill, then the node's, and then only time helps.
     until("it gives up on the guest", Duration::from_secs(300), || node.descriptors() <= descriptors);
 }
 
-/// A client meets a port where somebody says this and then nothing, or hangs up.
+/// Runs a client against a port that sends these bytes, and then falls silent or hangs up.
 fn behind_a_port(says: &[u8], hangs_up: bool, code: i32) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -216,7 +216,7 @@ fn a_wrong_port_is_named() {
 }
 
 #[test]
-fn tls_for_something_else_is_told_apart() {
+fn tls_of_another_protocol_is_recognised() {
     let dir = tempfile::tempdir().unwrap();
     let identity = client::StateDir::open(dir.path()).unwrap().identity().unwrap();
     for alpn in [&[][..], &[&b"http/1.1"[..]], &[b"lh/999"]] {

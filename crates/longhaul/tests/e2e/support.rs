@@ -1,4 +1,4 @@
-//! The dump for whoever is to help: what is in it, and that no secret is, wherever one was put.
+//! The support dump: its content, and that it holds no secret, wherever one was put.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ fn members(dump: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// The forms in which a secret must not be found. Of long ones the end is enough: their start may say what they are.
+/// The forms of a secret that must not be found. For a long secret the end is enough: its start may be a public prefix.
 fn forms(secret: &[u8]) -> Vec<String> {
     let end = &secret[secret.len().saturating_sub(24)..];
     let mut forms = Vec::new();
@@ -52,7 +52,7 @@ fn assert_without(texts: &BTreeMap<String, String>, secrets: &[(&str, Vec<u8>)])
     }
 }
 
-/// Puts a program of that name where `PATH` leads, that says this.
+/// Puts a program of that name, which prints this, into a directory of `PATH`.
 fn program(dir: &Path, name: &str, says: &str) {
     fs::create_dir_all(dir).unwrap();
     fs::write(dir.join("says"), says).unwrap();

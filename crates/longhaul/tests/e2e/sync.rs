@@ -1,5 +1,5 @@
-//! A target made like its source: what is removed, what is left out, what is listed, and what a dry run says. Each of
-//! it pushed, pulled and copied here, because another process decides each time.
+//! Synchronisation: what is removed, left out and listed, and the output of a dry run. Each test pushes, pulls and copies
+//! locally, because another process decides in each case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,10 +13,10 @@ use crate::node::Node;
 use crate::tree::{assert_copied, facts, pattern, set_mode, set_time};
 use crate::wrappers::as_nobody;
 
-/// A way to copy a tree: from `source` to `target`, under these locators.
-pub struct Way {
+/// A copy of a tree from `source` to `target`, under these locators.
+pub struct CopyFixture {
     pub name: &'static str,
-    /// Lives as long as the way; a copy from here to here goes without it.
+    /// The node of the copy; a local copy does not use it.
     _node: Node,
     pub client: Client,
     pub source: PathBuf,
@@ -25,8 +25,8 @@ pub struct Way {
     pub to: String,
 }
 
-/// From here to a node, from a node to here, from here to here. The source is there and empty.
-pub fn ways() -> Vec<Way> {
+/// The copies: a push, a pull and a local one. The source exists and is empty.
+pub fn ways() -> Vec<CopyFixture> {
     let way = |name| {
         let (node, client) = (Node::open(), Client::new());
         let (source, target) = match name {
@@ -37,12 +37,12 @@ pub fn ways() -> Vec<Way> {
         let from = if name == "pull" { node.at("data/s") } else { source.display().to_string() };
         let to = if name == "push" { node.at("data/t") } else { target.display().to_string() };
         fs::create_dir(&source).unwrap();
-        Way { name, _node: node, client, source, target, from, to }
+        CopyFixture { name, _node: node, client, source, target, from, to }
     };
     ["push", "pull", "local"].map(way).into()
 }
 
-impl Way {
+impl CopyFixture {
     /// `cp -r` with these options, which must end with this code; the receipt.
     #[track_caller]
     pub fn copy(&self, code: i32, options: &[&str]) -> Value {
@@ -98,7 +98,7 @@ fn listing(root: &Path) -> BTreeMap<PathBuf, [i64; 9]> {
     facts(root).entries.into_keys().map(see).collect()
 }
 
-/// What a dry run said: step and path, in its `would` lines.
+/// The steps and paths in the `would` lines of a dry run.
 fn would(outcome: &Outcome) -> BTreeSet<String> {
     let lines = outcome.text();
     let objects = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -203,8 +203,8 @@ fn delete_wants_a_dangerous_target_named_in_full() {
 }
 
 #[test]
-fn nothing_goes_from_where_something_could_not_be_read() {
-    as_nobody("sync::nothing_goes_from_where_something_could_not_be_read", || {
+fn a_directory_that_could_not_be_read_loses_nothing() {
+    as_nobody("sync::a_directory_that_could_not_be_read_loses_nothing", || {
         for way in ways() {
             fill(&way.source, &["f", "half/locked/x", "half/f", "fine/f"]);
             way.copy(0, &[]);
@@ -229,7 +229,7 @@ fn nothing_goes_from_where_something_could_not_be_read() {
 }
 
 #[test]
-fn whoever_may_only_create_deletes_nothing() {
+fn a_create_only_key_deletes_nothing() {
     let node = Node::closed();
     let client = Client::with_key(&node.grant(&["--export", "data", "--create"]));
     fill(&client.path("s"), &["f", "d/f"]);
@@ -336,7 +336,7 @@ fn a_listed_file_that_is_missing_is_named() {
 }
 
 #[test]
-fn lists_that_cannot_be_are_usage() {
+fn an_invalid_list_is_a_usage_error() {
     let way = ways().remove(0);
     fill(&way.source, &["a", "b", "d/a"]);
     for list in

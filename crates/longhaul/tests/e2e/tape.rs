@@ -24,7 +24,7 @@ impl Library {
         Library(dir)
     }
 
-    /// The program that stands for it, for `--export NAME=DIR:rw,tape=…`.
+    /// The program that simulates it, for `--export NAME=DIR:rw,tape=…`.
     fn program(&self) -> String {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/tape_library.py");
         format!("python3 {script} {}", self.0.path().display())
@@ -40,7 +40,7 @@ impl Library {
         fs::write(file, bytes).unwrap();
     }
 
-    /// What its drives did.
+    /// The events of one kind in the log of its drives.
     fn log(&self, event: &str) -> Vec<Value> {
         let text = fs::read_to_string(self.0.path().join("log")).unwrap_or_default();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -55,7 +55,7 @@ impl Library {
     }
 }
 
-/// Asks a node over HTTP.
+/// Sends a request to a node over HTTP.
 fn ask(node: &Node, key: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
     let mut curl = Command::new("curl");
     curl.args(["-sk", "-X", method, "-w", "\n%{http_code}"]);

@@ -1,4 +1,4 @@
-//! Where things go: what the target's form, and what is there already, make of a command.
+//! Targets of a copy: how the form of the target and existing entries decide where files go.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::client::{Client, words};
 use crate::node::Node;
 use crate::tree::assert_copied;
 
-/// Both kinds of target: below the node's data, and here.
+/// Both kinds of target: below the node's data, and local.
 fn both(node: &Node, client: &Client, run: impl Fn(&dyn Fn(&str) -> String, &dyn Fn(&str) -> std::path::PathBuf)) {
     run(&|below| node.at(&format!("data/{below}")), &|below| node.data(below));
     run(&|below| client.path("to").join(below).display().to_string(), &|below| client.path("to").join(below));
@@ -123,7 +123,7 @@ fn a_directory_needs_r() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn a_missing_source_is_named() {
     let (node, client) = (Node::open(), Client::new());
     let fails = |words| client.run(words).refused(1, &["nothing-here"]);
     fails(words!["cp", client.path("nothing-here"), node.at("data/t")]);

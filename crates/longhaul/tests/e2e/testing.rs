@@ -11,10 +11,10 @@ use crate::node::{Node, signal};
 use crate::tree::pattern;
 use crate::wait::{LONG, until};
 
-/// Slow enough for a few lines, in MB/s.
+/// A rate that is slow enough for a few lines.
 const SLOW: &str = "40MB/s";
 
-/// From where to where zeros go.
+/// The sources and targets of the zeros.
 fn ways(node: &Node, zeros: &str) -> [Vec<OsString>; 3] {
     [words![zeros, node.at("null:")], words![node.at(zeros), "null:"], words![zeros, "null:"]]
 }
@@ -35,7 +35,7 @@ fn intervals(outcome: &Outcome) -> Vec<(f64, f64, [String; 3])> {
     outcome.err.lines().filter(|line| line.starts_with('[')).map(interval).collect()
 }
 
-/// Starts a test and stops it once it has said this often how it goes.
+/// Starts a test, and stops it after this number of progress lines.
 fn stopped(client: &Client, words: Vec<OsString>, said: impl Fn(&Running) -> usize) -> Outcome {
     let running = client.begin([words!["cp"], words].concat());
     until("the test tells how it goes", LONG, || said(&running) >= 2);
@@ -44,7 +44,7 @@ fn stopped(client: &Client, words: Vec<OsString>, said: impl Fn(&Running) -> usi
 }
 
 #[test]
-fn a_test_says_every_second_how_it_goes() {
+fn a_test_reports_its_progress_every_second() {
     let (node, client) = (Node::open(), Client::new());
     for words in ways(&node, "zero:100MB") {
         let outcome = client.run([words!["cp", "--limit", SLOW], words].concat()).expect(0);
@@ -79,7 +79,7 @@ fn zeros_without_a_size_last_until_they_are_stopped() {
 }
 
 #[test]
-fn a_test_tells_scripts_what_it_tells_people() {
+fn a_test_reports_the_same_to_scripts_as_to_people() {
     let (node, client) = (Node::open(), Client::new());
     let objects = |text: &str| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
     for words in ways(&node, "zero:") {

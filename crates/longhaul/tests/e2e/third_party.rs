@@ -11,29 +11,29 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::client::{Client, Running, unfinished, words};
-use crate::control::{Seat, job};
-use crate::kept::written;
+use crate::control::{ControlPoint, job};
 use crate::node::{Node, Setup, signal};
 use crate::relay::Relay;
 use crate::sync::fill;
 use crate::tree::{assert_copied, build, pattern, set_mode};
+use crate::unfinished_state::written;
 use crate::wait::{LONG, until, until_some};
 use crate::wrappers::{mounted, with_mounts};
 
-/// Two nodes, and somebody who may read at the one and write at the other.
-struct Three {
+/// Two nodes, and a client that may read at one and write at the other.
+struct ThirdPartyFixture {
     source: Node,
     target: Node,
     client: Client,
 }
 
-fn three() -> Three {
+fn three() -> ThirdPartyFixture {
     let (source, target) = (Node::closed(), Node::closed());
     let keys = [source.grant(&["--export", "data"]), target.grant(&["--export", "data", "--write"])];
-    Three { source, target, client: Client::with_key(&keys.join(",")) }
+    ThirdPartyFixture { source, target, client: Client::with_key(&keys.join(",")) }
 }
 
-/// A job's id, as its command says it.
+/// A job's id, as its command prints it.
 fn id_of(running: &Running) -> String {
     until_some("the command names the job", LONG, || {
         let err = running.err();
@@ -44,8 +44,8 @@ fn id_of(running: &Running) -> String {
 
 const LARGE: usize = 24 << 20;
 
-impl Three {
-    /// A large file at the source, and a copy of it that takes some three seconds.
+impl ThirdPartyFixture {
+    /// Writes a large file at the source, and starts a copy of it that takes some three seconds.
     fn begin(&self) -> (Running, String) {
         self.begin_at("60Mbit/s")
     }
@@ -60,9 +60,9 @@ impl Three {
         (running, id)
     }
 
-    /// What the source's node says of a job to whoever holds its key.
+    /// The report of the source's node about a job, for the holder of the key.
     fn show(&self, id: &str) -> Value {
-        job(&self.source, &self.client, Seat::Key, words!["show", id, "--json"]).expect(0).json()
+        job(&self.source, &self.client, ControlPoint::Key, words!["show", id, "--json"]).expect(0).json()
     }
 
     /// Waits until a good part of the large file is there, and not all of it. So it stays: the target is frozen, until the
@@ -146,13 +146,13 @@ fn a_job_outlives_its_client() {
     assert_eq!((&shown["state"], &shown["role"]), (&"running".into(), &"carry".into()), "{shown}");
     // Nobody else's key shows it.
     let other = Client::with_key(&three.source.grant(&["--export", "data"]));
-    job(&three.source, &other, Seat::Key, words!["show", id]).refused(1, &[&id]);
+    job(&three.source, &other, ControlPoint::Key, words!["show", id]).refused(1, &[&id]);
     three.target.thaw();
     let receipt = three.receipt(&id);
     assert_eq!((&receipt["state"], &receipt["exit"]), (&"done".into(), &0.into()), "{receipt}");
     assert_eq!((&receipt["bytes"], &receipt["transfer"]), (&(LARGE + 5).into(), &id.as_str().into()));
     three.assert_arrived();
-    let text = job(&three.source, &three.client, Seat::Key, words!["show", id]).expect(0).text();
+    let text = job(&three.source, &three.client, ControlPoint::Key, words!["show", id]).expect(0).text();
     assert!(text.contains("done") && text.contains("2 files"), "{text}");
 }
 
@@ -169,8 +169,8 @@ fn a_client_that_is_interrupted_leaves_the_job_running() {
     three.assert_arrived();
 }
 
-/// The job goes on inside the file that it was at: what was there is not sent again.
-fn assert_resumed(three: &Three, running: Running) {
+/// Asserts that the job resumes inside its file: bytes that had arrived are not sent again.
+fn assert_resumed(three: &ThirdPartyFixture, running: Running) {
     let outcome = running.finish().expect(0);
     let receipt = outcome.json();
     assert!(receipt["resumed_bytes"].as_u64() >= Some(LARGE as u64 / 8), "{receipt}\n{}", outcome.err);
@@ -231,17 +231,17 @@ fn a_job_goes_on_when_both_come_back_and_nobody_looks() {
 }
 
 #[test]
-fn the_key_holds_the_reins_of_a_carried_job() {
+fn the_key_controls_a_delegated_job() {
     let three = three();
     // What is left when a third is there takes longer than the words to pause it, frozen target or not: buffers take much.
     let (running, id) = three.begin_at("16Mbit/s");
     three.amid();
-    let at_key = |words: Vec<OsString>| job(&three.source, &three.client, Seat::Key, words).expect(0);
+    let at_key = |words: Vec<OsString>| job(&three.source, &three.client, ControlPoint::Key, words).expect(0);
     at_key(words!["pause", id]);
     three.target.thaw();
     until("it is paused", LONG, || three.show(&id)["state"] == "paused");
     let target_sees =
-        || job(&three.target, &three.client, Seat::Operator, words!["show", id, "--json"]).expect(0).json();
+        || job(&three.target, &three.client, ControlPoint::Operator, words!["show", id, "--json"]).expect(0).json();
     until("its target says so", LONG, || target_sees()["state"] == "paused");
     let seen = || [three.show(&id)["bytes"].clone(), target_sees()["bytes"].clone()];
     until("what was sent has arrived", LONG, || {
@@ -270,7 +270,7 @@ fn the_key_holds_the_reins_of_a_carried_job() {
 }
 
 #[test]
-fn what_goes_wrong_at_either_end_is_told() {
+fn a_failure_at_either_end_is_reported() {
     let three = three();
     fill(&three.source.data("s"), &["f", "g"]);
     fill(&three.target.data("t"), &["f/in the way"]);
@@ -304,8 +304,8 @@ fn what_goes_wrong_at_either_end_is_told() {
 }
 
 #[test]
-fn a_full_target_is_storage_from_afar() {
-    const TEST: &str = "third_party::a_full_target_is_storage_from_afar";
+fn a_full_target_is_reported_as_storage() {
+    const TEST: &str = "third_party::a_full_target_is_reported_as_storage";
     with_mounts(TEST, || {
         let (source, client) = (Node::open(), Client::new());
         let full = client.path("full");
@@ -392,7 +392,7 @@ pub fn files_with(dir: &std::path::Path, needle: &[u8]) -> Vec<PathBuf> {
     found
 }
 
-/// Whoever has no credential could have a node reach for what only the node reaches, and be told whether something answers.
+/// A client without a credential could have a node connect to hosts that only the node reaches, and learn whether something answers.
 #[test]
 fn guests_order_nothing_unless_the_policy_says_so() {
     let anonymous = || Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");

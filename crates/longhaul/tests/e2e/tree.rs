@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
 
-/// What must be equal at both ends.
+/// Facts of an entry that must be equal at both ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
     Dir { mode: u32, mtime: (i64, i64) },
@@ -52,13 +52,13 @@ pub fn facts(root: &Path) -> Facts {
     Facts { entries, groups: inodes.into_values().filter(|names| names.len() > 1).collect() }
 }
 
-/// One tree is the copy of the other, but for special files.
+/// Asserts that one tree is the copy of the other, except for special files.
 #[track_caller]
 pub fn assert_copied(source: &Path, target: &Path) {
     compare(facts(source), &facts(target));
 }
 
-/// The same, and set-id bits of files were dropped, as nodes do.
+/// The same, with the set-id bits of files dropped, as nodes do.
 #[track_caller]
 pub fn assert_copied_without_set_id(source: &Path, target: &Path) {
     let mut source = facts(source);

@@ -1,5 +1,5 @@
-//! What receipts and job lists say is so: what crossed and what is there are two numbers, a dry run claims nothing, and how a
-//! job ended is told.
+//! Receipts and job lists are true: sent bytes and existing bytes are two numbers, a dry run claims nothing, and a list shows how
+//! a job ended.
 
 use std::fs::File;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::client::{Client, words};
-use crate::ends::{ENOUGH, Ends, IN_FLIGHT, WAYS, count, each, resumed};
+use crate::file_copy::{COPY_KINDS, ENOUGH, FileCopy, IN_FLIGHT, count, each, resumed};
 use crate::node::{Node, signal};
 use crate::tree::pattern;
 use crate::wait::{LONG, until_some};
@@ -19,8 +19,8 @@ fn rate(bytes: u64, receipt: &Value) -> f64 {
 
 #[test]
 fn a_rate_is_of_what_crossed_and_not_of_what_was_there() {
-    each(WAYS, |way| {
-        let ends = Ends::new(way);
+    each(COPY_KINDS, |way| {
+        let ends = FileCopy::new(way);
         let there = ends.killed(&[]);
         let receipt = ends.goes_on(there, &[]);
         let (sent, told) = (count(&receipt, "sent_bytes"), count(&receipt, "rate_bit_s") as f64);
@@ -59,8 +59,8 @@ fn a_dry_run_claims_nothing() {
 
 #[test]
 fn an_interrupted_copy_says_what_is_kept() {
-    each(WAYS, |way| {
-        let ends = Ends::new(way);
+    each(COPY_KINDS, |way| {
+        let ends = FileCopy::new(way);
         // A test of this binary and its JSON, and then of its words.
         let running = ends.begin(&[]);
         signal(&running.child, Signal::INT);

@@ -47,7 +47,7 @@ impl Tree {
         fs::read_to_string(self.at(name)).unwrap()
     }
 
-    /// `longhaul tune` with these words, on this tree.
+    /// Runs `longhaul tune` with these arguments on this tree.
     fn tune(&self, more: &[&str]) -> Outcome {
         let words = words!["tune", "--root", self.client.path("host")];
         self.client.run(words.into_iter().chain(more.iter().map(std::ffi::OsString::from)).collect())
@@ -142,7 +142,7 @@ fn a_plan_is_a_script_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_applied_can_be_undone_once() {
+fn an_applied_change_can_be_undone_once() {
     let tree = Tree::new();
     tree.tune(&["undo"]).refused(1, &["nothing to undo"]);
     let applied = tree.meant(&["apply", "T01", "--persist", "--json"]).expect(0).json();
@@ -174,7 +174,7 @@ fn everything_at_once_wants_a_word() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn an_invalid_option_is_refused() {
     let tree = Tree::new();
     tree.meant(&["apply", "T1"]).refused(2, &["no rule T1", "T01"]);
     tree.meant(&["plan", "X99"]).refused(2, &["no rule X99", "nearest"]);

@@ -1,5 +1,5 @@
-//! What an interrupted copy has left is nobody's data: one rule for every verb and every protocol, and a copy says how many it left
-//! out.
+//! Unfinished files of interrupted copies are no data of any client: one rule for every verb and every protocol, and a copy reports
+//! how many it left out.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn fill(dir: &Path) {
     }
 }
 
-/// The same tree here, on a node, and on that node by HTTP.
+/// The same tree locally, on a node, and on that node by HTTP.
 fn places(client: &Client) -> (Node, [String; 3]) {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start();
     fill(&node.data("d"));
@@ -31,7 +31,7 @@ fn places(client: &Client) -> (Node, [String; 3]) {
 }
 
 #[test]
-fn unfinished_files_are_nobodys_by_any_way() {
+fn unfinished_files_cannot_be_read_by_any_protocol() {
     let client = Client::new();
     let (_node, places) = places(&client);
     for place in &places {

@@ -1,9 +1,9 @@
-//! Waiting for facts, and saying what could not be tested.
+//! Waiting for facts, and reporting what could not be tested.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// What everything that must happen at all happens within, on a loaded machine.
+/// The time within which every expected event happens, on a loaded machine.
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// Waits until something holds; fails the test with its name if it does not in time.
@@ -15,7 +15,7 @@ pub fn until(what: &str, within: Duration, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until something is there.
+/// Waits until a value exists.
 pub fn until_some<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     until(what, within, || {
@@ -25,7 +25,7 @@ pub fn until_some<T>(what: &str, within: Duration, mut look: impl FnMut() -> Opt
     found.unwrap()
 }
 
-/// Says that a test could not run here, past the harness, which hides what a passing test prints.
+/// Reports that a test could not run on this machine. It bypasses the harness, which hides the output of passing tests.
 pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
 }

@@ -141,7 +141,7 @@ fn counters_of_an_interface_are_read_and_read_on_after_a_restart() {
     assert!(rows(&member).iter().all(|row| row[1] == 1e9), "no row is missing, and none is there twice");
 }
 
-/// A path for datagrams that loses one of so many forward, once it is told to.
+/// A path for datagrams that loses one of several in the forward direction, once it is switched on.
 struct LossyPath {
     at: SocketAddr,
     over: Arc<AtomicBool>,

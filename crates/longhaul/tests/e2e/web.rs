@@ -1,6 +1,6 @@
-//! The HTTP side of a node: clients that keep to nothing, peers that lie, storage that says no.
+//! The HTTP service of a node: clients that break the rules, peers that lie, storage that fails.
 //!
-//! Requests are bytes on a socket of the test's own, so that nothing between the test and the node puts them right.
+//! Requests are bytes on a socket of the test, so that no library between the test and the node corrects them.
 
 mod browsers;
 mod collections;

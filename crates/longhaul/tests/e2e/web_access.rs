@@ -1,4 +1,4 @@
-//! Who may what over HTTP: tokens, macaroons, keys, certificates, programs, and nothing at all.
+//! Access over HTTP: by tokens, macaroons, keys, certificates and programs, and without a credential.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use rcgen::DnType;
 use serde_json::{Value, json};
 
 use crate::client::{Client, words};
-use crate::https::{Asker, IssuerServer, certificate, file, nothing_leaks, setup, token};
+use crate::https::{HttpsClient, IssuerServer, certificate, file, nothing_leaks, setup, token};
 use crate::node::Node;
 use crate::wait::{LONG, until, until_some};
 
@@ -52,7 +52,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// The claims of a good token, some of them changed.
+/// The claims of a valid token, some of them changed.
 fn claims(changes: Value) -> Value {
     let now = now();
     let mut claims = json!({"iss": ISS, "sub": "robot", "jti": "7", "aud": "https://node.example", "wlcg.ver": "1.0",
@@ -111,12 +111,12 @@ fn what_a_token_says_is_what_it_opens() {
     ];
     for (token, method, target, status) in table {
         let body: &[u8] = if method == "PUT" { b"put" } else { b"" };
-        let asker = Asker::bearer(token).with("Depth", "0");
+        let asker = HttpsClient::bearer(token).with("Depth", "0");
         let answer = asker.ask(&node, method, target, body);
         assert_eq!(answer.status, status, "{method} {target}: {answer:?}");
         assert_eq!(answer.challenge().contains("insufficient_scope"), status == 403, "{answer:?}");
         let encoded = token.replace('.', "%2E");
-        let in_query = Asker::default().ask(&node, "HEAD", &format!("{target}?authz=Bearer%20{encoded}"), b"");
+        let in_query = HttpsClient::default().ask(&node, "HEAD", &format!("{target}?authz=Bearer%20{encoded}"), b"");
         assert_ne!(in_query.status, 401, "the query counts as the field does");
     }
     nothing_leaks(&node, &[write, read, create, part, stage, group, both, scitoken]);
@@ -146,23 +146,23 @@ fn a_token_that_lies_opens_nothing() {
         ("nonsense".to_owned(), "JSON Web Token"),
     ];
     for (token, word) in &table {
-        let answer = Asker::bearer(token).get(&node, "/data/store/a/f");
+        let answer = HttpsClient::bearer(token).get(&node, "/data/store/a/f");
         let challenge = answer.challenge();
         assert_eq!(answer.status, 401, "{word}: {answer:?}");
         assert!(challenge.contains("error=\"invalid_token\"") && challenge.contains(word), "{word}: {challenge}");
         assert!(answer.body.contains(word) && !answer.body.contains(token.as_str()), "{answer:?}");
         // What is everybody's stays so, whatever is shown; but nobody acts with it.
-        assert_eq!(Asker::bearer(token).get(&node, "/public/f").status, 200);
-        assert_eq!(Asker::bearer(token).ask(&node, "POST", "/public/f", b"").status, 401);
-        assert_eq!(Asker::bearer(&good).get(&node, "/data/store/a/f").status, 200);
+        assert_eq!(HttpsClient::bearer(token).get(&node, "/public/f").status, 200);
+        assert_eq!(HttpsClient::bearer(token).ask(&node, "POST", "/public/f", b"").status, 401);
+        assert_eq!(HttpsClient::bearer(&good).get(&node, "/data/store/a/f").status, 200);
     }
     nothing_leaks(&node, &table.map(|(token, _)| token).into_iter().filter(|t| t.len() > 40).collect::<Vec<_>>());
 }
 
 #[test]
-fn what_is_open_is_open_beside_what_is_not() {
+fn open_exports_stay_open_beside_closed_ones() {
     let node = node(POLICY);
-    let nobody = Asker::default();
+    let nobody = HttpsClient::default();
     assert_eq!(nobody.get(&node, "/public/f").body, "open");
     assert_eq!(nobody.get(&node, "/nowhere/f").status, 404);
     for target in ["/data/store/a/f", "/data/"] {
@@ -183,9 +183,10 @@ fn what_is_open_is_open_beside_what_is_not() {
 }
 
 #[test]
-fn a_certificate_has_a_name() {
+fn a_certificate_identifies_a_client_by_its_name() {
     let node = node(POLICY);
-    let named = |names: &[(DnType, &str)]| Asker { certificate: Some(certificate(&[], names)), ..Asker::default() };
+    let named =
+        |names: &[(DnType, &str)]| HttpsClient { certificate: Some(certificate(&[], names)), ..HttpsClient::default() };
     let robot = named(&[(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot")]);
     assert_eq!(robot.get(&node, "/data/other").status, 200);
     assert_eq!(robot.get(&node, "/public/f").status, 200);
@@ -194,7 +195,8 @@ fn a_certificate_has_a_name() {
     let other = named(&[(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot/CN=x")]);
     assert_eq!(other.get(&node, "/data/other").status, 404, "what is not for it is not there for it");
     // A narrow token holds even whoever has a certificate besides.
-    let both = Asker { certificate: robot.certificate.clone(), ..Asker::bearer(&scoped("storage.read:/a")) };
+    let both =
+        HttpsClient { certificate: robot.certificate.clone(), ..HttpsClient::bearer(&scoped("storage.read:/a")) };
     assert_eq!(both.get(&node, "/data/other").status, 403);
 }
 
@@ -203,66 +205,67 @@ fn macaroons_are_made_narrowed_and_end_with_their_key() {
     let node = node(POLICY);
     let key = node.grant(&["--export", "data", "--path", "dir", "--write"]);
     let body = br#"{"caveats":["activity:DOWNLOAD,LIST,UPLOAD"],"validity":"PT10M"}"#;
-    let typed = |asker: Asker| asker.with("Content-Type", "application/macaroon-request");
-    let holder = typed(Asker::bearer(&key));
+    let typed = |asker: HttpsClient| asker.with("Content-Type", "application/macaroon-request");
+    let holder = typed(HttpsClient::bearer(&key));
     let made = holder.ask(&node, "POST", "/data/dir", body);
     assert_eq!(made.status, 200, "{made:?}");
     let (text, answer) = (made.json()["macaroon"].as_str().unwrap().to_owned(), made.json());
     assert_eq!(answer["expires_in"], 600);
     let link = answer["uri"]["targetWithMacaroon"].as_str().unwrap();
     assert!(link.starts_with(&format!("https://127.0.0.1:{}/data/dir?authz=", node.port)), "{link}");
-    let bearer = Asker::bearer(&text);
+    let bearer = HttpsClient::bearer(&text);
     assert_eq!(bearer.get(&node, "/data/dir/f").body, "here");
-    assert_eq!(Asker::default().get(&node, &format!("/data/dir/f?authz={text}")).body, "here");
+    assert_eq!(HttpsClient::default().get(&node, &format!("/data/dir/f?authz={text}")).body, "here");
     assert_eq!(bearer.get(&node, "/data/other").status, 403);
     assert_eq!(bearer.ask(&node, "PUT", "/data/dir/new", b"n").status, 201);
     assert_eq!(bearer.ask(&node, "PUT", "/data/dir/f", b"n").status, 403, "UPLOAD replaces nothing");
     let narrow = auth::macaroon::attenuate(&text, "activity:LIST").unwrap();
-    assert_eq!(Asker::bearer(&narrow).get(&node, "/data/dir/f").status, 403);
-    assert_eq!(Asker::bearer(&narrow).get(&node, "/data/dir/").status, 200);
+    assert_eq!(HttpsClient::bearer(&narrow).get(&node, "/data/dir/f").status, 403);
+    assert_eq!(HttpsClient::bearer(&narrow).get(&node, "/data/dir/").status, 200);
     let strange = auth::macaroon::attenuate(&text, "ip:192.0.2.1").unwrap();
-    assert_eq!(Asker::bearer(&strange).get(&node, "/data/dir/f").status, 401);
-    assert_eq!(typed(Asker::default()).ask(&node, "POST", "/data/dir", body).status, 401);
+    assert_eq!(HttpsClient::bearer(&strange).get(&node, "/data/dir/f").status, 401);
+    assert_eq!(typed(HttpsClient::default()).ask(&node, "POST", "/data/dir", body).status, 401);
     let again = br#"{"caveats":["activity:DOWNLOAD,DELETE"],"validity":"PT1H"}"#;
     let again = typed(bearer.clone()).ask(&node, "POST", "/data/dir/f", again).json();
     let again = again["macaroon"].as_str().unwrap().to_owned();
-    assert_eq!(Asker::bearer(&again).get(&node, "/data/dir/f").body, "here");
-    assert_eq!(Asker::bearer(&again).get(&node, "/data/dir/").status, 403, "less than the first, never more");
-    assert_eq!(Asker::bearer(&again).ask(&node, "DELETE", "/data/dir/f", b"").status, 403, "less, never more");
-    assert_eq!(Asker::bearer(&key).ask(&node, "POST", "/data/dir", body).status, 415);
+    assert_eq!(HttpsClient::bearer(&again).get(&node, "/data/dir/f").body, "here");
+    assert_eq!(HttpsClient::bearer(&again).get(&node, "/data/dir/").status, 403, "less than the first, never more");
+    assert_eq!(HttpsClient::bearer(&again).ask(&node, "DELETE", "/data/dir/f", b"").status, 403, "less, never more");
+    assert_eq!(HttpsClient::bearer(&key).ask(&node, "POST", "/data/dir", body).status, 415);
     assert_eq!(holder.ask(&node, "POST", "/data/dir", &[b' '; 5000]).status, 413);
     assert_eq!(holder.ask(&node, "POST", "/data/dir", b"{}").status, 400);
-    let metadata = Asker::default().get(&node, "/.well-known/oauth-authorization-server").json();
+    let metadata = HttpsClient::default().get(&node, "/.well-known/oauth-authorization-server").json();
     assert!(metadata["token_endpoint"].as_str().unwrap().ends_with("/.oauth2/token"), "{metadata}");
-    let form = Asker::bearer(&key).with("Content-Type", "application/x-www-form-urlencoded");
+    let form = HttpsClient::bearer(&key).with("Content-Type", "application/x-www-form-urlencoded");
     let scope = b"grant_type=client_credentials&expire_in=60&scope=DOWNLOAD%3A%2Fdata%2Fdir%2Ff";
     let second = form.ask(&node, "POST", "/.oauth2/token", scope).json();
     let second = second["access_token"].as_str().unwrap().to_owned();
-    assert_eq!(Asker::bearer(&second).get(&node, "/data/dir/f").status, 200);
+    assert_eq!(HttpsClient::bearer(&second).get(&node, "/data/dir/f").status, 200);
     let list = String::from_utf8(node.grant_command(&["list"]).stdout).unwrap();
     node.grant_command(&["revoke", list.split_whitespace().next().unwrap()]);
-    let revoked = Asker::bearer(&text).get(&node, "/data/dir/f");
+    let revoked = HttpsClient::bearer(&text).get(&node, "/data/dir/f");
     assert!(revoked.status == 401 && revoked.body.contains("not valid any more"), "{revoked:?}");
     nothing_leaks(&node, &[key, text, again, narrow, second]);
     let off = crate::https::setup("").start();
-    assert_eq!(typed(Asker::default()).ask(&off, "POST", "/data", body).status, 405);
-    assert_eq!(Asker::default().get(&off, "/.well-known/oauth-authorization-server").status, 404);
+    assert_eq!(typed(HttpsClient::default()).ask(&off, "POST", "/data", body).status, 405);
+    assert_eq!(HttpsClient::default().get(&off, "/.well-known/oauth-authorization-server").status, 404);
 }
 
 #[test]
-fn macaroons_end_with_what_they_were_made_of() {
+fn macaroons_end_with_the_credential_they_were_made_from() {
     let node = node(POLICY);
-    let made = |asker: Asker, at: &str| {
+    let made = |asker: HttpsClient, at: &str| {
         let asker = asker.with("Content-Type", "application/macaroon-request");
         let body = br#"{"caveats":["activity:DOWNLOAD"],"validity":"PT10M"}"#;
         let answer = asker.ask(&node, "POST", at, body);
         assert_eq!(answer.status, 200, "{answer:?}");
-        Asker::bearer(answer.json()["macaroon"].as_str().unwrap())
+        HttpsClient::bearer(answer.json()["macaroon"].as_str().unwrap())
     };
     let names = [(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot")];
-    let by_name = made(Asker { certificate: Some(certificate(&[], &names)), ..Asker::default() }, "/data/dir");
-    let by_scope = made(Asker::bearer(&scoped("storage.read:/a")), "/data/store/a");
-    let status = |asker: &Asker, at: &str| asker.get(&node, at).status;
+    let by_name =
+        made(HttpsClient { certificate: Some(certificate(&[], &names)), ..HttpsClient::default() }, "/data/dir");
+    let by_scope = made(HttpsClient::bearer(&scoped("storage.read:/a")), "/data/store/a");
+    let status = |asker: &HttpsClient, at: &str| asker.get(&node, at).status;
     assert_eq!((status(&by_name, "/data/dir/f"), status(&by_scope, "/data/store/a/f")), (200, 200));
     let file = node.state().join("access.toml");
     fs::write(&file, POLICY.replace("CN=Robot", "CN=Another")).unwrap();
@@ -275,7 +278,7 @@ fn macaroons_end_with_what_they_were_made_of() {
 }
 
 #[test]
-fn a_program_is_asked_and_silence_is_a_no() {
+fn an_authorization_program_decides_and_its_silence_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let program = file(
         dir.path(),
@@ -300,10 +303,10 @@ esac
     };
     let (undecided, always, hasty) = (with("undecided", "30s"), with("always", "30s"), with("undecided", "1s"));
     let (token, group) = (scoped("storage.read:/"), signed(json!({"scope": "", "wlcg.groups": ["/vo/prod"]})));
-    let (token, group) = (Asker::bearer(&token), Asker::bearer(&group));
+    let (token, group) = (HttpsClient::bearer(&token), HttpsClient::bearer(&group));
     assert_eq!(token.get(&undecided, "/data/dir/f").status, 200, "no rule, but the program");
     assert_eq!(token.ask(&undecided, "PUT", "/data/dir/f", b"x").status, 403, "not for everything");
-    assert_eq!(Asker::default().get(&undecided, "/data/dir/f").status, 401);
+    assert_eq!(HttpsClient::default().get(&undecided, "/data/dir/f").status, 401);
     assert_eq!(token.get(&undecided, "/data/other").status, 403);
     let began = Instant::now();
     assert_eq!(token.get(&hasty, "/data/dir/slow").status, 403);
@@ -322,12 +325,12 @@ fn an_issuers_keys_outlive_its_server() {
         server.iss
     );
     let mut node = node(&policy);
-    let good = Asker::bearer(&signed(json!({"iss": server.iss})));
+    let good = HttpsClient::bearer(&signed(json!({"iss": server.iss})));
     let strange = token(&json!({"alg": "ES256", "kid": "k9"}), &claims(json!({"iss": server.iss})));
     let answer = good.get(&node, "/data/store/a/f");
     assert_eq!(answer.status, 200, "{answer:?} {}", node.log());
     for _ in 0..3 {
-        assert_eq!(Asker::bearer(&strange).get(&node, "/data/store/a/f").status, 401);
+        assert_eq!(HttpsClient::bearer(&strange).get(&node, "/data/store/a/f").status, 401);
         assert_eq!(good.get(&node, "/data/store/a/f").status, 200);
     }
     assert_eq!(server.asked.load(Ordering::Acquire), 1, "unknown names do not make the node ask on and on");
@@ -347,10 +350,10 @@ fn an_issuers_keys_outlive_its_server() {
 fn the_policy_changes_while_the_node_runs() {
     let mut node = node(POLICY);
     let file = node.state().join("access.toml");
-    let get = |node: &Node| Asker::default().get(node, "/public/f").status;
+    let get = |node: &Node| HttpsClient::default().get(node, "/public/f").status;
     assert_eq!(get(&node), 200);
     fs::write(&file, format!("{POLICY}\n[nonsense]\n")).unwrap();
-    until("the slip is said", LONG, || get(&node) == 200 && node.log().contains("does not read"));
+    until("the slip is said", LONG, || get(&node) == 200 && node.log().contains("cannot be read"));
     fs::write(&file, format!("{POLICY}\n[addresses]\nrefuse = [\"127.0.0.0/8\"]\n")).unwrap();
     until("the address is refused", LONG, || get(&node) == 403);
     let key = node.grant(&["--export", "data"]);
@@ -380,20 +383,20 @@ fn the_policy_changes_while_the_node_runs() {
     assert!(refused.code != 0 && said.contains("access.toml") && said.contains("line 2"), "{said}");
 }
 
-/// The lines of a trail.
+/// The lines of the audit log.
 fn trail(node: &Node, name: &str) -> Vec<Value> {
     let text = fs::read_to_string(node.state().join(name)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
-fn the_trail_names_both_ends_and_no_secret() {
+fn the_audit_log_names_both_ends_and_no_secret() {
     let node = node(POLICY);
-    let asker = Asker::bearer(&scoped("storage.read:/ storage.modify:/"));
+    let asker = HttpsClient::bearer(&scoped("storage.read:/ storage.modify:/"));
     let long = "x".repeat(3000);
     let from = format!("https://me:hidden@127.0.0.1:9/f?authz=hidden&x={long}");
     assert!(asker.with("Source", &from).ask(&node, "COPY", "/data/store/new", b"").status >= 400);
-    let asker = Asker::bearer(&scoped("storage.read:/ storage.modify:/"));
+    let asker = HttpsClient::bearer(&scoped("storage.read:/ storage.modify:/"));
     let to = format!("https://127.0.0.1:{}/data/store/a/g", node.port);
     asker.with("Destination", &to).ask(&node, "MOVE", "/data/store/a/f", b"");
     let other = |action: &str| {
@@ -417,7 +420,7 @@ fn a_link_is_enough_for_a_browser() {
     let said = String::from_utf8(made.stderr).unwrap();
     let link = said.split_whitespace().find(|word| word.starts_with("https://")).unwrap().to_owned();
     let target = link.strip_prefix(&format!("https://127.0.0.1:{}", node.port)).unwrap();
-    let browser = Asker::default().with("Accept", "text/html");
+    let browser = HttpsClient::default().with("Accept", "text/html");
     let sent_on = browser.get(&node, target);
     assert_eq!(sent_on.status, 307, "{sent_on:?}");
     // From here on a cookie stands for the key, which is in no address.
@@ -440,11 +443,11 @@ fn a_right_that_is_withdrawn_is_gone_at_once() {
     let file = node.state().join("access.toml");
     for _ in 0..3 {
         fs::write(&file, POLICY).unwrap();
-        until("it is given", LONG, || Asker::default().get(&node, "/public/f").status == 200);
+        until("it is given", LONG, || HttpsClient::default().get(&node, "/public/f").status == 200);
         let without = POLICY.replace("anyone = true\n", "dn = \"/O=Example/CN=Nobody\"\n");
         fs::write(&file, without).unwrap();
         std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(Asker::default().get(&node, "/public/f").status, 401, "{}", node.log());
+        assert_eq!(HttpsClient::default().get(&node, "/public/f").status, 401, "{}", node.log());
     }
 }
 
@@ -453,8 +456,8 @@ fn guessing_is_slowed_down() {
     let node = node(POLICY);
     let began = Instant::now();
     for _ in 0..8 {
-        assert_eq!(Asker::bearer("a.b.c").get(&node, "/public/f").body, "open", "it says nothing of the token");
-        assert_eq!(Asker::bearer("a.b.c").get(&node, "/data/other").status, 401);
+        assert_eq!(HttpsClient::bearer("a.b.c").get(&node, "/public/f").body, "open", "it says nothing of the token");
+        assert_eq!(HttpsClient::bearer("a.b.c").get(&node, "/data/other").status, 401);
     }
     // The sixth waits 0.1 s, the seventh 0.2 s, the eighth 0.4 s.
     assert!(began.elapsed() >= Duration::from_millis(700), "{:?}", began.elapsed());

@@ -1,5 +1,5 @@
-//! A target within its source, or a source within what is to be made like it: refused before anything is changed, however the
-//! two are named.
+//! A target within its source, or a source within its target: the copy is refused before anything is changed, however the two
+//! are named.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use crate::tree::facts;
 
 const FILES: &[&str] = &["f", "d1/f", "d5/f", "d5/e/f"];
 
-/// A node with its data, a part of it under another name, and somebody on the same host.
+/// A node with its data, a part of it under another name, and a client on the same host.
 fn scene() -> (Node, Client, PathBuf) {
     let setup = Setup::new().data_export("rw");
     let part = setup.data().join("t/d5");
@@ -69,7 +69,7 @@ fn a_neighbour_of_the_same_beginning_is_not_within() {
 }
 
 #[test]
-fn what_is_copied_is_not_deleted_as_extra() {
+fn delete_does_not_remove_the_copied_files() {
     let (node, client, tree) = scene();
     let source = tree.join("d5").display().to_string();
     for from in [source, node.at("data/t/d5"), node.at("part")] {

@@ -8,13 +8,13 @@ use crate::wait::skipped;
 /// Set in the process that a test started to run itself in.
 const INSIDE: &str = "LONGHAUL_E2E_INSIDE";
 const NAMESPACE: &[&str] = &["unshare", "--mount", "--propagation", "private"];
-/// Where an ordinary user may be root of a namespace, that is enough to mount a tmpfs in it.
+/// Where an ordinary user may be root of a namespace, this suffices to mount a tmpfs in it.
 const USER_NAMESPACE: &[&str] = &["unshare", "--map-root-user", "--mount", "--propagation", "private"];
 /// A network of its own, which goes with its processes. Mounts too: what is below /sys tells of the network.
 const NETWORK: &[&str] = &["unshare", "--net", "--mount", "--propagation", "private"];
 const NOBODY: &[&str] = &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
 
-/// Runs the body of the named test where it may mount what goes away with it.
+/// Runs the body of the named test in a namespace in which it may mount; the mounts end with it.
 pub fn with_mounts(test: &str, body: fn()) {
     let root = rustix::process::geteuid().is_root();
     below(if root { NAMESPACE } else { USER_NAMESPACE }, test, body);
@@ -25,7 +25,7 @@ pub fn with_network(test: &str, body: fn()) {
     below(NETWORK, test, body);
 }
 
-/// Runs the body of the named test as somebody who may not read everything.
+/// Runs the body of the named test as an ordinary user, who may not read everything.
 pub fn as_nobody(test: &str, body: fn()) {
     if rustix::process::geteuid().is_root() { below(NOBODY, test, body) } else { body() }
 }
@@ -62,7 +62,7 @@ impl Drop for Mount {
     }
 }
 
-/// Mounts a tmpfs; without it, says why.
+/// Mounts a tmpfs; reports why, where that fails.
 pub fn mounted(at: &Path, options: &str, test: &str) -> Option<Mount> {
     std::fs::create_dir_all(at).unwrap();
     let output = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();

@@ -1,22 +1,22 @@
-//! A case: what a client does, and what must come of it.
+//! A case: an action of a client, and the required outcome.
 
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
-/// One thing that one client does.
+/// One action of one client.
 #[derive(Clone)]
 pub struct Case {
-    /// The client: the heading that it stands under in the table.
+    /// The client, which is the heading in the table.
     pub client: &'static str,
-    /// Short, and its own among the client's.
+    /// A short name, unique among the cases of the client.
     pub name: &'static str,
     /// What the client does, for the table.
     pub does: &'static str,
-    /// What comes of it, for the table.
+    /// The outcome, for the table.
     pub outcome: &'static str,
-    /// Where a stock xrootd 5.5 answers otherwise: how.
+    /// How a stock xrootd 5.5 answers differently, if it does.
     pub stock: Option<&'static str>,
-    /// Does it; panics where something else comes of it.
-    pub run: fn(&Scene),
+    /// Runs the case; panics where the outcome differs.
+    pub run: fn(&CaseContext),
 }
 
 impl Case {
@@ -26,7 +26,7 @@ impl Case {
         name: &'static str,
         does: &'static str,
         outcome: &'static str,
-        run: fn(&Scene),
+        run: fn(&CaseContext),
     ) -> Case {
         Case { client, name, does, outcome, stock: None, run }
     }
@@ -36,7 +36,7 @@ impl Case {
         Case { stock: Some(how), ..self }
     }
 
-    /// Its name among all.
+    /// Its name, unique among all cases.
     pub fn id(&self) -> String {
         format!("{}/{}", self.client, self.name)
     }

@@ -18,12 +18,12 @@ mod xrdcp;
 
 use crate::case::Case;
 
-/// What digests are known of.
+/// Bytes whose digests are known.
 const NINE: &[u8] = b"123456789";
-/// What ranges are taken of.
+/// Bytes from which ranges are taken.
 const FORTY: &[u8] = b"0123456789abcdefghijABCDEFGHIJ!#$%&()*+,";
 
-/// All of them.
+/// All cases.
 pub fn all() -> Vec<Case> {
     [
         curl_read::CASES,

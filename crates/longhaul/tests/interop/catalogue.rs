@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::case::Case;
-use crate::clients::Seen;
-use crate::fts::stage::{Stage, environment};
+use crate::clients::ClientOutput;
+use crate::fts::stage::{HubWithNodes, environment};
 use crate::node::Node;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 use crate::tokens::{AUDIENCE, ISSUER};
 
 /// Rucio's commands.
@@ -88,22 +88,22 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// A hub, nodes that let anybody in, and Rucio's client.
+/// A hub, nodes that admit anonymous clients, and Rucio's client.
 struct Client<'a> {
-    scene: &'a Scene<'a>,
-    stage: Stage<'a>,
+    scene: &'a CaseContext<'a>,
+    stage: HubWithNodes<'a>,
 }
 
 impl<'a> Client<'a> {
-    fn of(scene: &'a Scene<'a>, nodes: usize) -> Client<'a> {
+    fn of(scene: &'a CaseContext<'a>, nodes: usize) -> Client<'a> {
         environment("rucio");
         let nodes: Vec<Node> = (0..nodes).map(|_| Node::open()).collect();
         nodes.iter().for_each(|node| fs::create_dir(node.data("c")).unwrap());
-        Client { scene, stage: Stage::of(scene, nodes, &[]) }
+        Client { scene, stage: HubWithNodes::of(scene, nodes, &[]) }
     }
 
-    /// Runs a command of Rucio's as somebody with a key.
-    fn by(&self, account: &str, key: &str, words: &[&str]) -> Seen {
+    /// Runs a command of Rucio's as a user with a key.
+    fn by(&self, account: &str, key: &str, words: &[&str]) -> ClientOutput {
         let host = format!("{}/rucio", self.stage.url.replace("https://", "http://"));
         let login = format!(
             "rucio_host = {host}\nauth_host = {host}\nauth_type = userpass\nusername = {account}\npassword = {key}\n"
@@ -112,13 +112,13 @@ impl<'a> Client<'a> {
     }
 
     /// Runs a command of Rucio's over TLS, with this said of the login.
-    fn over_tls(&self, login: &str, more: &[(&str, &str)], words: &[&str]) -> Seen {
+    fn over_tls(&self, login: &str, more: &[(&str, &str)], words: &[&str]) -> ClientOutput {
         let (host, ca) = (format!("{}/rucio", self.stage.url), self.scene.world.pki.ca.display());
         let login = format!("rucio_host = {host}\nauth_host = {host}\nca_cert = {ca}\n{login}");
         self.logged_in("somebody", &login, more, words)
     }
 
-    fn logged_in(&self, account: &str, login: &str, more: &[(&str, &str)], words: &[&str]) -> Seen {
+    fn logged_in(&self, account: &str, login: &str, more: &[(&str, &str)], words: &[&str]) -> ClientOutput {
         let config = format!("[client]\n{login}account = {account}\n");
         let config = self.scene.write(&format!("{account}.cfg"), config.as_bytes());
         let robot = &self.scene.world.pki.robot;
@@ -138,11 +138,11 @@ impl<'a> Client<'a> {
         self.scene.run_with(&environment_of, &[&[program.as_str()], words].concat())
     }
 
-    fn ann(&self, words: &[&str]) -> Seen {
+    fn ann(&self, words: &[&str]) -> ClientOutput {
         self.by("ann", &self.stage.user, words)
     }
 
-    fn root(&self, words: &[&str]) -> Seen {
+    fn root(&self, words: &[&str]) -> ClientOutput {
         self.by("root", &self.stage.admin, words)
     }
 
@@ -158,7 +158,7 @@ impl<'a> Client<'a> {
     }
 }
 
-fn login(scene: &Scene) {
+fn login(scene: &CaseContext) {
     let client = Client::of(scene, 0);
     client.ann(&["ping"]).well().says("41.5.1");
     client.ann(&["whoami"]).well().says("account    : ann").says("ACTIVE");
@@ -166,7 +166,7 @@ fn login(scene: &Scene) {
     client.by("eve", "nonsense", &["did", "list", "user.eve:*"]).badly().says("Cannot authenticate");
 }
 
-fn certificate(scene: &Scene) {
+fn certificate(scene: &CaseContext) {
     let client = Client::of(scene, 0);
     client.root(&["scope", "add", "survey", "-a", "ann"]).well();
     let robot = &scene.world.pki.robot;
@@ -176,7 +176,7 @@ fn certificate(scene: &Scene) {
     client.over_tls(&login, &[], &["scope", "list"]).well().says("survey");
 }
 
-fn token(scene: &Scene) {
+fn token(scene: &CaseContext) {
     fs::create_dir_all(scene.path("hub")).unwrap();
     let jwks = scene.write("jwks.json", scene.world.tokens.jwks().to_string().as_bytes());
     let policy = format!(
@@ -193,7 +193,7 @@ fn token(scene: &Scene) {
     by_token(&scene.world.tokens.expired("storage.read:/"), &["did", "list", "user.ann:*"]).badly();
 }
 
-fn scopes(scene: &Scene) {
+fn scopes(scene: &CaseContext) {
     let client = Client::of(scene, 0);
     client.root(&["scope", "add", "survey", "-a", "ann"]).well();
     client.root(&["scope", "list"]).well().says("survey");
@@ -201,7 +201,7 @@ fn scopes(scene: &Scene) {
     client.ann(&["did", "add", "nobody:d1", "--type", "dataset"]).badly().says("Scope does not exist");
 }
 
-fn names(scene: &Scene) {
+fn names(scene: &CaseContext) {
     let client = Client::of(scene, 0);
     client.ann(&["did", "add", "user.ann:run/7", "--type", "dataset"]).well();
     client.ann(&["did", "add", "user.ann:run/7", "--type", "dataset"]).badly().says("already exists");
@@ -217,7 +217,7 @@ fn names(scene: &Scene) {
     client.ann(&["did", "metadata", "list", "user.ann:run/7"]).well().says("expired_at:  20");
 }
 
-fn content(scene: &Scene) {
+fn content(scene: &CaseContext) {
     let client = Client::of(scene, 0);
     for (name, kind) in [("d", "dataset"), ("c", "container"), ("cc", "container")] {
         client.ann(&["did", "add", &format!("user.ann:{name}"), "--type", kind]).well();
@@ -233,7 +233,7 @@ fn content(scene: &Scene) {
     assert!(!client.ann(&["did", "content", "list", "user.ann:c"]).well().out.contains("user.ann:d"));
 }
 
-fn metadata(scene: &Scene) {
+fn metadata(scene: &CaseContext) {
     let client = Client::of(scene, 0);
     for name in ["user.ann:d1", "user.ann:d2"] {
         client.ann(&["did", "add", name, "--type", "dataset"]).well();
@@ -246,7 +246,7 @@ fn metadata(scene: &Scene) {
     assert!(!client.ann(&["did", "metadata", "list", "user.ann:d1"]).well().out.contains("telescope"));
 }
 
-fn endpoints(scene: &Scene) {
+fn endpoints(scene: &CaseContext) {
     let client = Client::of(scene, 2);
     client.ann(&["rse", "list"]).well().says("n0").says("n1");
     let found = client.ann(&["rse", "list", "--rses", r"region=eu\n0"]).well().says("n1");
@@ -257,7 +257,7 @@ fn endpoints(scene: &Scene) {
     client.root(&["rse", "add", "n9"]).badly().says("longhaul hub endpoint set");
 }
 
-fn rules(scene: &Scene) {
+fn rules(scene: &CaseContext) {
     let client = Client::of(scene, 2);
     client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).well();
     let add = |words: &[&str]| client.ann(&[&["rule", "add", "user.ann:d"], words].concat());
@@ -275,7 +275,7 @@ fn rules(scene: &Scene) {
     client.ann(&["rule", "remove", "user.ann:d", "--rses", "n0"]).well();
 }
 
-fn limits(scene: &Scene) {
+fn limits(scene: &CaseContext) {
     let client = Client::of(scene, 1);
     client
         .ann(&["account", "limit", "set", "ann", "--rse", "n0", "--bytes", "1000"])
@@ -285,7 +285,7 @@ fn limits(scene: &Scene) {
     client.ann(&["account", "limit", "list", "ann"]).well().says("n0").says("1.000 kB");
 }
 
-fn upload(scene: &Scene) {
+fn upload(scene: &CaseContext) {
     let client = Client::of(scene, 2);
     let bytes = super::cases::pattern(300_000);
     let file = scene.write("visibilities.ms", &bytes);
@@ -303,7 +303,7 @@ fn upload(scene: &Scene) {
     assert_eq!(fs::read(Path::new(&target).join("d/visibilities.ms")).unwrap(), bytes);
 }
 
-fn bad(scene: &Scene) {
+fn bad(scene: &CaseContext) {
     let client = Client::of(scene, 2);
     let bytes = super::cases::pattern(50_000);
     let file = scene.write("f.ms", &bytes);

@@ -1,4 +1,4 @@
-//! Runs a client to its end, or to the end of patience, and says what it said.
+//! Runs a client to its end, or to a time limit, and returns its output.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than any client here may take.
+/// The longest that any client of the cases may take.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Whether a program can be run.
@@ -16,9 +16,9 @@ pub fn is_there(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// How a client ended.
+/// The output of a client, and how it ended.
 #[derive(Debug)]
-pub struct Seen {
+pub struct ClientOutput {
     words: String,
     /// The exit code; 128 and the signal's number where one ended it.
     pub code: i32,
@@ -27,12 +27,12 @@ pub struct Seen {
 }
 
 /// Runs a command; its output goes to files of this name.
-pub fn run(command: Command, files: &Path) -> Seen {
+pub fn run(command: Command, files: &Path) -> ClientOutput {
     run_for(PATIENCE, command, files)
 }
 
-/// Runs a command that may take so long.
-pub fn run_for(patience: Duration, mut command: Command, files: &Path) -> Seen {
+/// Runs a command with a time limit of its own.
+pub fn run_for(patience: Duration, mut command: Command, files: &Path) -> ClientOutput {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
     let (out, err) = (files.with_extension("out"), files.with_extension("err"));
@@ -51,45 +51,45 @@ pub fn run_for(patience: Duration, mut command: Command, files: &Path) -> Seen {
         std::thread::sleep(Duration::from_millis(5));
     };
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
-    Seen { words, code, out: text(&out), err: text(&err) }
+    ClientOutput { words, code, out: text(&out), err: text(&err) }
 }
 
 fn text(path: &PathBuf) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-impl Seen {
-    /// It ended well.
+impl ClientOutput {
+    /// Asserts that it ended with success.
     #[track_caller]
-    pub fn well(self) -> Seen {
+    pub fn well(self) -> ClientOutput {
         self.with(0)
     }
 
-    /// It ended with this code.
+    /// Asserts that it ended with this code.
     #[track_caller]
-    pub fn with(self, code: i32) -> Seen {
+    pub fn with(self, code: i32) -> ClientOutput {
         assert_eq!(self.code, code, "{self:#?}");
         self
     }
 
-    /// It failed.
+    /// Asserts that it failed.
     #[track_caller]
-    pub fn badly(self) -> Seen {
+    pub fn badly(self) -> ClientOutput {
         assert_ne!(self.code, 0, "{self:#?}");
         self
     }
 
-    /// It said this, on stdout or stderr; large and small letters are one.
+    /// Asserts that it printed this on stdout or stderr, in any case of letters.
     #[track_caller]
-    pub fn says(self, what: &str) -> Seen {
+    pub fn says(self, what: &str) -> ClientOutput {
         let said = format!("{}\n{}", self.out, self.err).to_lowercase();
         assert!(said.contains(&what.to_lowercase()), "{what:?} is not said: {self:#?}");
         self
     }
 
-    /// It did not say this.
+    /// Asserts that it did not print this.
     #[track_caller]
-    pub fn keeps_silent_of(self, what: &str) -> Seen {
+    pub fn keeps_silent_of(self, what: &str) -> ClientOutput {
         let said = format!("{}\n{}", self.out, self.err).to_lowercase();
         assert!(!said.contains(&what.to_lowercase()), "{what:?} is said: {self:#?}");
         self
@@ -129,7 +129,7 @@ impl fmt::Debug for Reply {
 
 impl Reply {
     /// Reads what `curl -D HEAD -o BODY` left.
-    pub fn read(seen: Seen, head: &Path, body: &Path) -> Reply {
+    pub fn read(seen: ClientOutput, head: &Path, body: &Path) -> Reply {
         let text = String::from_utf8_lossy(&fs::read(head).unwrap_or_default()).replace("\r\n", "\n");
         let last = text.split("\n\n").filter(|block| block.starts_with("HTTP/")).last();
         let last = last.unwrap_or_else(|| panic!("no answer: {seen:#?}"));
@@ -142,13 +142,13 @@ impl Reply {
         Reply { words: seen.words, status, version, headers, body, verbose: seen.err }
     }
 
-    /// It has this status.
+    /// Asserts that it has this status.
     #[track_caller]
     pub fn is(self, status: u16) -> Reply {
         self.answers_one_of(&[status])
     }
 
-    /// It has one of these.
+    /// Asserts that it has one of these statuses.
     #[track_caller]
     pub fn answers_one_of(self, statuses: &[u16]) -> Reply {
         assert!(statuses.contains(&self.status), "not {statuses:?}: {self:#?}");
@@ -161,7 +161,7 @@ impl Reply {
         (!values.is_empty()).then(|| values.join(", "))
     }
 
-    /// A header has this in it; large and small letters are one.
+    /// Asserts that a header contains this, in any case of letters.
     #[track_caller]
     pub fn has(self, name: &str, part: &str) -> Reply {
         let value = self.header(name).unwrap_or_default();
@@ -169,21 +169,21 @@ impl Reply {
         self
     }
 
-    /// A header is exactly this.
+    /// Asserts that a header is exactly this.
     #[track_caller]
     pub fn with(self, name: &str, value: &str) -> Reply {
         assert_eq!(self.header(name).as_deref(), Some(value), "{name}: {self:#?}");
         self
     }
 
-    /// The body is exactly this.
+    /// Asserts that the body is exactly this.
     #[track_caller]
     pub fn of(self, body: &[u8]) -> Reply {
         assert!(self.body == body, "another body: {self:#?}");
         self
     }
 
-    /// The body does not say this.
+    /// Asserts that the body does not contain this.
     #[track_caller]
     pub fn keeps_silent_of(self, what: &str) -> Reply {
         assert!(!self.text().contains(what), "{what:?} is said: {self:#?}");

@@ -1,4 +1,4 @@
-//! Our own servers of a world: how a node is told what the cases need. What its words are is said here and nowhere else.
+//! The nodes of a test bed: their settings for the cases. No other module knows the words of the settings.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,9 +10,9 @@ use crate::tokens::{AUDIENCE, ISSUER, Tokens};
 /// How open a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Anybody reads and writes; third-party copies may go to this machine.
+    /// Anonymous clients may read and write; third-party copies may go to this machine.
     Open,
-    /// Only who may: keys, tokens, certificates, macaroons.
+    /// Only clients with a credential: keys, tokens, certificates, macaroons.
     Closed,
     /// As open, but with the caution towards local addresses that a node has by itself.
     Cautious,

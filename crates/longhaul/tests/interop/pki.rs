@@ -1,4 +1,4 @@
-//! Certificates of a world of tests: an authority, a host, users; and the directory in which grid clients look for authorities.
+//! Certificates of a test bed: an authority, a host, users; and the directory in which grid clients look for authorities.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct Identity {
     pub key: PathBuf,
 }
 
-/// What a world has of certificates.
+/// The certificates of a test bed.
 pub struct Pki {
     /// The authority.
     pub ca: PathBuf,

@@ -1,4 +1,4 @@
-//! Runs cases beside one another, tells how each ended, and counts.
+//! Runs cases side by side, reports how each ended, and counts.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,27 +8,27 @@ use std::time::Instant;
 
 use crate::case::Case;
 use crate::clients::is_there;
-use crate::scene::{Scene, Skip};
+use crate::scene::{CaseContext, Skip};
 use crate::table;
 use crate::wait::skipped;
-use crate::world::World;
+use crate::world::TestBed;
 
-/// What the command line asked for. Words of the usual harness that mean nothing here are let pass.
+/// The options of the command line. Options of the standard harness that have no meaning here are ignored.
 pub struct Options {
     filters: Vec<String>,
     exact: bool,
     pub list: bool,
-    /// A stock xrootd stands where the node would.
+    /// Whether a stock xrootd replaces the node.
     pub against_stock: bool,
 }
 
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CaseOutcome {
     Passed,
     Failed(String),
     Skipped(String),
-    /// A stock server in the node's place answers otherwise, and was said to. In what, nobody compares.
+    /// A stock server in place of the node answers differently, as the case says. The difference itself is not compared.
     Differs,
 }
 
@@ -64,12 +64,12 @@ thread_local! {
     static LAST_WORDS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs all; whether all is well.
+/// Runs all cases; returns whether none failed.
 pub fn run(cases: &[Case], options: &Options) -> bool {
     println!("\nrunning {} cases", cases.len());
     let started = Instant::now();
     std::panic::set_hook(Box::new(|info| LAST_WORDS.with(|words| *words.borrow_mut() = info.to_string())));
-    let world = match catch_unwind(|| World::start(options.against_stock)) {
+    let world = match catch_unwind(|| TestBed::start(options.against_stock)) {
         Ok(world) => world,
         Err(_) => {
             println!("the servers do not start: {}", LAST_WORDS.take());
@@ -78,10 +78,10 @@ pub fn run(cases: &[Case], options: &Options) -> bool {
     };
     let endings = all(cases, &world, options);
     let ended = catch_unwind(AssertUnwindSafe(|| drop(world)));
-    let count = |which: fn(&Ending) -> bool| endings.iter().filter(|ending| which(ending)).count();
-    let failed = count(|ending| matches!(ending, Ending::Failed(_)));
+    let count = |which: fn(&CaseOutcome) -> bool| endings.iter().filter(|ending| which(ending)).count();
+    let failed = count(|ending| matches!(ending, CaseOutcome::Failed(_)));
     for (case, ending) in cases.iter().zip(&endings) {
-        if let Ending::Failed(why) = ending {
+        if let CaseOutcome::Failed(why) = ending {
             println!("\n---- {} ----\n{why}", case.id());
         }
     }
@@ -90,18 +90,18 @@ pub fn run(cases: &[Case], options: &Options) -> bool {
     }
     println!(
         "\ncases: {} passed; {failed} failed; {} skipped; {} differ on a stock server; finished in {:.0} s",
-        count(|ending| *ending == Ending::Passed),
-        count(|ending| matches!(ending, Ending::Skipped(_))),
-        count(|ending| *ending == Ending::Differs),
+        count(|ending| *ending == CaseOutcome::Passed),
+        count(|ending| matches!(ending, CaseOutcome::Skipped(_))),
+        count(|ending| *ending == CaseOutcome::Differs),
         started.elapsed().as_secs_f64()
     );
     let told = !options.is_complete() || failed > 0 || table::holds(cases, &endings);
     failed == 0 && told && ended.is_ok()
 }
 
-fn all(cases: &[Case], world: &World, options: &Options) -> Vec<Ending> {
+fn all(cases: &[Case], world: &TestBed, options: &Options) -> Vec<CaseOutcome> {
     let next = AtomicUsize::new(0);
-    let endings = Mutex::new(vec![Ending::Passed; cases.len()]);
+    let endings = Mutex::new(vec![CaseOutcome::Passed; cases.len()]);
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4));
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -121,42 +121,42 @@ fn next_of<'a>(cases: &'a [Case], next: &AtomicUsize) -> Option<(usize, &'a Case
     cases.get(at).map(|case| (at, case))
 }
 
-fn one(case: &Case, world: &World) -> Ending {
+fn one(case: &Case, world: &TestBed) -> CaseOutcome {
     if let Some(program) = case.programs().iter().find(|program| !is_there(program)) {
-        return Ending::Skipped(format!("{program} is not installed (scripts/setup.sh installs it)"));
+        return CaseOutcome::Skipped(format!("{program} is not installed (scripts/setup.sh installs it)"));
     }
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let scene = Scene::set(case, world);
+        let scene = CaseContext::set(case, world);
         (case.run)(&scene);
     }));
     match result {
-        Ok(()) => Ending::Passed,
+        Ok(()) => CaseOutcome::Passed,
         Err(payload) => match payload.downcast::<Skip>() {
-            Ok(skip) => Ending::Skipped(skip.0),
-            Err(_) => Ending::Failed(LAST_WORDS.take()),
+            Ok(skip) => CaseOutcome::Skipped(skip.0),
+            Err(_) => CaseOutcome::Failed(LAST_WORDS.take()),
         },
     }
 }
 
 /// Against a stock server, those that it answers otherwise are not failures; that they now are answered as they should
 /// be is worth a word.
-fn judge(case: &Case, ending: Ending, options: &Options) -> Ending {
+fn judge(case: &Case, ending: CaseOutcome, options: &Options) -> CaseOutcome {
     let id = case.id();
     match (ending, case.stock.filter(|_| options.against_stock)) {
-        (Ending::Failed(why), Some(how)) => {
+        (CaseOutcome::Failed(why), Some(how)) => {
             println!("case {id} ... stock differs: {how} ({} …)", short(&why));
-            Ending::Differs
+            CaseOutcome::Differs
         }
-        (Ending::Passed, Some(how)) => {
+        (CaseOutcome::Passed, Some(how)) => {
             println!("case {id} ... ok, though it was said to differ: {how}");
-            Ending::Passed
+            CaseOutcome::Passed
         }
-        (Ending::Skipped(why), _) => {
+        (CaseOutcome::Skipped(why), _) => {
             skipped(&format!("interop {id}"), &why);
-            Ending::Skipped(why)
+            CaseOutcome::Skipped(why)
         }
         (ending, _) => {
-            println!("case {id} ... {}", if ending == Ending::Passed { "ok" } else { "FAILED" });
+            println!("case {id} ... {}", if ending == CaseOutcome::Passed { "ok" } else { "FAILED" });
             ending
         }
     }

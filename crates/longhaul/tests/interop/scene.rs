@@ -1,4 +1,4 @@
-//! Where one case happens: directories of its own on every server and for the client, and the client's environment.
+//! The context of one case: directories of its own on every server and for the client, and the client's environment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,44 +9,44 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::case::Case;
-use crate::clients::{Reply, Seen, run, run_for};
+use crate::clients::{ClientOutput, Reply, run, run_for};
 use crate::pki::Identity;
-use crate::world::{Server, World, open_to_all};
+use crate::world::{Server, TestBed, open_to_all};
 
-/// A case's own place.
-pub struct Scene<'a> {
-    pub world: &'a World,
+/// The context of a case.
+pub struct CaseContext<'a> {
+    pub world: &'a TestBed,
     name: String,
     dir: TempDir,
     runs: AtomicU32,
 }
 
-/// What a case panics with that cannot run here.
+/// The panic payload of a case that cannot run on this machine.
 pub struct Skip(pub String);
 
-/// Ends a case that cannot run here.
+/// Ends a case that cannot run on this machine.
 pub fn skip(why: &str) -> ! {
     std::panic::panic_any(Skip(why.to_owned()))
 }
 
-/// A directory on a server, of one case.
-pub struct Room<'a> {
+/// The directory of one case on a server.
+pub struct ServerDir<'a> {
     server: &'a Server,
     name: String,
 }
 
-impl<'a> Scene<'a> {
-    /// Makes it.
-    pub fn set(case: &Case, world: &'a World) -> Scene<'a> {
+impl<'a> CaseContext<'a> {
+    /// Makes the context of a case.
+    pub fn set(case: &Case, world: &'a TestBed) -> CaseContext<'a> {
         let dir = tempfile::Builder::new().prefix("interop-case-").tempdir().unwrap();
-        Scene { world, name: case.id().replace('/', "-"), dir, runs: AtomicU32::new(0) }
+        CaseContext { world, name: case.id().replace('/', "-"), dir, runs: AtomicU32::new(0) }
     }
 
-    fn room(&self, server: &'a Server) -> Room<'a> {
+    fn room(&self, server: &'a Server) -> ServerDir<'a> {
         if !server.is_there() {
             skip("no xrootd (scripts/setup.sh installs it)");
         }
-        let room = Room { server, name: self.name.clone() };
+        let room = ServerDir { server, name: self.name.clone() };
         if !room.disk("").exists() {
             fs::create_dir(room.disk("")).unwrap();
             open_to_all(&room.disk(""));
@@ -54,38 +54,38 @@ impl<'a> Scene<'a> {
         room
     }
 
-    /// On the server that is tested and lets anybody in.
-    pub fn open(&self) -> Room<'a> {
+    /// The case's directory on the tested server that admits anonymous clients.
+    pub fn open(&self) -> ServerDir<'a> {
         self.room(&self.world.open)
     }
 
-    /// On the server that is tested and asks who one is.
-    pub fn closed(&self) -> Room<'a> {
+    /// The case's directory on the tested server that demands credentials.
+    pub fn closed(&self) -> ServerDir<'a> {
         self.room(&self.world.closed)
     }
 
-    /// On the server that is tested and goes to no local address.
-    pub fn cautious(&self) -> Room<'a> {
+    /// The case's directory on the tested server that connects to no local address.
+    pub fn cautious(&self) -> ServerDir<'a> {
         self.room(&self.world.cautious)
     }
 
-    /// On the stock server that lets anybody in.
-    pub fn stock(&self) -> Room<'a> {
+    /// The case's directory on the stock server that admits anonymous clients.
+    pub fn stock(&self) -> ServerDir<'a> {
         self.room(&self.world.stock)
     }
 
-    /// On the stock server that asks for tokens.
-    pub fn guarded(&self) -> Room<'a> {
+    /// The case's directory on the stock server that demands tokens.
+    pub fn guarded(&self) -> ServerDir<'a> {
         self.room(&self.world.guarded)
     }
 
-    /// A token for this case's rooms, with such rights: `read`, `create`, `modify`, …
+    /// A token for this case's directories, with these rights: `read`, `create`, `modify`, …
     pub fn token(&self, rights: &[&str]) -> String {
         let scopes: Vec<String> = rights.iter().map(|right| format!("storage.{right}:/{}", self.name)).collect();
         self.world.tokens.wlcg(&scopes.join(" "))
     }
 
-    /// The scope of a right on this case's rooms.
+    /// The scope of a right on this case's directories.
     pub fn scope(&self, right: &str) -> String {
         format!("storage.{right}:/{}", self.name)
     }
@@ -129,32 +129,32 @@ impl<'a> Scene<'a> {
     }
 
     /// Runs a client.
-    pub fn run(&self, words: &[&str]) -> Seen {
+    pub fn run(&self, words: &[&str]) -> ClientOutput {
         self.run_with(&[], words)
     }
 
     /// Runs a client with more in its environment.
-    pub fn run_with(&self, more: &[(&str, &str)], words: &[&str]) -> Seen {
+    pub fn run_with(&self, more: &[(&str, &str)], words: &[&str]) -> ClientOutput {
         run(self.command(words, more), &self.files())
     }
 
-    /// Runs a client that may take so long.
-    pub fn run_for(&self, patience: Duration, words: &[&str]) -> Seen {
+    /// Runs a client with a time limit of its own.
+    pub fn run_for(&self, patience: Duration, words: &[&str]) -> ClientOutput {
         run_for(patience, self.command(words, &[]), &self.files())
     }
 
-    /// Starts a client that is to be ended.
-    pub fn begin(&self, words: &[&str]) -> Running {
+    /// Starts a client that the case ends.
+    pub fn begin(&self, words: &[&str]) -> RunningClient {
         let mut command = self.command(words, &[]);
-        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        RunningClient(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// Asks with curl, which must get an answer, whatever that is.
+    /// Runs curl, which must get some answer.
     pub fn curl(&self, words: &[&str]) -> Reply {
         self.curl_ending(0, words)
     }
 
-    /// Asks with curl, which must end with this code.
+    /// Runs curl, which must end with this code.
     pub fn curl_ending(&self, code: i32, words: &[&str]) -> Reply {
         let files = self.files();
         let (head, body) = (files.with_extension("head"), files.with_extension("body"));
@@ -174,36 +174,36 @@ impl<'a> Scene<'a> {
 }
 
 /// A client that runs until it is dropped.
-pub struct Running(Child);
+pub struct RunningClient(Child);
 
-impl Drop for Running {
+impl Drop for RunningClient {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Room<'_> {
+impl ServerDir<'_> {
     fn url(&self, scheme: &str, host: &str, path: &str) -> String {
         format!("{scheme}://{host}:{}/data/{}/{path}", self.server.port, self.name)
     }
 
-    /// A path in clear.
+    /// The URL of a path in clear.
     pub fn http(&self, path: &str) -> String {
         self.url("http", "127.0.0.1", path)
     }
 
-    /// A path in TLS.
+    /// The URL of a path in TLS.
     pub fn https(&self, path: &str) -> String {
         self.url("https", "localhost", path)
     }
 
-    /// A path in TLS, by an address in brackets.
+    /// The URL of a path in TLS, with an address in brackets.
     pub fn bracketed(&self, path: &str) -> String {
         self.url("https", "[::1]", path)
     }
 
-    /// A path in xrootd's own protocol, where the server speaks it.
+    /// The URL of a path in xrootd's own protocol, where the server speaks it.
     pub fn root(&self, path: &str) -> String {
         self.url("root", "127.0.0.1", path).replace("/data/", "//data/")
     }
@@ -213,7 +213,7 @@ impl Room<'_> {
         format!("/data/{}/{path}", self.name)
     }
 
-    /// What is on the disk.
+    /// The path on the disk.
     pub fn disk(&self, path: &str) -> PathBuf {
         let dir = self.server.files.join("data").join(&self.name);
         if path.is_empty() { dir } else { dir.join(path) }
@@ -247,7 +247,7 @@ impl Room<'_> {
         self.disk(path).exists()
     }
 
-    /// All that is in the room, unfinished files too.
+    /// The names of all entries of the directory, with unfinished files.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.disk("")).unwrap();
         let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();

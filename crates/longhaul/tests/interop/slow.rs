@@ -5,20 +5,20 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What it says that there is.
+/// The length of the file that it announces, bytes.
 const SAYS: u64 = 100 << 20;
-/// What it sends.
+/// The bytes that it sends.
 const SENDS: usize = 1 << 20;
 
 /// A server of one endless file under every name.
-pub struct Slow {
+pub struct EndlessServer {
     pub address: SocketAddr,
     gets: Arc<AtomicUsize>,
 }
 
-impl Slow {
+impl EndlessServer {
     /// Answers until the process ends.
-    pub fn start() -> Slow {
+    pub fn start() -> EndlessServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, gets) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         let counts = gets.clone();
@@ -28,10 +28,10 @@ impl Slow {
                 std::thread::spawn(move || answer(stream, &counts));
             }
         });
-        Slow { address, gets }
+        EndlessServer { address, gets }
     }
 
-    /// How many asked for the bytes.
+    /// The number of GET requests.
     pub fn gets(&self) -> usize {
         self.gets.load(Ordering::Relaxed)
     }

@@ -5,16 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::case::Case;
-use crate::runner::Ending;
+use crate::runner::CaseOutcome;
 
 const BEGIN: &str = "<!-- seen by make test-interop: begin -->";
 const END: &str = "<!-- seen by make test-interop: end -->";
 
-/// Whether a document tells of a client.
-type TellsOf = fn(&str) -> bool;
+/// Whether a document mentions a client.
+type Mentions = fn(&str) -> bool;
 
-/// The documents, and whether a client is told of in each.
-const DOCUMENTS: [(&str, TellsOf); 3] = [
+/// The documents, and the clients that each mentions.
+const DOCUMENTS: [(&str, Mentions); 3] = [
     ("docs/http-clients.md", |client| !crate::fts::is_of(client) && !crate::catalogue::is_of(client)),
     ("docs/fts.md", crate::fts::is_of),
     ("docs/rucio.md", crate::catalogue::is_of),
@@ -42,17 +42,17 @@ fn render(cases: &[Case]) -> String {
     out
 }
 
-/// Writes the tables if asked to, else compares them with what was seen. What was skipped cannot differ, and stops a writing.
-pub fn holds(cases: &[Case], endings: &[Ending]) -> bool {
-    let holds = |(document, is_of): &(&str, TellsOf)| {
-        let (cases, endings): (Vec<Case>, Vec<Ending>) =
+/// Writes the tables where that was ordered, else compares them with the results. Skipped cases cannot differ, and prevent writing.
+pub fn holds(cases: &[Case], endings: &[CaseOutcome]) -> bool {
+    let holds = |(document, is_of): &(&str, Mentions)| {
+        let (cases, endings): (Vec<Case>, Vec<CaseOutcome>) =
             cases.iter().cloned().zip(endings.iter().cloned()).filter(|(case, _)| is_of(case.client)).unzip();
         document_holds(document, &cases, &endings)
     };
     DOCUMENTS.iter().map(holds).filter(|holds| !holds).count() == 0
 }
 
-fn document_holds(document: &str, cases: &[Case], endings: &[Ending]) -> bool {
+fn document_holds(document: &str, cases: &[Case], endings: &[CaseOutcome]) -> bool {
     let text = fs::read_to_string(path(document)).unwrap_or_default();
     let Some((head, rest)) = text.split_once(BEGIN) else {
         println!("{document} has no line {BEGIN}");
@@ -64,7 +64,7 @@ fn document_holds(document: &str, cases: &[Case], endings: &[Ending]) -> bool {
     };
     let seen = render(cases);
     if std::env::var("LONGHAUL_WRITE_DOCS").is_ok_and(|wish| wish == "1") {
-        if endings.iter().any(|ending| *ending != Ending::Passed) {
+        if endings.iter().any(|ending| *ending != CaseOutcome::Passed) {
             println!("{document} is not written: not every case passed");
             return false;
         }

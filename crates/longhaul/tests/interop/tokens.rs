@@ -1,6 +1,6 @@
 //! An issuer of tokens: WLCG's and SciTokens', signed with ES256 or RS256, and the keys that servers check them with.
 //!
-//! Signed here by hand and not by the library that the node checks with, so that one's mistake is not the other's.
+//! The tokens are signed by hand and not by the library with which the node checks them, so that both do not share an error.
 
 use std::fs;
 use std::path::Path;
@@ -14,9 +14,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// Who issues.
+/// The issuer.
 pub const ISSUER: &str = "https://issuer.test/";
-/// For whom: what nodes and stock servers are told to be.
+/// The audience: the name that nodes and stock servers are given.
 pub const AUDIENCE: &str = "https://dtn.test:7411";
 
 /// An issuer with two keys.
@@ -30,7 +30,7 @@ pub struct Tokens {
 pub enum Signature {
     Es256,
     Rs256,
-    /// Well-formed, by nobody.
+    /// Well-formed, but signed by no known key.
     Forged,
 }
 
@@ -105,7 +105,7 @@ impl Tokens {
         self.sign(&claims, Signature::Es256)
     }
 
-    /// One that ended an hour ago.
+    /// A token that expired an hour ago.
     pub fn expired(&self, scope: &str) -> String {
         self.with(scope, json!({"iat": now() - 7200, "nbf": now() - 7200, "exp": now() - 3600}))
     }

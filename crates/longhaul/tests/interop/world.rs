@@ -1,4 +1,4 @@
-//! All servers of a run, and what they share.
+//! The test bed: all servers of a run, and their shared files.
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::pki::Pki;
 use crate::tokens::Tokens;
 use crate::xrootd::Xrootd;
 
-/// What serves.
+/// The process of a server.
 pub enum Process {
     Ours(Node),
     Stock(Xrootd),
@@ -50,7 +50,7 @@ impl Server {
         !matches!(self.process, Process::Absent)
     }
 
-    /// Makes a key for it, where it is ours.
+    /// Makes a key for it, where it is a Longhaul node.
     pub fn grant(&self, options: &[&str]) -> Option<String> {
         match &self.process {
             Process::Ours(node) => Some(node.grant(options)),
@@ -68,28 +68,28 @@ impl Server {
     }
 }
 
-/// All of it.
-pub struct World {
+/// The test bed of a run.
+pub struct TestBed {
     pub pki: Pki,
     pub tokens: Tokens,
-    /// What is tested: lets anybody in.
+    /// The tested server, which admits anonymous clients.
     pub open: Server,
-    /// What is tested, and asks who one is.
+    /// The tested server, which demands credentials.
     pub closed: Server,
-    /// What is tested, and goes to no local address.
+    /// The tested server, which connects to no local address.
     pub cautious: Server,
-    /// The other party, which lets anybody in.
+    /// The stock server, which admits anonymous clients.
     pub stock: Server,
-    /// The other party, which asks for tokens.
+    /// The stock server, which demands tokens.
     pub guarded: Server,
     pub collector: Collector,
-    /// Last, so that it goes last.
+    /// The last field, so that it is dropped last.
     _dir: TempDir,
 }
 
-impl World {
-    /// Starts everything; with stock servers in the place of ours, if so wished.
-    pub fn start(against_stock: bool) -> World {
+impl TestBed {
+    /// Starts all servers; with `against_stock`, stock servers replace the nodes.
+    pub fn start(against_stock: bool) -> TestBed {
         let dir = tempfile::Builder::new().prefix("interop-").tempdir().unwrap();
         open_to_all(dir.path());
         let (pki, tokens) = (Pki::make(dir.path()), Tokens::new());
@@ -102,7 +102,7 @@ impl World {
                 Server::ours(ours::start(kind, &pki, &tokens, collector.address))
             }
         };
-        World {
+        TestBed {
             open: subject(Kind::Open),
             closed: subject(Kind::Closed),
             cautious: subject(Kind::Cautious),
@@ -116,7 +116,7 @@ impl World {
     }
 }
 
-/// Lets servers that run as somebody else read and write there.
+/// Lets servers that run as another user read and write below a path.
 pub fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let mode = if path.is_dir() { 0o777 } else { 0o666 };

@@ -32,7 +32,7 @@ fn plain(path: &Path) -> String {
 }
 
 impl Xrootd {
-    /// Starts one that asks nobody who he is, or one that asks for tokens.
+    /// Starts a server that admits anonymous clients, or one that demands tokens.
     pub fn start(pki: &Pki, tokens: Option<&Tokens>) -> Xrootd {
         let dir = tempfile::Builder::new().prefix("interop-xrootd-").tempdir().unwrap();
         let own = |name: &str| {
@@ -74,7 +74,7 @@ impl Xrootd {
         !has_ended
     }
 
-    /// What it offers as `/`.
+    /// The directory that it shows as `/`.
     pub fn files(&self) -> PathBuf {
         self.dir.path().join("files")
     }
@@ -103,7 +103,7 @@ fn spawned(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) 
     command(dir, pki).spawn().unwrap()
 }
 
-/// It refuses to serve as root; and where the tests are killed, it goes with them.
+/// The command of xrootd, which refuses to serve as root; if the tests are killed, the kernel kills it as well.
 fn command(dir: &Path, pki: &Pki) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);

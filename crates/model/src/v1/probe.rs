@@ -17,7 +17,7 @@ use crate::fault::Fault;
 
 /// What a test has to say, in one line: its name, and what was found.
 #[derive(Debug, Serialize)]
-pub struct Said<'a, T> {
+pub struct ProbeDocument<'a, T> {
     v: u8,
     event: &'static str,
     test: &'static str,
@@ -29,16 +29,16 @@ pub struct Said<'a, T> {
     what: &'a T,
 }
 
-impl<'a, T> Said<'a, T> {
+impl<'a, T> ProbeDocument<'a, T> {
     /// `event` is `interval`, `point` or `result`.
-    pub fn of(event: &'static str, test: &'static str, target: &'a str, what: &'a T) -> Said<'a, T> {
-        Said { v: 1, event, test, target, hosts: None, what }
+    pub fn of(event: &'static str, test: &'static str, target: &'a str, what: &'a T) -> ProbeDocument<'a, T> {
+        ProbeDocument { v: 1, event, test, target, hosts: None, what }
     }
 
     /// With both hosts, where they are known.
     #[must_use]
-    pub fn on(self, hosts: Option<&'a host::Hosts>) -> Said<'a, T> {
-        Said { hosts, ..self }
+    pub fn on(self, hosts: Option<&'a host::Hosts>) -> ProbeDocument<'a, T> {
+        ProbeDocument { hosts, ..self }
     }
 }
 

@@ -162,7 +162,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<Vec<probe::Test>>("far-tests"),
     read::<Vec<probe::Task>>("far-tasks"),
     read::<Vec<probe::ClaimLine>>("far-claim-lines"),
-    read::<Vec<tcp::Line>>("far-tcp-lines"),
+    read::<Vec<tcp::TcpSampleLine>>("far-tcp-lines"),
     read::<Vec<probe::FlowLine>>("far-flow-lines"),
     read::<Vec<probe::DiskLine>>("far-disk-lines"),
 ];
@@ -180,7 +180,7 @@ struct Words {
     disk_test: Vec<disk::Test>,
     disk_mode: Vec<disk::IoMode>,
     route_end: Vec<route::End>,
-    route_said: Vec<route::Said>,
+    route_said: Vec<route::RouterReply>,
     route_suspect_by: Vec<route::SuspectBy>,
     route_mtu_bound: Vec<route::MtuBound>,
     route_change: Vec<route::ChangeOf>,
@@ -238,5 +238,5 @@ fn hosts() -> host::Hosts {
 fn result(hosts: &host::Hosts) -> impl Serialize + '_ {
     const LIMITS: probe::Limits =
         probe::Limits { seconds: 60.0, tests: 2, bytes_a_day: 3, bytes_left: 4, anonymous_udp_bit_s: 5, clock: 6 };
-    probe::Said::of("result", "limits", "lh://dtn.example.org", &LIMITS).on(Some(hosts))
+    probe::ProbeDocument::of("result", "limits", "lh://dtn.example.org", &LIMITS).on(Some(hosts))
 }

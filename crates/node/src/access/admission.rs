@@ -1,22 +1,22 @@
-//! Who is let in: by a key, by the policy, by a key for one job. One answer for every protocol of the node.
+//! Authentication by access keys and authorisation by the policy, the same for every protocol of the node.
 
 use model::Refusal;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use auth::access::GUEST;
-use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Policy, Rights, Visitor};
+use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Policy, PresentedCredentials, Rights};
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::NodePlace;
 use wire::frame::{JobName, KeyProof};
 
 use super::{AccessControl, refuse};
 use crate::clock::unix_seconds;
 
-/// How long a key for one job is good for: longer than any job, short enough to be forgotten.
+/// Validity of a key for one transfer, seconds: longer than any transfer, short enough to be forgotten.
 const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
 
-/// Keys for single jobs that are out at once: for each holder that may ask for them, and in all.
+/// Keys for single transfers that are valid at once: for each holder, and in all.
 const ERRAND_KEYS_MAX: (usize, usize) = (256, 4096);
 
 fn unreadable(error: &client::StateError) -> Refusal {
@@ -25,17 +25,17 @@ fn unreadable(error: &client::StateError) -> Refusal {
 }
 
 impl AccessControl {
-    /// What the policy says now.
+    /// The policy in force.
     pub fn policy(&self) -> Arc<Policy> {
         self.live.load_full().policy.policy()
     }
 
-    /// What anybody may in every export, besides what the policy gives them.
+    /// The rights of anonymous clients in every export, besides those that the policy gives them.
     pub fn anonymous(&self) -> Option<Rights> {
         self.live.load_full().anonymous
     }
 
-    /// Whether there is such an export, whoever may see it; and if so whether it can be written to.
+    /// Whether an export is writable; none where there is no such export. Does not check who may see the export.
     pub fn is_writable(&self, export: &str) -> Option<bool> {
         self.live.load_full().export(export).map(|served| served.export.writable)
     }
@@ -46,27 +46,37 @@ impl AccessControl {
     }
 
     /// A login of the native protocol.
+    ///
+    /// # Errors
+    /// The policy does not admit the address, or the key is unknown, expired or revoked.
     pub fn let_in(&self, key: Option<&KeyProof>, address: IpAddr) -> Result<Access, Refusal> {
-        // This node itself, on behalf of somebody whom it has let in already.
+        // This node itself, on behalf of a principal that it has authenticated already.
         if let Some(access) = key.and_then(|key| self.delegations.take_own(&key.id, &key.secret)) {
             return Ok(access);
         }
         let live = self.live.load_full();
         let policy = live.policy.policy();
-        // Before a key is looked at: who is shut out learns nothing about keys.
+        // Before the key is checked: an address that is not admitted learns nothing about keys.
         if !policy.admits(address) {
             return Err(refuse(&Denied::Address(address)));
         }
         let grant = key.map(|key| self.grant_of_proof(&key.id, &key.secret)).transpose()?;
-        // One for a single copy is for nothing else, whatever rules say.
+        // A key for a single copy gives no other right, whatever the rules say.
         if let Some(grant) = grant.as_ref().filter(|grant| self.is_delegated(grant)) {
             return Ok(Access::Granted(grant.clone()));
         }
-        let visitor = Visitor { grant: grant.as_ref(), anonymous: live.anonymous, ..Visitor::new(address) };
+        let visitor = PresentedCredentials {
+            grant: grant.as_ref(),
+            anonymous: live.anonymous,
+            ..PresentedCredentials::new(address)
+        };
         policy.access(&visitor).map_err(|denied| refuse(&denied))
     }
 
-    /// The grant that a key stands for.
+    /// The grant that a key proves.
+    ///
+    /// # Errors
+    /// The key is unknown or expired, or the grants cannot be read.
     pub fn grant_of_key(&self, key: &AccessKey) -> Result<Grant, Refusal> {
         self.grant_of_proof(&key.id, key.expose_secret())
     }
@@ -84,7 +94,7 @@ impl AccessControl {
         }
         let errands = self.state.errand_grants().map_err(|e| unreadable(&e))?;
         if let Ok(access) = errands.check(id, secret, unix_seconds()) {
-            // Whoever asked for it may have been shut out since.
+            // The grant of the holder who requested the key may have been revoked since.
             return granted(access).and_then(|grant| match &grant.errand {
                 Some(errand) if self.stands(&errand.parent) => Ok(grant),
                 _ => Err(refuse(&Denied::UnknownKey)),
@@ -94,7 +104,7 @@ impl AccessControl {
         grants.check(id, secret, unix_seconds()).map_err(|e| refuse(&e)).and_then(granted)
     }
 
-    /// A grant that is valid now.
+    /// The grant with this id, if it is valid now.
     fn grant(&self, id: &str) -> Option<Grant> {
         let stored = self.state.grants().unwrap_or_default();
         let mut all = self.grants.list.iter().chain(&stored.list);
@@ -102,15 +112,18 @@ impl AccessControl {
         all.find(valid).cloned()
     }
 
-    /// Whether whoever once held this access may still be thought of as holding it. Tokens and certificates are not kept,
-    /// so of them nothing can be found out: what they led to ends with them.
+    /// Whether a holder's grant is still valid. The node does not keep tokens and certificates, so they cannot be checked again:
+    /// what they authorised ends with their own expiry.
     pub fn stands(&self, holder: &str) -> bool {
         let is_key = !holder.contains(':') || holder.starts_with("key:");
         !is_key || self.access_of(holder).is_some()
     }
 
-    /// Whether a session may begin something more with the access that it was opened with. Nothing of what a guest or the bearer of a
-    /// token has is kept here; what a reload changed counts from the next session on.
+    /// Whether a session may begin another request with the access that it was opened with. The node keeps nothing about
+    /// anonymous clients and bearers of tokens; a reload of the policy counts from the next session on.
+    ///
+    /// # Errors
+    /// The credential has expired, or its grant has been revoked.
     pub fn session_stands(&self, access: &Access) -> Result<(), Refusal> {
         if let Some(ended) = access.expires().filter(|ends| *ends <= unix_seconds()) {
             return Err(refuse(&Denied::Expired { seconds_ago: unix_seconds() - ended }));
@@ -136,27 +149,31 @@ impl AccessControl {
         }
     }
 
-    /// Whether what somebody ordered may go on. Of tokens, macaroons and certificates nothing is kept that could be asked for
-    /// again; they count as long as they said they would.
+    /// Whether an order of this principal may go on. The node keeps no token, macaroon or certificate that it could check again:
+    /// they count until their expiry.
     pub fn may_go_on(&self, access: &Access) -> bool {
         let is_borne = access.ticket().is_some_and(|t| t.holder.contains(':') && !t.holder.starts_with("key:"));
-        match is_borne {
-            true => access.expires().is_none_or(|expires| expires > unix_seconds()),
-            false => self.access_of(access.holder()).is_some(),
+        if is_borne {
+            access.expires().is_none_or(|expires| expires > unix_seconds())
+        } else {
+            self.access_of(access.holder()).is_some()
         }
     }
 
-    /// Whether a job with these options may bring something to a place: the questions that its beginning will ask.
+    /// Whether a transfer with these options may write to a place: the same checks as at its beginning.
+    ///
+    /// # Errors
+    /// The place cannot be written to, the principal lacks a right there, or its key is for another transfer.
     pub fn may_receive(
         &self,
         access: &Access,
-        place: &Place,
+        place: &NodePlace,
         job: JobName,
         options: &model::spec::Options,
     ) -> Result<(), Refusal> {
         let path = match place {
-            Place::Null => return Ok(()),
-            Place::Path { path, .. } => path,
+            NodePlace::Null => return Ok(()),
+            NodePlace::Path { path, .. } => path,
             _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
         };
         let job = model::id::Uuid::from_bytes(job).to_string();
@@ -170,8 +187,8 @@ impl AccessControl {
         Ok(())
     }
 
-    /// The access of a job's holder, after a restart; none where the grant is gone. Rules that count only for some
-    /// addresses do not count: from where the holder came is not kept.
+    /// The access of a transfer's holder after a restart; none where the grant has been removed. Rules for certain addresses do
+    /// not count, because the node does not keep the holder's address.
     pub fn access_of(&self, holder: &str) -> Option<Access> {
         let live = self.live.load_full();
         if holder.is_empty() {
@@ -179,23 +196,32 @@ impl AccessControl {
         }
         let nowhere = IpAddr::from([0, 0, 0, 0]);
         let policy = || Policy { addresses: auth::policy::Addresses::default(), ..(*live.policy.policy()).clone() };
-        let visitor = Visitor { anonymous: live.anonymous, ..Visitor::new(nowhere) };
+        let visitor = PresentedCredentials { anonymous: live.anonymous, ..PresentedCredentials::new(nowhere) };
         if holder == GUEST {
             return policy().access(&visitor).ok();
         }
         let Some(id) = holder.strip_prefix("key:") else { return self.grant(holder).map(Access::Granted) };
         let grant = self.grant(id)?;
-        policy().access(&Visitor { grant: Some(&grant), ..visitor }).ok()
+        policy().access(&PresentedCredentials { grant: Some(&grant), ..visitor }).ok()
     }
 
-    /// A key for one job into a place, with no more rights than its holder has there, for another node to use.
-    pub fn key_for(&self, access: &Access, job: &JobName, place: &Place, delete: bool) -> Result<AccessKey, Refusal> {
+    /// A key for one transfer into a place, for another node to use. It has no more rights than the principal has there.
+    ///
+    /// # Errors
+    /// The principal may not write there, too many such keys are valid, or the key cannot be written down.
+    pub fn key_for(
+        &self,
+        access: &Access,
+        job: &JobName,
+        place: &NodePlace,
+        delete: bool,
+    ) -> Result<AccessKey, Refusal> {
         let (export, path) = match place {
-            Place::Null if access.rights() == Rights::Read => {
+            NodePlace::Null if access.rights() == Rights::Read => {
                 return Err(refuse(&Denied::Rights { allowed: "read", needed: "create" }));
             }
-            Place::Null => (String::new(), None),
-            Place::Path { export, path } => {
+            NodePlace::Null => (String::new(), None),
+            NodePlace::Path { export, path } => {
                 self.allowed(access, Action::Create, place)?;
                 (export.clone(), Some(path))
             }
@@ -209,7 +235,7 @@ impl AccessControl {
         let mut grant = Grant::new(id, &secret, export, &access.prefix(), rights, now);
         grant.name = format!("one job of {}", access.who());
         let most = now + ERRAND_KEY_SECONDS;
-        // Of a token that ended nothing could be found out later: its keys end with it.
+        // The node cannot check a token again later: keys that a token authorised end with the token.
         let ends = access.ticket().and_then(|ticket| ticket.expires);
         grant.expires = Some(ends.map_or(most, |ends| ends.min(most)));
         let job = model::id::Uuid::from_bytes(*job).to_string();
@@ -239,7 +265,7 @@ impl AccessControl {
         Ok(())
     }
 
-    /// The job that a key was for is done: the key is, too.
+    /// Removes the key of a transfer that is done.
     pub fn forget_errand_key(&self, access: &Access) {
         let Some(grant) = access.grant().filter(|grant| grant.errand.is_some()) else { return };
         let _ = self.state.change_errand_grants(|grants| grants.list.retain(|g| g.id != grant.id));

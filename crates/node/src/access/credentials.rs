@@ -1,4 +1,4 @@
-//! What authentication of HTTP requests asks of this node.
+//! The credentials of this node, for the authentication of HTTP requests.
 
 use std::sync::Arc;
 

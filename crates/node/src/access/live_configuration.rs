@@ -1,5 +1,5 @@
-//! What a node offers, and on what terms: the part of it that its operator may replace while it runs. It is opened whole or not
-//! at all, and whoever began something under the former offer ends it under that.
+//! The live configuration of a node: the part that its operator may replace while the node runs. It is opened whole or not at
+//! all; a request that has begun under the former configuration ends under that.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,67 +7,78 @@ use std::sync::Arc;
 
 use auth::{Access, Rights};
 use engine::movers::Peers;
-use rustix::fs::{Access as Asked, access};
+use rustix::fs::{Access as AccessMode, access};
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
-use crate::exports::{Export, ExportError, Served};
+use crate::exports::{Export, ExportError, ServedExport};
 use crate::networks::Networks;
 use crate::policy_file::PolicyFile;
 use crate::test_service::Audit;
 
-/// What is offered.
+/// Exports, policy and terms in force.
 pub(crate) struct LiveConfiguration {
-    pub served: Vec<Served>,
-    /// What whoever comes without a key may do, on every export.
+    pub served: Vec<ServedExport>,
+    /// The rights of anonymous clients on every export; none where they have no right.
     pub anonymous: Option<Rights>,
-    /// Whether payload may go in clear.
+    /// Whether payload may be sent in clear.
     pub plain: bool,
     pub policy: PolicyFile,
-    /// Where streams are taken besides; port 0 for the node's own.
+    /// Further addresses that accept streams; port 0 stands for the node's own port.
     pub advertise: Vec<SocketAddr>,
-    /// Who carries streams beside this node.
+    /// The movers of this node.
     pub movers: Option<Arc<Peers>>,
-    /// How the host's settings stand, for those who have a key.
+    /// The audit of the host's settings, for principals with a key.
     pub audit: Option<Audit>,
-    /// Who may read the numbers of this node without a key, also in clear.
+    /// The networks that may read the metrics of this node without a key, also in clear.
     pub metrics: Networks,
-    /// When the site's certificate ends, seconds since 1970; none without one.
+    /// Expiry of the site's certificate, seconds since 1970; none without a certificate.
     pub certificate_ends: Option<i64>,
 }
 
 impl LiveConfiguration {
     /// Reads the policy and opens the exports.
+    ///
+    /// # Errors
+    /// The policy is not valid, an export cannot be opened, or two exports have one name.
     pub fn open(config: &NodeConfig) -> Result<LiveConfiguration, NodeError> {
-        // A node that lives for a copy is its operator's own: no policy counts but that of whoever started it.
-        let policy = match config.own_guests {
-            true => PolicyFile::none(),
-            false => PolicyFile::open(config.web.access.as_deref(), config.state.path())?,
+        // A node that lives for one copy serves its operator alone: no policy file counts.
+        let policy = if config.own_guests {
+            PolicyFile::none()
+        } else {
+            PolicyFile::open(config.web.access.as_deref(), config.state.path())?
         };
-        let mut served: Vec<Served> = Vec::new();
+        let mut served: Vec<ServedExport> = Vec::new();
         for export in config.exports.iter().cloned() {
             if served.iter().any(|s| s.export.name == export.name) {
                 return Err(ExportError::Twice(export.name).into());
             }
-            served.push(Served::open(export, config.state.path())?);
+            served.push(ServedExport::open(export, config.state.path())?);
         }
-        let (anonymous, plain, audit) = (config.anonymous, config.plain, config.audit);
-        let (metrics, certificate_ends) = (config.metrics.clone(), ends(config));
-        let (advertise, movers) = (config.advertise.clone(), config.movers.clone());
-        Ok(LiveConfiguration { served, anonymous, plain, policy, advertise, movers, audit, metrics, certificate_ends })
+        Ok(LiveConfiguration {
+            served,
+            anonymous: config.anonymous,
+            plain: config.plain,
+            policy,
+            advertise: config.advertise.clone(),
+            movers: config.movers.clone(),
+            audit: config.audit,
+            metrics: config.metrics.clone(),
+            certificate_ends: ends(config),
+        })
     }
 
-    /// An export, whoever may see it.
-    pub fn export(&self, name: &str) -> Option<&Served> {
+    /// The export of this name, without a check of who may see it.
+    pub fn export(&self, name: &str) -> Option<&ServedExport> {
         self.served.iter().find(|served| served.export.name == name)
     }
 
-    /// AccessControl that somebody may know of.
-    pub fn visible<'a>(&'a self, access: &'a Access) -> impl Iterator<Item = &'a Served> {
+    /// The exports that a principal may see.
+    pub fn visible<'a>(&'a self, access: &'a Access) -> impl Iterator<Item = &'a ServedExport> {
         self.served.iter().filter(|served| access.may_see(&served.export.name))
     }
 
-    /// Says what of it will not work as it was meant: now, and not when the first guest finds out.
+    /// Logs which parts of the configuration will not work as intended, before the first client finds out.
     pub fn warn(&self) {
         self.policy.compare(self.served.iter().map(|served| served.export.name.as_str()));
         let here = |export: &&Export| export.writable && export.abroad.is_none();
@@ -81,10 +92,10 @@ impl LiveConfiguration {
         }
     }
 
-    /// What is other than before, in words for the log; nothing where exports are the same.
+    /// The changes of the exports since `before`, in words for the log; empty where there are none.
     pub fn changes_since(&self, before: &LiveConfiguration) -> String {
         let mut said = Vec::new();
-        for Served { export, .. } in &self.served {
+        for ServedExport { export, .. } in &self.served {
             match before.export(&export.name).map(|served| &served.export) {
                 None => said.push(format!("{} is new", export.name)),
                 Some(old) if old.dir != export.dir => said.push(format!("{} is elsewhere", export.name)),
@@ -100,7 +111,7 @@ impl LiveConfiguration {
     }
 }
 
-/// When the first certificate of the site's chain ends: the node's own.
+/// Expiry of the first certificate of the site's chain, which is the node's own; seconds since 1970.
 fn ends(config: &NodeConfig) -> Option<i64> {
     let own = config.web.certificate.as_ref()?.chain.first()?;
     let (_, own) = x509_parser::parse_x509_certificate(own).ok()?;
@@ -108,5 +119,5 @@ fn ends(config: &NodeConfig) -> Option<i64> {
 }
 
 fn may_write(dir: &Path) -> Result<(), std::io::Error> {
-    access(dir, Asked::WRITE_OK | Asked::EXEC_OK).map_err(Into::into)
+    access(dir, AccessMode::WRITE_OK | AccessMode::EXEC_OK).map_err(Into::into)
 }

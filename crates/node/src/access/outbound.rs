@@ -1,4 +1,4 @@
-//! Where a node connects to on behalf of somebody, and on whose behalf it does. Every protocol of the node asks here.
+//! Which connections a node makes on behalf of a principal. Every protocol of the node asks this module.
 
 use model::Refusal;
 use std::net::IpAddr;
@@ -11,24 +11,29 @@ use engine::dial::Guard;
 use super::{AccessControl, refuse};
 
 impl AccessControl {
-    /// Whether somebody may have this node connect elsewhere: a third-party copy, a transfer. `other` is where, for people.
+    /// Whether a principal may have this node connect to another server, for a third-party copy or a transfer. `other` names
+    /// the server in the error text.
     ///
     /// # Errors
-    /// Guests may not unless the policy says so: the node would reach for anybody what only it can reach, and tell whether
-    /// something answers there.
+    /// The client is anonymous and the policy does not allow it: the node would connect for anybody to hosts that only the
+    /// node can reach, and tell whether they answer.
     pub fn may_send_out(&self, access: &Access, other: &str) -> Result<(), Refusal> {
-        match access.is_guest() && !self.own_guests && !self.policy().third_party.guests {
-            true => Err(refuse(&Denied::GuestCopies(other.to_owned()))),
-            false => Ok(()),
+        if access.is_guest() && !self.own_guests && !self.policy().third_party.guests {
+            return Err(refuse(&Denied::GuestCopies(other.to_owned())));
         }
+        Ok(())
     }
 
-    /// Whether an address is dialled on behalf of somebody; to loopback addresses where the node is reached there alone.
+    /// Whether this node may dial an address on behalf of a principal. `on_loopback` allows loopback addresses, for a node that
+    /// listens there alone.
+    ///
+    /// # Errors
+    /// The policy forbids the address; the text says why.
     pub fn may_dial(&self, address: IpAddr, on_loopback: bool) -> Result<(), String> {
         check(&self.rules(on_loopback), address)
     }
 
-    /// The same, as it stands now.
+    /// The check of [`AccessControl::may_dial`] with the policy of this moment.
     pub fn dial_guard(&self, on_loopback: bool) -> Arc<Guard> {
         let rules = self.rules(on_loopback);
         Arc::new(move |address| check(&rules, address))
@@ -36,7 +41,7 @@ impl AccessControl {
 
     fn rules(&self, on_loopback: bool) -> ThirdParty {
         let rules = self.policy().third_party.clone();
-        // Its own user may dial what he likes.
+        // The operator of a node that lives for one copy may dial any address.
         ThirdParty { local: rules.local || self.own_guests, loopback: on_loopback, ..rules }
     }
 }

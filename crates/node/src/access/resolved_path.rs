@@ -1,5 +1,5 @@
-//! From a place that somebody names to the store and the path in it: nothing that can be reached there leads out of what the
-//! credential is for. Every protocol of the node asks here.
+//! Resolves a place that a client names to a store and a path in it. No path in that store leads out of what the credential is
+//! for. Every protocol of the node asks this module.
 
 use model::Refusal;
 use std::ffi::OsStr;
@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use auth::access::{Ground, Opens};
+use auth::access::{Ground, PathKind};
 use auth::{Access, Action, Denied};
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::name::RelPath;
 use rustix::io::Errno;
 use store::Store;
@@ -18,20 +18,20 @@ use store::Store;
 use super::{AccessControl, refuse, storage};
 use crate::locks::{self, Submitted};
 
-/// Why a name stays where it is.
+/// Why a rename is refused that leaves its export or the part of it that a credential opens.
 pub(crate) const RENAME_STAYS: &str =
     "a rename stays within one export, and within what one key, token or rule opens; copy and remove instead";
 
-/// What somebody may reach: a store, a path in it, and where that store lies.
+/// A path that a principal may use: a store, a path in it, and where the store lies.
 #[derive(Clone)]
 pub(crate) struct ResolvedPath {
     pub store: Arc<dyn Store>,
     pub path: RelPath,
     pub dir: PathBuf,
     pub export: String,
-    /// It is no directory of this host.
+    /// The export lies on a remote server.
     pub abroad: bool,
-    /// The path of the export that nothing in the store leads out of.
+    /// The path below the export that the store is rooted at: no path in the store leads out of it.
     pub ground: RelPath,
 }
 
@@ -41,18 +41,19 @@ impl ResolvedPath {
         ResolvedPath { store, path, dir, export: "data".into(), abroad: false, ground: RelPath::root() }
     }
 
-    /// Whether a name here can become a name there in one step: within one export, and within what one permit opens. The paths
-    /// of the two count in the same store only then.
+    /// Whether a rename from here to `other` is one step: both lie in one export, and within what one permission opens. Only then
+    /// are the two paths relative to the same store.
     pub fn shares_ground(&self, other: &ResolvedPath) -> bool {
         self.export == other.export && self.ground == other.ground
     }
 }
 
-/// Whether a path can be named at all: not the name of an unfinished file, nor what would lie below one. The store says so as well;
-/// but nothing is fetched from elsewhere for a name that cannot be.
+/// Whether clients may use a path: it is not the name of an unfinished file, nor below one. The store checks this as well; the
+/// check here is made before anything is fetched from another server.
 ///
 /// # Errors
-/// Nothing is there for who reads, and nothing comes there for who writes, whatever their credentials.
+/// The path names an unfinished file: missing for an action that reads, refused for one that changes, whatever the
+/// credential.
 pub(crate) fn check_name(action: Action, path: &RelPath) -> Result<(), Refusal> {
     if !path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
         return Ok(());
@@ -62,28 +63,31 @@ pub(crate) fn check_name(action: Action, path: &RelPath) -> Result<(), Refusal> 
 }
 
 /// A store, and a path in it.
-type At = (Arc<dyn Store>, RelPath);
+type StorePath = (Arc<dyn Store>, RelPath);
 
 impl AccessControl {
     /// The store and path behind a place, if the action is allowed there.
     ///
     /// # Errors
-    /// What the credential lacks, what is not there, and what is a link where a credential begins.
-    pub fn allowed(&self, access: &Access, action: Action, place: &Place) -> Result<ResolvedPath, Refusal> {
+    /// The credential does not allow the action, the export or path does not exist, or the path of the credential is a link.
+    pub fn allowed(&self, access: &Access, action: Action, place: &NodePlace) -> Result<ResolvedPath, Refusal> {
         self.allowed_with(access, action, place, &Submitted::none())
     }
 
-    /// The same for somebody who holds locks.
+    /// The same for a principal that shows locks.
+    ///
+    /// # Errors
+    /// As for [`AccessControl::allowed`].
     pub fn allowed_with(
         &self,
         access: &Access,
         action: Action,
-        place: &Place,
+        place: &NodePlace,
         shown: &Submitted,
     ) -> Result<ResolvedPath, Refusal> {
-        let Place::Path { export, path } = place else {
+        let NodePlace::Path { export, path } = place else {
             let what = match place {
-                Place::Exports => "the node as a whole".to_owned(),
+                NodePlace::Exports => "the node as a whole".to_owned(),
                 other => other.to_string(),
             };
             let reason = format!("{what} cannot be used for this; name a path: lh://HOST/EXPORT/PATH");
@@ -96,14 +100,15 @@ impl AccessControl {
         check_name(action, path)?;
         let ground = access.ground(action, export, path);
         let makes = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
-        let store = match action.changes() {
+        let store = if action.changes() {
             // Before anything is opened: directories on the way may be made.
-            true => locks::guarded(&self.locks, Arc::clone(&served.store), export, shown),
-            false => Arc::clone(&served.store),
+            locks::guarded(&self.locks, Arc::clone(&served.store), export, shown)
+        } else {
+            Arc::clone(&served.store)
         };
         let (store, below) = open(&store, export, &ground, path, makes)?;
         let levels = path.as_bytes().len() - below.as_bytes().len();
-        // What is left of the path in front of what is below the store: where the store is rooted.
+        // The store is rooted at the part of the path in front of `below`.
         let rooted = path.as_bytes()[..levels].strip_suffix(b"/").unwrap_or(&path.as_bytes()[..levels]);
         Ok(ResolvedPath {
             store,
@@ -117,15 +122,22 @@ impl AccessControl {
 }
 
 /// The store of a ground, and the path in it.
-fn open(served: &Arc<dyn Store>, export: &str, ground: &Ground, path: &RelPath, makes: bool) -> Result<At, Refusal> {
+fn open(
+    served: &Arc<dyn Store>,
+    export: &str,
+    ground: &Ground,
+    path: &RelPath,
+    makes: bool,
+) -> Result<StorePath, Refusal> {
     let outside = || Refusal::new(Fault::Auth, "the access key is not for that path");
     let below = path.below(&ground.prefix).ok_or_else(outside)?;
-    let (store, below) = match ground.prefix.is_root() {
-        true => (Arc::clone(served), below),
-        false => open_prefix(served, export, ground, &below, makes)?,
+    let (store, below) = if ground.prefix.is_root() {
+        (Arc::clone(served), below)
+    } else {
+        open_prefix(served, export, ground, &below, makes)?
     };
     let Some(target) = &ground.entry else { return Ok((store, below)) };
-    // The one place of a job lies below what whoever ordered the job may reach, and is reached as they would reach it.
+    // The one target of a transfer lies below the ground of the principal that ordered it, and is opened as for that principal.
     let target = target.below(&ground.prefix).filter(|target| below.starts_with(target)).ok_or_else(outside)?;
     if target.is_root() {
         return Ok((store, below));
@@ -138,22 +150,22 @@ fn open(served: &Arc<dyn Store>, export: &str, ground: &Ground, path: &RelPath, 
     Ok((entry, at.join_path(&rest)))
 }
 
-/// The store for what is at the path of a credential: the directory that is there or is made, or that one entry.
+/// The store at the path of a credential: a directory, which is made where `makes` says so, or the one entry.
 fn open_prefix(
     store: &Arc<dyn Store>,
     export: &str,
     ground: &Ground,
     below: &RelPath,
     makes: bool,
-) -> Result<At, Refusal> {
+) -> Result<StorePath, Refusal> {
     let prefix = &ground.prefix;
-    // A path that stands for whatever comes there is a directory as soon as something is to lie below it.
-    let makes_dir = makes && (ground.opens != Opens::Entry || !below.is_root());
+    // The path of an entry that does not exist yet is a directory as soon as something is to lie below it.
+    let makes_dir = makes && (ground.opens != PathKind::Entry || !below.is_root());
     let error = match store::granted_dir(store, prefix, makes_dir) {
         Ok(dir) => return Ok((dir, below.clone())),
         Err(error) => error,
     };
-    let comes = error.is_not_found() && ground.opens == Opens::Entry;
+    let comes = error.is_not_found() && ground.opens == PathKind::Entry;
     if !comes && !is_no_dir(&error) {
         return Err(storage(error));
     }
@@ -168,7 +180,7 @@ fn open_prefix(
     Ok((entry, at.join_path(below)))
 }
 
-/// Whether something else than a directory is there.
+/// Whether the error says that the entry is not a directory.
 fn is_no_dir(error: &store::Error) -> bool {
     match error {
         store::Error::Kind { .. } => true,

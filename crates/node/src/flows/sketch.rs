@@ -1,24 +1,24 @@
 //! The heaviest of very many, in bounded memory: Space-Saving (Metwally, Agrawal and El Abbadi, "Efficient Computation of
 //! Frequent and Top-k Elements in Data Streams", ICDT 2005), with weights.
 //!
-//! There are at most `most` rows. Whoever has none takes the place of the lightest one, and inherits its weight as what may
-//! have been missed of him. So, of N bytes in all:
+//! There are at most `most` rows. A new key takes the place of the lightest row, and inherits that row's weight as the bytes of
+//! the key that may have been missed. So, of N bytes in all:
 //!
-//! - what a row has counted is never too much, and at most `missed` too little;
+//! - the count of a row is never too high, and at most `missed` too low;
 //! - `missed` is never more than N / `most`, because the lightest of `most` rows is not heavier than their mean;
-//! - whoever moved more than N / `most` has a row.
+//! - a key that moved more than N / `most` bytes has a row.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use model::v1::flows::Volume;
 
-/// What is known of one.
+/// The count of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Counted since he has this row.
+    /// Counted since the key has this row.
     pub volume: Volume,
-    /// Bytes that he may have moved before.
+    /// Bytes that the key may have moved before.
     pub missed: u64,
 }
 
@@ -28,7 +28,7 @@ impl Row {
     }
 }
 
-/// The heaviest.
+/// The table of the heaviest keys.
 #[derive(Debug)]
 pub(crate) struct Sketch<K> {
     most: usize,
@@ -36,19 +36,19 @@ pub(crate) struct Sketch<K> {
 }
 
 impl<K: Hash + Eq + Clone> Sketch<K> {
-    /// With room for so many.
+    /// A table of at most `most` rows.
     pub fn new(most: usize) -> Sketch<K> {
         Sketch { most, rows: HashMap::new() }
     }
 
-    /// Somebody moved something.
+    /// Adds what a key moved.
     pub fn add(&mut self, key: &K, volume: &Volume) {
         if let Some(row) = self.rows.get_mut(key) {
             return row.volume.add(volume);
         }
         let mut missed = 0;
         if self.rows.len() >= self.most {
-            // Who moved nothing pushes nobody out.
+            // A key that moved nothing displaces no row.
             if volume.bytes() == 0 {
                 return;
             }
@@ -61,13 +61,13 @@ impl<K: Hash + Eq + Clone> Sketch<K> {
         self.rows.insert(key.clone(), Row { volume: *volume, missed });
     }
 
-    /// What somebody without a row has moved at most.
+    /// The most bytes that a key without a row can have moved.
     fn unseen(&self) -> u64 {
         if self.rows.len() < self.most { 0 } else { self.rows.values().map(Row::weight).min().unwrap_or(0) }
     }
 }
 
-/// Several of one kind as one: the bounds add up.
+/// Several tables of one kind as one: the bounds add up.
 pub(crate) fn merged<'a, K: Hash + Eq + Clone + 'a>(all: impl Iterator<Item = &'a Sketch<K>>) -> HashMap<K, Row> {
     let mut sum: HashMap<K, (Row, u64)> = HashMap::new();
     let mut unseen = 0;
@@ -81,7 +81,7 @@ pub(crate) fn merged<'a, K: Hash + Eq + Clone + 'a>(all: impl Iterator<Item = &'
             *seen += least;
         }
     }
-    // In a sketch that has no row for somebody he may have moved as much as its lightest.
+    // In a sketch without a row for a key, the key may have moved as much as the lightest row.
     sum.into_iter().map(|(key, (row, seen))| (key, Row { missed: row.missed + (unseen - seen), ..row })).collect()
 }
 

@@ -1,7 +1,8 @@
-//! The node's API, `/api/v1`: which questions there are, who may ask them, and how a no is written. What is answered is written
-//! next door ([`answer`], [`events`], [`probes`]), the document that describes it ([`document`]) is made of the same table of routes.
+//! The node's API, `/api/v1`: its routes, who may use them, and the form of a refusal. The answers are in [`answer`], [`events`] and
+//! [`probes`]; the document that describes the API ([`document`]) is made of the same table of routes.
 //!
-//! What this room does not know: how a transfer is carried (`crate::transfers`), how a test is made (`crate::test_orders`), who asks (the `keeper`).
+//! What this module does not know: how a transfer runs (`crate::transfers`), how a test runs (`crate::test_orders`), how a client is
+//! authenticated (`authn`).
 
 mod answer;
 mod document;
@@ -22,55 +23,55 @@ use web::{Headers, Method, Response};
 
 use self::table::ROUTES;
 pub(crate) use self::tape::{describe as describe_tape, is_asked_about as is_tape_asked_about};
-use super::Web;
-use super::refused::{Done, Outcome, Refused, refuse};
+use super::HttpService;
+use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::RequestContext;
 use authn::Principal;
 
-/// What the paths of this API begin with. No export has this name.
+/// The first segment of the paths of this API. No export has this name.
 const ROOT: &str = "api";
-/// Bytes of an order.
+/// Bytes of the body of an order.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
-/// Transfers on a page: unless asked otherwise, and at most.
+/// Transfers on a page: by default, and at most.
 pub(crate) const PAGE: (usize, usize) = (1000, 10_000);
 /// Streams of events at once: each has a thread.
 pub(crate) const EVENT_STREAMS_MAX: usize = 64;
-/// And of one who asks.
+/// Streams of events of one holder at once.
 pub(crate) const EVENT_STREAMS_EACH_MAX: usize = 16;
 
-/// What the API has of its own.
+/// The state of the API.
 #[derive(Default)]
 pub(crate) struct Api {
-    /// Those who listen to events.
-    audience: events::Audience,
+    /// The subscribers to events.
+    subscribers: events::EventSubscribers,
 }
 
-/// What answers a route, and whom.
+/// The function that answers a route, and who may use the route.
 #[derive(Clone, Copy)]
 struct Handler {
-    whom: Whom,
+    access: RouteAccess,
     answer: fn(&mut RequestContext<'_>, Option<Uuid>) -> Outcome,
 }
 
-/// Who may ask.
+/// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whom {
-    /// Anybody, before it is even looked at who that is.
+enum RouteAccess {
+    /// Every client, without authentication.
     Anybody,
-    /// Whoever is let in; the answer is theirs.
+    /// Every principal that is admitted; the answer is about what it may see.
     Guests,
-    /// The same, and without a credential whoever may read the numbers of the node (`--metrics`), who is told all.
+    /// The same, and without a credential the addresses of `--metrics`, which are told everything.
     Watchers,
-    /// Whoever has said who they are.
+    /// Every principal with a credential.
     Named,
 }
 
-/// Whether a request is this room's.
+/// Whether a request is for the API.
 pub(crate) fn is_addressed(target: &Target) -> bool {
     target.path.as_bytes().split(|b| *b == b'/').next() == Some(ROOT.as_bytes())
 }
 
-/// Whether a no is written as a problem.
+/// Whether a refusal of this request is written as a problem (RFC 9457).
 pub(crate) fn speaks_of_problems(request: &web::Request) -> bool {
     target::parse(&request.target).is_ok_and(|target| is_addressed(&target))
 }
@@ -88,9 +89,9 @@ fn find(path: &str, method: &str) -> Result<(&'static Route<Handler>, Option<Uui
     Ok((route, id.map(|text| text.parse().map_err(not_an_id)).transpose()?))
 }
 
-/// Answers a request to this room. Who asks is found out by `who`, where it matters.
+/// Answers a request to the API. `who` authenticates the client, where the route needs that.
 pub(crate) fn answer(
-    web: &Web,
+    web: &HttpService,
     exchange: &mut dyn Exchange,
     target: Target,
     who: &mut dyn FnMut(&mut dyn Exchange, &Target) -> Outcome<Principal>,
@@ -101,12 +102,12 @@ pub(crate) fn answer(
         return options(exchange, &path);
     }
     let (route, id) = find(&path, method.name())?;
-    let principal = match route.handler.whom {
-        Whom::Anybody => Principal::unknown(),
-        Whom::Watchers if web.rules.tells_numbers_to(exchange.peer().ip()) => Principal::unknown(),
-        Whom::Guests | Whom::Watchers | Whom::Named => who(exchange, &target)?,
+    let principal = match route.handler.access {
+        RouteAccess::Anybody => Principal::unknown(),
+        RouteAccess::Watchers if web.rules.tells_numbers_to(exchange.peer().ip()) => Principal::unknown(),
+        RouteAccess::Guests | RouteAccess::Watchers | RouteAccess::Named => who(exchange, &target)?,
     };
-    if route.handler.whom == Whom::Watchers
+    if route.handler.access == RouteAccess::Watchers
         && principal.is_anonymous
         && !web.rules.tells_numbers_to(exchange.peer().ip())
     {
@@ -115,7 +116,7 @@ pub(crate) fn answer(
             .challenge_anonymous("the numbers of this node are for its guests, and for those of --metrics")
             .into());
     }
-    if route.handler.whom == Whom::Named && principal.is_anonymous {
+    if route.handler.access == RouteAccess::Named && principal.is_anonymous {
         let reason =
             "transfers and tests are for those who say who they are: show a key, a token, a macaroon or a certificate";
         return Err(web.authenticator.challenge_anonymous(reason).into());
@@ -123,15 +124,15 @@ pub(crate) fn answer(
     (route.handler.answer)(&mut web.context(exchange, target, principal), id)
 }
 
-/// What can be done at a path.
+/// OPTIONS: the methods of a path.
 fn options(exchange: &mut dyn Exchange, path: &str) -> Outcome {
     let methods = routes::methods(ROUTES, path);
     exchange.begin(Response::new(200).with("Allow", methods.join(", ")), Length::Known(0))?;
     exchange.end(&Headers::new())?;
-    Ok(Done { status: 200, bytes: 0 })
+    Ok(RequestOutcome { status: 200, bytes: 0 })
 }
 
-/// A no of this room, as RFC 9457 has it.
+/// A refusal as a problem (RFC 9457), and its media type.
 pub(crate) fn problem(refused: &Refused) -> (String, &'static str) {
     let fault = refused.fault.unwrap_or(match refused.status {
         401 | 403 => Fault::Auth,
@@ -146,7 +147,7 @@ pub(crate) fn problem(refused: &Refused) -> (String, &'static str) {
     (text + "\n", PROBLEM)
 }
 
-/// The id of a route that has one.
+/// The id in the path of a route that has one.
 fn expect(id: Option<Uuid>) -> Outcome<Uuid> {
     id.ok_or_else(|| refuse(500, "this question has no id; that is a defect of ours"))
 }

@@ -1,10 +1,10 @@
-//! A program of the operator's that is asked about visitors: JSON in, JSON out, within a time. No answer is a no, but one that
-//! is forgotten at once; where too many are asked about, nobody is told no: they are told to come again.
+//! The call-out: a program of the operator that decides about requests. It reads JSON and answers in JSON within a time. A missing
+//! answer is a refusal, which is not remembered; where too many programs run, the client is told to try again later.
 //!
-//! [`RUNNING_MAX`] programs run at once. Half of those places are for visitors with a credential, whoever else comes; and a
-//! neighbourhood of strangers, or of others, has its bound as well.
+//! [`RUNNING_MAX`] programs run at once. Half of these permits are reserved for clients with a credential, and each client prefix
+//! has a bound, with and without a credential.
 //!
-//! What the program never gets is a secret: it is told who somebody turned out to be, not how they proved it.
+//! The program never gets a secret: it is told the principal, not the credential that proved it.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -22,28 +22,28 @@ use sha2::{Digest, Sha256};
 
 use model::client_prefix;
 
-/// An answer is good for so long: clients ask a dozen questions about a file within a second.
+/// How long a verdict is remembered: clients send a dozen requests for a file within a second.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
-/// Answers that are remembered.
+/// Verdicts that are remembered.
 const REMEMBERED_MAX: usize = 4096;
 /// Programs that run at once.
 const RUNNING_MAX: usize = 64;
-/// Of them, those that may be about visitors who have shown nothing: all of them, and those of one neighbourhood.
+/// Programs about clients without a credential: in all, and of one client prefix.
 const ABOUT_NOBODY_MAX: usize = RUNNING_MAX / 2;
 const ABOUT_NOBODY_THERE_MAX: usize = RUNNING_MAX / 8;
-/// Those that may be about visitors of one neighbourhood who have shown something: a site may be behind one address.
+/// Programs about clients with a credential of one client prefix: a site may be behind one address.
 const ABOUT_SOMEBODY_THERE_MAX: usize = RUNNING_MAX / 2;
-/// An answer is not longer.
+/// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// A reason that is passed on is not longer.
+/// Characters of a reason at most.
 const REASON_CHARS_MAX: usize = 300;
-/// Where programs are looked for that the program runs.
+/// The `PATH` of the program.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The kind of what those have shown who have shown nothing.
+/// The kind of credential of an anonymous client.
 pub(crate) const NOBODY: &str = "none";
 
-/// What the program is asked.
+/// The question to the program.
 #[derive(Debug, Serialize)]
 pub(crate) struct Question<'a> {
     pub v: u32,
@@ -55,14 +55,14 @@ pub(crate) struct Question<'a> {
     pub path: &'a str,
     /// "read", "create", "list", …
     pub action: &'a str,
-    /// What the policy said.
+    /// The decision of the policy.
     pub policy: &'a str,
-    pub credential: Told<'a>,
+    pub credential: CredentialFacts<'a>,
 }
 
-/// What the program hears of a credential.
+/// The facts about a credential that the program is told.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Told<'a> {
+pub(crate) struct CredentialFacts<'a> {
     /// [`NOBODY`], "key", "token", "macaroon", "certificate".
     pub kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub(crate) struct Told<'a> {
     pub dn: Option<&'a str>,
 }
 
-/// What the program says.
+/// The answer of the program.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub allow: bool,
@@ -85,47 +85,48 @@ pub(crate) struct Verdict {
     pub reason: String,
 }
 
-/// The program, and what it said a moment ago.
+/// Runs of the program, and its recent verdicts.
 #[derive(Default)]
 pub(crate) struct Callouts {
-    /// By the hash of the question.
+    /// Verdicts by the hash of the question.
     said: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
-    running: Mutex<Running>,
+    running: Mutex<RunningCallouts>,
     ended: Condvar,
 }
 
-/// About whom programs run.
+/// The programs that run, by client.
 #[derive(Debug, Default)]
-struct Running {
+struct RunningCallouts {
     all: usize,
     about_nobody: usize,
-    /// By neighbourhood, and whether something was shown.
+    /// By client prefix, and whether the client has a credential.
     there: HashMap<(IpAddr, bool), usize>,
 }
 
-/// Too many are asked about: the question was not put.
+/// Too many programs run: the question was not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-impl Running {
+impl RunningCallouts {
     fn has_room(&self, from: IpAddr, is_somebody: bool) -> bool {
         let there = self.there.get(&(from, is_somebody)).copied().unwrap_or(0);
-        let (in_all, there_max) = match is_somebody {
-            true => (self.all < RUNNING_MAX, ABOUT_SOMEBODY_THERE_MAX),
-            false => (self.all < RUNNING_MAX && self.about_nobody < ABOUT_NOBODY_MAX, ABOUT_NOBODY_THERE_MAX),
+        let (in_all, there_max) = if is_somebody {
+            (self.all < RUNNING_MAX, ABOUT_SOMEBODY_THERE_MAX)
+        } else {
+            (self.all < RUNNING_MAX && self.about_nobody < ABOUT_NOBODY_MAX, ABOUT_NOBODY_THERE_MAX)
         };
         in_all && there < there_max
     }
 }
 
-/// A place among those that run, given back when dropped.
-struct Place<'a> {
+/// A permit to run the program, given back when dropped.
+struct RunPermit<'a> {
     callouts: &'a Callouts,
     from: IpAddr,
     is_somebody: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for RunPermit<'_> {
     fn drop(&mut self) {
         let mut running = self.callouts.running.lock();
         running.all -= 1;
@@ -151,7 +152,10 @@ fn about(parts: &[&[u8]]) -> [u8; 32] {
 }
 
 impl Callouts {
-    /// What the program thinks. `place` is the path in its very bytes, `holder` who owns the principal's jobs.
+    /// The verdict of the program. `place` is the path as bytes, `holder` the owner of the principal's transfers.
+    ///
+    /// # Errors
+    /// No permit was free within the call-out's timeout.
     pub fn ask(&self, callout: &Callout, holder: &str, place: &[u8], question: &Question<'_>) -> Result<Verdict, Full> {
         let text = serde_json::to_vec(question).unwrap_or_default();
         let about = about(&[&text, holder.as_bytes(), place]);
@@ -169,7 +173,7 @@ impl Callouts {
                 let program = callout.command.first().map_or("", String::as_str);
                 tracing::error!(program, error = why, who = question.who, "the call-out gave no answer: refused");
                 let reason = "the program that decides about this gave no answer; ask the node's operator".into();
-                // Not remembered: a moment's silence is no verdict.
+                // Not remembered: a missing answer is no verdict.
                 return Ok(Verdict { allow: false, reason });
             }
         };
@@ -183,11 +187,11 @@ impl Callouts {
         Ok(verdict)
     }
 
-    /// A place to run the program, waited for as long as an answer may take.
-    fn enter(&self, peer: IpAddr, is_somebody: bool, within: Duration) -> Result<Place<'_>, Full> {
+    /// Waits for a permit to run the program, for at most `within`.
+    fn enter(&self, peer: IpAddr, is_somebody: bool, within: Duration) -> Result<RunPermit<'_>, Full> {
         let from = client_prefix(peer);
         let mut running = self.running.lock();
-        let full = |running: &mut Running| !running.has_room(from, is_somebody);
+        let full = |running: &mut RunningCallouts| !running.has_room(from, is_somebody);
         if self.ended.wait_while_for(&mut running, full, within).timed_out() {
             tracing::warn!(%peer, "no place was free to ask the call-out in time");
             return Err(Full);
@@ -196,7 +200,7 @@ impl Callouts {
         running.about_nobody += usize::from(!is_somebody);
         *running.there.entry((from, is_somebody)).or_default() += 1;
         drop(running);
-        Ok(Place { callouts: self, from, is_somebody })
+        Ok(RunPermit { callouts: self, from, is_somebody })
     }
 }
 
@@ -209,12 +213,12 @@ fn run(callout: &Callout, question: &[u8]) -> Result<Verdict, String> {
     Ok(verdict)
 }
 
-/// Ends the program and whatever it started, whatever became of it.
-struct Ended(Child);
+/// Kills the program's process group when dropped, so that nothing that it started outlives it.
+struct ProcessGroupGuard(Child);
 
-impl Drop for Ended {
+impl Drop for ProcessGroupGuard {
     fn drop(&mut self) {
-        // Not waited for yet, so the number is still its own.
+        // The child has not been waited for, so the process id is still its own.
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _ = self.0.wait();
     }
@@ -234,18 +238,18 @@ fn converse(callout: &Callout, question: &[u8]) -> Result<Vec<u8>, String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| format!("cannot start {program}: {error}"))?;
-    let mut ended = Ended(child);
-    if let Some(mut stdin) = ended.0.stdin.take() {
-        // A pipe takes 64 KiB without anybody reading, and no question is that long. A program need not listen.
+    let mut group = ProcessGroupGuard(child);
+    if let Some(mut stdin) = group.0.stdin.take() {
+        // A pipe buffers 64 KiB, which no question exceeds. A program need not read its input.
         let _ = stdin.write_all(question);
     }
-    let stdout = ended.0.stdout.take().ok_or("it has no output")?;
+    let stdout = group.0.stdout.take().ok_or("it has no output")?;
     let answer = listen(stdout, deadline).map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut => format!("no answer within {} s", callout.timeout.as_secs_f64()),
         _ => error.to_string(),
     })?;
     loop {
-        match ended.0.try_wait().map_err(|error| error.to_string())? {
+        match group.0.try_wait().map_err(|error| error.to_string())? {
             Some(status) if status.success() => return Ok(answer),
             Some(status) => return Err(format!("it ended with {status}")),
             None if Instant::now() >= deadline => return Err("it does not end".into()),

@@ -1,10 +1,10 @@
-//! COPY: within this node, or from or to a third party, which this node then fetches from or puts to itself.
+//! COPY: within this node, or as a third-party copy, where this node gets the file from another server or puts it there.
 //!
-//! The order matters: what can be refused is refused by status before anything is made or said; then 202 and markers, and
-//! the last line says how it went, because the status has been sent long before.
+//! The order matters: everything that can be refused is refused by a status before anything is created or sent. Then come 202 and
+//! the markers, and the last line says how the copy ended, because the status has been sent long before.
 
-mod gauge;
 mod native;
+mod progress;
 mod pull;
 mod push;
 mod ranges;
@@ -16,12 +16,12 @@ use serve::Length;
 use web::copy::{self, Direction, Order};
 use web::{Headers, Response};
 
-use super::refused::{Done, Outcome, refuse};
+use super::refused::{Outcome, RequestOutcome, refuse};
 use super::request_context::RequestContext;
 use super::tree;
-use crate::meters::Ended;
+use crate::meters::JobOutcome;
 
-use gauge::{Failure, Gauge};
+use progress::{CopyProgress, Failure};
 
 /// Answers COPY.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
@@ -44,41 +44,41 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     }
 }
 
-/// 202, and the stream of markers begins.
+/// Answers with 202 and begins the stream of markers.
 fn accept(context: &mut RequestContext<'_>) -> Outcome<()> {
     let response = Response::new(202).with("Content-Type", "text/perf-marker-stream").with("Cache-Control", "no-store");
     context.exchange.begin(response, Length::Open)?;
     Ok(())
 }
 
-/// A failure before a byte has moved: a status, or the last line where 202 has been said already.
-fn early(context: &mut RequestContext<'_>, gauge: &Gauge, accepted: bool, failure: Failure) -> Outcome {
-    if accepted { done(context, gauge, Err(failure)) } else { Err(remote::before(failure)) }
+/// Reports a failure before a byte has moved: by a status, or by the last line where 202 has been sent already.
+fn early(context: &mut RequestContext<'_>, progress: &CopyProgress, accepted: bool, failure: Failure) -> Outcome {
+    if accepted { done(context, progress, Err(failure)) } else { Err(remote::before(failure)) }
 }
 
-/// The last line.
+/// Sends the last line and ends the answer.
 fn close(context: &mut RequestContext<'_>, last: &copy::outcome::Last) -> std::io::Result<()> {
     context.exchange.write(last.line().as_bytes())?;
     context.exchange.end(&Headers::new())
 }
 
-/// How a copy is written down: by what its last line says, not by the status of old.
-fn done(context: &mut RequestContext<'_>, gauge: &Gauge, result: Result<u64, Failure>) -> Outcome {
+/// Ends a copy: sends its last line, and returns the outcome for the logs, which is that line's and not the status 202.
+fn done(context: &mut RequestContext<'_>, progress: &CopyProgress, result: Result<u64, Failure>) -> Outcome {
     match result {
         Ok(bytes) => {
-            gauge.ends(Ended::Done);
-            context.exchange.write(watch::marker(gauge).as_bytes())?;
+            progress.ends(JobOutcome::Done);
+            context.exchange.write(watch::marker(progress).as_bytes())?;
             close(context, &copy::outcome::Last::Success)?;
-            Ok(Done { status: 202, bytes })
+            Ok(RequestOutcome { status: 202, bytes })
         }
         Err(failure) => {
             if failure.fault == Fault::Integrity {
                 context.web.services.meters.damaged();
             }
-            gauge.ends(match failure.fault {
-                Fault::Auth => Ended::Refused,
-                Fault::Interrupted => Ended::Interrupted,
-                _ => Ended::Failed,
+            progress.ends(match failure.fault {
+                Fault::Auth => JobOutcome::Refused,
+                Fault::Interrupted => JobOutcome::Interrupted,
+                _ => JobOutcome::Failed,
             });
             let last = failure.last();
             let heard = close(context, &last);

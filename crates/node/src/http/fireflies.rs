@@ -1,6 +1,6 @@
 //! SciTags of the flows that this node serves or makes: a flow label where the node connects, fireflies for all.
 //!
-//! What this room does not know: the formulas and the text (`web::scitag`), the calls (`sys::flow_label`).
+//! What this module does not know: the formulas and the text (`web::scitag`), the calls (`sys::flow_label`).
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
@@ -14,13 +14,13 @@ use web::scitag::{Firefly, Moment, SciTag};
 
 use crate::clock::now;
 
-/// What flows are said to belong to.
+/// The application that fireflies name.
 const APPLICATION: &str = "longhaul";
-/// A label that somebody keeps to himself is one of 32 for the same mark, and where a host keeps the upper half of all
-/// labels for its own use, half of them are left: after eight throws one of 256 flows has none.
+/// A mark has 32 flow labels. Where a host keeps the upper half of all labels for its own use, half of the 32 remain: after eight
+/// random attempts one of 256 flows has no label.
 const LABELS_TRIED: usize = 8;
 
-/// What this host calls itself.
+/// The name of this host.
 pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -39,7 +39,7 @@ struct Sender {
 
 fn socket(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(local)?;
-    // A datagram that finds no room is lost, as any other may be; no transfer waits for one.
+    // A datagram that does not fit the buffer is lost, as any other may be; no transfer waits for one.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
@@ -64,39 +64,39 @@ impl Sender {
 }
 
 impl Fireflies {
-    /// To these collectors; without any nothing is ever sent, or looked at. The name goes into each datagram.
+    /// Sends to these collectors; without any, nothing is sent or measured. The host's name goes into each datagram.
     pub fn new(collectors: Vec<SocketAddr>, host: String) -> Fireflies {
         if collectors.is_empty() {
             return Fireflies(None);
         }
-        // What cannot be bound is said when something is to be sent.
+        // A socket that cannot be bound is reported with the first datagram.
         let v4 = socket((Ipv4Addr::UNSPECIFIED, 0).into()).ok();
         let v6 = socket((Ipv6Addr::UNSPECIFIED, 0).into()).ok();
         Fireflies(Some(Arc::new(Sender { collectors, host, v4, v6, complained: AtomicBool::new(false) })))
     }
 
-    /// A flow begins, over a connection that is its own until it ends. Who sends the data is the flow's source, whoever
-    /// reports (xrootd's issue 2322): in a pull that is the other end.
-    pub fn begin(&self, tag: SciTag, socket: &TcpStream, we_send: bool) -> Flying {
+    /// A flow begins, over a connection that no other flow uses until it ends. The sender of the data is the flow's source,
+    /// whichever end reports (xrootd's issue 2322): in a pull that is the other end.
+    pub fn begin(&self, tag: SciTag, socket: &TcpStream, we_send: bool) -> FlowGuard {
         let sender = self.0.as_ref().filter(|_| tag.is_marked());
-        let flight = sender.and_then(|sender| Flight::begin(sender, tag, socket, we_send).ok());
-        if let Some(flight) = &flight {
-            flight.tell(Moment::Start);
+        let flow = sender.and_then(|sender| MarkedFlow::begin(sender, tag, socket, we_send).ok());
+        if let Some(flow) = &flow {
+            flow.tell(Moment::Start);
         }
-        Flying(flight)
+        FlowGuard(flow)
     }
 }
 
-/// A flow that collectors know of. It ends where this is dropped, so that no return, error or panic can forget it.
+/// A flow that has been reported to collectors. It ends when this is dropped, after a return, error or panic as well.
 ///
-/// It holds a descriptor of its own: its numbers are there to read whatever became of the connection meanwhile. The price is
-/// that a connection which is dropped without `shutdown` stays open for as long as this lives; so let it live no longer
-/// than the body. Of two locals the later goes first: begin after connecting, and the order is right by itself.
+/// The guard holds a descriptor of its own, so that the kernel's numbers can be read whatever became of the connection. The
+/// price is that a connection which is dropped without `shutdown` stays open as long as the guard lives: it must not outlive
+/// the body. Locals are dropped in reverse order, so a flow that begins after connecting ends in time.
 #[derive(Default)]
 #[must_use = "the flow ends where this is dropped"]
-pub(crate) struct Flying(Option<Flight>);
+pub(crate) struct FlowGuard(Option<MarkedFlow>);
 
-struct Flight {
+struct MarkedFlow {
     sender: Arc<Sender>,
     socket: TcpStream,
     tag: SciTag,
@@ -107,21 +107,21 @@ struct Flight {
     base: TcpInfo,
 }
 
-impl Flight {
-    fn begin(sender: &Arc<Sender>, tag: SciTag, socket: &TcpStream, we_send: bool) -> io::Result<Flight> {
+impl MarkedFlow {
+    fn begin(sender: &Arc<Sender>, tag: SciTag, socket: &TcpStream, we_send: bool) -> io::Result<MarkedFlow> {
         let (local, peer) = (socket.local_addr()?, socket.peer_addr()?);
         let mut base = sys::tcp::info(socket)?;
-        // Of a body that comes, some is here already.
+        // Some bytes of a body may have come already.
         base.bytes_received = base.bytes_received.saturating_sub(sys::tcp::unread_bytes(socket));
         let (sender, socket, started) = (Arc::clone(sender), socket.try_clone()?, now());
-        Ok(Flight { sender, socket, tag, we_send, local, peer, started, base })
+        Ok(MarkedFlow { sender, socket, tag, we_send, local, peer, started, base })
     }
 
-    /// What this end received and sent since the beginning: a connection that is kept carries many flows, and a sum over
-    /// its fireflies must not count the first of them again and again.
+    /// The bytes that this end received and sent since the flow began: a persistent connection carries many flows, and the sum
+    /// over their fireflies must count each byte once.
     fn usage(&self, info: &TcpInfo) -> (u64, u64) {
         let since = info.since(&self.base);
-        // What waits in the kernel arrives as long as the connection lives, and nobody stays here until it has.
+        // Bytes in the kernel's buffer count as sent while the connection lives: the flow does not wait for their acknowledgement.
         let written = info.bytes_written().saturating_sub(self.base.bytes_written());
         (since.bytes_received, if info.closed { since.bytes_acked.min(written) } else { written })
     }
@@ -131,7 +131,7 @@ impl Flight {
         let usage = info.map(|info| self.usage(&info));
         let rtt = info.map(|info| info.rtt).filter(|rtt| !rtt.is_zero());
         let ends = (self.local, self.peer, usage);
-        // All is told as the source would tell it.
+        // The firefly reports the numbers of the source.
         let (source, target, usage) = match ends {
             (local, peer, usage) if self.we_send => (local, peer, usage),
             (local, peer, usage) => (peer, local, usage.map(|(received, sent)| (sent, received))),
@@ -150,39 +150,39 @@ impl Flight {
     }
 }
 
-impl Flying {
-    /// So many bytes of what is to come were taken from the connection before the flow began.
-    pub fn with_unread(mut self, bytes: u64) -> Flying {
-        if let Some(flight) = &mut self.0 {
-            flight.base.bytes_received = flight.base.bytes_received.saturating_sub(bytes);
+impl FlowGuard {
+    /// Adds bytes of the body that were read from the connection before the flow began.
+    pub fn with_unread(mut self, bytes: u64) -> FlowGuard {
+        if let Some(flow) = &mut self.0 {
+            flow.base.bytes_received = flow.base.bytes_received.saturating_sub(bytes);
         }
         self
     }
 
-    /// It lasts, and this is how far it is.
+    /// Reports the present state of the flow.
     pub fn ongoing(&self) {
-        if let Some(flight) = &self.0 {
-            flight.tell(Moment::Ongoing);
+        if let Some(flow) = &self.0 {
+            flow.tell(Moment::Ongoing);
         }
     }
 
-    /// It is over: the same as dropping it, for places where a reader would miss the word.
+    /// Ends the flow, as dropping it does; for places where the end should be visible.
     pub fn end(self) {}
 }
 
-impl Drop for Flying {
+impl Drop for FlowGuard {
     fn drop(&mut self) {
-        if let Some(flight) = &self.0 {
-            flight.tell(Moment::End);
+        if let Some(flow) = &self.0 {
+            flow.tell(Moment::End);
         }
     }
 }
 
-/// Gives a connection that this node makes over IPv6 the flow label of its mark, with chance in the bits that are for
-/// that. A flow without a label is better than none: what goes wrong is no error.
+/// Gives an IPv6 connection of this node the flow label of its mark, with random bits where the format has them. A failure is no
+/// error: a flow without a label is better than none.
 pub(crate) fn prepare(tag: SciTag) -> Arc<Prepare> {
     Arc::new(move |socket, address| {
-        // IPv4 in the clothes of IPv6 has no label on the wire.
+        // An IPv4-mapped address has no label on the wire.
         if let SocketAddr::V6(to) = address
             && to.ip().to_ipv4_mapped().is_none()
             && let Err(error) = label(tag, socket, to)

@@ -1,17 +1,17 @@
-//! `/api/v1/flows`: who moves most. Addresses and names of others are for those who may see the whole node; everybody else who has
-//! shown who they are reads about himself.
+//! `/api/v1/flows`: the top talkers. A principal that may see the whole node reads about all addresses and users; any other
+//! principal reads about itself.
 
 use super::metrics::{only_read, tell};
 use super::refused::{Outcome, refuse};
 use super::request_context::RequestContext;
-use crate::flows::Reader;
+use crate::flows::FlowQuery;
 
-/// Rows of each table, where nobody says how many.
+/// Rows of each table by default.
 const TOP: usize = 20;
-/// As many as there are at most in one table.
+/// Rows of each table at most: as many as a table has.
 const TOP_MAX: usize = 1000;
 
-/// Answers.
+/// Answers GET and HEAD of `/api/v1/flows`.
 pub(super) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     if context.access().is_guest() {
         let refused = refuse(403, "who moves what through this node is told to those who show who they are");
@@ -24,12 +24,12 @@ pub(super) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     services.settle();
     let holder = context.access().holder().to_owned();
     let only = (!context.web.rules.shows_all_to(context.access())).then_some(holder.as_str());
-    let told = services.meters.flows.told(&Reader { only, top });
+    let told = services.meters.flows.told(&FlowQuery { only, top });
     let text = serde_json::to_string(&told).map_err(|error| refuse(500, error.to_string()))?;
     tell(context.exchange, "application/json", (text + "\n").as_bytes())
 }
 
-/// How many rows are asked for; none where that is no number for it.
+/// The rows that a query asks for; none where the number is not valid.
 fn top(query: &str) -> Option<usize> {
     let said = query.split('&').find_map(|part| part.strip_prefix("top="));
     said.map_or(Some(TOP), |said| said.parse().ok().filter(|top| (1..=TOP_MAX).contains(top)))

@@ -1,7 +1,7 @@
-//! What people do on a page: show a key and take it back, send files, make a directory.
+//! The forms on pages: a session with a key, its end, uploads, new directories.
 //!
-//! No script runs on a page; a form is a POST to the page with the query `form`, and is answered with the page. It counts only from a page
-//! of this node: browsers say where a form comes from (`Origin`).
+//! No script runs on a page. A form is a POST to the page with the query `form`, and is answered with the page. A form is accepted
+//! only from a page of this node: browsers name the site of a form in `Origin`.
 
 use auth::Action;
 use model::{Kind, Name, RelPath};
@@ -10,10 +10,10 @@ use web::form::{FormError, Parts};
 use web::target::{self, Target};
 use web::{Headers, Response};
 
-use super::refused::{Done, Outcome, Trouble, cut_short, refuse};
+use super::refused::{Outcome, RequestOutcome, Trouble, cut_short, refuse};
 use super::request_context::RequestContext;
 use super::{get, put};
-use crate::http::little::read_little;
+use crate::http::short_body::read_little;
 use authn::sessions;
 
 impl From<FormError> for Trouble {
@@ -30,7 +30,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         return back(context, None, bytes);
     }
     let body = read_little(context.exchange, LITTLE_BYTES, "a form")?;
-    // A form's spaces are plus signs.
+    // Forms encode spaces as plus signs.
     let body = String::from_utf8(body).map_err(|_| refuse(400, "the form is not text"))?.replace('+', "%20");
     let said = |name: &str| target::pairs(&body).find(|(key, _)| key == name).map(|(_, value)| value);
     match said("do").as_deref() {
@@ -53,7 +53,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     }
 }
 
-/// A form of another site does what that site wants with what this browser may.
+/// Refuses a form of another site, which would act with the rights of this browser.
 fn comes_from_here(context: &RequestContext<'_>) -> Outcome<()> {
     let origin = context.request().headers.get("origin").unwrap_or_default();
     let host = origin.split_once("://").map(|(_, host)| host).unwrap_or_default();
@@ -63,7 +63,7 @@ fn comes_from_here(context: &RequestContext<'_>) -> Outcome<()> {
     }
 }
 
-/// Sends the browser to the page itself, with a session or without.
+/// Redirects the browser to the page itself, and sets or removes the session's cookie.
 fn back(context: &mut RequestContext<'_>, session: Option<Option<String>>, bytes: u64) -> Outcome {
     let mut response = Response::new(303).with("Location", "?").with("Cache-Control", "no-store");
     if let Some(id) = session {
@@ -72,10 +72,10 @@ fn back(context: &mut RequestContext<'_>, session: Option<Option<String>>, bytes
     }
     context.exchange.begin(response, Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
-    Ok(Done { status: 303, bytes })
+    Ok(RequestOutcome { status: 303, bytes })
 }
 
-/// A place in the directory of the page.
+/// The export and path of a name in the directory of the page.
 fn below(context: &RequestContext<'_>, name: &str) -> Outcome<(String, RelPath)> {
     let bad = || refuse(400, format!("{name:?} can be no name here"));
     let name = Name::new(name.as_bytes()).map_err(|_| bad())?;
@@ -92,13 +92,13 @@ fn make_dir(context: &RequestContext<'_>, name: &str) -> Outcome<()> {
     Ok(reach.store.make_dir(&reach.path)?)
 }
 
-/// A file in the directory of the page, as if it had been asked for.
+/// The target of a request for a file in the directory of the page.
 fn file_in(dir: &Target, path: &RelPath) -> Target {
     let path = path.name().map_or_else(|| dir.path.clone(), |name| dir.path.join(&name));
     Target { path, is_dir: false, ..dir.clone() }
 }
 
-/// Takes the files of a form; none replaces what is there. How many bytes came.
+/// Stores the files of a form, none of which replaces an existing entry; returns their bytes.
 fn upload(context: &mut RequestContext<'_>, mut parts: Parts) -> Outcome<u64> {
     let dir = context.target.clone();
     let (mut bytes, mut files) = (0, 0);

@@ -7,28 +7,28 @@ use model::{Kind, RelPath};
 use serve::Length;
 use store::{Source, Stat};
 use web::conditions::{Conditions, Current, Verdict};
-use web::range::{self, Asked, ContentRange, Multipart, Span};
+use web::range::{self, ContentRange, Multipart, ResolvedRanges, Span};
 use web::{Headers, Method, Request, Response, date};
 
 use super::etag::etag;
-use super::refused::{Done, Outcome, Refused, refuse};
+use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::RequestContext;
 use super::{now, page, want_digest};
 
-/// What a file is to HTTP of which nothing else is known.
+/// The media type of a file whose name tells no other.
 const FILE_TYPE: &str = "application/octet-stream";
-/// What a browser may do with a file that somebody has put here: show it, and run nothing.
+/// The policy for a browser that shows an uploaded file: it runs nothing.
 const SHOWN_ONLY: &str = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'";
 
-/// From here on a body is better off without HTTP/2, which cuts it into frames and counts windows.
+/// Bodies from this length on are faster without HTTP/2, which cuts them into frames and counts windows.
 const BULK_BYTES: u64 = 8 << 20;
 
-/// What there is, for conditions.
+/// Entity tag and time of an entry, for conditions.
 pub(crate) fn current(stat: &Stat) -> Current {
     Current { etag: Some(etag(stat)), modified: Some(stat.meta.mtime) }
 }
 
-/// The conditions of a request, against what there is.
+/// Evaluates the conditions of a request against the present entry.
 pub(crate) fn judge(request: &Request, reading: bool, current: Option<&Current>) -> Verdict {
     let joined = |name: &str| {
         let values: Vec<&str> = request.headers.all(name).collect();
@@ -44,17 +44,17 @@ pub(crate) fn judge(request: &Request, reading: bool, current: Option<&Current>)
     conditions.judge(reading, current)
 }
 
-/// Whether a browser would run what is in such a file.
+/// Whether a browser would run scripts in a file of this media type.
 fn is_active(kind: &str) -> bool {
     ["text/html", "text/xml", "application/xml"].contains(&kind) || kind.ends_with("+xml")
 }
 
-/// What a file is, by the end of its name.
+/// The media type of a file, by the suffix of its name.
 pub(crate) fn content_type(path: &RelPath) -> &'static str {
     let name = path.name().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).unwrap_or_default();
     let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|(_, ending)| ending);
     match ending {
-        // RFC 4047; the library knows none of its names.
+        // RFC 4047; the library does not know these suffixes.
         Some(ending) if ["fits", "fit", "fts"].iter().any(|known| ending.eq_ignore_ascii_case(known)) => {
             "application/fits"
         }
@@ -63,7 +63,7 @@ pub(crate) fn content_type(path: &RelPath) -> &'static str {
     }
 }
 
-/// The fields that tell of a file.
+/// The fields of an answer that describe a file.
 fn facts(stat: &Stat) -> Headers {
     Headers::new()
         .with("Accept-Ranges", "bytes")
@@ -74,17 +74,17 @@ fn facts(stat: &Stat) -> Headers {
 /// Answers GET and HEAD.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return page::exports(context) };
-    // A stat is allowed to more than may read.
+    // HEAD needs the right to stat only.
     let reading = context.request().method == Method::Get;
     let action = match (reading, context.target.is_dir) {
         (false, _) => Action::Stat,
-        // Who may list need not be one who may read.
+        // The right to list does not include the right to read.
         (true, true) => Action::List,
         (true, false) => Action::Read,
     };
     let reach = context.reach(action, &export, &path)?;
     if reach.store.is_dir(&reach.path) {
-        // Another node that is to copy it: a page about it is no copy of it.
+        // The client is a node that copies files: the page of a directory is no file.
         if context.request().headers.get("longhaul-offer").is_some() {
             return Err(refuse(409, format!("{} is a directory; files are copied one by one", context.shown())));
         }
@@ -95,7 +95,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     }
     let source = reach.store.open(&reach.path)?;
     let stat = source.stat()?;
-    let whole = Piece { source, stat, path: reach.path };
+    let whole = OpenFile { source, stat, path: reach.path };
     let mut headers = facts(&whole.stat);
     match judge(context.request(), true, Some(&current(&whole.stat))) {
         Verdict::Proceed => {}
@@ -103,7 +103,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
             let response = Response { headers, ..Response::new(304) };
             context.exchange.begin(response, Length::Known(0))?;
             context.exchange.end(&Headers::new())?;
-            return Ok(Done { status: 304, bytes: 0 });
+            return Ok(RequestOutcome { status: 304, bytes: 0 });
         }
         Verdict::Failed => {
             return Err(refuse(412, "the file is not the one that If-Match or If-Unmodified-Since mean"));
@@ -114,13 +114,14 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     send(context, &whole, headers)
 }
 
-struct Piece {
+/// A file that is open for an answer.
+struct OpenFile {
     source: Arc<dyn Source>,
     stat: Stat,
     path: RelPath,
 }
 
-fn asked(request: &Request, stat: &Stat) -> Asked {
+fn asked(request: &Request, stat: &Stat) -> ResolvedRanges {
     // Ranges are for GET alone (RFC 9110, section 14.2); HEAD answers what GET without one would.
     let ranges = request.headers.get("range").filter(|_| request.method == Method::Get);
     let stands = || {
@@ -129,27 +130,27 @@ fn asked(request: &Request, stat: &Stat) -> Asked {
     };
     match ranges.and_then(range::parse) {
         Some(specs) if stands() => range::resolve(&specs, stat.meta.size),
-        _ => Asked::Whole,
+        _ => ResolvedRanges::Whole,
     }
 }
 
-fn send(context: &mut RequestContext<'_>, file: &Piece, mut headers: Headers) -> Outcome {
+fn send(context: &mut RequestContext<'_>, file: &OpenFile, mut headers: Headers) -> Outcome {
     let size = file.stat.meta.size;
     headers.add("X-Content-Type-Options", "nosniff");
     if is_active(content_type(&context.target.path)) {
         headers.add("Content-Security-Policy", SHOWN_ONLY);
     }
     let asked = asked(context.request(), &file.stat);
-    // Until the answer is out.
-    let _flying = (!matches!(asked, Asked::Unsatisfiable)).then(|| context.fly(true));
+    // The flow ends when the answer has been sent.
+    let _flying = (!matches!(asked, ResolvedRanges::Unsatisfiable)).then(|| context.fly(true));
     match asked {
-        // More ranges than are served at once: davix takes a 416 for no bytes and no error, and a 200 for what it is, upon
-        // which it asks for one range after the other.
-        Asked::Whole | Asked::TooMany => {
+        // Too many ranges are answered with the whole file: davix takes a 416 for an empty body without an error; after a 200
+        // it asks for one range after the other.
+        ResolvedRanges::Whole | ResolvedRanges::TooMany => {
             headers.add("Content-Type", content_type(&context.target.path));
             whole(context, file, headers)
         }
-        Asked::Parts(spans) => match spans.as_slice() {
+        ResolvedRanges::Parts(spans) => match spans.as_slice() {
             [span] => {
                 headers.add("Content-Type", content_type(&context.target.path));
                 headers.add("Content-Range", ContentRange::Part(*span, Some(size)).to_string());
@@ -157,7 +158,7 @@ fn send(context: &mut RequestContext<'_>, file: &Piece, mut headers: Headers) ->
             }
             spans => parts(context, file, headers, spans),
         },
-        Asked::Unsatisfiable => Err(unsatisfiable(size, "the file has no byte in the range asked for")),
+        ResolvedRanges::Unsatisfiable => Err(unsatisfiable(size, "the file has no byte in the range asked for")),
     }
 }
 
@@ -165,7 +166,7 @@ fn unsatisfiable(size: u64, reason: &str) -> super::refused::Trouble {
     Refused::new(416, reason).with("Content-Range", ContentRange::Unsatisfied(size).to_string()).into()
 }
 
-fn whole(context: &mut RequestContext<'_>, file: &Piece, headers: Headers) -> Outcome {
+fn whole(context: &mut RequestContext<'_>, file: &OpenFile, headers: Headers) -> Outcome {
     let span = Span { start: 0, len: file.stat.meta.size };
     if wants_trailer(context.request()) {
         return with_trailer(context, file, headers, span);
@@ -173,9 +174,9 @@ fn whole(context: &mut RequestContext<'_>, file: &Piece, headers: Headers) -> Ou
     part(context, file, 200, headers, span)
 }
 
-fn part(context: &mut RequestContext<'_>, file: &Piece, status: u16, headers: Headers, span: Span) -> Outcome {
+fn part(context: &mut RequestContext<'_>, file: &OpenFile, status: u16, headers: Headers, span: Span) -> Outcome {
     if span.len >= BULK_BYTES && context.request().method == Method::Get && context.exchange.leave_to_http1() {
-        return Ok(Done { status: 307, bytes: 0 });
+        return Ok(RequestOutcome { status: 307, bytes: 0 });
     }
     context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(span.len))?;
     let bytes = if context.request().method == Method::Get { span.len } else { 0 };
@@ -186,10 +187,10 @@ fn part(context: &mut RequestContext<'_>, file: &Piece, status: u16, headers: He
     if status == 200 && context.request().method == Method::Get {
         context.moving.file_went();
     }
-    Ok(Done { status, bytes })
+    Ok(RequestOutcome { status, bytes })
 }
 
-fn parts(context: &mut RequestContext<'_>, file: &Piece, mut headers: Headers, spans: &[Span]) -> Outcome {
+fn parts(context: &mut RequestContext<'_>, file: &OpenFile, mut headers: Headers, spans: &[Span]) -> Outcome {
     let kind = content_type(&context.target.path);
     let frame = Multipart::new(&context.web.boundary(), kind, file.stat.meta.size);
     let length = frame.len(spans).ok_or_else(|| refuse(416, "the ranges together are longer than any answer"))?;
@@ -203,10 +204,10 @@ fn parts(context: &mut RequestContext<'_>, file: &Piece, mut headers: Headers, s
     }
     context.exchange.write(frame.tail().as_bytes())?;
     context.exchange.end(&Headers::new())?;
-    Ok(Done { status: 206, bytes })
+    Ok(RequestOutcome { status: 206, bytes })
 }
 
-/// Whether the client wants to hear at the end whether all went well (xrootd's `X-Transfer-Status`).
+/// Whether the client asks for a status in the trailers (xrootd's `X-Transfer-Status`).
 fn wants_trailer(request: &Request) -> bool {
     request.headers.lists("te", "trailers")
         && request.headers.get("x-transfer-status").is_some_and(|v| v.eq_ignore_ascii_case("true"))
@@ -214,7 +215,7 @@ fn wants_trailer(request: &Request) -> bool {
         && request.minor == 1
 }
 
-fn with_trailer(context: &mut RequestContext<'_>, file: &Piece, mut headers: Headers, span: Span) -> Outcome {
+fn with_trailer(context: &mut RequestContext<'_>, file: &OpenFile, mut headers: Headers, span: Span) -> Outcome {
     headers.add("Trailer", "X-Transfer-Status");
     context.exchange.begin(Response { headers, ..Response::new(200) }, Length::Open)?;
     let sent = context.send(&*file.source, span.start, span.len);
@@ -225,10 +226,10 @@ fn with_trailer(context: &mut RequestContext<'_>, file: &Piece, mut headers: Hea
     context.exchange.end(&Headers::new().with("X-Transfer-Status", said))?;
     sent?;
     context.moving.file_went();
-    Ok(Done { status: 200, bytes: span.len })
+    Ok(RequestOutcome { status: 200, bytes: span.len })
 }
 
-/// Whether an entry is a directory, links followed.
+/// The kind of an entry, links to directories followed; none where it does not exist.
 pub(crate) fn kind(reach: &crate::access::ResolvedPath) -> Outcome<Option<Kind>> {
     if reach.store.is_dir(&reach.path) {
         return Ok(Some(Kind::Dir));

@@ -1,4 +1,4 @@
-//! LOCK and UNLOCK (RFC 4918, sections 9.10 and 9.11). What a lock keeps out is the business of [`crate::locks`].
+//! LOCK and UNLOCK (RFC 4918, sections 9.10 and 9.11). [`crate::locks`] holds the locks and enforces them.
 
 use auth::Action;
 use model::id::JobId;
@@ -13,10 +13,10 @@ use super::text::Text;
 use super::tree::brief;
 use super::{get, now, put};
 use crate::access::ResolvedPath;
-use crate::http::little::read_little;
+use crate::http::short_body::read_little;
 use crate::locks::{self, LONGEST, Lock, OWNER_BYTES_MAX, Submitted};
 
-/// A lock as documents say it.
+/// A lock as it stands in documents.
 pub(super) fn active(lock: Lock) -> document::Active {
     let top = RelPath::parse(lock.export.as_bytes()).unwrap_or_else(|_| RelPath::root());
     document::Active {
@@ -29,7 +29,7 @@ pub(super) fn active(lock: Lock) -> document::Active {
     }
 }
 
-/// Answers LOCK: a new lock, or, without a body, an old one that is to hold for longer.
+/// Answers LOCK: takes a new lock, or, without a body, prolongs an existing one.
 pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be locked")) };
     let (kind, reach) = reach(context, &export, &path)?;
@@ -76,12 +76,12 @@ pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
     tell(context, status, headers, vec![lock])
 }
 
-/// What is there, reached by whoever may change it; else a name that nobody has yet, by whoever may create it.
+/// Resolves the path of a lock: an existing entry that the principal may overwrite, or a free name that it may create.
 fn reach(context: &RequestContext<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kind>, ResolvedPath)> {
     let there = context.reach(Action::Overwrite, export, path).and_then(|reach| Ok((get::kind(&reach)?, reach)));
     match there {
         Ok((Some(kind), reach)) => Ok((Some(kind), reach)),
-        // What `If` means is no question of rights.
+        // A failed condition (`If`) is not a matter of rights.
         Err(Trouble::Refused(refused)) if !matches!(refused.status, 401 | 403 | 404) => Err(refused.into()),
         _ => Ok((None, context.reach(Action::Create, export, path)?)),
     }
@@ -95,7 +95,7 @@ fn refresh(context: &mut RequestContext<'_>, export: &str, path: &RelPath, span:
     tell(context, 200, Headers::new(), vec![lock])
 }
 
-/// An empty file in the place that is locked (RFC 4918, section 7.3).
+/// Creates the empty file of a lock on a free name (RFC 4918, section 7.3).
 fn make_empty(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<()> {
     if reach.path.is_root() {
         return Err(refuse(403, "the top of what is open to you cannot be made"));
@@ -109,12 +109,12 @@ fn make_empty(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<()>
     begun.0.commit(&finish).map_err(Into::into)
 }
 
-fn refused(context: &RequestContext<'_>, why: locks::Refused) -> Trouble {
+fn refused(context: &RequestContext<'_>, why: locks::LockRefused) -> Trouble {
     match why {
-        locks::Refused::Full => Refused::new(503, "this node holds as many locks as it can, or as many of yours")
+        locks::LockRefused::Full => Refused::new(503, "this node holds as many locks as it can, or as many of yours")
             .with("Retry-After", "60")
             .into(),
-        locks::Refused::Conflict(other) => {
+        locks::LockRefused::Conflict(other) => {
             let root = active(*other).root;
             let body = format!(
                 "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:no-conflicting-lock><D:href>{}</D:href>\
@@ -136,7 +136,7 @@ fn tell(context: &mut RequestContext<'_>, status: u16, headers: Headers, locks: 
 /// Answers UNLOCK.
 pub(crate) fn unlock(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be locked")) };
-    // Whoever made the file under a lock may not be one who may overwrite.
+    // The creator of a file under a lock may lack the right to overwrite.
     reach(context, &export, &path)?;
     let token = context.request().headers.get("lock-token").and_then(condition::lock_token).map(str::to_owned);
     let token = token.ok_or_else(|| refuse(400, "UNLOCK names the lock: Lock-Token: <URI>"))?;

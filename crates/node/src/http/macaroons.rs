@@ -1,9 +1,9 @@
-//! Macaroons for those who may have them: POST of `application/macaroon-request` to any path (dCache, XrdMacaroons, gfal2),
+//! Issue of macaroons: POST of `application/macaroon-request` to any path (dCache, XrdMacaroons, gfal2),
 //! or a token request of OAuth 2 (RFC 6749, section 4.4) at `/.oauth2/token`, found as RFC 8414 says.
 //!
-//! Clients ask on every connection and fall back where the answer is no: a no is quick, and comes before the body.
+//! Clients ask on every connection and fall back after a refusal: a refusal is quick, and is sent before the body is read.
 
-use auth::macaroon::{Birth, Issued, MacaroonRequest};
+use auth::macaroon::{Issued, MacaroonContext, MacaroonRequest};
 use auth::{Denied, Policy};
 use model::id::Uuid;
 use model::{RelPath, Timestamp};
@@ -13,24 +13,24 @@ use web::method::ALLOW;
 use web::target::{encode, location};
 use web::{Headers, Response, date};
 
-use super::refused::{Done, Outcome, Refused, Trouble, refuse};
+use super::refused::{Outcome, Refused, RequestOutcome, Trouble, refuse};
 use super::request_context::{RequestContext, named};
 use crate::clock::now;
-use crate::http::little::read_little;
+use crate::http::short_body::read_little;
 use authn::Credential;
 use authn::Presented;
 
-/// Where the description of the token end point is asked for (RFC 8414, section 3.1).
+/// The path of the metadata of the token endpoint (RFC 8414, section 3.1).
 const METADATA: &[u8] = b".well-known/oauth-authorization-server";
-/// Where forms go.
+/// The path of the token endpoint.
 const TOKEN: &[u8] = b".oauth2/token";
 
-/// Whether a GET asks how macaroons are asked for.
+/// Whether a GET asks for the metadata of the token endpoint.
 pub(crate) fn is_asked_about(context: &RequestContext<'_>) -> bool {
     context.target.path.as_bytes() == METADATA
 }
 
-/// Says where tokens are asked for.
+/// Answers with the metadata of the token endpoint.
 pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
     if !context.web.rules.policy().macaroons.on {
         return Err(refuse(404, "this node gives no macaroons"));
@@ -109,14 +109,14 @@ fn issue(context: &RequestContext<'_>, path: &RelPath, request: &MacaroonRequest
         Credential::Token { claims } => Some(claims.issuer.as_str()),
         _ => None,
     };
-    let birth = Birth { access, issuer, export, writable, path: path_below, location, uuid, now };
+    let birth = MacaroonContext { access, issuer, export, writable, path: path_below, location, uuid, now };
     let issued = auth::macaroon::issue(&secret, &birth, request).map_err(|denied| refused(context, &denied))?;
     let (who, expires_in_s, activities) = (context.access().who(), issued.expires_in, issued.activities.to_string());
     tracing::info!(target: "access", who, uuid, path = %path, activities, expires_in_s, "gave a macaroon");
     Ok(issued)
 }
 
-/// Whoever has a macaroon gets it back with the caveats of the request: what any holder could do without us.
+/// A client that shows a macaroon gets it back with the caveats of the request, which any holder could add without the node.
 fn narrow(context: &RequestContext<'_>, text: &str, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
     let ends = now().seconds.saturating_add_unsigned(request.validity_seconds);
     let ends = date::rfc3339(Timestamp { seconds: ends, nanos: 0 });
@@ -169,5 +169,5 @@ fn send(context: &mut RequestContext<'_>, answer: &Value) -> Outcome {
     context.exchange.begin(Response { headers, ..Response::new(200) }, Length::Known(bytes))?;
     context.exchange.write(text.as_bytes())?;
     context.exchange.end(&Headers::new())?;
-    Ok(Done { status: 200, bytes })
+    Ok(RequestOutcome { status: 200, bytes })
 }

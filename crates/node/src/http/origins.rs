@@ -1,23 +1,23 @@
-//! What a browser is told that asks whether a page of another site may ask (CORS, the Fetch standard, section 3.2.2).
+//! Answers to CORS preflight requests of browsers (the Fetch standard, section 3.2.2).
 
 use serve::{Exchange, Length};
 use web::{Headers, Method, Request, Response};
 
-use super::refused::{Done, Outcome, refuse};
+use super::refused::{Outcome, RequestOutcome, refuse};
 use crate::origins::Origins;
 
-/// How long a browser may remember what it was told, seconds.
+/// How long a browser may remember the answer to a preflight request, seconds.
 const REMEMBERED_S: u32 = 86_400;
-/// Bytes of a list of fields that is answered.
+/// Bytes of a list of fields at most, for it to be answered.
 const FIELDS_BYTES_MAX: usize = 2 << 10;
 
-/// Whether a browser asks whether a page may ask.
+/// Whether a request is a preflight request.
 pub(crate) fn is_asked(request: &Request) -> bool {
     let has = |name: &str| request.headers.get(name).is_some();
     request.method == Method::Options && has("origin") && has("access-control-request-method")
 }
 
-/// Answers that: nobody is asked who they are, for the browser does not say.
+/// Answers a preflight request, which browsers send without credentials.
 pub(crate) fn answer(origins: &Origins, exchange: &mut dyn Exchange) -> Outcome {
     let headers = &exchange.request().headers;
     if !headers.get("origin").is_some_and(|origin| origins.allow(origin)) {
@@ -34,7 +34,7 @@ pub(crate) fn answer(origins: &Origins, exchange: &mut dyn Exchange) -> Outcome 
     }
     exchange.begin(response, Length::Known(0))?;
     exchange.end(&Headers::new())?;
-    Ok(Done { status: 204, bytes: 0 })
+    Ok(RequestOutcome { status: 204, bytes: 0 })
 }
 
 #[cfg(test)]

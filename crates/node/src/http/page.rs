@@ -1,5 +1,5 @@
-//! Directories as pages for people, and the list of exports at the root: what there is, in any order, what may be done with it, and how
-//! the same is done by a program. Programs are given all of a directory, as HTML or as JSON.
+//! Directories as pages for people, and the list of exports at the root: the entries in any order, the forms for what the principal
+//! may do, and the command that does the same. Programs get the whole directory, as HTML or as JSON.
 
 mod json;
 mod render;
@@ -12,29 +12,29 @@ use store::{Stat, Store};
 use web::target;
 use web::{Headers, Response};
 
-use super::refused::{Done, Outcome};
+use super::refused::{Outcome, RequestOutcome};
 use super::request_context::RequestContext;
 use super::text::Text;
 use authn::sessions;
-use render::{Doing, Page};
-use sort::{Line, Order};
+use render::{Page, PageActions};
+use sort::{ListingRow, SortOrder};
 
 /// Entries on one page for a browser.
 const PAGE_ENTRIES: usize = 10_000;
-/// Parts of a directory that are counted.
+/// The highest number of a page of a long directory.
 const PARTS_MAX: usize = 1_000_000;
-/// Entries that are sorted: a directory with more is shown as it is kept.
+/// Entries that are sorted: a longer directory is shown in the order of the store.
 const SORTED_MAX: usize = 20_000;
 
-/// Whether somebody looks at it in a browser, and not with a program that reads what it gets.
+/// Whether the client is a browser, which accepts HTML by name, and not a program.
 fn is_for_people(context: &RequestContext<'_>) -> bool {
     context.request().headers.all("accept").any(|kinds| kinds.contains("text/html"))
 }
 
-/// A credential in the address is in the browser's history and in what it sends on. A session takes its place.
-fn without_credential(context: &mut RequestContext<'_>) -> Outcome<Option<Done>> {
+/// Replaces a credential in the address by a session: an address stays in the browser's history and is sent on as referrer.
+fn without_credential(context: &mut RequestContext<'_>) -> Outcome<Option<RequestOutcome>> {
     let by_field = context.request().headers.get("authorization").is_some();
-    // One that is not good gets no session: those are for people, and there are not many.
+    // An invalid credential gets no session: the number of sessions is bounded.
     if context.principal.rejected.is_some() {
         return Ok(None);
     }
@@ -48,30 +48,31 @@ fn without_credential(context: &mut RequestContext<'_>) -> Outcome<Option<Done>>
     let response = Response::new(303).with("Location", to).with("Set-Cookie", cookie).with("Cache-Control", "no-store");
     context.exchange.begin(response, Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
-    Ok(Some(Done { status: 303, bytes: 0 }))
+    Ok(Some(RequestOutcome { status: 303, bytes: 0 }))
 }
 
-/// Who looks, as a page says it.
-fn principal(context: &RequestContext<'_>) -> Doing {
+/// The actions on a page that depend on the session.
+fn session_actions(context: &RequestContext<'_>) -> PageActions {
     let is_known = !context.principal.is_anonymous;
     let in_session =
         context.web.authenticator.sessions.credential(context.request(), context.exchange.is_secure()).is_some();
-    Doing { enters: !is_known, leaves: is_known && in_session, ..Doing::default() }
+    PageActions { enters: !is_known, leaves: is_known && in_session, ..PageActions::default() }
 }
 
-fn line(name: &Name, stat: &Stat) -> Line {
+fn line(name: &Name, stat: &Stat) -> ListingRow {
     let size = (stat.meta.kind == Kind::File).then_some(stat.meta.size);
-    Line { name: name.as_bytes().to_vec(), kind: stat.meta.kind, size, modified: Some(stat.meta.mtime) }
+    ListingRow { name: name.as_bytes().to_vec(), kind: stat.meta.kind, size, modified: Some(stat.meta.mtime) }
 }
 
-/// By what this client calls the node, and the place, for commands.
+/// The locator of a path, with the client's name for the node, for commands.
 fn locator(context: &RequestContext<'_>, path: &RelPath) -> String {
     let host =
         context.called().filter(|host| host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b)));
     format!("lh://{}/{path}", host.unwrap_or("HOST"))
 }
 
-/// A directory. Without a slash at its end, names on the page would be taken for its neighbours': the client is sent on.
+/// Answers with the page of a directory. A path without a final slash is redirected, because the relative links of the page need
+/// the slash.
 pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, path: &RelPath) -> Outcome {
     if !context.target.is_dir {
         let query = context.target.query.clone();
@@ -79,15 +80,15 @@ pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, pat
         let response = Response::new(307).with("Location", to);
         context.exchange.begin(response, Length::Known(0))?;
         context.exchange.end(&Headers::new())?;
-        return Ok(Done { status: 307, bytes: 0 });
+        return Ok(RequestOutcome { status: 307, bytes: 0 });
     }
-    let mut doing = principal(context);
+    let mut actions = session_actions(context);
     if let Some((export, below)) = context.place()? {
         context.reach(Action::List, &export, &below)?;
         let writable = context.web.rules.is_writable(&export) == Some(true);
         let something = Name::new(b"something").map_or_else(|_| below.clone(), |name| below.join(&name));
         let may = |action| writable && context.access().allow(action, &export, writable, &something).is_ok();
-        (doing.uploads, doing.makes_dirs) = (may(Action::Create), may(Action::MakeDir));
+        (actions.uploads, actions.makes_dirs) = (may(Action::Create), may(Action::MakeDir));
     }
     if let Some(done) = without_credential(context)? {
         return Ok(done);
@@ -103,31 +104,31 @@ pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, pat
     let title = format!("/{place}");
     let page = Page {
         title: &title,
-        order: Order::of(&context.target),
+        order: SortOrder::of(&context.target),
         is_root: false,
         help: &help,
-        doing,
+        actions,
         carried: &carried(context),
         part: is_for_people(context).then(|| part(context)),
     };
     send(context, &page, &mut lines)
 }
 
-/// Sends a page with these lines. A browser is shown a part of a long directory, with links to the others; a program that reads what
-/// it gets is given all of it, and no links that it would have to know of.
-fn send(context: &mut RequestContext<'_>, page: &Page<'_>, lines: &mut dyn Iterator<Item = Line>) -> Outcome {
+/// Sends a page with these entries. A browser gets one part of a long directory, with links to the others; a program gets the whole
+/// directory without such links.
+fn send(context: &mut RequestContext<'_>, page: &Page<'_>, lines: &mut dyn Iterator<Item = ListingRow>) -> Outcome {
     let headers = Headers::new()
         .with("Content-Type", "text/html; charset=utf-8")
         .with("X-Content-Type-Options", "nosniff")
-        // What names say is text; nothing on this page runs.
+        // No script runs on this page.
         .with(
             "Content-Security-Policy",
             "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
         )
-        // Its forms say where they come from; nobody else is told.
+        // The node's own forms send their origin; other sites are not told the address.
         .with("Referrer-Policy", "same-origin")
         .with("Cache-Control", "no-store");
-    let mut first: Vec<Line> = lines.take(SORTED_MAX + 1).collect();
+    let mut first: Vec<ListingRow> = lines.take(SORTED_MAX + 1).collect();
     let is_sorted = first.len() <= SORTED_MAX;
     if is_sorted {
         page.order.sort(&mut first);
@@ -145,14 +146,14 @@ fn send(context: &mut RequestContext<'_>, page: &Page<'_>, lines: &mut dyn Itera
     Ok(text.end(context.exchange)?)
 }
 
-/// Which part of a long directory a browser asks for, counted from 1.
+/// The part of a long directory that a browser asks for, counted from 1.
 fn part(context: &RequestContext<'_>) -> usize {
     let query = context.target.query.as_deref().unwrap_or_default();
     let asked = target::pairs(query).find(|(name, _)| name == "page").and_then(|(_, value)| value.parse().ok());
     asked.unwrap_or(1).clamp(1, PARTS_MAX)
 }
 
-/// What a link on the page ends with: a program that came by a link with a credential in it goes on with that credential.
+/// The query of the links on a page: a program that came with a credential in the address keeps that credential.
 fn carried(context: &RequestContext<'_>) -> String {
     let field = context.request().headers.get("authorization").is_some();
     let query = context.target.query.as_deref().filter(|_| !field && !is_for_people(context)).unwrap_or_default();
@@ -160,11 +161,11 @@ fn carried(context: &RequestContext<'_>) -> String {
     shown.map_or_else(String::new, |pair| render::escaped(format!("?{pair}").as_bytes()))
 }
 
-/// The root: what exports the principal may see.
+/// Answers with the page of the root: the exports that the principal may see.
 pub(crate) fn exports(context: &mut RequestContext<'_>) -> Outcome {
     let visible = context.web.rules.visible(context.access());
-    let line = |name: &str| Line { name: name.as_bytes().to_vec(), kind: Kind::Dir, size: None, modified: None };
-    let lines: Vec<Line> = visible.iter().map(|name| line(name)).collect();
+    let line = |name: &str| ListingRow { name: name.as_bytes().to_vec(), kind: Kind::Dir, size: None, modified: None };
+    let lines: Vec<ListingRow> = visible.iter().map(|name| line(name)).collect();
     if lines.is_empty() && context.principal.is_anonymous && !is_for_people(context) {
         return Err(context
             .web
@@ -181,10 +182,10 @@ pub(crate) fn exports(context: &mut RequestContext<'_>) -> Outcome {
     let help = format!("longhaul ls {}", locator(context, &RelPath::root()));
     let page = Page {
         title: "Exports",
-        order: Order::of(&context.target),
+        order: SortOrder::of(&context.target),
         is_root: true,
         help: &help,
-        doing: principal(context),
+        actions: session_actions(context),
         carried: &carried(context),
         part: None,
     };

@@ -1,4 +1,4 @@
-//! PROPFIND: facts of a file, or of a directory and what is in it, as a document that is written as it goes.
+//! PROPFIND: properties of a file, or of a directory and its entries, as a document that is sent while it is made.
 
 use auth::Action;
 use model::{Kind, RelPath};
@@ -14,13 +14,13 @@ use super::request_context::RequestContext;
 use super::text::Text;
 use super::{dead, lock};
 use crate::access::ResolvedPath;
-use crate::http::little::read_little;
+use crate::http::short_body::read_little;
 
 fn depth(context: &RequestContext<'_>, is_dir: bool) -> Outcome<Depth> {
     match Depth::parse(context.request().headers.get("depth")).map_err(|e| refuse(400, e.to_string()))? {
-        // Below a file there is nothing.
+        // A file has no entries below it.
         Depth::Infinity if !is_dir => Ok(Depth::Zero),
-        // RFC 4918, section 9.1: a server may say no, in these very words.
+        // RFC 4918, section 9.1: a server may refuse, with this element.
         Depth::Infinity => {
             let body = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
             let refused = Refused::new(403, body).with("Content-Type", "application/xml; charset=utf-8");
@@ -30,7 +30,7 @@ fn depth(context: &RequestContext<'_>, is_dir: bool) -> Outcome<Depth> {
     }
 }
 
-/// What is asked, once it is known that whoever asks may: strangers' bodies are not waited for.
+/// Reads the body, once the principal is known to be allowed: the node does not wait for the bodies of other clients.
 fn question(context: &mut RequestContext<'_>) -> Outcome<Ask> {
     let body = read_little(context.exchange, dav::BODY_BYTES_MAX, "a PROPFIND")?;
     dav::propfind::parse(&body).map_err(|e| refuse(400, e.to_string()))
@@ -45,7 +45,7 @@ fn resource(before: &str, place: &RelPath, stat: &Stat) -> Resource {
         content_type: (!is_dir).then(|| get::content_type(place).to_owned()),
         size: (!is_dir).then_some(stat.meta.size),
         modified: Some(stat.meta.mtime),
-        // When a file was made is not kept by every file system; its last change is a date that all have.
+        // Not every file system keeps the time of creation; all keep the time of the last change.
         created: Some(stat.meta.mtime),
         etag: (!is_dir).then(|| etag(stat).to_string()),
         executable: (!is_dir).then_some(stat.meta.mode & 0o111 != 0),
@@ -61,14 +61,14 @@ fn wants_quota(ask: &Ask) -> bool {
     ask.names(dav::DAV, "quota-available-bytes") || ask.names(dav::DAV, "quota-used-bytes")
 }
 
-/// Where entries are that are told of.
-struct At<'a> {
+/// The source of properties that cost further calls: the store of the entries, and their export.
+struct PropertySource<'a> {
     reach: &'a ResolvedPath,
     export: &'a str,
 }
 
-impl At<'_> {
-    /// Adds what costs another look at the file, or at its device: `path` in the store, `place` in the export.
+impl PropertySource<'_> {
+    /// Adds quota, digests, dead properties and locks of an entry: `path` is in the store, `place` in the export.
     fn add_to(
         &self,
         context: &RequestContext<'_>,
@@ -79,7 +79,7 @@ impl At<'_> {
     ) {
         let store = &*self.reach.store;
         if resource.is_dir && wants_quota(ask) {
-            // What lies below a directory nobody has counted; what lies on the device is not below it.
+            // The bytes below a directory are not counted, and those on the device are not all below it.
             let space = store.space(path).ok().flatten();
             resource.quota = space.map(|space| Quota { available: space.free_bytes, used: None });
         }
@@ -94,7 +94,7 @@ impl At<'_> {
     }
 }
 
-/// Facts of an entry; of what a link leads to, where it leads anywhere inside.
+/// The facts of an entry, or of the target of a link that stays inside the store.
 fn facts(store: &dyn Store, path: &RelPath, stat: Stat) -> Stat {
     if stat.meta.kind != Kind::Symlink {
         return stat;
@@ -122,25 +122,25 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let entries = (is_dir && depth == Depth::One).then(|| reach.store.list(&reach.path)).transpose()?;
     let (own, before) = (context.target.path.clone(), context.before_paths());
     let mut this = resource(&before, &own, &stat);
-    let at = At { reach: &reach, export: &export };
-    at.add_to(context, &reach.path, &path, &ask, &mut this);
+    let source = PropertySource { reach: &reach, export: &export };
+    source.add_to(context, &reach.path, &path, &ask, &mut this);
     let first = [multistatus::open(), multistatus::response(&this, &ask)].concat();
     let Some(entries) = entries else { return whole(context, first) };
     let mut document = Text::begin(context.exchange, head(), Length::Open)?;
     document.write(context.exchange, first.as_bytes())?;
     for (name, stat) in entries.filter_map(Result::ok) {
         let below = reach.path.join(&name);
-        // What went away meanwhile is not there.
+        // An entry that has been removed meanwhile is left out.
         let Ok(stat) = stat.map(|stat| facts(&*reach.store, &below, stat)) else { continue };
         let mut one = resource(&before, &own.join(&name), &stat);
-        at.add_to(context, &below, &path.join(&name), &ask, &mut one);
+        source.add_to(context, &below, &path.join(&name), &ask, &mut one);
         document.write(context.exchange, multistatus::response(&one, &ask).as_bytes())?;
     }
     document.write(context.exchange, multistatus::close().as_bytes())?;
     Ok(document.end(context.exchange)?)
 }
 
-/// The root of the node: the exports.
+/// Answers PROPFIND of the root: the exports.
 fn root(context: &mut RequestContext<'_>) -> Outcome {
     let names = context.web.rules.visible(context.access());
     if names.is_empty() && context.principal.is_anonymous {
@@ -165,7 +165,7 @@ fn head() -> Response {
     Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE)
 }
 
-/// A document that is short enough to be built before it is sent, so that its length can be told.
+/// Sends a short document, which is built first, so that its length is known.
 fn whole(context: &mut RequestContext<'_>, mut text: String) -> Outcome {
     text.push_str(multistatus::close());
     Ok(Text::send(context.exchange, head(), text.as_bytes())?)

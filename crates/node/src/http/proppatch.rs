@@ -1,10 +1,10 @@
-//! PROPPATCH (RFC 4918, section 9.2): when a file changed, whether it may be executed, and whatever else clients want to keep with
-//! it. All of it is done or none.
+//! PROPPATCH (RFC 4918, section 9.2): the time of change, whether a file is executable, and dead properties of clients. All changes
+//! of a request are made, or none.
 
 use auth::Action;
 use model::{Kind, RelPath, Timestamp};
-use store::{Asked, Facts, Stat, Store};
-use web::dav::proppatch::{self, Change, Done as Became};
+use store::{AttributeSelection, Facts, Stat, Store};
+use web::dav::proppatch::{self, Change, Done as ChangeOutcome};
 use web::dav::{self, Dead, Prop, multistatus};
 use web::{Response, date, target};
 
@@ -12,23 +12,23 @@ use super::dead;
 use super::refused::{Outcome, refuse};
 use super::request_context::RequestContext;
 use super::text::Text;
-use crate::http::little::read_little;
+use crate::http::short_body::read_little;
 
 /// The namespace in which Windows sets times and attributes.
 const MICROSOFT: &str = "urn:schemas-microsoft-com:";
 
-/// What a property is to a file here.
+/// The meaning of a property on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     /// The time of its last change, as HTTP writes dates.
     Modified,
     /// The same in seconds since 1970, as ownCloud's clients write it.
     ModifiedSeconds,
-    /// Whether it may be executed.
+    /// Whether the file is executable.
     Executable,
-    /// What nobody but the server sets.
+    /// A property that only the server sets.
     Protected,
-    /// Nothing.
+    /// A dead property: kept without a meaning.
     Dead,
 }
 
@@ -56,68 +56,69 @@ fn meaning(prop: &Prop) -> Meaning {
     }
 }
 
-/// What an entry is to be like.
+/// The properties of an entry that a PROPPATCH can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Plan {
+struct EntryProperties {
     modified: Timestamp,
     mode: u32,
     dead: Vec<Dead>,
 }
 
-impl Plan {
-    /// Takes in a change; what would become of it.
-    fn take(&mut self, change: &Change, is_dir: bool) -> Became {
+impl EntryProperties {
+    /// Applies a change to these values; returns its outcome.
+    fn take(&mut self, change: &Change, is_dir: bool) -> ChangeOutcome {
         match (meaning(change.prop()), change) {
             (Meaning::Dead, Change::Set(value)) => {
                 self.dead.retain(|dead| dead.prop != value.prop);
                 self.dead.push(value.clone());
-                Became::Made
+                ChangeOutcome::Made
             }
-            // What is not there can be taken away.
+            // Removing an absent property succeeds.
             (Meaning::Dead, Change::Remove(prop)) => {
                 self.dead.retain(|dead| dead.prop != *prop);
-                Became::Made
+                ChangeOutcome::Made
             }
-            (Meaning::Protected, _) | (_, Change::Remove(_)) => Became::Protected,
+            (Meaning::Protected, _) | (_, Change::Remove(_)) => ChangeOutcome::Protected,
             (Meaning::Modified, Change::Set(value)) => self.modified(date::parse_http(value.xml.trim())),
             (Meaning::ModifiedSeconds, Change::Set(value)) => {
                 let seconds = value.xml.trim().parse().ok();
                 self.modified(seconds.map(|seconds| Timestamp { seconds, nanos: 0 }))
             }
-            (Meaning::Executable, Change::Set(_)) if is_dir => Became::Protected,
+            (Meaning::Executable, Change::Set(_)) if is_dir => ChangeOutcome::Protected,
             (Meaning::Executable, Change::Set(value)) => match value.xml.trim() {
                 "T" => self.mode(self.mode | 0o111),
                 "F" => self.mode(self.mode & !0o111),
-                _ => Became::Unusable,
+                _ => ChangeOutcome::Unusable,
             },
         }
     }
 
-    fn modified(&mut self, at: Option<Timestamp>) -> Became {
-        let Some(at) = at else { return Became::Unusable };
+    fn modified(&mut self, at: Option<Timestamp>) -> ChangeOutcome {
+        let Some(at) = at else { return ChangeOutcome::Unusable };
         self.modified = at;
-        Became::Made
+        ChangeOutcome::Made
     }
 
-    fn mode(&mut self, mode: u32) -> Became {
+    fn mode(&mut self, mode: u32) -> ChangeOutcome {
         self.mode = mode;
-        Became::Made
+        ChangeOutcome::Made
     }
 
-    /// Makes an entry so.
-    fn carry_out(&self, before: &Plan, store: &dyn Store, path: &RelPath, stat: &Stat) -> store::Result<()> {
+    /// Writes the values that differ from `before` to the entry.
+    fn carry_out(&self, before: &EntryProperties, store: &dyn Store, path: &RelPath, stat: &Stat) -> store::Result<()> {
         if self.dead != before.dead {
             dead::write(store, path, &self.dead)?;
         }
         if (self.modified, self.mode) == (before.modified, before.mode) {
             return Ok(());
         }
-        let facts = Facts { mode: self.mode, mtime: self.modified, asked: Asked::default(), attributes: None };
+        let facts =
+            Facts { mode: self.mode, mtime: self.modified, asked: AttributeSelection::default(), attributes: None };
         let done = match stat.meta.kind {
             Kind::Dir => store.finish_dir(path, self.mode, self.modified),
             _ => store.refresh(path, &facts).map(drop),
         };
-        // All or nothing.
+        // A failure restores the dead properties.
         done.inspect_err(|_| drop((self.dead != before.dead).then(|| dead::write(store, path, &before.dead))))
     }
 }
@@ -132,40 +133,44 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let changes = proppatch::parse(&body).map_err(|e| refuse(e.status(), e.to_string()))?;
     let turn = context.web.unfinished.turn(&reach);
     let stat = reach.store.stat(&reach.path)?;
-    // Also where nothing would change.
+    // Checked even where no value changes.
     context.web.rules.locks.may_change(&export, &path, &context.shown)?;
     let is_dir = stat.meta.kind == Kind::Dir;
-    let before = Plan { modified: stat.meta.mtime, mode: stat.meta.mode, dead: dead::read(&*reach.store, &reach.path) };
+    let before = EntryProperties {
+        modified: stat.meta.mtime,
+        mode: stat.meta.mode,
+        dead: dead::read(&*reach.store, &reach.path),
+    };
     let mut plan = before.clone();
-    let mut became: Vec<Became> = changes.iter().map(|change| plan.take(change, is_dir)).collect();
-    let mut without = became.iter().all(|one| *one == Became::Made);
+    let mut became: Vec<ChangeOutcome> = changes.iter().map(|change| plan.take(change, is_dir)).collect();
+    let mut without = became.iter().all(|one| *one == ChangeOutcome::Made);
     if without && let Err(error) = plan.carry_out(&before, &*reach.store, &reach.path, &stat) {
         became = vec![of_error(error)?; changes.len()];
         without = true;
     }
     drop(turn);
     if !without {
-        became.iter_mut().filter(|one| **one == Became::Made).for_each(|one| *one = Became::WithOthers);
+        became.iter_mut().filter(|one| **one == ChangeOutcome::Made).for_each(|one| *one = ChangeOutcome::WithOthers);
     }
     let href = target::location("", &context.target.path, is_dir, None);
-    let told: Vec<(&Prop, Became)> = changes.iter().map(Change::prop).zip(became).collect();
+    let told: Vec<(&Prop, ChangeOutcome)> = changes.iter().map(Change::prop).zip(became).collect();
     let text = [multistatus::open(), proppatch::response(&href, &told), multistatus::close().to_owned()].concat();
     let response = Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE);
     Ok(Text::send(context.exchange, response, text.as_bytes())?)
 }
 
-/// What a store has against a change: of properties, or of the place as such.
-fn of_error(error: store::Error) -> Outcome<Became> {
+/// The outcome of a store's error: no room for properties, or a failure of the request.
+fn of_error(error: store::Error) -> Outcome<ChangeOutcome> {
     use std::io::ErrorKind::{InvalidInput, QuotaExceeded, StorageFull, Unsupported};
     match &error {
-        // Attributes of a file have room of their own, and there are file systems without.
+        // Extended attributes have a space of their own, and some file systems have none.
         store::Error::Io { source, .. }
             if matches!(source.kind(), StorageFull | QuotaExceeded | Unsupported | InvalidInput)
                 || source.raw_os_error() == Some(rustix::io::Errno::TOOBIG.raw_os_error())
                 || source.raw_os_error() == Some(rustix::io::Errno::RANGE.raw_os_error()) =>
         {
             tracing::warn!(%error, "properties cannot be kept");
-            Ok(Became::NoRoom)
+            Ok(ChangeOutcome::NoRoom)
         }
         _ => Err(error.into()),
     }
@@ -182,23 +187,23 @@ mod tests {
 
     #[test]
     fn what_means_something_does_it() {
-        let mut plan = Plan { modified: Timestamp::default(), mode: 0o644, dead: Vec::new() };
+        let mut plan = EntryProperties { modified: Timestamp::default(), mode: 0o644, dead: Vec::new() };
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        assert_eq!(plan.take(&set(dav::DAV, "getlastmodified", date), false), Became::Made);
+        assert_eq!(plan.take(&set(dav::DAV, "getlastmodified", date), false), ChangeOutcome::Made);
         assert_eq!(plan.modified.seconds, 784_111_777);
-        assert_eq!(plan.take(&set(dav::DAV, "lastmodified", " 7 "), false), Became::Made);
+        assert_eq!(plan.take(&set(dav::DAV, "lastmodified", " 7 "), false), ChangeOutcome::Made);
         assert_eq!(plan.modified.seconds, 7);
-        assert_eq!(plan.take(&set(dav::DAV, "getlastmodified", "soon"), false), Became::Unusable);
-        assert_eq!(plan.take(&set(dav::APACHE, "executable", "T"), false), Became::Made);
+        assert_eq!(plan.take(&set(dav::DAV, "getlastmodified", "soon"), false), ChangeOutcome::Unusable);
+        assert_eq!(plan.take(&set(dav::APACHE, "executable", "T"), false), ChangeOutcome::Made);
         assert_eq!(plan.mode, 0o755);
-        assert_eq!(plan.take(&set(dav::APACHE, "executable", "T"), true), Became::Protected);
-        assert_eq!(plan.take(&set(dav::APACHE, "executable", "perhaps"), false), Became::Unusable);
-        assert_eq!(plan.take(&set(dav::DAV, "getetag", "x"), false), Became::Protected);
+        assert_eq!(plan.take(&set(dav::APACHE, "executable", "T"), true), ChangeOutcome::Protected);
+        assert_eq!(plan.take(&set(dav::APACHE, "executable", "perhaps"), false), ChangeOutcome::Unusable);
+        assert_eq!(plan.take(&set(dav::DAV, "getetag", "x"), false), ChangeOutcome::Protected);
     }
 
     #[test]
     fn what_means_nothing_is_kept() {
-        let mut plan = Plan { modified: Timestamp::default(), mode: 0, dead: Vec::new() };
+        let mut plan = EntryProperties { modified: Timestamp::default(), mode: 0, dead: Vec::new() };
         plan.take(&set("urn:z", "a", "1"), false);
         plan.take(&set("urn:z", "b", "2"), false);
         plan.take(&set("urn:z", "a", "3"), false);

@@ -1,5 +1,5 @@
-//! PUT: all is decided before a client that waits for a word sends its body; the bytes go under a temporary name, and only
-//! what arrived whole gets the final one.
+//! PUT: every check is made before a client that waits for `100 Continue` sends its body. The bytes go under a temporary name, and
+//! only a complete file gets the final one.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Kind, RelPath, Timestamp};
 use serve::Length;
 use serve::buffer;
-use store::{Coming, Finish, Sink, Store};
+use store::{FileAnnouncement, Finish, Sink, Store};
 use web::conditions::Verdict;
 use web::form::Parts;
 use web::{Headers, Request, Response, digest};
 
 use super::get::{current, judge};
-use super::refused::{Done, Outcome, Refused, cut_short, refuse};
+use super::refused::{Outcome, Refused, RequestOutcome, cut_short, refuse};
 use super::request_context::RequestContext;
 use super::unfinished::Tag;
 use super::{dead, get, now};
 use crate::access::ResolvedPath;
 use crate::digests::Stamp;
 
-/// The mode of a file that comes without one.
+/// The mode of a new file.
 pub(crate) const FILE_MODE: u32 = 0o644;
-/// From here on room is reserved before the first byte.
+/// Files from this length on get their space reserved before the first byte.
 const RESERVED_FROM: u64 = 1 << 20;
 
 /// Answers PUT.
@@ -53,13 +53,13 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     context.moving.file_came();
     context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
-    Ok(Done { status, bytes: sums.size })
+    Ok(RequestOutcome { status, bytes: sums.size })
 }
 
-/// What is there has to be what the conditions of the request mean.
+/// Evaluates the conditions of the request against the present entry.
 pub(crate) fn conditions(context: &RequestContext<'_>, reach: &ResolvedPath, is_there: bool) -> Outcome<()> {
     context.judge_if()?;
-    // What this node may not read is there all the same.
+    // An entry that this node may not read exists all the same.
     let look = || reach.store.open(&reach.path).and_then(|source| source.stat());
     let stat = is_there.then(|| look().or_else(|_| reach.store.stat(&reach.path)).ok()).flatten();
     match judge(context.request(), false, stat.map(|stat| current(&stat)).as_ref()) {
@@ -68,13 +68,13 @@ pub(crate) fn conditions(context: &RequestContext<'_>, reach: &ResolvedPath, is_
     }
 }
 
-/// Whether what may stand there by the time a file is whole goes for it: that may have come meanwhile.
+/// Whether the principal may replace an entry that has appeared at the target meanwhile.
 pub(crate) fn may_replace(context: &RequestContext<'_>) -> Outcome<bool> {
     let Some((export, path)) = context.place()? else { return Ok(false) };
     Ok(context.reach(Action::Overwrite, &export, &path).is_ok())
 }
 
-/// What is there already, if a file may come in its place.
+/// The kind of the present entry at the target; refuses one that a file cannot replace.
 pub(crate) fn target(context: &RequestContext<'_>, reach: &ResolvedPath, names_dir: bool) -> Outcome<Option<Kind>> {
     let shown = context.shown();
     if names_dir || reach.path.is_root() {
@@ -87,7 +87,7 @@ pub(crate) fn target(context: &RequestContext<'_>, reach: &ResolvedPath, names_d
     }
 }
 
-/// What a request must not ask of PUT.
+/// Refuses partial PUT and content codings.
 pub(crate) fn check(request: &Request) -> Outcome<()> {
     // RFC 9110, section 14.5: a server that does not know partial PUT refuses, lest a part be taken for the whole.
     if request.headers.get("content-range").is_some() {
@@ -99,7 +99,7 @@ pub(crate) fn check(request: &Request) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether there is room. What is written while others write may still fill the device.
+/// Checks that the bytes fit. Other writers may still fill the device later.
 pub(crate) fn room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()> {
     let mut dir = path.parent();
     let space = loop {
@@ -116,8 +116,8 @@ pub(crate) fn room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()>
     }
 }
 
-/// The digests that a client says its bytes have, in the head or behind the body. Of algorithms that are not known here nothing can be
-/// said; one that is known and does not read would be taken for verified by whoever sent it.
+/// The digests that a client promises, in the head or the trailers. Unknown algorithms are ignored; a malformed digest of a known
+/// algorithm is refused, because the client would take it for verified.
 pub(crate) fn promised(headers: &Headers) -> Outcome<Vec<Digest>> {
     let md5 = headers.all("content-md5").find(|value| digest::parse_content_md5(value).is_none());
     let damaged = digest::damaged(headers.all("digest")).or(md5);
@@ -126,54 +126,57 @@ pub(crate) fn promised(headers: &Headers) -> Outcome<Vec<Digest>> {
     let damaged = damaged.or_else(|| headers.all("oc-checksum").find_map(digest::damaged_oc));
     if let Some(damaged) = damaged {
         let shown = model::name::show_bytes(damaged.as_bytes());
-        return Err(refuse(400, format!("the digest {shown} does not read; send it whole, or leave it out")));
+        return Err(refuse(400, format!("the digest {shown} is not valid; send it whole, or leave it out")));
     }
     let mut promised = digest::parse(headers.all("digest"));
     promised.extend(digest::repr::parse(headers.all("repr-digest")));
-    // What is sent is the file itself: codings and parts have been refused.
+    // The content is the file itself: codings and parts have been refused.
     promised.extend(digest::repr::parse(headers.all("content-digest")));
     promised.extend(headers.get("content-md5").and_then(digest::parse_content_md5));
     promised.extend(headers.all("oc-checksum").flat_map(digest::parse_oc));
     Ok(promised)
 }
 
-/// A file that is not finished, and where it stands.
-pub(crate) struct Unfinished(pub Arc<dyn Sink>);
+/// The sink of a file without its final name. Dropping it discards the file.
+pub(crate) struct UncommittedSink(pub Arc<dyn Sink>);
 
-impl Drop for Unfinished {
+impl Drop for UncommittedSink {
     fn drop(&mut self) {
-        // Harmless where it has its name.
+        // No effect on a file that has its final name.
         self.0.discard();
     }
 }
 
-/// The same, and its place on the list of those, which it leaves after it is gone or has its name.
-pub(crate) struct Begun(pub Arc<dyn Sink>, #[expect(dead_code, reason = "held, not looked at")] (Unfinished, Tag));
+/// An uncommitted sink with its tag. The tag is dropped last: the list of leftovers keeps the file until it is gone or has its name.
+pub(crate) struct ListedSink(
+    pub Arc<dyn Sink>,
+    #[expect(dead_code, reason = "held, not looked at")] (UncommittedSink, Tag),
+);
 
-/// Starts a file beside its final name, with its directories and its room.
-pub(crate) fn begin(context: &RequestContext<'_>, reach: &ResolvedPath, length: Option<u64>) -> Outcome<Begun> {
+/// Creates a file under a temporary name, with the directories above it and reserved space.
+pub(crate) fn begin(context: &RequestContext<'_>, reach: &ResolvedPath, length: Option<u64>) -> Outcome<ListedSink> {
     store::make_dirs(&*reach.store, &reach.path.parent())?;
     let tag = context.web.unfinished.tag(reach);
     let sink = reach.store.create(&reach.path, &tag)?;
-    let begun = Begun(Arc::clone(&sink), (Unfinished(sink), tag));
-    begun.0.announce(&Coming { size: length, mtime: now(), replace: true })?;
+    let begun = ListedSink(Arc::clone(&sink), (UncommittedSink(sink), tag));
+    begun.0.announce(&FileAnnouncement { size: length, mtime: now(), replace: true })?;
     if let Some(bytes) = length.filter(|bytes| *bytes >= RESERVED_FROM) {
         begun.0.reserve(bytes)?;
     }
     Ok(begun)
 }
 
-/// What was made of bytes while they passed.
-pub(crate) struct Sums {
+/// The size and digests of a file, computed while its bytes passed.
+pub(crate) struct FileSums {
     pub size: u64,
     pub block: BlockSum,
-    /// Digests that need every byte in order, where one was promised.
+    /// Digests that need every byte in order, where such a digest was promised.
     pub serial: Vec<Digest>,
 }
 
-impl Sums {
-    /// Reads the bytes again, which are in the cache, for promised digests that were not made while they passed: those that need
-    /// every byte in order, and that nobody had spoken of yet.
+impl FileSums {
+    /// Computes promised digests that are missing, by reading the bytes again from the page cache: digests that need every byte in
+    /// order and were promised only behind the body.
     pub fn complete(&mut self, sink: &dyn Sink, promised: &[Digest]) -> store::Result<()> {
         let is_made = |algorithm| self.serial.iter().any(|made| made.algorithm() == algorithm);
         let mut missing: Vec<Algorithm> = promised.iter().map(Digest::algorithm).collect();
@@ -184,7 +187,7 @@ impl Sums {
         Ok(())
     }
 
-    /// All digests that are known.
+    /// All digests that have been computed.
     pub fn digests(&self) -> Vec<Digest> {
         let mut all = vec![Digest::crc32c(self.block.crc32c)];
         all.extend(self.block.adler32.and_then(|sum| Digest::new(Algorithm::Adler32, &sum.to_be_bytes())));
@@ -193,7 +196,7 @@ impl Sums {
     }
 }
 
-/// Takes a part of a form as a file that is not there.
+/// Stores a part of a form as a new file; returns its bytes.
 pub(crate) fn receive_part(context: &mut RequestContext<'_>, reach: &ResolvedPath, parts: &mut Parts) -> Outcome<u64> {
     room(&*reach.store, &reach.path, 0)?;
     let unfinished = begin(context, reach, None)?;
@@ -205,11 +208,11 @@ pub(crate) fn receive_part(context: &mut RequestContext<'_>, reach: &ResolvedPat
     Ok(sums.size)
 }
 
-/// Brings more of a file; nothing at its end.
-type Bring<'a> = &'a mut dyn FnMut(&mut RequestContext<'_>, &mut [u8]) -> Outcome<usize>;
+/// Reads more bytes of a file; 0 at its end.
+type ReadBody<'a> = &'a mut dyn FnMut(&mut RequestContext<'_>, &mut [u8]) -> Outcome<usize>;
 
-/// Takes what comes behind what is there already; how far it came is in `sums`, also where it broke off.
-pub(crate) fn go_on(context: &mut RequestContext<'_>, sink: &dyn Sink, sums: &mut Sums) -> Outcome<()> {
+/// Appends the body to a file. `sums` tells how far it came, after a failure as well.
+pub(crate) fn go_on(context: &mut RequestContext<'_>, sink: &dyn Sink, sums: &mut FileSums) -> Outcome<()> {
     buffer::with(|buffer| -> Outcome<()> {
         loop {
             let got = fill(context, buffer, &mut |context, into| context.exchange.read(into).map_err(cut_short))?;
@@ -225,13 +228,18 @@ pub(crate) fn go_on(context: &mut RequestContext<'_>, sink: &dyn Sink, sums: &mu
     })
 }
 
-fn receive(context: &mut RequestContext<'_>, sink: &dyn Sink, promised: &[Digest], bring: Bring<'_>) -> Outcome<Sums> {
+fn receive(
+    context: &mut RequestContext<'_>,
+    sink: &dyn Sink,
+    promised: &[Digest],
+    read: ReadBody<'_>,
+) -> Outcome<FileSums> {
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let mut in_order = store::digest::InOrder::new(&serial);
     let (mut size, mut block) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| -> Outcome<()> {
         loop {
-            let got = fill(context, buffer, bring)?;
+            let got = fill(context, buffer, read)?;
             if got == 0 {
                 return Ok(());
             }
@@ -243,14 +251,14 @@ fn receive(context: &mut RequestContext<'_>, sink: &dyn Sink, promised: &[Digest
             size += got as u64;
         }
     })?;
-    Ok(Sums { size, block, serial: in_order.finish(size).unwrap_or_default() })
+    Ok(FileSums { size, block, serial: in_order.finish(size).unwrap_or_default() })
 }
 
-/// Fills the buffer as far as the body goes: what is written has the size and place that a disk likes.
-fn fill(context: &mut RequestContext<'_>, buffer: &mut [u8], bring: Bring<'_>) -> Outcome<usize> {
+/// Fills the buffer as far as the body goes, so that writes are large and aligned.
+fn fill(context: &mut RequestContext<'_>, buffer: &mut [u8], read: ReadBody<'_>) -> Outcome<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match bring(context, &mut buffer[filled..])? {
+        match read(context, &mut buffer[filled..])? {
             0 => break,
             got => filled += got,
         }
@@ -258,8 +266,8 @@ fn fill(context: &mut RequestContext<'_>, buffer: &mut [u8], bring: Bring<'_>) -
     Ok(filled)
 }
 
-/// Holds what came against what was promised.
-pub(crate) fn compare(sums: &Sums, promised: &[Digest]) -> Outcome<()> {
+/// Compares the computed digests with the promised ones.
+pub(crate) fn compare(sums: &FileSums, promised: &[Digest]) -> Outcome<()> {
     let made = sums.digests();
     for wanted in promised {
         if let Some(have) = made.iter().find(|have| have.algorithm() == wanted.algorithm() && *have != wanted) {
@@ -270,17 +278,18 @@ pub(crate) fn compare(sums: &Sums, promised: &[Digest]) -> Outcome<()> {
     Ok(())
 }
 
-/// Gives a file that came whole its name, if its digests are the promised ones and it may still stand there; whether it replaced another.
+/// Gives a complete file its final name, if its digests are the promised ones and the conditions still hold. Returns the fields of
+/// the answer, and whether the file replaced another.
 pub(crate) fn finish(
     context: &RequestContext<'_>,
     reach: &ResolvedPath,
     sink: &dyn Sink,
-    sums: &Sums,
+    sums: &FileSums,
     promised: &[Digest],
     was_there: bool,
 ) -> Outcome<(Headers, bool)> {
     compare(sums, promised).inspect_err(|_| context.web.services.meters.damaged())?;
-    // Others put too, and of those with the same condition one has its way.
+    // Of concurrent PUTs with the same condition one succeeds.
     let _turn = context.web.unfinished.turn(reach);
     let is_there = get::kind(reach)?.is_some();
     conditions(context, reach, is_there)?;
@@ -295,18 +304,18 @@ pub(crate) fn finish(
     Ok((headers, is_there))
 }
 
-/// Gives a file its name, and its digests with it. What came into its place meanwhile is replaced only by those who may.
+/// Gives a file its final name and notes its digests. `replace` allows an entry of that name to be replaced.
 pub(crate) fn put_in_place(
     context: &RequestContext<'_>,
     reach: &ResolvedPath,
     sink: &dyn Sink,
-    sums: &Sums,
+    sums: &FileSums,
     mtime: Timestamp,
     replace: bool,
 ) -> Outcome<Headers> {
     let finish = Finish { size: sums.size, mode: FILE_MODE, mtime, durable: false, replace, attributes: None };
     if reach.abroad {
-        // What it is there is known when it is there.
+        // A remote server tells the file's facts only after the commit.
         sink.commit(&finish)?;
         let there = reach.store.stat(&reach.path)?;
         let (inode, mtime) = (there.identity.1, there.meta.mtime);

@@ -1,4 +1,4 @@
-//! Why a request is not answered as it would like: a status, and a sentence for whoever reads it.
+//! Refusals and failures of a request: a status, and a sentence that says why.
 
 use std::io;
 
@@ -6,23 +6,23 @@ use model::{Fault, Refusal};
 use rustix::io::Errno;
 pub(crate) use web::Refused;
 
-/// What ends a request early.
+/// The reason why a request ended early.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// We say no.
+    /// The node refuses.
     Refused(Box<Refused>),
-    /// The line broke, or what was promised cannot be sent.
+    /// The connection broke, or the rest of the answer cannot be sent.
     Broken(io::Error),
 }
 
-/// What a request came to: its status, and bytes of its body or of its answer.
+/// The outcome of a request: its status, and the bytes of its body or of its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct RequestOutcome {
     pub status: u16,
     pub bytes: u64,
 }
 
-pub(crate) type Outcome<T = Done> = Result<T, Trouble>;
+pub(crate) type Outcome<T = RequestOutcome> = Result<T, Trouble>;
 
 /// A refusal, as an error.
 pub(crate) fn refuse(status: u16, reason: impl Into<String>) -> Trouble {
@@ -47,7 +47,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// A body that ended too soon: whoever is still there hears why.
+/// The error of a body that ended too soon; a client that is still connected gets a status.
 pub(crate) fn cut_short(error: io::Error) -> Trouble {
     match error.kind() {
         io::ErrorKind::TimedOut => refuse(408, format!("the body did not come in time: {error}")),
@@ -56,12 +56,12 @@ pub(crate) fn cut_short(error: io::Error) -> Trouble {
     }
 }
 
-/// The status of a system's error.
+/// The status of an error of the system.
 pub(crate) fn status_of(error: &io::Error) -> u16 {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     match errno {
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => 403,
-        // A link that leads to itself leads nowhere.
+        // A link that leads to itself has no target.
         Some(Errno::NOENT | Errno::LOOP) => 404,
         Some(Errno::EXIST | Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::BUSY) => 409,
         Some(Errno::NAMETOOLONG) => 414,
@@ -80,11 +80,11 @@ pub(crate) fn status_of(error: &io::Error) -> u16 {
     }
 }
 
-/// The status of what a store says.
+/// The status of an error of a store.
 pub(crate) fn status_in_store(error: &store::Error) -> u16 {
     match error {
         store::Error::Io { source, .. } | store::Error::Late { source, .. } => status_of(source),
-        // A name that leads out is no name here: what lies there is nobody's business.
+        // A path that leads out of the store is refused without a word about its target.
         store::Error::Escapes(_)
         | store::Error::Outside { .. }
         | store::Error::Granted { .. }
@@ -92,7 +92,7 @@ pub(crate) fn status_in_store(error: &store::Error) -> u16 {
         store::Error::Exists(_) => 412,
         store::Error::Locked { .. } => 423,
         store::Error::Kind { .. } => 409,
-        // An export that lies on somebody else's server: it is not this node that says no.
+        // The export lies on a remote server, which has refused.
         store::Error::Server { fault: Fault::Path, .. } => 504,
         store::Error::Server { .. } => 502,
         store::Error::Unsupported { .. } => 501,

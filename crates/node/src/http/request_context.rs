@@ -1,13 +1,13 @@
-//! A request with what is known about it: whom it comes from, what it means, where that lies.
+//! A request with its principal, its target and the store that the target lies in.
 
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
-use auth::access::{GUEST, Opens};
+use auth::access::{GUEST, PathKind};
 use auth::policy::{Callout, When};
 use auth::{Access, Action, Actions, Permit, Ticket};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::{Fault, Kind, Refusal, RelPath};
 use serve::Exchange;
 use store::Source;
@@ -17,47 +17,47 @@ use web::scitag::SciTag;
 use web::target::{Target, redacted};
 use web::{Headers, Method, Request};
 
-use super::Web;
-use super::callout::{Full, NOBODY, Question, Told, Verdict};
+use super::HttpService;
+use super::callout::{CredentialFacts, Full, NOBODY, Question, Verdict};
 use super::etag::etag;
-use super::fireflies::Flying;
+use super::fireflies::FlowGuard;
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use crate::access::{ResolvedPath, check_name};
 use crate::exports::is_reserved;
 use crate::locks::Submitted;
-use crate::meters::Moving;
+use crate::meters::WorkMeter;
 use authn::{Credential, Principal};
 
-/// So much of a file goes out before it is counted.
+/// Bytes of a file that are sent between two updates of the meter.
 const COUNTED_BYTES: u64 = 1 << 20;
 
 /// A request being answered.
 pub(crate) struct RequestContext<'a> {
-    pub web: &'a Web,
+    pub web: &'a HttpService,
     pub exchange: &'a mut dyn Exchange,
     pub target: Target,
     pub principal: Principal,
-    /// Counts what moves.
-    pub moving: Moving,
-    /// What the field `If` says, and whether it has been judged.
+    /// The meter of the request.
+    pub moving: WorkMeter,
+    /// The field `If`, and whether it has been evaluated.
     pub condition: Option<If>,
     pub is_judged: Cell<bool>,
-    /// The locks that whoever asks shows to know of.
+    /// The locks that the principal shows.
     pub shown: Submitted,
 }
 
 impl RequestContext<'_> {
-    /// What was asked.
+    /// The request itself.
     pub fn request(&self) -> &Request {
         self.exchange.request()
     }
 
-    /// Its target for people, without secrets.
+    /// The request's target for people, without secrets.
     pub fn shown(&self) -> String {
         redacted(self.request().target.split('?').next().unwrap_or_default())
     }
 
-    /// Bytes of a file as the answer's body, counted as they go.
+    /// Sends bytes of a file as the answer's body, and counts them.
     pub fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
         let mut at = 0;
         while at < bytes {
@@ -69,7 +69,7 @@ impl RequestContext<'_> {
         Ok(())
     }
 
-    /// Who asks.
+    /// The access of the principal.
     pub fn access(&self) -> &Access {
         &self.principal.access
     }
@@ -79,7 +79,7 @@ impl RequestContext<'_> {
         place(&self.target)
     }
 
-    /// Says which node this is, to another one that offers to copy by the native protocol.
+    /// Adds the node's fingerprint, for another node that offers to copy by the native protocol.
     pub fn introduce(&self, headers: &mut Headers) {
         if self.request().headers.get("longhaul-offer").is_some()
             && let Ok(fingerprint) = self.web.rules.fingerprint()
@@ -93,8 +93,8 @@ impl RequestContext<'_> {
         self.target.authority.as_deref().or_else(|| self.request().headers.get("host"))
     }
 
-    /// What addresses in a document begin with: nothing, since whoever stands between the client and this node may call it by another
-    /// name and scheme (RFC 4918, section 8.3); but davix (0.8.4) reads names only out of whole URLs, and shows others escaped.
+    /// The prefix of addresses in a document. It is empty, because a proxy may know this node by another name and scheme (RFC 4918,
+    /// section 8.3); davix (0.8.4) gets whole URLs, because it decodes names in those only.
     pub fn before_paths(&self) -> String {
         let agent = self.request().headers.get("user-agent").unwrap_or_default();
         if agent.contains("davix") { self.origin() } else { String::new() }
@@ -108,10 +108,13 @@ impl RequestContext<'_> {
         called.filter(plain).map_or_else(String::new, |called| format!("{scheme}://{called}"))
     }
 
-    /// The store and path behind a name, if the action is allowed there: by the policy, and by the program that it may name.
+    /// Resolves a path, if the policy and its call-out program allow the action there.
+    ///
+    /// # Errors
+    /// The action is not allowed, the export or path does not exist, or the condition `If` fails.
     pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
         if action.changes() && self.web.rules.is_read_only(self.access(), export) {
-            // Nobody may, whoever it is.
+            // No principal may.
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
         }
         self.check_export(export)?;
@@ -121,11 +124,11 @@ impl RequestContext<'_> {
         }
         let by_rules = self.access().allow(action, export, true, path).is_ok();
         let reach = reach.map_err(|trouble| match check_name(action, path) {
-            // No other credential would help.
+            // Another credential would not help.
             Err(refusal) if by_rules => refusal.into(),
             _ => self.deny(trouble),
         })?;
-        // Where only the program allows, no permit says what it counts for.
+        // A decision of the program alone has no permission that could be limited to directories.
         if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &reach) {
             let reason = format!("{} is a file, and what was shown counts for a directory", self.shown());
             return Err(self.deny(refuse(403, reason)));
@@ -133,24 +136,29 @@ impl RequestContext<'_> {
         Ok(reach)
     }
 
-    /// A no to what was wanted: who has not said who he is is asked, who has hears that it is not enough.
+    /// Turns a refusal into the answer of the authenticator: an anonymous client is asked for a credential, a principal is told
+    /// that its credential does not suffice.
     pub fn deny(&self, trouble: Trouble) -> Trouble {
         let Trouble::Refused(refused) = trouble else { return trouble };
         self.web.authenticator.deny(&self.principal, self.exchange.peer().ip(), *refused).into()
     }
 
-    /// Whether an export has this name, as far as it may be told: where something is everybody's, a browser that asks for its icon
-    /// must not be asked for a password.
+    /// Checks that there is an export of this name, as far as an anonymous client may know: on a node with public data, a browser
+    /// that requests its icon must not be asked for a password.
     fn check_export(&self, export: &str) -> Outcome<()> {
         let rules = &self.web.rules;
         let is_told = || is_reserved(export) || self.web.authenticator.has_public_data(self.exchange.peer().ip());
-        match self.principal.is_anonymous && !rules.has_export(export) && is_told() {
-            true => Err(refuse(404, "there is no export of that name")),
-            false => Ok(()),
+        if self.principal.is_anonymous && !rules.has_export(export) && is_told() {
+            return Err(refuse(404, "there is no export of that name"));
         }
+        Ok(())
     }
 
-    /// The same for something below a place that was reached: many of them, so that nothing is opened.
+    /// Whether an action is allowed on an entry below a resolved path. For many entries: nothing is opened unless the call-out
+    /// program decides.
+    ///
+    /// # Errors
+    /// The action is not allowed.
     pub fn may(&self, action: Action, export: &str, path: &RelPath) -> Outcome<()> {
         let policy = self.web.rules.policy();
         let by_rules = self.access().allow(action, export, true, path).is_ok();
@@ -161,17 +169,20 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether what the request says in `If` is so (RFC 4918, section 10.4): when it is known that whoever asks may, and again in the
-    /// turn of whoever changes something.
+    /// Evaluates the condition `If` (RFC 4918, section 10.4): once the principal is known to be allowed, and again under the lock
+    /// of the change.
+    ///
+    /// # Errors
+    /// The condition does not hold.
     pub fn judge_if(&self) -> Outcome<()> {
         let Some(condition) = &self.condition else { return Ok(()) };
-        match condition.holds(|resource| self.state_of(resource)) {
-            true => Ok(()),
-            false => Err(refuse(412, "what is there, or the lock that holds it, is not what If means")),
+        if !condition.holds(|resource| self.state_of(resource)) {
+            return Err(refuse(412, "what is there, or the lock that holds it, is not what If means"));
         }
+        Ok(())
     }
 
-    /// What a resource is like, as far as whoever asks may know.
+    /// The entity tag and locks of a resource, as far as the principal may know them.
     fn state_of(&self, resource: Option<&str>) -> State {
         let target = match resource {
             None => Some(self.target.clone()),
@@ -184,30 +195,31 @@ impl RequestContext<'_> {
             return State::default();
         };
         let tokens = self.web.rules.locks.covering(&export, &path).into_iter().map(|lock| lock.token).collect();
-        let place = Place::Path { export, path };
+        let place = NodePlace::Path { export, path };
         let reach = self.web.rules.allowed(self.access(), Action::Stat, &place).ok();
         let stat = reach.and_then(|reach| reach.store.stat(&reach.path).ok());
         State { etag: stat.filter(|stat| stat.meta.kind != Kind::Dir).map(|stat| etag(&stat)), tokens }
     }
 
-    /// Tells collectors of the body that follows, if the client said what it is for (`SciTag`); until what this returns is
-    /// dropped. Streams of HTTP/2 share a connection and have no numbers of their own.
-    pub fn fly(&self, we_send: bool) -> Flying {
+    /// Begins the flow of the body that follows, if the client marked the request (`SciTag`). The flow ends when the guard is
+    /// dropped. HTTP/2 streams are not reported: they share a connection and have no numbers of their own.
+    pub fn fly(&self, we_send: bool) -> FlowGuard {
         let tag = self.request().headers.get("scitag").map(SciTag::parse).unwrap_or_default();
         match self.exchange.socket() {
             Some(socket) if self.request().method != Method::Head => {
                 self.web.fireflies().begin(tag, socket, we_send).with_unread(self.exchange.unread_bytes())
             }
-            _ => Flying::default(),
+            _ => FlowGuard::default(),
         }
     }
 
-    /// Where no rule decides the program of the policy may allow, and where it is always asked it may refuse.
+    /// Decides by the policy and its call-out program: the program may allow where no rule does, and may refuse where it is always
+    /// asked.
     fn decide(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
         let rules = &self.web.rules;
         let policy = rules.policy();
-        let place = Place::Path { export: export.to_owned(), path: path.clone() };
-        // An export that nobody has, or may write to, is no question of who.
+        let place = NodePlace::Path { export: export.to_owned(), path: path.clone() };
+        // The program is not asked about an export that does not exist or is read-only.
         let open = rules.is_writable(export).filter(|writable| *writable || !action.changes());
         let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
             return Ok(rules.allowed_with(self.access(), action, &place, &self.shown)?);
@@ -256,28 +268,28 @@ impl RequestContext<'_> {
         })
     }
 
-    /// The access of whom only the program lets do this one thing at this one place.
+    /// An access for this one action on this one path, for a principal that only the program allows.
     fn just_this(&self, action: Action, export: &str, path: &RelPath) -> Access {
         let access = self.access();
         let holder = match access {
             Access::Anonymous(_) => GUEST.to_owned(),
             Access::Granted(grant) => format!("key:{}", grant.id),
-            Access::Visitor(ticket) => ticket.holder.clone(),
+            Access::Ticket(ticket) => ticket.holder.clone(),
         };
-        let permit = Permit::own(export.to_owned(), path.clone(), Opens::Entry, action.needs());
+        let permit = Permit::own(export.to_owned(), path.clone(), PathKind::Entry, action.needs());
         let (who, expires) = (access.who(), access.expires());
         let ticket = Ticket { who, holder, permits: vec![permit], everywhere: Actions::NONE, expires };
-        Access::Visitor(Arc::new(ticket))
+        Access::Ticket(Arc::new(ticket))
     }
 }
 
-/// Whether a file is there, or about to be.
+/// Whether the path is that of a file, or of one that is about to be created.
 fn is_file(action: Action, reach: &ResolvedPath) -> bool {
     let is_there = || reach.store.stat(&reach.path).is_ok() && !reach.store.is_dir(&reach.path);
     action == Action::Create || is_there()
 }
 
-/// An action for a program.
+/// The word of an action for the call-out program.
 fn word(action: Action) -> &'static str {
     match action {
         Action::Read => "read",
@@ -293,15 +305,17 @@ fn word(action: Action) -> &'static str {
     }
 }
 
-fn told(credential: &Credential) -> Told<'_> {
+fn told(credential: &Credential) -> CredentialFacts<'_> {
     match credential {
-        Credential::None => Told { kind: NOBODY, ..Told::default() },
-        Credential::Key { id } => Told { kind: "key", id: Some(id), ..Told::default() },
+        Credential::None => CredentialFacts { kind: NOBODY, ..CredentialFacts::default() },
+        Credential::Key { id } => CredentialFacts { kind: "key", id: Some(id), ..CredentialFacts::default() },
         Credential::Macaroon { uuid, name } => {
-            Told { kind: "macaroon", id: Some(uuid), subject: Some(name), ..Told::default() }
+            CredentialFacts { kind: "macaroon", id: Some(uuid), subject: Some(name), ..CredentialFacts::default() }
         }
-        Credential::Certificate { dn, .. } => Told { kind: "certificate", dn: Some(dn), ..Told::default() },
-        Credential::Token { claims } => Told {
+        Credential::Certificate { dn, .. } => {
+            CredentialFacts { kind: "certificate", dn: Some(dn), ..CredentialFacts::default() }
+        }
+        Credential::Token { claims } => CredentialFacts {
             kind: "token",
             id: claims.id.as_deref(),
             issuer: Some(&claims.issuer),
@@ -317,7 +331,7 @@ pub(crate) fn place(target: &Target) -> Outcome<Option<(String, RelPath)>> {
     named(&target.path)
 }
 
-/// The same of a path below the node's root.
+/// The export and the path in it that a path below the node's root names; none for the root.
 pub(crate) fn named(path: &RelPath) -> Outcome<Option<(String, RelPath)>> {
     let first = path.as_bytes().split(|b| *b == b'/').next().unwrap_or_default();
     if first.is_empty() {

@@ -1,5 +1,5 @@
-//! Answers that are text: listings, pages, JSON. They go out as they are written, packed where the client takes that (RFC 9110,
-//! section 12.5.3). Files never come this way: their bytes go out as they lie there.
+//! Answers that are text: listings, pages, JSON. They are sent while they are made, compressed where the client accepts that
+//! (RFC 9110, section 12.5.3). Files are never sent this way: their bytes go out as they are stored.
 
 use std::io::{self, Write};
 
@@ -8,14 +8,14 @@ use flate2::write::GzEncoder;
 use serve::{Exchange, Length};
 use web::{Headers, Response};
 
-use super::refused::Done;
+use super::refused::RequestOutcome;
 
 /// Bytes that are sent together.
 const TOGETHER_BYTES: usize = 64 << 10;
-/// From here on packing is worth its head.
+/// Answers from this length on are compressed: for shorter ones the gzip header costs more than it saves.
 const PACKED_FROM: u64 = 1 << 10;
 
-/// A text on its way.
+/// A text that is being sent.
 pub(crate) struct Text {
     status: u16,
     waiting: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Begins one. A length that is known is told where the text is not packed.
+    /// Begins an answer. A known length is sent where the text is not compressed.
     pub fn begin(exchange: &mut dyn Exchange, mut response: Response, length: Length) -> io::Result<Text> {
         let is_worth_it = !matches!(length, Length::Known(bytes) if bytes < PACKED_FROM);
         let packs = is_worth_it && exchange.request().headers.accepts_coding("gzip");
@@ -38,14 +38,14 @@ impl Text {
         Ok(Text { status, waiting: Vec::new(), packer, sent: 0 })
     }
 
-    /// All of one at once.
-    pub fn send(exchange: &mut dyn Exchange, response: Response, text: &[u8]) -> io::Result<Done> {
+    /// Sends a whole text.
+    pub fn send(exchange: &mut dyn Exchange, response: Response, text: &[u8]) -> io::Result<RequestOutcome> {
         let mut sending = Text::begin(exchange, response, Length::Known(text.len() as u64))?;
         sending.write(exchange, text)?;
         sending.end(exchange)
     }
 
-    /// More of it.
+    /// Sends more of the text.
     pub fn write(&mut self, exchange: &mut dyn Exchange, text: &[u8]) -> io::Result<()> {
         match &mut self.packer {
             Some(packer) => {
@@ -64,13 +64,13 @@ impl Text {
         Ok(())
     }
 
-    /// The end of it.
-    pub fn end(mut self, exchange: &mut dyn Exchange) -> io::Result<Done> {
+    /// Ends the answer.
+    pub fn end(mut self, exchange: &mut dyn Exchange) -> io::Result<RequestOutcome> {
         if let Some(packer) = self.packer.take() {
             self.waiting.append(&mut packer.finish()?);
         }
         self.flush(exchange)?;
         exchange.end(&Headers::new())?;
-        Ok(Done { status: self.status, bytes: self.sent })
+        Ok(RequestOutcome { status: self.status, bytes: self.sent })
     }
 }

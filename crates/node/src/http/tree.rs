@@ -1,8 +1,8 @@
-//! Changes of the tree: MKCOL and MOVE here, DELETE and COPY from one place here to another in rooms of their own.
+//! Changes of the tree: MKCOL and MOVE here, DELETE and COPY within the node in modules of their own.
 
 pub(crate) mod copy;
 pub(crate) mod delete;
-mod stayed;
+mod failures;
 
 use auth::Action;
 use model::{Kind, RelPath};
@@ -10,9 +10,9 @@ use serve::Length;
 use web::conditions::Verdict;
 use web::{Headers, Response, target};
 
-use self::stayed::Stayed;
+use self::failures::EntryFailures;
 use super::get::{self, current, judge};
-use super::refused::{Done, Outcome, Refused, refuse};
+use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::{RequestContext, place};
 use crate::access::{RENAME_STAYS, ResolvedPath};
 
@@ -20,10 +20,10 @@ use crate::access::{RENAME_STAYS, ResolvedPath};
 pub(crate) fn brief(context: &mut RequestContext<'_>, status: u16) -> Outcome {
     context.exchange.begin(Response::new(status), Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
-    Ok(Done { status, bytes: 0 })
+    Ok(RequestOutcome { status, bytes: 0 })
 }
 
-/// What is there has to be what the conditions of the request mean.
+/// Evaluates the conditions of the request against the present entry.
 fn conditions(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<()> {
     let stat = reach.store.stat(&reach.path).ok();
     match judge(context.request(), false, stat.as_ref().map(current).as_ref()) {
@@ -50,7 +50,7 @@ pub(crate) fn mkcol(context: &mut RequestContext<'_>) -> Outcome {
     brief(context, 201)
 }
 
-/// Where `Destination` points, on this node.
+/// The export and path that `Destination` names on this node, and whether it ends with a slash.
 fn destination(context: &RequestContext<'_>) -> Outcome<(String, RelPath, bool)> {
     let text = context.request().headers.get("destination");
     let text = text.ok_or_else(|| refuse(400, "this needs a field Destination: where to"))?;
@@ -71,25 +71,25 @@ fn may_overwrite(context: &RequestContext<'_>) -> Outcome<bool> {
 }
 
 /// The two ends of a MOVE or COPY within this node.
-struct Ends {
+struct SourceAndTarget {
     from: ResolvedPath,
     to: ResolvedPath,
     /// The source's export, and its path there.
     source: (String, RelPath),
     /// The target's export, and its path there.
     place: (String, RelPath),
-    /// The target would lie within what goes there.
+    /// The target would lie within the source.
     is_within: bool,
 }
 
-/// What is at the two ends.
-struct There {
+/// The kinds of the entries at the two ends.
+struct EndKinds {
     kind: Kind,
-    /// What is in the target's place.
+    /// The kind of the entry that the target replaces, if any.
     replaces: Option<Kind>,
 }
 
-fn ends(context: &RequestContext<'_>, takes: Action, gives: Action) -> Outcome<Ends> {
+fn ends(context: &RequestContext<'_>, takes: Action, gives: Action) -> Outcome<SourceAndTarget> {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root stays where it is")) };
     let from = context.reach(takes, &export, &path)?;
     let (to_export, to_path, _) = destination(context)?;
@@ -102,19 +102,19 @@ fn ends(context: &RequestContext<'_>, takes: Action, gives: Action) -> Outcome<E
         return Err(refuse(403, HOLDS_SOURCE));
     }
     let is_within = is_same && to_path.starts_with(&path);
-    Ok(Ends { from, to, source: (export, path), place: (to_export, to_path), is_within })
+    Ok(SourceAndTarget { from, to, source: (export, path), place: (to_export, to_path), is_within })
 }
 
-/// Looks at both ends, and whether the request may do what it means there.
-fn look(context: &RequestContext<'_>, ends: &Ends) -> Outcome<There> {
-    let Ends { from, to, place, is_within, .. } = ends;
+/// Looks at both ends, and checks that the request may replace the target.
+fn look(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<EndKinds> {
+    let SourceAndTarget { from, to, place, is_within, .. } = ends;
     let kind = get::kind(from)?.ok_or_else(|| refuse(404, format!("{} is not there", context.shown())))?;
     conditions(context, from)?;
-    match (*is_within, how_they_lie(from, to)) {
-        (true, _) | (_, Lie::TargetInside) => return Err(refuse(403, "a place cannot come to lie within itself")),
-        (_, Lie::Same) => return Err(refuse(403, "source and target are one and the same")),
-        (_, Lie::SourceInside) => return Err(refuse(403, HOLDS_SOURCE)),
-        (_, Lie::Apart) => {}
+    match (*is_within, overlap(from, to)) {
+        (true, _) | (_, Overlap::TargetInside) => return Err(refuse(403, "a place cannot come to lie within itself")),
+        (_, Overlap::Same) => return Err(refuse(403, "source and target are one and the same")),
+        (_, Overlap::SourceInside) => return Err(refuse(403, HOLDS_SOURCE)),
+        (_, Overlap::Apart) => {}
     }
     let replaces = get::kind(to)?;
     let may = may_overwrite(context)?;
@@ -127,24 +127,24 @@ fn look(context: &RequestContext<'_>, ends: &Ends) -> Outcome<There> {
     if !to.store.is_dir(&to.path.parent()) {
         return Err(refuse(409, "the directory above the target is not there"));
     }
-    Ok(There { kind, replaces })
+    Ok(EndKinds { kind, replaces })
 }
 
-/// Why a target that would be cleared stays.
+/// Why a target is not replaced that contains the source.
 const HOLDS_SOURCE: &str = "the target holds what is to come in its place";
 
-/// How two places lie to each other.
+/// Whether source and target overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
+enum Overlap {
     Apart,
     Same,
     SourceInside,
     TargetInside,
 }
 
-/// The same by whatever names the two are reached: links on the way to them, or they themselves.
-fn how_they_lie(source: &ResolvedPath, target: &ResolvedPath) -> Lie {
-    // Of a link both count: where it leads, and where it lies.
+/// Whether two paths overlap by the identities of their entries, which links do not hide.
+fn overlap(source: &ResolvedPath, target: &ResolvedPath) -> Overlap {
+    // For a link both its target and its own directory count.
     let known = |reach: &ResolvedPath| {
         let (itself, dir) = (reach.store.lineage(&reach.path), reach.store.lineage(&reach.path.parent()));
         let above: Vec<_> = itself.above.iter().chain(&dir.above).chain(&dir.itself).copied().collect();
@@ -152,38 +152,38 @@ fn how_they_lie(source: &ResolvedPath, target: &ResolvedPath) -> Lie {
     };
     let ((source, above_source), (target, above_target)) = (known(source), known(target));
     match (source, target) {
-        (Some(source), Some(target)) if source == target => Lie::Same,
-        (_, Some(target)) if above_source.contains(&target) => Lie::SourceInside,
-        (Some(source), _) if above_target.contains(&source) => Lie::TargetInside,
-        _ => Lie::Apart,
+        (Some(source), Some(target)) if source == target => Overlap::Same,
+        (_, Some(target)) if above_source.contains(&target) => Overlap::SourceInside,
+        (Some(source), _) if above_target.contains(&source) => Overlap::TargetInside,
+        _ => Overlap::Apart,
     }
 }
 
-/// Makes room for what comes in its place (RFC 4918, sections 9.8.4 and 9.9.3): a directory goes with all that is in it. What of it
-/// stays keeps the place taken.
-fn clear(context: &RequestContext<'_>, ends: &Ends, there: &There) -> Outcome<Stayed> {
+/// Removes the entry that the target replaces (RFC 4918, sections 9.8.4 and 9.9.3), a directory with its content. Returns the
+/// entries that could not be removed.
+fn clear(context: &RequestContext<'_>, ends: &SourceAndTarget, there: &EndKinds) -> Outcome<EntryFailures> {
     let place = &ends.place;
-    // Reached as whoever removes it would reach it: what one may create may lie elsewhere by a link.
+    // Resolved for the removal: the path of a creation may lead elsewhere by a link.
     let gone = || context.reach(Action::Remove, &place.0, &place.1);
     match there.replaces {
         Some(Kind::Dir) => delete::tree(context, &gone()?, place),
-        // A directory cannot come in the place of a file in one step.
+        // A directory cannot replace a file in one step.
         Some(_) if there.kind == Kind::Dir => {
             let gone = gone()?;
             gone.store.remove(&gone.path)?;
-            Ok(Stayed::default())
+            Ok(EntryFailures::default())
         }
-        _ => Ok(Stayed::default()),
+        _ => Ok(EntryFailures::default()),
     }
 }
 
-/// Whether the source can go, as far as that can be known: before the target is cleared for it.
-fn can_go(context: &RequestContext<'_>, ends: &Ends) -> Outcome<()> {
+/// Checks before the target is removed, as far as possible, that the source can be moved.
+fn can_go(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<()> {
     let (export, path) = &ends.source;
     context.web.rules.locks.may_go(export, path, &context.shown)?;
     let device = |store: &dyn store::Store, path: &RelPath| store.stat(path).map(|stat| stat.identity.0);
     let (from, to) = (&ends.from, &ends.to);
-    // Somebody else's server has no devices.
+    // A remote server has no devices.
     if from.abroad {
         return Ok(());
     }
@@ -205,10 +205,10 @@ pub(crate) fn rename(context: &mut RequestContext<'_>) -> Outcome {
     if !stayed.is_empty() {
         return stayed.answer(context);
     }
-    // From another look to the rename: others put, and what was seen of the target is to hold for as long.
+    // Locked from the second look to the rename, so that the target does not change in between.
     let turn = context.web.unfinished.turns(&ends.from, &ends.to);
     let still = look(context, &ends)?;
-    // Where nothing was to be replaced nothing is, whoever else writes to this directory.
+    // The rename replaces only an entry that the second look found, whoever else writes to this directory.
     let replaces = there.replaces.is_some();
     let renamed = ends.from.store.rename(&ends.from.path, &ends.to.path, still.replaces.is_some());
     renamed.map_err(|error| match error {

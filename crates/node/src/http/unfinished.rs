@@ -1,4 +1,4 @@
-//! The names of files that are not finished, and the lists by which a later start removes what a killed node left.
+//! The temporary names of unfinished files, and the lists from which a later start removes what a killed node left.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -16,40 +16,41 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::access::ResolvedPath;
 use arc_swap::ArcSwap;
 
-/// One list for each export, whatever parts of it credentials are confined to: a list is an open file.
-pub(crate) struct Unfinished {
+/// The unfinished files of a node. There is one list for each export, and not one for each part that a credential opens, because a
+/// list is an open file.
+pub(crate) struct UnfinishedFiles {
     state: PathBuf,
-    /// Where the exports lie.
+    /// The directories of the exports, by name.
     roots: ArcSwap<Vec<(String, PathBuf)>>,
-    lists: Mutex<HashMap<PathBuf, Arc<List>>>,
+    lists: Mutex<HashMap<PathBuf, Arc<LeftoverList>>>,
     last: AtomicU64,
     turns: [Mutex<()>; TURNS],
 }
 
-/// Names that can be given at the same time: enough that nobody waits for another file's.
+/// Locks for giving files their final names: enough that files rarely share one.
 const TURNS: usize = 64;
-/// Names that are given before a list is put aside for a new one: it remembers the directories of all of them. It is gone with
-/// the last file that it is about.
+/// Names that one list gives before a new list takes its place, because a list records the directories of all of its files. A list
+/// is removed with its last file.
 const NAMES_MAX: u64 = 4096;
 
-/// Which turn is a file's. By the whole of its place: a credential for a part of an export sees a shorter path.
+/// The index of a file's lock, by its path on the host: a credential for a part of an export sees a shorter path.
 fn which(reach: &ResolvedPath) -> usize {
     let mut hasher = DefaultHasher::new();
     reach.dir.join(OsStr::from_bytes(reach.path.as_bytes())).hash(&mut hasher);
     (hasher.finish() % TURNS as u64) as usize
 }
 
-/// A list, and what the names on it have in common.
-struct List {
+/// A list of leftovers, and the common part of the names on it.
+struct LeftoverList {
     tag: String,
     leftovers: Option<Leftovers>,
     given: AtomicU64,
 }
 
-/// What stands in the name of one unfinished file. The list lives as long: keep it until the file has its own name.
+/// The tag in the temporary name of one unfinished file. It keeps its list alive: hold it until the file has its final name.
 pub(crate) struct Tag {
     text: String,
-    _list: Arc<List>,
+    _list: Arc<LeftoverList>,
 }
 
 impl Deref for Tag {
@@ -60,10 +61,10 @@ impl Deref for Tag {
     }
 }
 
-impl Unfinished {
-    /// With its lists in this state directory, for exports that lie there.
-    pub fn new(state: &Path, exports: Vec<(String, PathBuf)>) -> Unfinished {
-        Unfinished {
+impl UnfinishedFiles {
+    /// Lists in this state directory, for exports with these directories.
+    pub fn new(state: &Path, exports: Vec<(String, PathBuf)>) -> UnfinishedFiles {
+        UnfinishedFiles {
             state: state.to_owned(),
             roots: ArcSwap::from_pointee(exports),
             lists: Mutex::default(),
@@ -72,17 +73,17 @@ impl Unfinished {
         }
     }
 
-    /// The exports lie there from now on.
+    /// Replaces the directories of the exports.
     pub fn replace_roots(&self, exports: Vec<(String, PathBuf)>) {
         self.roots.store(Arc::new(exports));
     }
 
-    /// The turn of whoever gives a file this name: what stands there is looked at and replaced by one at a time.
+    /// Locks the final name of a file: one thread at a time checks and replaces the entry of that name.
     pub fn turn(&self, reach: &ResolvedPath) -> MutexGuard<'_, ()> {
         self.turn_at(which(reach))
     }
 
-    /// The turns of both ends of a rename. Always in the same order, so that two renames never wait for each other.
+    /// Locks both names of a rename, always in the same order, so that two renames never wait for each other.
     pub fn turns(&self, one: &ResolvedPath, other: &ResolvedPath) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
         let (one, other) = (which(one), which(other));
         let first = self.turn_at(one.min(other));
@@ -93,7 +94,7 @@ impl Unfinished {
         self.turns[at].lock()
     }
 
-    /// The directory that a list is kept for, and where in it a file will be.
+    /// The root directory of a file's list, and the file's directory below it.
     fn place(&self, reach: &ResolvedPath) -> (PathBuf, RelPath) {
         let dir = reach.path.parent();
         let roots = self.roots.load_full();
@@ -106,21 +107,21 @@ impl Unfinished {
         below.unwrap_or_else(|| (reach.dir.clone(), dir))
     }
 
-    fn begin(&self, root: &Path, abroad: bool) -> Arc<List> {
+    fn begin(&self, root: &Path, abroad: bool) -> Arc<LeftoverList> {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
-        // Without random numbers the process and the count are what tells tags apart.
+        // Without random numbers the process id and a counter make tags unique.
         let tag = engine::identity::random_tag().unwrap_or_else(|_| format!("{}x{number}", std::process::id()));
         let begin = || {
             Leftovers::begin(&self.state, root, &tag).inspect_err(|error| {
                 tracing::warn!(%error, "cannot write down unfinished files; if this node is killed they stay");
             })
         };
-        // On other people's servers nobody sweeps.
+        // A remote server is not swept.
         let leftovers = if abroad { None } else { begin().ok() };
-        Arc::new(List { tag, leftovers, given: AtomicU64::new(0) })
+        Arc::new(LeftoverList { tag, leftovers, given: AtomicU64::new(0) })
     }
 
-    /// A tag that no other unfinished file has; its directory is written down.
+    /// A tag that no other unfinished file has. The file's directory is recorded in the list.
     pub fn tag(&self, reach: &ResolvedPath) -> Tag {
         let (root, dir) = self.place(reach);
         let mut lists = self.lists.lock();
@@ -158,7 +159,7 @@ mod tests {
     fn a_place_has_one_turn_however_it_is_reached() {
         let (whole, part) = (reach("/srv/data".into(), "a/f"), reach("/srv/data/a".into(), "f"));
         assert_eq!(which(&whole), which(&part));
-        let unfinished = Unfinished::new(Path::new("/nonexistent"), Vec::new());
+        let unfinished = UnfinishedFiles::new(Path::new("/nonexistent"), Vec::new());
         // Both ends of a rename onto itself are one.
         assert!(unfinished.turns(&whole, &part).1.is_none());
     }
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn parts_of_an_export_share_its_list() {
         let (state, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let unfinished = Unfinished::new(state.path(), vec![("data".into(), root.path().to_owned())]);
+        let unfinished = UnfinishedFiles::new(state.path(), vec![("data".into(), root.path().to_owned())]);
         let part = |at: usize| reach(root.path().join(format!("part{at}")), "sub/f");
         let tags: Vec<Tag> = (0..50).map(|at| unfinished.tag(&part(at))).collect();
         assert_eq!(lists(state.path()), 1);
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn a_long_list_is_gone_with_the_last_file_on_it() {
         let (state, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let unfinished = Unfinished::new(state.path(), vec![("data".into(), root.path().to_owned())]);
+        let unfinished = UnfinishedFiles::new(state.path(), vec![("data".into(), root.path().to_owned())]);
         let one = || unfinished.tag(&reach(root.path().to_owned(), "f"));
         let first = one();
         (1..NAMES_MAX).for_each(|_| drop(one()));

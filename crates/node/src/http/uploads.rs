@@ -1,9 +1,9 @@
-//! Uploads that go on after a break (draft-ietf-httpbis-resumable-upload), for browsers that send what takes hours.
+//! Resumable uploads (draft-ietf-httpbis-resumable-upload), for browsers that send large files for hours.
 //!
-//! `PUT FILE` with `Upload-Complete: ?0` and `Upload-Length` begins one, and `Location` says where it goes on: `FILE?upload=ID`. `PATCH` there appends
-//! behind `Upload-Offset`, and the last part has `Upload-Complete: ?1`; `HEAD` says how far it is, and `DELETE` gives it up. Whoever may create the file
-//! may do all of that, with the upload's id. What came is on stable storage before it is told of, so an upload outlives the node that it began at. The file
-//! has its name, as with PUT, once all of it is there.
+//! `PUT FILE` with `Upload-Complete: ?0` and `Upload-Length` begins an upload, and `Location` names its address, `FILE?upload=ID`.
+//! `PATCH` there appends at `Upload-Offset`, and the last part has `Upload-Complete: ?1`; `HEAD` tells the offset, and `DELETE` ends
+//! the upload. All of that needs the right to create the file, and the upload's id. Bytes are on stable storage before they are
+//! acknowledged, so an upload outlives the node process. As with PUT, the file gets its name once it is complete.
 
 mod journal;
 
@@ -13,18 +13,18 @@ use auth::Action;
 use model::checksum::BlockSum;
 use model::{Kind, RelPath};
 use serve::Length;
-use store::{Coming, Sink};
+use store::{FileAnnouncement, Sink};
 use web::{Headers, Method, Request, Response};
 
 pub(crate) use self::journal::Uploads;
 use self::journal::{Upload, UploadId};
 use super::now;
-use super::put::{self, Sums};
-use super::refused::{Done, Outcome, Refused, refuse};
+use super::put::{self, FileSums};
+use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::RequestContext;
 use crate::access::ResolvedPath;
 
-/// The parameter of an upload's address.
+/// The parameter of an upload's address that holds the id.
 const PARAMETER: &str = "upload";
 
 /// Whether a request is about an upload, or begins one.
@@ -35,7 +35,7 @@ pub(crate) fn is_meant(context: &RequestContext<'_>) -> bool {
     begins || is_about
 }
 
-/// Answers it.
+/// Answers a request about an upload.
 pub(crate) fn answer(context: &mut RequestContext<'_>, method: &Method) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
     let reach = context.reach(Action::Create, &export, &path)?;
@@ -92,10 +92,10 @@ fn facts(offset: u64, is_complete: bool) -> Headers {
 fn say(context: &mut RequestContext<'_>, status: u16, headers: Headers) -> Outcome {
     context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
-    Ok(Done { status, bytes: 0 })
+    Ok(RequestOutcome { status, bytes: 0 })
 }
 
-/// Whether a file stands there already, which whoever uploads may replace.
+/// Whether a file of this name exists. Refuses where the principal may not replace it.
 fn is_there(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<bool> {
     let there: Option<Kind> = put::target(context, reach, context.target.is_dir)?;
     if there.is_some() && !put::may_replace(context)? {
@@ -104,7 +104,7 @@ fn is_there(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<bool>
     Ok(there.is_some())
 }
 
-/// Begins an upload. Nothing of the file comes with this request.
+/// Begins an upload. This request has no body.
 fn begin(context: &mut RequestContext<'_>, reach: &ResolvedPath) -> Outcome {
     let was_there = is_there(context, reach)?;
     put::conditions(context, reach, was_there)?;
@@ -118,24 +118,24 @@ fn begin(context: &mut RequestContext<'_>, reach: &ResolvedPath) -> Outcome {
     store::make_dirs(&*reach.store, &reach.path.parent())?;
     let id = UploadId::new()?;
     let upload = Upload::new(reach, bytes);
-    // Known of before it is there: what nobody knows of would lie there for ever.
+    // Written down before the file is created: an unknown partial file would never be removed.
     context.web.uploads.write(&id, &upload)?;
-    let sink = Kept(reach.store.create(&reach.path, &id.tag())?);
-    sink.0.announce(&Coming { size: Some(bytes), mtime: now(), replace: true })?;
+    let sink = PartialUpload(reach.store.create(&reach.path, &id.tag())?);
+    sink.0.announce(&FileAnnouncement { size: Some(bytes), mtime: now(), replace: true })?;
     let headers = facts(0, false).with("Location", format!("?{PARAMETER}={id}"));
     say(context, 201, headers)
 }
 
-/// A file of which more may come: it stays when this is dropped.
-struct Kept(Arc<dyn Sink>);
+/// The sink of an upload. Dropping it keeps the partial file, because more parts may come.
+struct PartialUpload(Arc<dyn Sink>);
 
-impl Drop for Kept {
+impl Drop for PartialUpload {
     fn drop(&mut self) {
         self.0.keep();
     }
 }
 
-/// Appends a part; the last one gives the file its name. What came of a part that broke off counts.
+/// Appends a part; the last one gives the file its name. The bytes of a part that broke off count.
 fn append(context: &mut RequestContext<'_>, reach: &ResolvedPath, id: &UploadId, mut upload: Upload) -> Outcome {
     let is_last = is_complete(context.request()).unwrap_or(false);
     let offset = number(context.request(), "upload-offset");
@@ -154,15 +154,15 @@ fn append(context: &mut RequestContext<'_>, reach: &ResolvedPath, id: &UploadId,
     let promised = put::promised(&context.request().headers)?;
     let busy =
         || refuse(409, "another request appends to this upload, or what came of it is gone: ask how far it is (HEAD)");
-    let sink = Kept(reach.store.resume(&reach.path, &id.tag())?.ok_or_else(busy)?);
-    let mut sums = Sums { size: upload.offset, block: upload.sum(), serial: Vec::new() };
+    let sink = PartialUpload(reach.store.resume(&reach.path, &id.tag())?.ok_or_else(busy)?);
+    let mut sums = FileSums { size: upload.offset, block: upload.sum(), serial: Vec::new() };
     let flying = context.fly(false);
     let came = put::go_on(context, &*sink.0, &mut sums);
     flying.end();
     if sums.size > upload.bytes {
         return Err(refuse(400, format!("the file was to have {} bytes, and more came", upload.bytes)));
     }
-    // On stable storage before it is told of.
+    // On stable storage before the offset is acknowledged.
     sink.0.flush()?;
     upload.reached(&sums);
     context.web.uploads.write(id, &upload)?;
@@ -207,14 +207,14 @@ impl Upload {
         BlockSum { crc32c: self.crc32c, adler32: self.adler32 }
     }
 
-    fn reached(&mut self, sums: &Sums) {
+    fn reached(&mut self, sums: &FileSums) {
         self.offset = sums.size;
         self.crc32c = sums.block.crc32c;
         self.adler32 = sums.block.adler32;
     }
 }
 
-/// Where a file will be on this host: a credential for a part of an export sees a shorter path.
+/// The path of a file on this host: a credential for a part of an export sees a shorter path.
 fn absolute(reach: &ResolvedPath) -> std::path::PathBuf {
     reach.dir.join(os(&reach.path))
 }

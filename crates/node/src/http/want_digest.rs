@@ -11,12 +11,15 @@ use web::{Headers, Method, digest};
 use super::refused::{Outcome, Refused, Trouble};
 use crate::digests::{BUSY, Digests, NoDigest};
 
-/// The algorithms offered, the usual one first.
+/// The algorithms that are offered, the most usual one first.
 pub(crate) const OFFERED: [Algorithm; 6] =
     [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
 
-/// Adds the digests that a request wants to the fields of its answer. Where this node is too busy for that, a file goes
-/// without, as RFC 3230 and RFC 9530 allow; who asks for the digest and not for the file (HEAD) is told to come again.
+/// Adds the digest that a request asks for to the fields of its answer. Where this node is too busy, a GET is answered without the
+/// digest, as RFC 3230 and RFC 9530 allow.
+///
+/// # Errors
+/// The node is too busy to answer a HEAD, the client has hung up, or the file cannot be read.
 pub(crate) fn tell(
     digests: &Digests,
     exchange: &dyn Exchange,
@@ -25,7 +28,7 @@ pub(crate) fn tell(
     headers: &mut Headers,
 ) -> Outcome<()> {
     let request = exchange.request();
-    // Want-Digest wins where both are there, as elsewhere.
+    // Want-Digest takes precedence where both fields are present.
     let asked = digest::wanted(request.headers.all("want-digest"), &OFFERED).map(|algorithm| (algorithm, false));
     let asked = asked.or_else(|| {
         digest::repr::wanted(request.headers.all("want-repr-digest"), &OFFERED).map(|algorithm| (algorithm, true))

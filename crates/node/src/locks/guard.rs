@@ -1,4 +1,4 @@
-//! Asks before every change of a store whether the place is locked.
+//! Checks the locks before every change of a store.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use store::{Change, Guard, Store};
 
 use super::{Locks, Submitted};
 
-/// The locks, as somebody who changes something meets them.
+/// The check of an export's locks for a principal that shows some of them.
 #[derive(Debug)]
-struct Held {
+struct LockCheck {
     locks: Arc<Locks>,
     export: String,
     shown: Submitted,
 }
 
-impl Guard for Held {
+impl Guard for LockCheck {
     fn agree(&self, path: &RelPath, change: Change, is_there: &dyn Fn() -> bool) -> store::Result<()> {
         self.locks.check(&self.export, path, change, is_there, &self.shown)
     }
@@ -25,8 +25,8 @@ impl Guard for Held {
     }
 }
 
-/// The store of an export that keeps to the locks: whoever uses it shows this much.
+/// The store of an export that enforces the locks, for a principal that shows `shown`.
 pub(crate) fn guarded(locks: &Arc<Locks>, store: Arc<dyn Store>, export: &str, shown: &Submitted) -> Arc<dyn Store> {
     let (locks, shown) = (Arc::clone(locks), shown.clone());
-    store::guarded(store, RelPath::root(), Arc::new(Held { locks, export: export.to_owned(), shown }))
+    store::guarded(store, RelPath::root(), Arc::new(LockCheck { locks, export: export.to_owned(), shown }))
 }

@@ -1,4 +1,4 @@
-//! Locks: whom they keep out, and from what.
+//! Which changes of which principals locks prevent.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn with(all: &[Lock]) -> Locks {
     locks
 }
 
-/// Whether a change may be made of what is there, or is not.
+/// Whether a change of an existing or absent entry is allowed.
 fn may(locks: &Locks, at: &str, change: Change, is_there: bool, shown: &Submitted) -> bool {
     locks.check("d", &path(at), change, &|| is_there, shown).is_ok()
 }
@@ -68,13 +68,16 @@ fn locks_share_a_place_only_if_all_of_them_do() {
     let locks = with(&[lock("f", Scope::Shared, false)]);
     let second = Lock { token: "urn:2".into(), holder: "key:b".into(), ..lock("f", Scope::Shared, false) };
     locks.take(second).unwrap();
-    assert!(matches!(locks.take(lock("f", Scope::Exclusive, false)), Err(Refused::Conflict(_))));
-    assert!(matches!(locks.take(lock("", Scope::Exclusive, true)), Err(Refused::Conflict(_))), "what is below counts");
+    assert!(matches!(locks.take(lock("f", Scope::Exclusive, false)), Err(LockRefused::Conflict(_))));
+    assert!(
+        matches!(locks.take(lock("", Scope::Exclusive, true)), Err(LockRefused::Conflict(_))),
+        "what is below counts"
+    );
     assert!(locks.take(lock("", Scope::Exclusive, false)).is_ok());
     assert!(may(&locks, "f", Change::Put, true, &shows(&["f"])), "any one of them will do");
     assert!(!may(&locks, "f", Change::Put, true, &Submitted::none()));
     let locks = with(&[lock("a", Scope::Exclusive, true)]);
-    assert!(matches!(locks.take(lock("a/b/f", Scope::Shared, false)), Err(Refused::Conflict(_))));
+    assert!(matches!(locks.take(lock("a/b/f", Scope::Shared, false)), Err(LockRefused::Conflict(_))));
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn one_holder_does_not_take_them_all() {
     for at in 0..LOCKS_MAX.1 {
         locks.take(lock(&format!("f{at}"), Scope::Shared, false)).unwrap();
     }
-    assert_eq!(locks.take(lock("more", Scope::Shared, false)), Err(Refused::Full));
+    assert_eq!(locks.take(lock("more", Scope::Shared, false)), Err(LockRefused::Full));
     let other = Lock { holder: "key:b".into(), ..lock("more", Scope::Shared, false) };
     assert!(locks.take(other).is_ok());
 }

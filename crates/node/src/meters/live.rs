@@ -1,4 +1,4 @@
-//! What is under way: each piece of work counts by itself, and its differences are taken in from time to time.
+//! Work under way: each unit of work has counters of its own, whose differences are added to the totals from time to time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,30 +9,30 @@ use engine::control::{Control, Moved};
 use model::v1::flows::Volume;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{By, Count, Ended, Meters};
+use super::{Counter, JobOutcome, Meters, Protocol};
 use crate::flows::User;
 
 /// A job of the native protocol, which the engine counts.
-struct Job {
+struct NativeJob {
     control: Control,
     receives: bool,
 }
 
-/// A piece of work.
-struct Part {
-    by: By,
+/// A unit of work: a job, a copy or a request.
+struct MeteredWork {
+    by: Protocol,
     user: Arc<User>,
     peer: OnceLock<IpAddr>,
-    bytes_in: Count,
-    bytes_out: Count,
-    files_in: Count,
-    files_out: Count,
-    job: Option<Job>,
-    /// How it ended, by [`Ended::ALL`].
+    bytes_in: Counter,
+    bytes_out: Counter,
+    files_in: Counter,
+    files_out: Counter,
+    job: Option<NativeJob>,
+    /// How it ended, by [`JobOutcome::ALL`].
     ended: AtomicU8,
 }
 
-/// What of a piece of work is in the sums already.
+/// The part of a unit of work that the totals contain already.
 #[derive(Default)]
 struct Settled {
     volume: Volume,
@@ -40,32 +40,41 @@ struct Settled {
 }
 
 #[derive(Default)]
-struct Inner {
+struct LiveState {
     next: u64,
-    parts: HashMap<u64, (Arc<Part>, Settled)>,
-    /// Errands that are looked after until they have ended, by their numbers here.
+    work: HashMap<u64, (Arc<MeteredWork>, Settled)>,
+    /// The keys in `work` of delegated transfers that have not ended.
     errands: Vec<u64>,
-    /// The last of all errands that was seen.
+    /// The highest number of a delegated transfer that was added.
     seen: u64,
 }
 
-/// All of it.
+/// All work under way.
 #[derive(Default)]
-pub(super) struct Live(Mutex<Inner>);
+pub(super) struct LiveWork(Mutex<LiveState>);
 
-/// A piece of work under way; it is over when this is dropped.
-pub(crate) struct Moving {
+/// The meter of a unit of work, which ends when this is dropped.
+pub(crate) struct WorkMeter {
     meters: Arc<Meters>,
     number: u64,
-    part: Arc<Part>,
+    work: Arc<MeteredWork>,
 }
 
-impl Part {
-    fn new(by: By, user: User, peer: Option<IpAddr>, job: Option<Job>) -> Part {
-        let ended = AtomicU8::new(Ended::Failed as u8);
+impl MeteredWork {
+    fn new(by: Protocol, user: User, peer: Option<IpAddr>, job: Option<NativeJob>) -> MeteredWork {
+        let ended = AtomicU8::new(JobOutcome::Failed as u8);
         let peer = peer.map_or_else(OnceLock::new, OnceLock::from);
-        let (bytes_in, bytes_out, files_in, files_out) = Default::default();
-        Part { by, user: Arc::new(user), peer, bytes_in, bytes_out, files_in, files_out, job, ended }
+        MeteredWork {
+            by,
+            user: Arc::new(user),
+            peer,
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            files_in: Counter::default(),
+            files_out: Counter::default(),
+            job,
+            ended,
+        }
     }
 
     fn peer(&self) -> Option<IpAddr> {
@@ -79,14 +88,15 @@ impl Part {
             return (Volume { bytes_in, bytes_out, files_in, files_out, requests: 0 }, Moved::default());
         };
         let moved = job.control.moved().0;
-        let volume = match job.receives {
-            true => Volume { bytes_in: moved.bytes, files_in: moved.files, ..Volume::default() },
-            false => Volume { bytes_out: moved.bytes, files_out: moved.files, ..Volume::default() },
+        let volume = if job.receives {
+            Volume { bytes_in: moved.bytes, files_in: moved.files, ..Volume::default() }
+        } else {
+            Volume { bytes_out: moved.bytes, files_out: moved.files, ..Volume::default() }
         };
         (volume, moved)
     }
 
-    /// Takes in what is not in the sums yet; the last time counts it as one request.
+    /// Adds what the totals do not contain yet; the last call counts the work as one request.
     fn settle(&self, settled: &mut Settled, meters: &Meters, last: bool) {
         let (volume, kernel) = self.read();
         let more = Volume { requests: u64::from(last), ..volume.since(&settled.volume) };
@@ -98,149 +108,149 @@ impl Part {
     }
 }
 
-impl Live {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+impl LiveWork {
+    fn state(&self) -> MutexGuard<'_, LiveState> {
         self.0.lock()
     }
 
-    /// Takes everything in.
+    /// Adds what has moved to the totals, and ends delegated transfers that have ended.
     pub fn settle(&self, meters: &Meters) {
-        let mut inner = self.inner();
-        inner.parts.values_mut().for_each(|(part, settled)| part.settle(settled, meters, false));
-        let errands = std::mem::take(&mut inner.errands);
+        let mut state = self.state();
+        state.work.values_mut().for_each(|(work, settled)| work.settle(settled, meters, false));
+        let errands = std::mem::take(&mut state.errands);
         for number in errands {
-            let has_ended = |part: &Part| part.job.as_ref().is_none_or(|job| job.control.has_ended());
-            match inner.parts.get(&number) {
-                Some((part, _)) if !has_ended(part) => inner.errands.push(number),
-                _ => inner.end(number, meters),
+            let has_ended = |work: &MeteredWork| work.job.as_ref().is_none_or(|job| job.control.has_ended());
+            match state.work.get(&number) {
+                Some((work, _)) if !has_ended(work) => state.errands.push(number),
+                _ => state.end(number, meters),
             }
         }
     }
 
-    /// How many there are of each protocol, and the streams that they have open.
-    pub fn count(&self) -> ([u64; By::ALL.len()], u64) {
-        let inner = self.inner();
-        let (mut counts, mut streams) = ([0; By::ALL.len()], 0);
-        for (part, _) in inner.parts.values() {
-            counts[part.by as usize] += 1;
-            streams += part.job.as_ref().map_or(0, |job| u64::from(job.control.moved().1));
+    /// The units of work by protocol, and the number of their open streams.
+    pub fn count(&self) -> ([u64; Protocol::ALL.len()], u64) {
+        let state = self.state();
+        let (mut counts, mut streams) = ([0; Protocol::ALL.len()], 0);
+        for (work, _) in state.work.values() {
+            counts[work.by as usize] += 1;
+            streams += work.job.as_ref().map_or(0, |job| u64::from(job.control.moved().1));
         }
         (counts, streams)
     }
 }
 
-impl Inner {
-    fn begin(&mut self, part: Arc<Part>) -> u64 {
+impl LiveState {
+    fn begin(&mut self, work: Arc<MeteredWork>) -> u64 {
         self.next += 1;
-        self.parts.insert(self.next, (part, Settled::default()));
+        self.work.insert(self.next, (work, Settled::default()));
         self.next
     }
 
     fn end(&mut self, number: u64, meters: &Meters) {
-        let Some((part, mut settled)) = self.parts.remove(&number) else { return };
-        part.settle(&mut settled, meters, true);
-        let how = match (part.by, &part.job) {
-            (By::Copy, _) => Ended::ALL.get(usize::from(part.ended.load(Ordering::Acquire))).copied(),
-            (By::Errand, Some(job)) => Some(meters.take_in(&job.control)),
-            // What came of a guest's job is told when its session writes it down.
+        let Some((work, mut settled)) = self.work.remove(&number) else { return };
+        work.settle(&mut settled, meters, true);
+        let how = match (work.by, &work.job) {
+            (Protocol::Copy, _) => JobOutcome::ALL.get(usize::from(work.ended.load(Ordering::Acquire))).copied(),
+            (Protocol::Errand, Some(job)) => Some(meters.take_in(&job.control)),
+            // The outcome of a client's job is counted when its session logs it.
             _ => None,
         };
         if let Some(how) = how {
-            meters.ended(part.by, how);
+            meters.ended(work.by, how);
         }
     }
 }
 
 impl Meters {
-    /// What an errand's receipt says.
-    fn take_in(&self, control: &Control) -> Ended {
-        let Some(receipt) = control.receipt() else { return Ended::Failed };
+    /// Counts the receipt of a delegated transfer; returns its outcome.
+    fn take_in(&self, control: &Control) -> JobOutcome {
+        let Some(receipt) = control.receipt() else { return JobOutcome::Failed };
         self.resent_bytes.add(receipt.resent_bytes);
         (0..receipt.failures.iter().filter(|miss| miss.fault == "integrity").count()).for_each(|_| self.damaged());
         receipt.state.into()
     }
 
-    fn move_by(self: &Arc<Meters>, part: Part) -> Moving {
-        let part = Arc::new(part);
-        if By::JOBS.contains(&part.by) {
-            self.began(part.by);
+    fn move_by(self: &Arc<Meters>, work: MeteredWork) -> WorkMeter {
+        let work = Arc::new(work);
+        if Protocol::JOBS.contains(&work.by) {
+            self.began(work.by);
         }
-        Moving { meters: Arc::clone(self), number: self.live.inner().begin(Arc::clone(&part)), part }
+        WorkMeter { meters: Arc::clone(self), number: self.live.state().begin(Arc::clone(&work)), work }
     }
 
-    /// A request of HTTP begins.
-    pub fn request(self: &Arc<Meters>, by: By, peer: IpAddr, user: User) -> Moving {
-        self.move_by(Part::new(by, user, Some(peer), None))
+    /// An HTTP request begins.
+    pub fn request(self: &Arc<Meters>, by: Protocol, peer: IpAddr, user: User) -> WorkMeter {
+        self.move_by(MeteredWork::new(by, user, Some(peer), None))
     }
 
-    /// A copy begins; where the other end is turns out later.
-    pub fn copy(self: &Arc<Meters>, user: User) -> Moving {
-        self.move_by(Part::new(By::Copy, user, None, None))
+    /// A third-party copy begins; [`WorkMeter::is_with`] tells its other end later.
+    pub fn copy(self: &Arc<Meters>, user: User) -> WorkMeter {
+        self.move_by(MeteredWork::new(Protocol::Copy, user, None, None))
     }
 
-    /// A job of a guest begins.
-    pub fn job(self: &Arc<Meters>, user: User, control: &Control, receives: bool) -> Moving {
-        let job = Job { control: control.clone(), receives };
-        self.move_by(Part::new(By::Native, user, None, Some(job)))
+    /// A client's job begins.
+    pub fn job(self: &Arc<Meters>, user: User, control: &Control, receives: bool) -> WorkMeter {
+        let job = NativeJob { control: control.clone(), receives };
+        self.move_by(MeteredWork::new(Protocol::Native, user, None, Some(job)))
     }
 
-    /// Looks after errands that are new here. They come with numbers that grow.
+    /// Adds delegated transfers that are new; they come with growing numbers.
     pub fn errands(&self, errands: impl Iterator<Item = (u64, User, Control)>) {
-        let mut inner = self.live.inner();
+        let mut state = self.live.state();
         for (number, user, control) in errands {
-            // Somebody else may have looked at the same moment.
-            if number <= inner.seen {
+            // Another thread may have added it at the same moment.
+            if number <= state.seen {
                 continue;
             }
-            inner.seen = number;
-            self.began(By::Errand);
-            let job = Job { control, receives: false };
-            let here = inner.begin(Arc::new(Part::new(By::Errand, user, None, Some(job))));
-            inner.errands.push(here);
+            state.seen = number;
+            self.began(Protocol::Errand);
+            let job = NativeJob { control, receives: false };
+            let here = state.begin(Arc::new(MeteredWork::new(Protocol::Errand, user, None, Some(job))));
+            state.errands.push(here);
         }
     }
 
-    /// The number of the last errand that was seen.
+    /// The highest number of a delegated transfer that was added.
     pub fn last_errand(&self) -> u64 {
-        self.live.inner().seen
+        self.live.state().seen
     }
 }
 
-impl Moving {
-    /// Bytes of files came in.
+impl WorkMeter {
+    /// Adds bytes of files that came in.
     pub fn came(&self, bytes: u64) {
-        self.part.bytes_in.add(bytes);
+        self.work.bytes_in.add(bytes);
     }
 
-    /// Bytes of files went out.
+    /// Adds bytes of files that went out.
     pub fn went(&self, bytes: u64) {
-        self.part.bytes_out.add(bytes);
+        self.work.bytes_out.add(bytes);
     }
 
-    /// A file came in, whole.
+    /// A whole file came in.
     pub fn file_came(&self) {
-        self.part.files_in.add(1);
+        self.work.files_in.add(1);
     }
 
-    /// A file went out, whole.
+    /// A whole file went out.
     pub fn file_went(&self) {
-        self.part.files_out.add(1);
+        self.work.files_out.add(1);
     }
 
-    /// The other end is there.
+    /// Sets the address of the other end.
     pub fn is_with(&self, peer: IpAddr) {
-        let _ = self.part.peer.set(peer.to_canonical());
+        let _ = self.work.peer.set(peer.to_canonical());
     }
 
-    /// It ended like this; a copy that says nothing has failed.
-    pub fn ends(&self, how: Ended) {
-        self.part.ended.store(how as u8, Ordering::Release);
+    /// Sets the outcome; a copy without one has failed.
+    pub fn ends(&self, how: JobOutcome) {
+        self.work.ended.store(how as u8, Ordering::Release);
     }
 }
 
-impl Drop for Moving {
+impl Drop for WorkMeter {
     fn drop(&mut self) {
-        self.meters.live.inner().end(self.number, &self.meters);
+        self.meters.live.state().end(self.number, &self.meters);
     }
 }
 
@@ -267,26 +277,26 @@ mod tests {
     #[test]
     fn what_runs_is_counted_while_it_runs_and_once() {
         let meters = Arc::new(Meters::default());
-        let out = |by: By| meters.by[by as usize].bytes_out.get();
-        let moving = meters.request(By::Https, [192, 0, 2, 1].into(), user());
+        let out = |by: Protocol| meters.by[by as usize].bytes_out.get();
+        let moving = meters.request(Protocol::Https, [192, 0, 2, 1].into(), user());
         moving.went(70);
-        assert_eq!(out(By::Https), 0);
+        assert_eq!(out(Protocol::Https), 0);
         meters.settle();
         meters.settle();
-        assert_eq!(out(By::Https), 70);
+        assert_eq!(out(Protocol::Https), 70);
         moving.went(5);
-        assert_eq!(meters.live.count().0[By::Https as usize], 1);
+        assert_eq!(meters.live.count().0[Protocol::Https as usize], 1);
         drop(moving);
         meters.settle();
-        assert_eq!((out(By::Https), meters.live.count().0[By::Https as usize]), (75, 0));
-        let told = meters.flows.told(&crate::flows::Reader { only: None, top: 5 });
+        assert_eq!((out(Protocol::Https), meters.live.count().0[Protocol::Https as usize]), (75, 0));
+        let told = meters.flows.told(&crate::flows::FlowQuery { only: None, top: 5 });
         assert_eq!((told.windows[2].targets[0].bytes, told.windows[2].users[0].volume.requests), (75, 1));
     }
 
     #[test]
     fn a_job_is_asked_how_far_it_is() {
         let meters = Arc::new(Meters::default());
-        let (job, native) = (control(), &meters.by[By::Native as usize]);
+        let (job, native) = (control(), &meters.by[Protocol::Native as usize]);
         let moving = meters.job(user(), &job, true);
         job.meets(Some([192, 0, 2, 1].into()));
         arrived(&job, 500);
@@ -302,18 +312,18 @@ mod tests {
     #[test]
     fn an_errand_is_looked_after_until_it_has_ended() {
         let meters = Arc::new(Meters::default());
-        let (errand, sums) = (control(), &meters.by[By::Errand as usize]);
+        let (errand, sums) = (control(), &meters.by[Protocol::Errand as usize]);
         meters.errands([(7, user(), errand.clone())].into_iter());
         meters.errands([(7, user(), errand.clone())].into_iter());
         assert_eq!((meters.last_errand(), sums.begun.get()), (7, 1), "once, whoever looks");
         arrived(&errand, 40);
         meters.settle();
-        assert_eq!((sums.bytes_out.get(), sums.ended.iter().map(Count::get).sum::<u64>()), (40, 0));
+        assert_eq!((sums.bytes_out.get(), sums.ended.iter().map(Counter::get).sum::<u64>()), (40, 0));
         errand.end(None);
         meters.settle();
         meters.settle();
-        assert_eq!(sums.ended[Ended::Failed as usize].get(), 1);
-        assert_eq!(meters.live.count(), ([0; By::ALL.len()], 0));
+        assert_eq!(sums.ended[JobOutcome::Failed as usize].get(), 1);
+        assert_eq!(meters.live.count(), ([0; Protocol::ALL.len()], 0));
     }
 
     #[test]
@@ -321,9 +331,9 @@ mod tests {
         let meters = Arc::new(Meters::default());
         drop(meters.copy(user()));
         let copy = meters.copy(user());
-        copy.ends(Ended::Done);
+        copy.ends(JobOutcome::Done);
         drop(copy);
-        let ended = |how: Ended| meters.by[By::Copy as usize].ended[how as usize].get();
-        assert_eq!((ended(Ended::Done), ended(Ended::Failed)), (1, 1));
+        let ended = |how: JobOutcome| meters.by[Protocol::Copy as usize].ended[how as usize].get();
+        assert_eq!((ended(JobOutcome::Done), ended(JobOutcome::Failed)), (1, 1));
     }
 }

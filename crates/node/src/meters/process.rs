@@ -1,8 +1,8 @@
-//! What this process takes of its host, under the names that Prometheus's own libraries use.
+//! The resources of this process, under the names of Prometheus's own client libraries.
 
 use std::fs;
 
-/// What it takes now, as far as the system tells.
+/// The resources of this process, as far as the system tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Process {
     pub cpu_seconds: f64,
@@ -12,11 +12,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Asks.
+    /// The present values.
     pub fn now() -> Process {
         let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let pages = text("statm").split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
-        // The directory that is read here is open itself.
+        // The listing itself holds one descriptor.
         let open = fs::read_dir("/proc/self/fd").map_or(0, |dir| dir.count().saturating_sub(1));
         let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         Process {
@@ -28,7 +28,7 @@ impl Process {
     }
 }
 
-/// Of the processor, in user and kernel mode (proc_pid_stat(5)). The second field is a name, which may hold anything.
+/// Processor time in user and kernel mode, clock ticks (proc_pid_stat(5)). The second field is a name, which may hold any character.
 fn ticks(stat: &str) -> u64 {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = rest.split_whitespace().collect();

@@ -1,14 +1,14 @@
-//! What the numbers are called. docs/metrics.md has every name; a test holds both against each other.
+//! The names of the metrics. docs/metrics.md lists every name; a test compares the two.
 
 use std::time::UNIX_EPOCH;
 
 use web::openmetrics::{Labels, Reading, and, label};
 
 use super::process::Process;
-use super::{By, Count, Ended, Meters, STATUSES, Sums, Why};
+use super::{Counter, JobOutcome, Meters, Protocol, ProtocolTotals, RefusalReason, STATUSES};
 
 impl Meters {
-    /// All numbers that are known here, taken in to the last block.
+    /// All metrics, up to the last block that has moved.
     pub fn read(&self) -> Reading {
         self.settle();
         let mut all = Reading::default();
@@ -26,15 +26,19 @@ impl Meters {
         all
     }
 
-    fn by(&self, of: &[By], count: fn(&Sums) -> &Count) -> Vec<(Labels, u64)> {
+    fn by(&self, of: &[Protocol], count: fn(&ProtocolTotals) -> &Counter) -> Vec<(Labels, u64)> {
         of.iter().map(|by| (label("protocol", by.word()), count(&self.by[*by as usize]).get())).collect()
     }
 
-    fn both_ways(&self, came: fn(&Sums) -> &Count, went: fn(&Sums) -> &Count) -> Vec<(Labels, u64)> {
+    fn both_ways(
+        &self,
+        came: fn(&ProtocolTotals) -> &Counter,
+        went: fn(&ProtocolTotals) -> &Counter,
+    ) -> Vec<(Labels, u64)> {
         let way = |rows: Vec<(Labels, u64)>, way| {
             rows.into_iter().map(move |(labels, count)| (and(labels, "direction", way), count))
         };
-        way(self.by(&By::ALL, came), "in").chain(way(self.by(&By::ALL, went), "out")).collect()
+        way(self.by(&Protocol::ALL, came), "in").chain(way(self.by(&Protocol::ALL, went), "out")).collect()
     }
 
     fn read_moved(&self, all: &mut Reading) {
@@ -43,7 +47,7 @@ impl Meters {
         let files = self.both_ways(|sums| &sums.files_in, |sums| &sums.files_out);
         all.counters("longhaul_moved_files", "Files that moved over the network, whole.", files);
         let (running, streams) = self.live.count();
-        let running = By::ALL.iter().map(|by| (label("protocol", by.word()), running[*by as usize])).collect();
+        let running = Protocol::ALL.iter().map(|by| (label("protocol", by.word()), running[*by as usize])).collect();
         all.gauges("longhaul_transfers_running", "Jobs and requests under way.", running);
         all.gauge("longhaul_streams", "Data streams of jobs and errands that are open.", streams);
         let segments = self.resent_segments.get();
@@ -57,19 +61,20 @@ impl Meters {
     }
 
     fn read_jobs(&self, all: &mut Reading) {
-        let begun = self.by(&By::JOBS, |sums| &sums.begun);
+        let begun = self.by(&Protocol::JOBS, |sums| &sums.begun);
         all.counters("longhaul_jobs_begun", "Jobs that began.", begun);
         let mut ended = Vec::new();
-        for by in By::JOBS {
+        for by in Protocol::JOBS {
             let of = &self.by[by as usize].ended;
-            let row = |how: &Ended| (and(label("protocol", by.word()), "outcome", how.word()), of[*how as usize].get());
-            ended.extend(Ended::ALL.iter().map(row));
+            let row =
+                |how: &JobOutcome| (and(label("protocol", by.word()), "outcome", how.word()), of[*how as usize].get());
+            ended.extend(JobOutcome::ALL.iter().map(row));
         }
         all.counters("longhaul_jobs_ended", "Jobs that ended, or were refused before they began.", ended);
         let mut answered = Vec::new();
-        for by in By::REQUESTS {
+        for by in Protocol::REQUESTS {
             let of = &self.by[by as usize].statuses;
-            let row = |(class, count): (&&'static str, &Count)| {
+            let row = |(class, count): (&&'static str, &Counter)| {
                 (and(label("protocol", by.word()), "status", class), count.get())
             };
             answered.extend(STATUSES.iter().zip(of).map(row));
@@ -78,12 +83,13 @@ impl Meters {
     }
 
     fn read_guests(&self, all: &mut Reading) {
-        let refusals = Why::ALL.iter().map(|why| (label("reason", why.word()), self.refusals[*why as usize].get()));
+        let refusals =
+            RefusalReason::ALL.iter().map(|why| (label("reason", why.word()), self.refusals[*why as usize].get()));
         all.counters("longhaul_refusals", "Times that somebody was refused.", refusals.collect());
         all.counter("longhaul_logins", "Logins of the native protocol.", self.logins.get());
-        let rooms = self.rooms.get().map(|look| look()).unwrap_or_default();
-        all.gauge("longhaul_sessions", "Sessions of the native protocol that are open.", rooms.sessions as u64);
-        let states = [("idle", rooms.idle), ("attended", rooms.attended), ("waiting", rooms.waiting)];
+        let connections = self.connections.get().map(|count| count()).unwrap_or_default();
+        all.gauge("longhaul_sessions", "Sessions of the native protocol that are open.", connections.sessions as u64);
+        let states = [("idle", connections.idle), ("attended", connections.attended), ("waiting", connections.waiting)];
         let states = states.into_iter().map(|(state, count)| (label("state", state), count as u64)).collect();
         all.gauges("longhaul_connections", "Connections before login, and of HTTP/1.1 and HTTP/2.", states);
     }

@@ -1,4 +1,5 @@
-//! Leading a test of throughput of which a pScheduler of perfSONAR is the second participant: its part is booked there, and its iperf3 is met at the time.
+//! Leads a throughput test whose second participant is a pScheduler of perfSONAR: books a run there, and connects to its iperf3 at
+//! the start of the run.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -13,55 +14,55 @@ use serde_json::{Value, json};
 use web::{Client, Dialer, Headers, HttpUrl, Method};
 
 use super::{START_S, seconds_of, show, time_of};
-use crate::test_orders::Failed;
+use crate::test_orders::TestFailure;
 
-/// For a connection, and for a byte of an answer: longer than an end is waited for.
+/// Timeouts for a connection, and for a byte of an answer: longer than [`WAIT_S`].
 const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long the other end is asked to wait for its own result, seconds.
+/// How long the participant is asked to wait for its own result, seconds.
 const WAIT_S: u32 = 30;
-/// A run is booked so far ahead at least, for the words between, and at most: a claim of this node lasts no longer. Seconds.
+/// How far ahead a run is booked, seconds: at least, for the requests in between, and at most, as a claim of this node lasts.
 const AHEAD_S: (f64, f64) = (3.0, 45.0);
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Characters of a refusal that are told.
+/// Characters of a refusal that are quoted.
 const SAID_MAX: usize = 200;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The API of a pScheduler.
-struct Lead {
+/// A client of a pScheduler's API.
+struct PschedulerClient {
     dialer: Dialer,
     base: String,
 }
 
-/// An answer: its status, and what it says.
-struct Said {
+/// A reply of a pScheduler.
+struct PschedulerReply {
     status: u16,
     text: String,
 }
 
-impl Said {
+impl PschedulerReply {
     fn value(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 }
 
-fn failed(why: impl Into<String>) -> Failed {
-    Failed::new(Fault::Path, why.into())
+fn failed(why: impl Into<String>) -> TestFailure {
+    TestFailure::new(Fault::Path, why.into())
 }
 
-impl Lead {
-    /// Its certificate is hardly ever one that anybody vouches for; nothing secret is said to it.
-    fn new(to: SocketAddr) -> Result<Lead, Failed> {
+impl PschedulerClient {
+    /// Any certificate is accepted: that of a pScheduler is hardly ever signed by an authority, and no secret is sent.
+    fn new(to: SocketAddr) -> Result<PschedulerClient, TestFailure> {
         let (tls, _) = client_config(&Trust::Fingerprints(Vec::new()), vec![b"http/1.1".to_vec()])
-            .map_err(|error| Failed::new(Fault::Local, error.to_string()))?;
+            .map_err(|error| TestFailure::new(Fault::Local, error.to_string()))?;
         let dialer = Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE };
-        Ok(Lead { dialer, base: format!("https://{to}/pscheduler") })
+        Ok(PschedulerClient { dialer, base: format!("https://{to}/pscheduler") })
     }
 
-    fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Said, Failed> {
+    fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<PschedulerReply, TestFailure> {
         let url = format!("{}{path}", self.base);
-        let url = HttpUrl::parse(&url).map_err(|error| Failed::new(Fault::Bug, error.to_string()))?;
+        let url = HttpUrl::parse(&url).map_err(|error| TestFailure::new(Fault::Bug, error.to_string()))?;
         let broken = |error: web::ClientError| failed(with_causes(&error));
         let mut client = Client::new(&self.dialer, &url).map_err(broken)?;
         let text = body.map(Value::to_string);
@@ -75,24 +76,24 @@ impl Lead {
         }
         let (response, mut body) = client.answer(method).map_err(broken)?;
         let bytes = client.read_all(&mut body, ANSWER_BYTES_MAX).map_err(broken)?;
-        Ok(Said { status: response.status, text: String::from_utf8_lossy(&bytes).into_owned() })
+        Ok(PschedulerReply { status: response.status, text: String::from_utf8_lossy(&bytes).into_owned() })
     }
 
-    /// What it answers, where it agrees.
-    fn good(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, Failed> {
+    /// Sends a request; returns the JSON of a successful reply.
+    fn good(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, TestFailure> {
         let said = self.ask(method, path, body)?;
         let words: String = said.text.trim().chars().take(SAID_MAX).collect();
         match said.status {
             200..300 => Ok(said.value()),
-            401 | 403 => Err(Failed::new(Fault::Auth, format!("its pScheduler refuses: {words}"))),
-            409 => Err(Failed { is_busy: true, ..failed(format!("its pScheduler is booked: {words}")) }),
+            401 | 403 => Err(TestFailure::new(Fault::Auth, format!("its pScheduler refuses: {words}"))),
+            409 => Err(TestFailure { is_busy: true, ..failed(format!("its pScheduler is booked: {words}")) }),
             status => Err(failed(format!("its pScheduler answers {status} to {method:?} {path}: {words}"))),
         }
     }
 }
 
-/// The address of this host that packets to the other one leave from.
-fn own_address(to: SocketAddr) -> Result<IpAddr, Failed> {
+/// The source address of packets from this host to the other.
+fn own_address(to: SocketAddr) -> Result<IpAddr, TestFailure> {
     let any: IpAddr = if to.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };
     let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect(to)?;
@@ -101,9 +102,9 @@ fn own_address(to: SocketAddr) -> Result<IpAddr, Failed> {
     chosen.map(|address| address.ip()).map_err(|error| failed(format!("no route to {to}: {error}")))
 }
 
-/// The test as pScheduler has it.
-fn spec(own: IpAddr, far: &str, order: &Order) -> Result<Value, Failed> {
-    let unsaid = |why: &str| Failed::new(Fault::Config, format!("with a pScheduler {why}"));
+/// The specification of the test in pScheduler's form.
+fn spec(own: IpAddr, far: &str, order: &Order) -> Result<Value, TestFailure> {
+    let unsaid = |why: &str| TestFailure::new(Fault::Config, format!("with a pScheduler {why}"));
     let is_reverse = match order.direction {
         Directions::Forward => false,
         Directions::Reverse => true,
@@ -125,21 +126,25 @@ fn spec(own: IpAddr, far: &str, order: &Order) -> Result<Value, Failed> {
     Ok(spec)
 }
 
-/// Tests TCP with a host whose pScheduler is at this address. `now_s` is the time, seconds since 1970; `is_over` says that this node stops.
+/// Tests TCP with a host whose pScheduler is at `to`; `far` is that host's name. `now_s` is the time, seconds since 1970; `is_over`
+/// tells that this node stops.
+///
+/// # Errors
+/// No pScheduler answers, it refuses or has no time free, or its iperf3 fails.
 pub(crate) fn test(
     (to, far): (SocketAddr, &str),
     order: &Order,
     now_s: &dyn Fn() -> f64,
     is_over: &dyn Fn() -> bool,
-) -> Result<Report, Failed> {
-    let lead = Lead::new(to)?;
-    if !lead.good(&Method::Get, "/api", None)?.is_number() {
+) -> Result<Report, TestFailure> {
+    let pscheduler = PschedulerClient::new(to)?;
+    if !pscheduler.good(&Method::Get, "/api", None)?.is_number() {
         return Err(failed("no pScheduler answers there"));
     }
     let own = own_address(to)?;
     let test = json!({"type": "throughput", "spec": spec(own, far, order)?});
     let asked = web::target::encode(test.to_string().as_bytes());
-    let tools = lead.good(&Method::Get, &format!("/tools?api=6&test={asked}"), None)?;
+    let tools = pscheduler.good(&Method::Get, &format!("/tools?api=6&test={asked}"), None)?;
     let has_iperf3 = tools.as_array().into_iter().flatten().any(|tool| tool["tool"]["name"] == "iperf3");
     if !has_iperf3 {
         return Err(failed("its pScheduler has no iperf3 for this test"));
@@ -147,58 +152,58 @@ pub(crate) fn test(
     let task = json!({"schema": 3, "test": test, "tool": "iperf3", "participants": [own, far],
         "_key": Uuid::now_v7().to_string()});
     let path = format!("/tasks/{}", Uuid::now_v7());
-    lead.good(&Method::Post, &format!("{path}?participant=1"), Some(&task))?;
-    let found = run(&lead, &path, (to, order), now_s, is_over);
-    // Whatever came of it, nothing stays booked there; what cannot be removed is forgotten there in time.
-    let _ = lead.ask(&Method::Delete, &path, None);
+    pscheduler.good(&Method::Post, &format!("{path}?participant=1"), Some(&task))?;
+    let found = run(&pscheduler, &path, (to, order), now_s, is_over);
+    // The task is removed in any case; a pScheduler that cannot be reached forgets it in time.
+    let _ = pscheduler.ask(&Method::Delete, &path, None);
     found
 }
 
 fn run(
-    lead: &Lead,
+    pscheduler: &PschedulerClient,
     task: &str,
     (to, order): (SocketAddr, &Order),
     now_s: &dyn Fn() -> f64,
     is_over: &dyn Fn() -> bool,
-) -> Result<Report, Failed> {
-    let told = lead.good(&Method::Get, &format!("{task}?detail=true"), None)?;
+) -> Result<Report, TestFailure> {
+    let told = pscheduler.good(&Method::Get, &format!("{task}?detail=true"), None)?;
     let seconds = told["detail"]["duration"].as_str().and_then(seconds_of);
     let seconds = seconds.ok_or_else(|| failed("its pScheduler does not say how long the test takes"))?;
     let now = now_s();
     let until = now + AHEAD_S.1 + seconds;
     let [from, end] = [now, until].map(|at_s| web::target::encode(show(at_s).as_bytes()));
-    let free = lead.good(&Method::Get, &format!("{task}/runtimes?start={from}&end={end}"), None)?;
-    let start_s = room(&free, now + AHEAD_S.0, seconds).ok_or_else(|| Failed {
+    let free = pscheduler.good(&Method::Get, &format!("{task}/runtimes?start={from}&end={end}"), None)?;
+    let start_s = room(&free, now + AHEAD_S.0, seconds).ok_or_else(|| TestFailure {
         is_busy: true,
         ..failed(format!("its pScheduler has no room within {} s", AHEAD_S.1))
     })?;
     let run = format!("{task}/runs/{}", Uuid::now_v7());
-    lead.good(&Method::Put, &run, Some(&json!({"start-time": show(start_s)})))?;
-    let data = lead.good(&Method::Get, &run, None)?["participant-data"].take();
+    pscheduler.good(&Method::Put, &run, Some(&json!({"start-time": show(start_s)})))?;
+    let data = pscheduler.good(&Method::Get, &run, None)?["participant-data"].take();
     if !data["_auth"].is_null() {
-        return Err(Failed::new(Fault::Auth, "its iperf3 wants credentials, which a node has not".into()));
+        return Err(TestFailure::new(Fault::Auth, "its iperf3 wants credentials, which a node has not".into()));
     }
     let port = data["server_port"].as_u64().and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or_else(|| failed("its pScheduler does not say where its iperf3 listens"))?;
-    lead.good(&Method::Put, &run, Some(&json!({"part-data-full": [{"schema": 3}, data]})))?;
+    pscheduler.good(&Method::Put, &run, Some(&json!({"part-data-full": [{"schema": 3}, data]})))?;
     while now_s() < start_s + START_S {
         if is_over() {
-            return Err(Failed::new(Fault::Local, "this node stops".into()));
+            return Err(TestFailure::new(Fault::Local, "this node stops".into()));
         }
         std::thread::sleep(LOOK);
     }
     let tested = probe::iperf3::test(SocketAddr::new(to.ip(), port), order, &Stop::default(), &mut |_| {});
     tested.map_err(|error| {
-        let theirs = lead.ask(&Method::Get, &format!("{run}?wait-local=true&wait={WAIT_S}"), None);
+        let theirs = pscheduler.ask(&Method::Get, &format!("{run}?wait-local=true&wait={WAIT_S}"), None);
         let result = theirs.map(|said| said.value()["result"].take()).unwrap_or_default();
         let said = ["error", "diags"].map(|name| result[name].as_str().unwrap_or_default().trim()).join(" ");
         let said: String = said.trim().chars().take(SAID_MAX).collect();
         let theirs = if said.is_empty() { String::new() } else { format!("; its side says: {said}") };
-        Failed::new(error.fault(), format!("{}{theirs}", with_causes(&error)))
+        TestFailure::new(error.fault(), format!("{}{theirs}", with_causes(&error)))
     })
 }
 
-/// The first moment from `from_s` on at which a run of so many seconds has room.
+/// The first moment from `from_s` on with room for a run of `seconds`.
 fn room(free: &Value, from_s: f64, seconds: f64) -> Option<f64> {
     free.as_array()?.iter().find_map(|span| {
         let [lower, upper] = ["lower", "upper"].map(|name| span[name].as_str().and_then(time_of));

@@ -1,5 +1,5 @@
-//! The exchange of a lead, step by step, after its API server (pscheduler 5.2, participant contract); written as fixtures, since the program itself
-//! is in no registry.
+//! The exchange of a lead, step by step, after its API server (pscheduler 5.2, participant contract). It is written as fixtures,
+//! because the program itself is in no registry.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn the_ten_steps_of_a_lead() {
     assert!(!participant.is_expected(lead(), NOW) && participant.is_expected(lead(), NOW + 61.0));
     assert!(!participant.is_expected("198.51.100.7".parse().unwrap(), NOW + 61.0), "nobody else's iperf3");
     assert!(participant.is_booked(NOW + 50.0, 20.0) && !participant.is_booked(NOW, 50.0));
-    let served = Served { bytes: 1_000, seconds: 30.0, error: None };
+    let served = ServedTest { bytes: 1_000, seconds: 30.0, error: None };
     participant.served(lead(), &served, NOW + 62.0);
     assert!(participant.has_ended(&id(1), &id(9), NOW + 95.0));
     let run = participant.run(&id(1), &id(9), BASE, 7411, NOW + 95.0).unwrap();

@@ -1,26 +1,26 @@
-//! A schedule as the node understands it. Nothing is asked of anybody yet; what cannot be meant is refused here.
+//! Reads a schedule. Nothing is sent to its target yet; an invalid schedule is refused here.
 
 use std::ffi::OsStr;
 
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::v1::node::{ProbeOrder, ProbeTest, Repeat, Schedule, ScheduledTest};
 use model::{HostPort, Locator, Refusal};
 use probe::stamp::stream::Settings;
 
 use crate::test_orders;
 
-/// From one run to the next, seconds.
+/// The interval of runs, seconds: the shortest and the longest.
 const EVERY_S: (f64, f64) = (10.0, 30.0 * 86_400.0);
-/// A stream that could not begin is tried again after so long, seconds.
+/// The pause before another attempt at a stream that could not begin, seconds.
 const AGAIN_S: f64 = 30.0;
-/// What a target may be called: a name of DNS has 253 characters.
+/// Bytes of a target: a DNS name has at most 253 characters.
 const TARGET_BYTES_MAX: usize = 300;
 
-/// Who answers.
+/// The target of a schedule, by its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A node; its STAMP reflector is at the same number of UDP.
+    /// A node; its STAMP reflector is at the same UDP port.
     Node(HostPort),
     Stamp(HostPort),
     Twamp(HostPort),
@@ -29,9 +29,9 @@ pub(super) enum Target {
     Ping(String),
 }
 
-/// What is to be done.
+/// A schedule that has been read.
 #[derive(Debug)]
-pub(super) enum Plan {
+pub(super) enum SchedulePlan {
     Stream { target: Target, settings: Settings },
     Repeat { target: Target, repeat: Repeat },
 }
@@ -41,7 +41,10 @@ fn wrong(reason: impl Into<String>) -> Refusal {
 }
 
 /// Reads a schedule.
-pub(super) fn read(schedule: &Schedule) -> Result<Plan, Refusal> {
+///
+/// # Errors
+/// The target or the times are invalid, or the target does not answer such a test.
+pub(super) fn read(schedule: &Schedule) -> Result<SchedulePlan, Refusal> {
     let target = target(&schedule.target)?;
     match &schedule.test {
         ScheduledTest::Stream(test) => {
@@ -50,7 +53,7 @@ pub(super) fn read(schedule: &Schedule) -> Result<Plan, Refusal> {
             if matches!(target, Target::Iperf3(_) | Target::Pscheduler(_)) {
                 return Err(wrong("iperf3 and pScheduler answer no stream: ping, STAMP and TWAMP do, and nodes"));
             }
-            Ok(Plan::Stream { target, settings })
+            Ok(SchedulePlan::Stream { target, settings })
         }
         ScheduledTest::Repeat(repeat) => {
             times(repeat)?;
@@ -62,12 +65,12 @@ pub(super) fn read(schedule: &Schedule) -> Result<Plan, Refusal> {
                     return Err(wrong(format!("{target} answers no test of {}: a node does", test.word())));
                 }
             }
-            Ok(Plan::Repeat { target, repeat: repeat.clone() })
+            Ok(SchedulePlan::Repeat { target, repeat: repeat.clone() })
         }
     }
 }
 
-/// The single test of a schedule.
+/// The order of one run of a schedule.
 pub(super) fn order_of(schedule: &Schedule, repeat: &Repeat) -> ProbeOrder {
     ProbeOrder {
         id: schedule.id,
@@ -104,11 +107,11 @@ fn target(text: &str) -> Result<Target, Refusal> {
         return Err(unread());
     }
     let at = |port: u16| {
-        // The locator of a node has the only rules for HOST[:PORT]; a host without a port has its protocol's.
+        // Locators of nodes define the form of HOST[:PORT]; a host without a port gets its protocol's port.
         let has_port = rest.rsplit_once(':').is_some_and(|(before, _)| !before.contains(':') || before.ends_with(']'));
         let whole = if has_port || port == 0 { format!("lh://{rest}") } else { format!("lh://{rest}:{port}") };
         match Locator::parse(OsStr::new(&whole)) {
-            Ok(Locator::Node { at, place: Place::Exports, .. }) => Ok(at),
+            Ok(Locator::Node { at, place: NodePlace::Exports, .. }) => Ok(at),
             _ => Err(unread()),
         }
     };
@@ -131,20 +134,20 @@ pub(super) fn packets_s(schedule: &Schedule) -> f64 {
     }
 }
 
-impl Plan {
+impl SchedulePlan {
     /// Packets per second of a stream; 0 of anything else.
     pub fn packets_s(&self) -> f64 {
         match self {
-            Plan::Stream { settings, .. } => settings.test().rate_packets_s,
-            Plan::Repeat { .. } => 0.0,
+            SchedulePlan::Stream { settings, .. } => settings.test().rate_packets_s,
+            SchedulePlan::Repeat { .. } => 0.0,
         }
     }
 
-    /// When the next run begins after `now_s`; of a stream when it is tried again.
+    /// The time of the next run after `now_s`; for a stream the time of the next attempt.
     pub fn next_s(&self, now_s: f64) -> f64 {
         match self {
-            Plan::Stream { .. } => now_s,
-            Plan::Repeat { repeat, .. } => {
+            SchedulePlan::Stream { .. } => now_s,
+            SchedulePlan::Repeat { repeat, .. } => {
                 let runs = ((now_s - repeat.offset_s) / repeat.every_s).floor() + 1.0;
                 runs * repeat.every_s + repeat.offset_s
             }
@@ -152,7 +155,7 @@ impl Plan {
     }
 }
 
-/// When a stream that could not begin, or is silent, is looked at again.
+/// The time of the next attempt at a stream that could not begin or is silent.
 pub(super) fn again_s(now_s: f64) -> f64 {
     now_s + AGAIN_S
 }
@@ -174,7 +177,7 @@ mod tests {
     fn who_answers_what() {
         let stream = |target: &str| read(&schedule(target, ScheduledTest::Stream(StreamTest::default())));
         let target_of = |target: &str| match stream(target) {
-            Ok(Plan::Stream { target, settings }) => (target, settings.test().ports),
+            Ok(SchedulePlan::Stream { target, settings }) => (target, settings.test().ports),
             other => panic!("{other:?}"),
         };
         let at = |host: &str, port| HostPort { host: host.into(), port };
@@ -207,7 +210,7 @@ mod tests {
 
     #[test]
     fn times_are_multiples_and_an_offset() {
-        let plan = Plan::Repeat { target: Target::Ping("x".into()), repeat: repeat(ProbeTest::default()) };
+        let plan = SchedulePlan::Repeat { target: Target::Ping("x".into()), repeat: repeat(ProbeTest::default()) };
         assert_eq!((plan.next_s(7_200.0), plan.next_s(7_290.0), plan.next_s(7_300.0)), (7_290.0, 10_890.0, 10_890.0));
         let bad = [
             Repeat { every_s: 1.0, ..repeat(ProbeTest::default()) },

@@ -1,4 +1,4 @@
-//! Streams of schedules: begun when their target has an address, begun anew when it may have another one.
+//! Streams of schedules: begun when their target has an address, and begun again when that may have changed.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use model::v1::node::Found;
 use probe::stamp::stream::driver::{Far, Streams};
 use probe::stamp::stream::{Event, Settings};
 
-use super::order::{self, Plan, Target};
-use super::{Kept, Schedules, unix_seconds_f};
+use super::order::{self, SchedulePlan, Target};
+use super::{ScheduleRecord, Schedules, unix_seconds_f};
 
 impl Schedules {
-    /// Begins a stream, on a thread of its own: names are looked up. What stands in its way is told, and it is tried again.
-    pub(super) fn begin_stream(self: &Arc<Self>, id: &Uuid, kept: &Arc<Kept>) {
-        let Ok(Plan::Stream { target, settings }) = order::read(&kept.schedule) else { return };
-        // Until it has begun, or for ever once it has: it is not due again unless it falls silent.
+    /// Begins a stream on a thread of its own, because its target's name is looked up. A failure is noted in the schedule, and the
+    /// stream is tried again.
+    pub(super) fn begin_stream(self: &Arc<Self>, id: &Uuid, record: &Arc<ScheduleRecord>) {
+        let Ok(SchedulePlan::Stream { target, settings }) = order::read(&record.schedule) else { return };
+        // Not due again until the attempt has failed or the stream falls silent.
         self.due(id, f64::INFINITY);
         let (schedules, id) = (Arc::clone(self), *id);
         let work = move || {
@@ -64,12 +65,15 @@ impl Schedules {
         }
     }
 
-    /// The first address that the policy lets this node test.
+    /// The first address of a host that the policy allows this node to test.
+    ///
+    /// # Errors
+    /// The name has no address, or the policy allows none.
     pub(super) fn resolve(&self, at: &HostPort) -> Result<SocketAddr, String> {
         let unknown = |error: std::io::Error| format!("{at}: {error}");
         let mut denied = format!("{at} has no address");
         for address in (at.host.as_str(), at.port).to_socket_addrs().map_err(unknown)? {
-            match self.means.access.may_dial(address.ip(), self.on_loopback) {
+            match self.services.access.may_dial(address.ip(), self.on_loopback) {
                 Ok(()) => return Ok(address),
                 Err(why) => denied = why,
             }
@@ -77,7 +81,7 @@ impl Schedules {
         Err(denied)
     }
 
-    /// A stream has something to tell: on the streams' thread.
+    /// Handles an event of a stream, on the driver's thread.
     fn told(&self, key: u64, event: Event) {
         let Some(id) = self.table().streams.get(&key).copied() else { return };
         let seconds = |ns: i64| ns as f64 / 1e9;
@@ -87,7 +91,7 @@ impl Schedules {
             }
             Event::Silent { at_ns } => {
                 self.found(&id, seconds(at_ns), 0.0, Found::Silent);
-                // Its name may have another address by now.
+                // The target's name may have another address now.
                 self.due(&id, order::again_s(order::again_s(unix_seconds_f())));
             }
             Event::Answers { at_ns } => {

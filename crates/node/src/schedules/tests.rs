@@ -13,7 +13,7 @@ fn schedule(number: u128, rate_packets_s: f64) -> Schedule {
 fn insert(table: &mut Table, holder: &str, schedule: Schedule) -> Result<(), Unaccepted> {
     let plan = order::read(&schedule).unwrap();
     table.check_room(holder, &plan)?;
-    table.insert(Arc::new(Kept { holder: holder.into(), created: String::new(), schedule }), &plan);
+    table.insert(Arc::new(ScheduleRecord { holder: holder.into(), created: String::new(), schedule }), &plan);
     Ok(())
 }
 

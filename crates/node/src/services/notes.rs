@@ -1,4 +1,4 @@
-//! What sessions of the native protocol came to: a line in the log for people, a line in the audit trail for later.
+//! Writes the events of native sessions to the log and to the audit log.
 
 use model::Refusal;
 use std::net::SocketAddr;
@@ -6,22 +6,22 @@ use std::net::SocketAddr;
 use auth::Access;
 use engine::node::Event;
 use model::fault::{Blame, Fault};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::units::{BitRate, Bytes};
 use wire::frame::Direction;
 
 use super::Services;
 use crate::audit::Decision;
-use crate::meters::Why;
+use crate::meters::RefusalReason;
 use crate::questions;
 
-/// What a refusal is called: a no to who asks, or something that went wrong.
+/// The outcome of a refusal in the audit log: "denied" for a lack of rights, else "failed".
 fn outcome(fault: Fault) -> &'static str {
     if fault == Fault::Auth { "denied" } else { "failed" }
 }
 
 impl Services {
-    /// Somebody was not let in.
+    /// Logs a login that was refused.
     pub(crate) fn turned_away(&self, peer: SocketAddr, refusal: &Refusal) {
         let reason = Some(refusal.reason.as_str());
         self.count_turned_away(peer, refusal);
@@ -30,7 +30,7 @@ impl Services {
         self.audit_log.add(&Decision { outcome, reason, ..decision(peer, ("nobody", true), "login", "") });
     }
 
-    /// Something happened in a session.
+    /// Logs an event of a session.
     pub(crate) fn write_down(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
         let who = access.who();
         let whom = (who.as_str(), access.is_guest());
@@ -46,7 +46,7 @@ impl Services {
             }
             Event::Asked { request, refusal } => {
                 if refusal.is_some_and(|refusal| refusal.fault == Fault::Auth) {
-                    self.meters.refused(Why::Policy);
+                    self.meters.refused(RefusalReason::Policy);
                 }
                 let (what, said) = (questions::describe(request), refusal.map_or("done", |_| "refused"));
                 let error = refusal.map(|r| r.reason.as_str());
@@ -65,7 +65,7 @@ impl Services {
         }
         self.count_job(totals, *error);
         let event = if order.direction == Direction::Push { "push" } else { "pull" };
-        let places: Vec<String> = order.places.iter().take(3).map(Place::to_string).collect();
+        let places: Vec<String> = order.places.iter().take(3).map(NodePlace::to_string).collect();
         let (places, seconds) = (places.join(" "), elapsed.as_secs_f64());
         let rate = BitRate::mean(Bytes(totals.bytes), seconds).to_string();
         let said = match error {
@@ -96,10 +96,23 @@ impl Services {
     }
 }
 
-/// A decision of the native protocol about somebody, or nobody: allowed, until something else is said.
+/// A decision of the native protocol with the outcome "allowed", for the caller to change. `whom` is the principal's name, and
+/// whether it is anonymous.
 fn decision<'a>(peer: SocketAddr, whom: (&'a str, bool), action: &'a str, target: &'a str) -> Decision<'a> {
-    let time = web::date::rfc3339_us(crate::clock::now());
-    let ((who, is_nobody), by, outcome) = (whom, "native", "allowed");
-    let (other, status, reason, bytes, seconds) = (None, None, None, 0, 0.0);
-    Decision { time, is_nobody, peer, who, by, action, target, other, outcome, status, reason, bytes, seconds }
+    let (who, is_nobody) = whom;
+    Decision {
+        time: web::date::rfc3339_us(crate::clock::now()),
+        is_nobody,
+        peer,
+        who,
+        by: "native",
+        action,
+        target,
+        other: None,
+        outcome: "allowed",
+        status: None,
+        reason: None,
+        bytes: 0,
+        seconds: 0.0,
+    }
 }

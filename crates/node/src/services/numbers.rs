@@ -1,4 +1,4 @@
-//! What of a node's life goes into its numbers, and which of them who may read.
+//! Collects the metrics of a node, as far as a principal may read them.
 
 use model::Refusal;
 use std::net::SocketAddr;
@@ -10,37 +10,37 @@ use model::fault::{Blame, Fault};
 use wire::frame::Totals;
 
 use super::Services;
-use crate::access::Filled;
+use crate::access::ExportSpace;
 use crate::flows::User;
-use crate::meters::{Ended, Reading, Why, label};
+use crate::meters::{JobOutcome, Reading, RefusalReason, label};
 use crate::test_service::KINDS;
 
-/// On whose behalf.
+/// The user of an access, for the top talkers.
 pub(crate) fn user(access: &Access) -> User {
     User { holder: access.holder().to_owned(), who: crate::audit::cut(&access.who()).into_owned() }
 }
 
 impl Services {
-    /// Takes in what moved since the last time: once a second, and when somebody reads. Errands come from elsewhere than
-    /// sessions, and after a restart without any: they are found in the list of jobs.
+    /// Adds what has moved since the last call to the totals: once a second, and when the metrics are read. Delegated transfers have
+    /// no session of a client, least of all after a restart: they are found in the list of jobs.
     pub fn settle(&self) {
         let new = self.jobs.carried_after(self.meters.last_errand());
         let named = |holder: String| match self.access.access_of(&holder) {
             Some(access) => user(&access),
             None => User { who: holder.clone(), holder },
         };
-        // Named before they are taken in: that may read a file.
+        // Named before the meters are locked, because that may read a file.
         let new: Vec<_> = new.into_iter().map(|(number, holder, control)| (number, named(holder), control)).collect();
         self.meters.errands(new.into_iter());
         self.meters.settle();
     }
 
-    /// All numbers of this node: of exports those that somebody may know of, or all.
+    /// All metrics of this node: of exports those that a principal may see, or all.
     pub fn numbers(&self, access: Option<&Access>) -> Reading {
         self.settle();
         let mut all = self.meters.read();
         let filled = self.access.filled(access);
-        let each = |bytes: fn(&Filled) -> u64| {
+        let each = |bytes: fn(&ExportSpace) -> u64| {
             filled.iter().map(|export| (label("export", export.export.clone()), bytes(export))).collect()
         };
         let (free, size) = (each(|export| export.free_bytes), each(|export| export.total_bytes));
@@ -51,38 +51,38 @@ impl Services {
             all.gauge(name, "When the site's certificate ends, since 1970.", ends.max(0) as u64);
         }
         all.gauge("longhaul_probes_running", "Tests of guests under way.", self.tests.running());
-        let tally = &self.tests.tally;
-        let begun = KINDS.iter().zip(&tally.begun);
+        let counts = &self.tests.counts;
+        let begun = KINDS.iter().zip(&counts.begun);
         let begun = begun.map(|(kind, count)| (label("kind", *kind), count.load(Ordering::Relaxed))).collect();
         all.counters("longhaul_probes", "Tests that were answered.", begun);
-        all.counter("longhaul_probe_bytes", "Bytes that tests moved.", tally.bytes.load(Ordering::Relaxed));
+        all.counter("longhaul_probe_bytes", "Bytes that tests moved.", counts.bytes.load(Ordering::Relaxed));
         all
     }
 
-    /// Somebody was not let in.
+    /// Counts a login that was refused.
     pub(super) fn count_turned_away(&self, peer: SocketAddr, refusal: &Refusal) {
         match refusal.fault {
-            Fault::Auth if !self.access.policy().admits(peer.ip()) => self.meters.refused(Why::Policy),
-            Fault::Auth => self.meters.refused(Why::Auth),
+            Fault::Auth if !self.access.policy().admits(peer.ip()) => self.meters.refused(RefusalReason::Policy),
+            Fault::Auth => self.meters.refused(RefusalReason::Auth),
             _ => {}
         }
     }
 
-    /// A job of a guest has ended.
+    /// Counts a client's job that has ended.
     pub(super) fn count_job(&self, totals: &Totals, error: Option<&Error>) {
         let how = match error.map(Blame::fault) {
-            None if totals.failed > 0 => Ended::Partial,
-            None => Ended::Done,
+            None if totals.failed > 0 => JobOutcome::Partial,
+            None => JobOutcome::Done,
             Some(Fault::Auth) => {
-                self.meters.refused(Why::Policy);
-                Ended::Refused
+                self.meters.refused(RefusalReason::Policy);
+                JobOutcome::Refused
             }
-            Some(Fault::Interrupted) => Ended::Interrupted,
+            Some(Fault::Interrupted) => JobOutcome::Interrupted,
             Some(fault) => {
                 if fault == Fault::Integrity {
                     self.meters.damaged();
                 }
-                Ended::Failed
+                JobOutcome::Failed
             }
         };
         self.meters.job_ended(how, totals);

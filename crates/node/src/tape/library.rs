@@ -1,5 +1,5 @@
-//! The tape behind one export: files that wait to be recalled are handed to the site's program together, so that a library can bring all of a cartridge
-//! at once; files that came are taken to tape.
+//! The tape library of one export. Files that wait for a recall are passed to the site's program together, so that the library can
+//! read all files of a cartridge at once. New files are archived to tape.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -11,47 +11,47 @@ use parking_lot::Mutex;
 use store::{Change, Guard};
 
 use super::notes::Notes;
-use super::program::{TapeProgram, Told, Verb};
+use super::program::{FileReply, TapeProgram, Verb};
 
-/// Runs of `recall` at once: what comes while they run waits for the next one.
+/// Runs of `recall` at once; further files wait for the next run.
 const RECALLS_MAX: usize = 4;
 /// Files of one run.
 const FILES_MAX: usize = 10_000;
 /// How long `locality` and `release` may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
-/// Files that came are taken to tape so long after the first of them.
+/// The pause between the first new file and the run of `archive`.
 const ARCHIVE_AFTER: Duration = Duration::from_secs(1);
-/// When `archive` is tried again, and how often.
+/// The pause before `archive` is tried again, and the number of tries.
 const ARCHIVE_AGAIN: Duration = Duration::from_secs(60);
 const ARCHIVE_TRIES: u32 = 60;
 
-/// Who wants to hear of files that are recalled.
-pub(crate) trait Recalled: Send + Sync {
-    /// A run for it has begun.
+/// A listener to the recall of files.
+pub(crate) trait RecallListener: Send + Sync {
+    /// The run for a file has begun.
     fn began(&self, path: &str);
-    /// It is on disk, or why it is not.
+    /// The file is on disk, or the reason why it is not.
     fn ended(&self, path: &str, outcome: Result<(), String>);
-    /// The run is over: all of it has been told.
+    /// The run is over: the outcome of every file has been reported.
     fn run_over(&self);
 }
 
-/// The tape behind an export.
+/// The tape library of an export.
 pub(crate) struct TapeLibrary {
     program: TapeProgram,
     export: String,
     dir: PathBuf,
-    waiting: Mutex<Waiting>,
-    /// Files that are still to be taken to tape, whether this node has just been started or not.
+    waiting: Mutex<WaitingFiles>,
+    /// Files that are not archived yet, across restarts.
     notes: Notes,
-    /// Held by whoever asks where files are: one program at a time answers that.
+    /// Locked by a request for localities: one program at a time answers these.
     asking: Mutex<()>,
 }
 
 #[derive(Default)]
-struct Waiting {
-    recalls: VecDeque<(String, Arc<dyn Recalled>)>,
+struct WaitingFiles {
+    recalls: VecDeque<(String, Arc<dyn RecallListener>)>,
     runs: usize,
-    /// How often each file was tried in vain.
+    /// Files to archive, with the number of failed tries.
     archives: BTreeMap<String, u32>,
     is_archiving: bool,
 }
@@ -63,13 +63,19 @@ impl std::fmt::Debug for TapeLibrary {
 }
 
 impl TapeLibrary {
-    /// Of an export's directory, for a node with a state directory.
+    /// The tape library of an export's directory, with notes in the state directory.
     pub fn new(program: TapeProgram, export: &str, dir: PathBuf, state: &Path) -> TapeLibrary {
-        let (waiting, asking) = Default::default();
-        TapeLibrary { program, export: export.to_owned(), dir, waiting, notes: Notes::new(state, export), asking }
+        TapeLibrary {
+            program,
+            export: export.to_owned(),
+            dir,
+            waiting: Mutex::default(),
+            notes: Notes::new(state, export),
+            asking: Mutex::default(),
+        }
     }
 
-    /// Takes to tape what had come and was not there when the node ended.
+    /// Archives the new files that were not on tape when the node ended.
     pub fn go_on(self: &Arc<Self>) {
         let noted = self.notes.all();
         let (there, gone): (Vec<String>, Vec<String>) =
@@ -92,13 +98,13 @@ impl TapeLibrary {
         verb: Verb,
         paths: &[String],
         within: Option<Duration>,
-        each: impl FnMut(Told),
+        each: impl FnMut(FileReply),
     ) -> Result<(), String> {
         self.program.run(verb, (&self.export, &self.dir), paths, within, each)
     }
 
-    /// Has files brought to disk; paths are below the export.
-    pub fn recall(self: &Arc<Self>, paths: Vec<String>, to: &Arc<dyn Recalled>) {
+    /// Recalls files to disk; paths are below the export.
+    pub fn recall(self: &Arc<Self>, paths: Vec<String>, to: &Arc<dyn RecallListener>) {
         let mut waiting = self.waiting.lock();
         waiting.recalls.extend(paths.into_iter().map(|path| (path, Arc::clone(to))));
         if waiting.runs < RECALLS_MAX {
@@ -108,10 +114,10 @@ impl TapeLibrary {
         }
     }
 
-    /// Runs the program for what waits, until nothing does.
+    /// Runs the program for the waiting files, until none waits.
     fn work(&self) {
         loop {
-            let mut batch: HashMap<String, Vec<Arc<dyn Recalled>>> = HashMap::new();
+            let mut batch: HashMap<String, Vec<Arc<dyn RecallListener>>> = HashMap::new();
             {
                 let mut waiting = self.waiting.lock();
                 let count = waiting.recalls.len().min(FILES_MAX);
@@ -125,7 +131,7 @@ impl TapeLibrary {
             }
             let mut paths: Vec<String> = batch.keys().cloned().collect();
             paths.sort();
-            let mut hearers: Vec<Arc<dyn Recalled>> = Vec::new();
+            let mut hearers: Vec<Arc<dyn RecallListener>> = Vec::new();
             for one in batch.values().flatten() {
                 if !hearers.iter().any(|known| Arc::ptr_eq(known, one)) {
                     hearers.push(Arc::clone(one));
@@ -148,7 +154,7 @@ impl TapeLibrary {
         }
     }
 
-    /// Where files are; for each that the program tells of a word of the tape REST API, or what is wrong.
+    /// The localities of files: for each file that the program reports a word of the tape REST API, or an error.
     ///
     /// # Errors
     /// The program fails.
@@ -157,14 +163,14 @@ impl TapeLibrary {
             return Err("too many ask where files are".to_owned());
         };
         let mut all = HashMap::new();
-        self.run(Verb::Locality, paths, Some(ANSWERS_WITHIN), |Told { path, locality, error }| {
+        self.run(Verb::Locality, paths, Some(ANSWERS_WITHIN), |FileReply { path, locality, error }| {
             let told = locality.ok_or_else(|| error.unwrap_or_else(|| "No such file".to_owned()));
             all.insert(path, told);
         })?;
         Ok(all)
     }
 
-    /// Says that files need not stay on disk; what goes wrong is for the log alone.
+    /// Releases files from disk; a failure is only logged.
     pub fn release(self: &Arc<Self>, paths: Vec<String>) {
         let library = Arc::clone(self);
         std::thread::spawn(move || {
@@ -184,7 +190,7 @@ impl TapeLibrary {
         }
     }
 
-    /// Takes files to tape, until none waits.
+    /// Archives files until none waits.
     fn work_to_tape(&self) {
         let mut wait = ARCHIVE_AFTER;
         loop {
@@ -200,7 +206,7 @@ impl TapeLibrary {
             }
             wait = if left.is_empty() { ARCHIVE_AFTER } else { ARCHIVE_AGAIN };
             let mut waiting = self.waiting.lock();
-            // One that has come anew meanwhile is still to be taken there.
+            // A file that has been written again meanwhile is still to be archived.
             let is_there = |path: &&String| !left.contains_key(*path) && !waiting.archives.contains_key(*path);
             paths.iter().filter(is_there).for_each(|path| self.notes.remove(path));
             for (path, tries) in left {
@@ -219,11 +225,11 @@ impl TapeLibrary {
     }
 }
 
-/// Hears of files that come to an export, and has them taken to tape.
+/// A guard of an export's store that archives new files.
 #[derive(Debug)]
-pub(crate) struct Archiving(pub Arc<TapeLibrary>);
+pub(crate) struct ArchiveGuard(pub Arc<TapeLibrary>);
 
-impl Guard for Archiving {
+impl Guard for ArchiveGuard {
     fn agree(&self, _: &RelPath, _: Change, _: &dyn Fn() -> bool) -> store::Result<()> {
         Ok(())
     }
@@ -237,7 +243,7 @@ impl Guard for Archiving {
     fn has_come(&self, path: &RelPath) {
         let path = path.to_string();
         self.0.archive(path.clone());
-        // A run that ends in between has taken what was there before: its note is not this one.
+        // Noted after it is queued: a run that ends in between removes only the note of the former file.
         self.0.notes.add(&path);
     }
 }
@@ -249,9 +255,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<(String, Result<(), String>)>>);
+    struct RecordedRecalls(Mutex<Vec<(String, Result<(), String>)>>);
 
-    impl Recalled for Heard {
+    impl RecallListener for RecordedRecalls {
         fn began(&self, _: &str) {}
 
         fn ended(&self, path: &str, outcome: Result<(), String>) {
@@ -282,8 +288,8 @@ mod tests {
         // It tells of `a` as being there, of `b` as failed, and forgets `c`.
         let script = "cat > seen\necho '{\"path\": \"a\"}'; echo '{\"path\": \"b\", \"error\": \"bad cartridge\"}'";
         let library = library(dir.path(), script);
-        let heard = Arc::<Heard>::default();
-        library.recall(["a", "b", "c"].map(str::to_owned).into(), &(Arc::clone(&heard) as Arc<dyn Recalled>));
+        let heard = Arc::<RecordedRecalls>::default();
+        library.recall(["a", "b", "c"].map(str::to_owned).into(), &(Arc::clone(&heard) as Arc<dyn RecallListener>));
         wait("all three are told of", || heard.0.lock().len() == 3);
         let mut told = std::mem::take(&mut *heard.0.lock());
         told.sort();
@@ -296,7 +302,7 @@ mod tests {
     fn files_that_come_are_taken_to_tape() {
         let dir = tempfile::tempdir().unwrap();
         let library = library(dir.path(), "[ $1 = archive ] && tee -a archived");
-        let guard = Archiving(Arc::clone(&library));
+        let guard = ArchiveGuard(Arc::clone(&library));
         let path = |name: &str| RelPath::parse(name.as_bytes()).unwrap();
         ["a", "b", "gone"].into_iter().for_each(|name| guard.has_come(&path(name)));
         guard.is_gone(&path("gone"));
@@ -314,7 +320,7 @@ mod tests {
         };
         let path = |name: &str| RelPath::parse(name.as_bytes()).unwrap();
         // The first program takes nothing.
-        let guard = Archiving(library(dir.path(), "exit 1"));
+        let guard = ArchiveGuard(library(dir.path(), "exit 1"));
         for name in ["a", "b/c", "gone", "removed"] {
             guard.has_come(&path(name));
         }

@@ -1,4 +1,4 @@
-//! Files that are still to be taken to tape: each has a note in the state directory, so that a node that is started again takes them there.
+//! Notes of files that are not archived yet, in the state directory: a node that restarts archives them.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 pub(crate) struct Notes(PathBuf);
 
 impl Notes {
-    /// Below the node's state directory.
+    /// The notes of an export, below the state directory.
     pub fn new(state: &Path, export: &str) -> Notes {
         Notes(state.join("tape-archive").join(export))
     }
@@ -22,7 +22,7 @@ impl Notes {
         self.0.join(URL_SAFE_NO_PAD.encode(Sha256::digest(path)))
     }
 
-    /// Notes a file; the note outlives a power cut. Without it the file waits only as long as the node runs.
+    /// Notes a file. The note outlives a power cut; without it the file is archived only if the node keeps running.
     pub fn add(&self, path: &str) {
         let write = || -> io::Result<()> {
             fs::create_dir_all(&self.0)?;
@@ -44,7 +44,7 @@ impl Notes {
         let _ = fs::remove_file(self.file(path));
     }
 
-    /// All files of which there are notes.
+    /// All noted files.
     pub fn all(&self) -> Vec<String> {
         let notes = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let whole = notes.map(|note| note.path()).filter(|path| path.extension().is_none());

@@ -1,4 +1,4 @@
-//! A site's program for tape: what it is told, and what it answers.
+//! A site's program for tape: its input and its output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -13,14 +13,14 @@ use serde_json::json;
 
 /// Bytes of a line that a program answers.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Bytes of what a program complains that are told.
+/// Bytes of a program's standard error that are reported.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
 /// A program with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapeProgram(Vec<String>);
 
-/// What is wanted of it.
+/// The verb that the program is run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Recall,
@@ -29,9 +29,9 @@ pub(crate) enum Verb {
     Locality,
 }
 
-/// What it answers of a file.
+/// The program's reply for one file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct FileReply {
     pub path: String,
     #[serde(default)]
     pub locality: Option<String>,
@@ -51,26 +51,26 @@ impl Verb {
 }
 
 impl TapeProgram {
-    /// Of a command line, with spaces between its words.
+    /// Reads a command line, with spaces between its words.
     ///
     /// # Errors
-    /// There is no word.
+    /// The text has no word.
     pub fn parse(text: &str) -> Result<TapeProgram, String> {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         if words.is_empty() { Err("tape= names no program".to_owned()) } else { Ok(TapeProgram(words)) }
     }
 
-    /// Runs it for some files, and hands on what it answers. It may take as long as it wants, or so long.
+    /// Runs the program for some files, and passes each reply to `each`. The time is bounded by `within`, if given.
     ///
     /// # Errors
-    /// It cannot be started, takes longer, answers what cannot be read, or ends with an error.
+    /// The program cannot be started, takes too long, answers with malformed lines, or ends with an error.
     pub(crate) fn run(
         &self,
         verb: Verb,
         (export, dir): (&str, &Path),
         paths: &[String],
         within: Option<Duration>,
-        mut each: impl FnMut(Told),
+        mut each: impl FnMut(FileReply),
     ) -> Result<(), String> {
         let failed = |why: String| format!("{} {}: {why}", self.0[0], verb.word());
         let mut command = Command::new(&self.0[0]);
@@ -82,21 +82,20 @@ impl TapeProgram {
         let complaint = complaint(&mut child);
         let told = listen(&mut child, within, &mut each);
         if told.is_err() {
-            // What it started holds its output open, and goes with it.
+            // Its child processes may hold its output open, so the whole process group is killed.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         }
         let ended = child.wait().map_err(|error| failed(error.to_string()))?;
         let complaint = complaint.join().unwrap_or_default();
         told.map_err(&failed)?;
-        match ended.success() {
-            true => Ok(()),
-            false if complaint.is_empty() => Err(failed(format!("ended with {ended}"))),
-            false => Err(failed(complaint)),
+        if ended.success() {
+            return Ok(());
         }
+        Err(failed(if complaint.is_empty() { format!("ended with {ended}") } else { complaint }))
     }
 }
 
-/// Tells a program the paths. One that does not want to hear them all is told so by a closed pipe.
+/// Writes the paths to a program's input. A program that closes its input early is no error.
 fn feed(child: &mut Child, paths: &[String]) {
     let Some(mut to) = child.stdin.take() else { return };
     let mut text = String::new();
@@ -106,22 +105,22 @@ fn feed(child: &mut Child, paths: &[String]) {
     });
 }
 
-/// The end of what a program complains.
+/// Reads the beginning of a program's standard error.
 fn complaint(child: &mut Child) -> std::thread::JoinHandle<String> {
     let from = child.stderr.take();
     std::thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut from) = from {
             let _ = (&mut from).take(COMPLAINT_BYTES_MAX).read_to_end(&mut text);
-            // What follows is read, so that it is not held up.
+            // The rest is read as well, so that the program does not block.
             let _ = std::io::copy(&mut from, &mut std::io::sink());
         }
         String::from_utf8_lossy(&text).trim().to_owned()
     })
 }
 
-/// Reads what a program answers, until it ends.
-fn listen(child: &mut Child, within: Option<Duration>, each: &mut impl FnMut(Told)) -> Result<(), String> {
+/// Reads a program's replies until it closes its output.
+fn listen(child: &mut Child, within: Option<Duration>, each: &mut impl FnMut(FileReply)) -> Result<(), String> {
     let Some(from) = child.stdout.take() else { return Ok(()) };
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -156,7 +155,7 @@ fn listen(child: &mut Child, within: Option<Duration>, each: &mut impl FnMut(Tol
 mod tests {
     use super::*;
 
-    fn run(script: &str, within: Option<Duration>) -> Result<Vec<Told>, String> {
+    fn run(script: &str, within: Option<Duration>) -> Result<Vec<FileReply>, String> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tape.sh");
         std::fs::write(&file, script).unwrap();

@@ -1,4 +1,5 @@
-//! Requests to bring files from tape (WLCG Tape REST API, version 1): kept in the state directory, so that a node that is started again goes on with them.
+//! Requests to recall files from tape (WLCG Tape REST API, version 1). They are kept in the state directory and continue after a
+//! restart.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -8,18 +9,18 @@ use model::id::Uuid;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::Recalled;
+use super::RecallListener;
 use crate::access::AccessControl;
 use crate::clock::now;
 
 /// Files of one request.
 pub(crate) const FILES_MAX: usize = 10_000;
-/// Requests of one holder that are not over.
+/// Unfinished requests of one holder.
 const OPEN_EACH_MAX: usize = 250;
 /// Requests that are remembered: some 100 MB where each has 1,000 files.
 const REQUESTS_MAX: usize = 1_000;
 
-/// How far a file is.
+/// The state of a file of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(crate) enum FileState {
@@ -33,21 +34,21 @@ pub(crate) enum FileState {
 /// A file of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StagedFile {
-    /// As it was asked for: `/EXPORT/PATH`.
+    /// The path as the client gave it: `/EXPORT/PATH`.
     pub path: String,
     pub export: String,
-    /// Below the export.
+    /// The path below the export.
     pub below: String,
     pub state: FileState,
     pub started: Option<i64>,
     pub finished: Option<i64>,
     pub error: Option<String>,
-    /// It need not stay on disk for this request any longer.
+    /// The request has released the file from disk.
     pub is_released: bool,
 }
 
 impl StagedFile {
-    /// Whether it is to come to disk, or to stay there.
+    /// Whether the file is to be recalled, or to stay on disk.
     fn is_wanted(&self) -> bool {
         match self.state {
             FileState::Submitted | FileState::Started | FileState::Completed => !self.is_released,
@@ -60,42 +61,42 @@ impl StagedFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StageRequest {
     pub id: Uuid,
-    /// Whose it is.
+    /// The holder who made the request.
     pub holder: String,
-    /// Seconds since 1970.
+    /// Time of the request, seconds since 1970.
     pub created: i64,
     pub files: Vec<StagedFile>,
 }
 
 impl StageRequest {
-    /// Whether nothing of it is still to come.
+    /// Whether no file is still to be recalled.
     pub fn is_over(&self) -> bool {
         !self.files.iter().any(|file| matches!(file.state, FileState::Submitted | FileState::Started))
     }
 }
 
-/// Why something is not done.
+/// Why an operation on a request is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NotDone {
-    /// There is no such request, or it is another's.
+pub(crate) enum StageError {
+    /// There is no such request, or it is another holder's.
     Unknown,
     /// A path is none of the request's.
     NotOfIt(String),
-    /// As many are under way as may be: of whoever asks, or of all.
+    /// There are too many requests, of this holder or of all.
     Full,
 }
 
-/// All requests.
+/// The requests of a node.
 pub(crate) struct StageRequests {
     access: Arc<AccessControl>,
     dir: PathBuf,
     all: Arc<Mutex<BTreeMap<Uuid, StageRequest>>>,
 }
 
-/// Hears of the files of one request.
-struct Hearing {
+/// Updates a request while its files of one export are recalled.
+struct RequestListener {
     access: Arc<AccessControl>,
-    /// What a run has brought.
+    /// Files that the run has recalled.
     came: Mutex<Vec<String>>,
     id: Uuid,
     export: String,
@@ -103,7 +104,7 @@ struct Hearing {
     all: Arc<Mutex<BTreeMap<Uuid, StageRequest>>>,
 }
 
-impl Hearing {
+impl RequestListener {
     fn change(&self, path: &str, change: impl Fn(&mut StagedFile)) {
         let mut all = self.all.lock();
         let Some(request) = all.get_mut(&self.id) else { return };
@@ -119,8 +120,8 @@ impl Hearing {
     }
 }
 
-impl Hearing {
-    /// Lets files go that came although nobody wants them any more.
+impl RequestListener {
+    /// Releases recalled files that no request wants any more.
     fn let_go_unwanted(&self) {
         let came = std::mem::take(&mut *self.came.lock());
         let unwanted: Vec<String> = {
@@ -138,7 +139,7 @@ impl Hearing {
     }
 }
 
-impl Recalled for Hearing {
+impl RecallListener for RequestListener {
     fn began(&self, path: &str) {
         self.change(path, |file| {
             (file.state, file.started) = (FileState::Started, Some(now().seconds));
@@ -161,7 +162,7 @@ impl Recalled for Hearing {
     }
 }
 
-/// Keeps a request. What cannot be written is lost with the node, and asked for anew.
+/// Writes a request to the state directory. A request that cannot be written is lost with the process.
 fn write(dir: &Path, request: &StageRequest) {
     let file = dir.join(format!("{}.json", request.id));
     let part = dir.join(format!("{}.part", request.id));
@@ -175,7 +176,7 @@ fn write(dir: &Path, request: &StageRequest) {
 }
 
 impl StageRequests {
-    /// Those that were made before; what had not come goes on with [`StageRequests::go_on`].
+    /// The requests in the state directory; [`StageRequests::go_on`] continues the unfinished ones.
     pub fn new(access: Arc<AccessControl>, state: &Path) -> StageRequests {
         let dir = state.join("tape");
         let read = |entry: std::fs::DirEntry| -> Option<StageRequest> {
@@ -187,7 +188,7 @@ impl StageRequests {
         StageRequests { access, dir, all: Arc::new(Mutex::new(all)) }
     }
 
-    /// Has what had not come when the node ended brought now.
+    /// Recalls the files that had not come when the node ended.
     pub fn go_on(&self) {
         let unfinished: Vec<StageRequest> = self.all.lock().values().filter(|one| !one.is_over()).cloned().collect();
         unfinished.iter().for_each(|request| self.begin(request));
@@ -200,7 +201,7 @@ impl StageRequests {
             by_export.entry(&file.export).or_default().push(file.below.clone());
         }
         for (export, paths) in by_export {
-            let to: Arc<dyn Recalled> = Arc::new(Hearing {
+            let to: Arc<dyn RecallListener> = Arc::new(RequestListener {
                 access: Arc::clone(&self.access),
                 came: Mutex::default(),
                 id: request.id,
@@ -215,20 +216,20 @@ impl StageRequests {
         }
     }
 
-    /// Accepts a request, and has its files brought.
+    /// Accepts a request and recalls its files.
     ///
     /// # Errors
-    /// As many are remembered as may be.
-    pub fn accept(&self, holder: &str, files: Vec<StagedFile>) -> Result<Uuid, NotDone> {
+    /// There are too many requests.
+    pub fn accept(&self, holder: &str, files: Vec<StagedFile>) -> Result<Uuid, StageError> {
         let request = StageRequest { id: Uuid::now_v7(), holder: holder.to_owned(), created: now().seconds, files };
         {
             let mut all = self.all.lock();
             let is_open = |one: &&StageRequest| one.holder == holder && !one.is_over();
             if all.values().filter(is_open).count() >= OPEN_EACH_MAX {
-                return Err(NotDone::Full);
+                return Err(StageError::Full);
             }
             if all.len() >= REQUESTS_MAX {
-                let over = all.values().find(|one| one.is_over()).map(|one| one.id).ok_or(NotDone::Full)?;
+                let over = all.values().find(|one| one.is_over()).map(|one| one.id).ok_or(StageError::Full)?;
                 all.remove(&over);
                 let _ = std::fs::remove_file(self.dir.join(format!("{over}.json")));
             }
@@ -239,24 +240,24 @@ impl StageRequests {
         Ok(request.id)
     }
 
-    /// A request of somebody's.
+    /// A request of a holder.
     pub fn get(&self, holder: &str, id: &Uuid) -> Option<StageRequest> {
         self.all.lock().get(id).filter(|request| request.holder == holder).cloned()
     }
 
-    /// Changes files of a request: all of them, or those of some paths.
+    /// Changes the files of a request with these paths.
     fn change(
         &self,
         holder: &str,
         id: &Uuid,
         paths: &[String],
         change: impl Fn(&mut StagedFile),
-    ) -> Result<StageRequest, NotDone> {
+    ) -> Result<StageRequest, StageError> {
         let mut all = self.all.lock();
-        let request = all.get_mut(id).filter(|request| request.holder == holder).ok_or(NotDone::Unknown)?;
+        let request = all.get_mut(id).filter(|request| request.holder == holder).ok_or(StageError::Unknown)?;
         let known: HashSet<&str> = request.files.iter().map(|file| file.path.as_str()).collect();
         if let Some(path) = paths.iter().find(|path| !known.contains(path.as_str())) {
-            return Err(NotDone::NotOfIt(path.clone()));
+            return Err(StageError::NotOfIt(path.clone()));
         }
         let meant: HashSet<&String> = paths.iter().collect();
         request.files.iter_mut().filter(|file| meant.contains(&file.path)).for_each(change);
@@ -264,11 +265,11 @@ impl StageRequests {
         Ok(request.clone())
     }
 
-    /// Does not bring files any more.
+    /// Cancels the recall of files.
     ///
     /// # Errors
-    /// There is no such request, or a path is none of its: nothing has changed.
-    pub fn cancel(&self, holder: &str, id: &Uuid, paths: &[String]) -> Result<(), NotDone> {
+    /// There is no such request, or a path is not one of its files: nothing has changed.
+    pub fn cancel(&self, holder: &str, id: &Uuid, paths: &[String]) -> Result<(), StageError> {
         let cancel = |file: &mut StagedFile| {
             if matches!(file.state, FileState::Submitted | FileState::Started) {
                 (file.state, file.finished) = (FileState::Cancelled, Some(now().seconds));
@@ -277,11 +278,11 @@ impl StageRequests {
         self.change(holder, id, paths, cancel).map(drop)
     }
 
-    /// Lets files go from disk, unless another request wants them there.
+    /// Releases files from disk, unless another request wants them there.
     ///
     /// # Errors
-    /// There is no such request, or a path is none of its: nothing has changed.
-    pub fn release(&self, holder: &str, id: &Uuid, paths: &[String]) -> Result<(), NotDone> {
+    /// There is no such request, or a path is not one of its files: nothing has changed.
+    pub fn release(&self, holder: &str, id: &Uuid, paths: &[String]) -> Result<(), StageError> {
         let request = self.change(holder, id, paths, |file| file.is_released = true)?;
         let mut free: HashMap<&str, Vec<String>> = HashMap::new();
         {
@@ -303,12 +304,12 @@ impl StageRequests {
         Ok(())
     }
 
-    /// Does not bring anything of a request any more, lets what has come go, and forgets it.
+    /// Cancels a request, releases its files, and forgets it.
     ///
     /// # Errors
     /// There is no such request.
-    pub fn remove(&self, holder: &str, id: &Uuid) -> Result<(), NotDone> {
-        let request = self.get(holder, id).ok_or(NotDone::Unknown)?;
+    pub fn remove(&self, holder: &str, id: &Uuid) -> Result<(), StageError> {
+        let request = self.get(holder, id).ok_or(StageError::Unknown)?;
         let paths: Vec<String> = request.files.iter().map(|file| file.path.clone()).collect();
         self.cancel(holder, id, &paths)?;
         self.release(holder, id, &paths)?;

@@ -1,10 +1,10 @@
-//! An order of a test as the node understands it. Nothing is asked of anybody yet; what cannot be meant is refused here.
+//! Reads an order of a test. Nothing is sent to the other node yet; an invalid order is refused here.
 
 use std::time::Duration;
 
 use auth::{AccessKey, Fingerprint};
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::v1::node::{LatencyProbe, PathProbe, ProbeOrder, ProbeTest, TcpProbe, UdpProbe};
 use model::v1::probe::route::RouteOrder;
 use model::v1::probe::tcp::{self, Directions};
@@ -14,35 +14,35 @@ use probe::stamp;
 
 use crate::transfers::{identity_of, locator};
 
-/// No test lasts longer: others wait.
+/// The longest test, seconds, because others wait.
 pub(crate) const SECONDS_MAX: f64 = 600.0;
-/// How long a test goes on, unless its order says otherwise: as `longhaul probe` does.
+/// The default length of a test, seconds: that of `longhaul probe`.
 const SECONDS: f64 = 10.0;
-/// Each part of a test of a path, of which both ways have three.
+/// The length of each part of a test of a path, seconds; each direction has three parts.
 const PART_S: f64 = 90.0;
-/// The rate of datagrams unless the order says otherwise: as `longhaul probe` has it.
+/// The default rate of datagrams, bit/s: that of `longhaul probe`.
 const RATE_BIT_S: u64 = 100_000_000;
-/// Packets of a test of latency in a second: those that are waited for are in memory.
+/// Packets per second of a test of latency, at most: outstanding packets are in memory.
 const PACKETS_S_MAX: f64 = 10_000.0;
 /// Intervals of a report, each with each stream: some 550 bytes from both ends, 5.5 MB in all.
 const INTERVALS_MAX: f64 = 10_000.0;
-/// What an order may call the other node: a name of DNS has 253 characters.
+/// Bytes of a target: a DNS name has at most 253 characters.
 const TARGET_BYTES_MAX: usize = 300;
 
-/// A test, understood.
+/// An order of a test that has been read.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct TestPlan {
     pub to: HostPort,
     pub node: Fingerprint,
     pub keys: Vec<AccessKey>,
-    pub what: What,
-    /// It should be over by then.
+    pub test: PlannedTest,
+    /// The length of the test.
     pub lasts: Duration,
 }
 
-/// What is done, in the words of `probe`.
+/// The test, as an order of the `probe` crate.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum PlannedTest {
     Tcp(tcp::Order),
     Latency(stamp::Order),
     Udp { order: UdpOrder, up: bool },
@@ -59,22 +59,25 @@ fn senseless(error: probe::Error) -> Refusal {
 }
 
 /// Reads an order.
-pub(super) fn read(order: &ProbeOrder) -> Result<Plan, Refusal> {
+///
+/// # Errors
+/// The target, the key or a parameter is invalid.
+pub(super) fn read(order: &ProbeOrder) -> Result<TestPlan, Refusal> {
     let to = target(&order.target)?;
     let key = order.credentials.as_ref().and_then(|credentials| credentials.key.as_deref());
     let (keys, node) = identity_of(&to, key, order.node.as_deref())?;
     let node = node.ok_or_else(|| wrong("say which node it is: give one of its access keys, or its fingerprint"))?;
-    let (what, seconds) = match &order.test {
+    let (test, seconds) = match &order.test {
         ProbeTest::Tcp(tcp) => of_tcp(tcp)?,
         ProbeTest::Latency(latency) => of_latency(latency)?,
         ProbeTest::Udp(udp) => of_udp(udp)?,
         ProbeTest::Path(path) => of_path(path),
-        ProbeTest::Limits(_) => (What::Limits, 0.0),
+        ProbeTest::Limits(_) => (PlannedTest::Limits, 0.0),
     };
     if !(0.0..=SECONDS_MAX).contains(&seconds) {
         return Err(wrong(format!("a test from this node lasts {SECONDS_MAX} s at most, and not {seconds}")));
     }
-    Ok(Plan { to, node, keys, what, lasts: Duration::from_secs_f64(seconds) })
+    Ok(TestPlan { to, node, keys, test, lasts: Duration::from_secs_f64(seconds) })
 }
 
 fn target(text: &str) -> Result<HostPort, Refusal> {
@@ -83,12 +86,15 @@ fn target(text: &str) -> Result<HostPort, Refusal> {
         return Err(wrong("the other end of a test is a node: lh://HOST[:PORT]"));
     }
     match locator(text)? {
-        Locator::Node { at, place: Place::Exports, .. } => Ok(at),
+        Locator::Node { at, place: NodePlace::Exports, .. } => Ok(at),
         _ => Err(wrong("the other end of a test is a node as a whole: lh://HOST[:PORT], without a path")),
     }
 }
 
-/// A test of TCP in the words of `probe`.
+/// A test of TCP as an order of the `probe` crate.
+///
+/// # Errors
+/// A parameter is invalid.
 pub(crate) fn tcp_order(said: &TcpProbe) -> Result<tcp::Order, Refusal> {
     if said.seconds.is_some() && said.bytes.is_some() {
         return Err(wrong("a test ends after seconds or after bytes, not after both"));
@@ -113,7 +119,7 @@ pub(crate) fn tcp_order(said: &TcpProbe) -> Result<tcp::Order, Refusal> {
     Ok(order)
 }
 
-fn of_tcp(said: &TcpProbe) -> Result<(What, f64), Refusal> {
+fn of_tcp(said: &TcpProbe) -> Result<(PlannedTest, f64), Refusal> {
     let order = tcp_order(said)?;
     let seconds = if order.bytes > 0 { SECONDS_MAX } else { order.seconds + order.omit_s };
     if seconds / order.interval_s * f64::from(streams(&order)) > INTERVALS_MAX {
@@ -122,7 +128,7 @@ fn of_tcp(said: &TcpProbe) -> Result<(What, f64), Refusal> {
              intervals (interval_s)"
         )));
     }
-    Ok((What::Tcp(order), seconds))
+    Ok((PlannedTest::Tcp(order), seconds))
 }
 
 /// Streams of both directions.
@@ -130,7 +136,7 @@ fn streams(order: &tcp::Order) -> u32 {
     order.streams * if order.direction == Directions::Both { 2 } else { 1 }
 }
 
-fn of_latency(said: &LatencyProbe) -> Result<(What, f64), Refusal> {
+fn of_latency(said: &LatencyProbe) -> Result<(PlannedTest, f64), Refusal> {
     let time = |seconds: f64| {
         let wrong = |_| wrong(format!("{seconds} s are no length of time"));
         Duration::try_from_secs_f64(seconds).map_err(wrong)
@@ -152,10 +158,10 @@ fn of_latency(said: &LatencyProbe) -> Result<(What, f64), Refusal> {
     };
     order.check().map_err(senseless)?;
     let seconds = order.packets() as f64 / order.rate_packets_s;
-    Ok((What::Latency(order), seconds))
+    Ok((PlannedTest::Latency(order), seconds))
 }
 
-fn of_udp(said: &UdpProbe) -> Result<(What, f64), Refusal> {
+fn of_udp(said: &UdpProbe) -> Result<(PlannedTest, f64), Refusal> {
     let pace = match (said.rate_bit_s, said.spacing_s, said.burst) {
         (rate, None, None) => UdpPace::Rate { rate_bit_s: rate.unwrap_or(RATE_BIT_S) },
         (None, Some(spacing_s), None) => UdpPace::Spacing { spacing_s },
@@ -173,10 +179,10 @@ fn of_udp(said: &UdpProbe) -> Result<(What, f64), Refusal> {
     };
     let order = UdpOrder { bytes: said.bytes, pace, count: said.count, seconds: Some(said.seconds) };
     probe::udp::Plan::of(&order).map_err(senseless)?;
-    Ok((What::Udp { order, up }, said.seconds))
+    Ok((PlannedTest::Udp { order, up }, said.seconds))
 }
 
-/// A test of a path in the words of `probe`.
+/// A test of a path as an order of the `probe` crate.
 pub(crate) fn path_order(said: &PathProbe) -> RouteOrder {
     RouteOrder {
         flows: said.flows,
@@ -188,14 +194,17 @@ pub(crate) fn path_order(said: &PathProbe) -> RouteOrder {
     }
 }
 
-fn of_path(said: &PathProbe) -> (What, f64) {
-    (What::Path(path_order(said)), 6.0 * PART_S)
+fn of_path(said: &PathProbe) -> (PlannedTest, f64) {
+    (PlannedTest::Path(path_order(said)), 6.0 * PART_S)
 }
 
-/// Whether a test keeps to the bound on streams of what guests have this node do.
-pub(super) fn within(plan: &Plan, streams_max: u32) -> Result<(), Refusal> {
-    match &plan.what {
-        What::Tcp(order) if streams(order) > streams_max => {
+/// Checks a test against the bound on streams of clients' orders.
+///
+/// # Errors
+/// The test has too many streams.
+pub(super) fn within(plan: &TestPlan, streams_max: u32) -> Result<(), Refusal> {
+    match &plan.test {
+        PlannedTest::Tcp(order) if streams(order) > streams_max => {
             let reason = format!("a test from this node has {streams_max} streams at most, of both directions");
             Err(Refusal::new(Fault::Auth, reason))
         }

@@ -11,123 +11,126 @@ use client::FarNode;
 use engine::Session;
 use model::fault::{Blame, Fault, with_causes};
 use model::v1::node::ProbeOrder;
-use model::v1::probe::{Claim, ClaimLine, Said};
+use model::v1::probe::{Claim, ClaimLine, ProbeDocument};
 use probe::{Stop, task, udp};
 use serde::Serialize;
 
-use super::order::{self, Plan, What};
+use super::order::{self, PlannedTest, TestPlan};
 use crate::access::AccessControl;
 use crate::secrets::Secrets;
+use crate::session_pool::Destination;
 use crate::transfers::Transfers;
-use crate::warm::Destination;
 
-/// How often one that runs is looked at.
+/// How often a running test is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// What a test may last beyond its order: words on their way, streams that drain.
+/// How long a test may last beyond its order: for messages on their way, and streams that drain.
 const GRACE: Duration = Duration::from_secs(60);
-/// How long a test that is to end may take for that, before the other node is hung up on.
+/// How long a stopped test may take to end, before the connection is closed.
 const HANG_UP: Duration = Duration::from_secs(5);
-/// What the other node may say in one test.
+/// Bytes of the other node's messages in one test.
 const WORDS_BYTES_MAX: usize = 16 << 20;
-/// The longest report, and the longest reason why there is none.
+/// Bytes of a report, and characters of a failure's reason, at most.
 const REPORT_BYTES_MAX: usize = 8 << 20;
 const WHY_CHARS_MAX: usize = 2_000;
 
 /// Why there is no report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failed {
+pub(crate) struct TestFailure {
     pub fault: Fault,
     pub why: String,
-    /// It did not begin: the other node has something else to do.
+    /// The test did not begin, because the other node is busy.
     pub is_busy: bool,
 }
 
-impl Failed {
-    pub fn new(fault: Fault, why: String) -> Failed {
-        Failed { fault, why, is_busy: false }
+impl TestFailure {
+    pub fn new(fault: Fault, why: String) -> TestFailure {
+        TestFailure { fault, why, is_busy: false }
     }
 
-    fn of(error: &(impl Blame + std::error::Error)) -> Failed {
-        Failed::new(error.fault(), with_causes(error))
-    }
-}
-
-impl From<Refusal> for Failed {
-    fn from(refusal: Refusal) -> Failed {
-        Failed::new(refusal.fault, refusal.reason)
+    fn of(error: &(impl Blame + std::error::Error)) -> TestFailure {
+        TestFailure::new(error.fault(), with_causes(error))
     }
 }
 
-impl From<probe::Error> for Failed {
-    fn from(error: probe::Error) -> Failed {
-        Failed::of(&error)
+impl From<Refusal> for TestFailure {
+    fn from(refusal: Refusal) -> TestFailure {
+        TestFailure::new(refusal.fault, refusal.reason)
     }
 }
 
-/// A test whose turn it is.
-pub(crate) struct Run {
+impl From<probe::Error> for TestFailure {
+    fn from(error: probe::Error) -> TestFailure {
+        TestFailure::of(&error)
+    }
+}
+
+/// A test that runs.
+pub(crate) struct TestRun {
     pub order: Arc<ProbeOrder>,
     pub access: Access,
     pub stop: Stop,
-    /// What the other node is asked for first, so that no other test with a claim runs there meanwhile.
+    /// The claim on the other node, which keeps other tests with a claim away from it.
     pub claim: Option<Claim>,
 }
 
-impl Run {
-    /// Runs it to its end. What comes of it is kept and shown: the other node's words in it without the key to it.
-    pub fn run(&self, rules: &AccessControl, transfers: &Transfers) -> Result<String, Failed> {
+impl TestRun {
+    /// Runs the test to its end. The report or reason is kept and shown, so the key is removed from the other node's texts.
+    ///
+    /// # Errors
+    /// The test failed, or the other node is busy.
+    pub fn run(&self, rules: &AccessControl, transfers: &Transfers) -> Result<String, TestFailure> {
         let key = self.order.credentials.as_ref().and_then(|given| given.key.as_ref());
         let secrets = Secrets::of(key.into_iter());
         match self.found(rules, transfers) {
             Ok(report) => Ok(secrets.hide(&report, &[])),
             Err(failed) => {
                 let why = secrets.hide(&failed.why, &[]).chars().take(WHY_CHARS_MAX).collect();
-                Err(Failed { why, ..failed })
+                Err(TestFailure { why, ..failed })
             }
         }
     }
 
-    fn found(&self, rules: &AccessControl, transfers: &Transfers) -> Result<String, Failed> {
-        // Whoever ordered it may have been shut out while it waited.
+    fn found(&self, rules: &AccessControl, transfers: &Transfers) -> Result<String, TestFailure> {
+        // The grant may have been revoked while the test waited.
         if !rules.may_go_on(&self.access) {
             return Err(Refusal::new(Fault::Auth, "what this test was ordered with is not valid any more").into());
         }
         let plan = order::read(&self.order)?;
         let there = Destination { to: plan.to.clone(), node: plan.node.0, plain: false, congestion: None };
         let session = transfers.session_for_test(rules, &there, &plan.keys);
-        let session = session.map_err(|error| Failed::of(&error))?;
+        let session = session.map_err(|error| TestFailure::of(&error))?;
         self.watched(&plan, session)
     }
 
-    /// Runs it over a session, which is hung up on where the other node does not let it end.
-    fn watched(&self, plan: &Plan, session: Session) -> Result<String, Failed> {
-        let local = |error: std::io::Error| Failed::new(Fault::Local, error.to_string());
+    /// Runs the test over a session, which is closed where the other node does not end in time.
+    fn watched(&self, plan: &TestPlan, session: Session) -> Result<String, TestFailure> {
+        let local = |error: std::io::Error| TestFailure::new(Fault::Local, error.to_string());
         let address = session
             .peer_address()
-            .ok_or_else(|| Failed::new(Fault::Path, format!("the connection to {} broke at once", plan.to)))?;
+            .ok_or_else(|| TestFailure::new(Fault::Path, format!("the connection to {} broke at once", plan.to)))?;
         let hold = session.hold().map_err(local)?;
         let mut node = FarNode::new(session, address, plan.to.to_string());
         node.hear_at_most(WORDS_BYTES_MAX).map_err(local)?;
         let (ends, over) = channel::<()>();
         std::thread::scope(|scope| {
             let test = scope.spawn(move || {
-                // Heard when it goes out of scope, however that comes.
+                // Dropped at the end of this thread, even by a panic, which ends the loop of `watch`.
                 let _ends = ends;
-                self.claimed(&plan.what, &mut node)
+                self.claimed(&plan.test, &mut node)
             });
             let is_late = self.watch(&over, &hold, plan.lasts + GRACE);
-            let found = test.join().map_err(|_| Failed::new(Fault::Bug, "the test broke off".into()))?;
+            let found = test.join().map_err(|_| TestFailure::new(Fault::Bug, "the test broke off".into()))?;
             match found {
                 Err(_) if is_late => {
                     let why = format!("the test with {} did not end in time", plan.to);
-                    Err(Failed::new(Fault::Peer, why))
+                    Err(TestFailure::new(Fault::Peer, why))
                 }
                 found => found,
             }
         })
     }
 
-    /// Looks on until it is over; whether it was late.
+    /// Waits until the test is over; returns whether it was late.
     fn watch(&self, over: &Receiver<()>, hold: &TcpStream, within: Duration) -> bool {
         let (began, mut ends_since, mut is_late) = (Instant::now(), None, false);
         while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
@@ -136,46 +139,46 @@ impl Run {
                 self.stop.stop();
             }
             if self.stop.is_stopped() && ends_since.get_or_insert_with(Instant::now).elapsed() >= HANG_UP {
-                // It may be gone by itself by now.
+                // The connection may be closed already.
                 let _ = hold.shutdown(Shutdown::Both);
             }
         }
         is_late
     }
 
-    /// Runs it once the other node is claimed, where it is to be.
-    fn claimed(&self, what: &What, node: &mut FarNode) -> Result<String, Failed> {
+    /// Claims the other node, if the run has a claim, and runs the test.
+    fn claimed(&self, what: &PlannedTest, node: &mut FarNode) -> Result<String, TestFailure> {
         let Some(claim) = self.claim else { return self.test(what, node) };
         if let ClaimLine::Busy { why } = node.claim(claim)? {
-            return Err(Failed { is_busy: true, ..Failed::new(Fault::Peer, why) });
+            return Err(TestFailure { is_busy: true, ..TestFailure::new(Fault::Peer, why) });
         }
         let found = self.test(what, node);
-        // It ends by itself where the session is broken.
+        // The claim expires where the session has broken.
         let _ = node.claim(Claim { seconds: 0.0, ..claim });
         found
     }
 
-    fn test(&self, what: &What, node: &mut FarNode) -> Result<String, Failed> {
+    fn test(&self, what: &PlannedTest, node: &mut FarNode) -> Result<String, TestFailure> {
         let stop = &self.stop;
         match what {
-            What::Tcp(order) => {
+            PlannedTest::Tcp(order) => {
                 let report = probe::tcp::test(order, node, stop, &mut |_| {})?;
                 self.report(&report, None)
             }
-            What::Latency(order) => {
+            PlannedTest::Latency(order) => {
                 let latency = task::latency(node, order, stop)?;
                 self.report(&latency, Some(node))
             }
-            What::Udp { order, up } => {
+            PlannedTest::Udp { order, up } => {
                 let test = if *up { task::send } else { task::receive };
                 let point = test(node, order, &udp::Watch::default(), stop)?;
                 self.report(&point, Some(node))
             }
-            What::Path(order) => {
+            PlannedTest::Path(order) => {
                 let routes = task::routes(node, order, stop)?;
                 self.report(&routes, Some(node))
             }
-            What::Limits => {
+            PlannedTest::Limits => {
                 let limits = node.limits()?;
                 self.report(&limits, None)
             }
@@ -183,13 +186,13 @@ impl Run {
     }
 
     /// The line that `longhaul probe --json` would print.
-    fn report<T: Serialize>(&self, what: &T, node: Option<&mut FarNode>) -> Result<String, Failed> {
+    fn report<T: Serialize>(&self, what: &T, node: Option<&mut FarNode>) -> Result<String, TestFailure> {
         let hosts = node.and_then(|node| node.hosts().cloned());
-        let said = Said::of("result", self.order.test.word(), &self.order.target, what).on(hosts.as_ref());
-        let text = serde_json::to_string(&said).map_err(|e| Failed::new(Fault::Bug, e.to_string()))?;
+        let said = ProbeDocument::of("result", self.order.test.word(), &self.order.target, what).on(hosts.as_ref());
+        let text = serde_json::to_string(&said).map_err(|e| TestFailure::new(Fault::Bug, e.to_string()))?;
         if text.len() > REPORT_BYTES_MAX {
             let why = format!("the report has more than {REPORT_BYTES_MAX} bytes; a shorter test has a shorter one");
-            return Err(Failed::new(Fault::Config, why));
+            return Err(TestFailure::new(Fault::Config, why));
         }
         Ok(text)
     }

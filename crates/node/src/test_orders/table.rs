@@ -1,5 +1,5 @@
-//! The table of tests: an `OrderTable`, and what only tests have. Those are turns that go around among holders, a stop for each, and
-//! reports. Time is an argument; threads and sessions are other rooms' affair.
+//! The table of tests: an `OrderTable`, and what only tests have: turns that go around among holders, a stop for each test, and
+//! reports. Time is an argument; threads and sessions are elsewhere.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use model::id::Uuid;
 use model::v1::node::{Probe, ProbeOrder, ProbeStage};
 use probe::Stop;
 
-use super::run::{Failed, Run};
-use crate::order_table::{Asked, OrderEntry, OrderTable};
+use super::run::{TestFailure, TestRun};
+use crate::order_table::{OrderEntry, OrderTable, PageQuery};
 
-/// Tests that have not ended: of one who orders, and of all.
+/// Tests that have not ended: of one holder, and of all.
 pub(crate) const UNENDED_MAX: (usize, usize) = (16, 64);
-/// Tests that have ended and are remembered; of whoever has most the oldest go first.
+/// Ended tests that are remembered; the oldest of the holder with the most are forgotten first.
 const REMEMBERED_MAX: usize = 1_000;
-/// Bytes of all their reports: as soon as there are more, the oldest go as well.
+/// Bytes of all their reports, within which they are remembered.
 const REPORTS_BYTES_MAX: usize = 64 << 20;
 
-/// One of them.
+/// A test.
 pub(super) struct Entry {
     pub holder: String,
-    /// With its secrets until it has ended.
+    /// The order, with its secrets until the test has ended.
     pub order: Arc<ProbeOrder>,
-    /// Who ordered it, until it has ended.
+    /// The access of the principal that ordered it, until the test has ended.
     access: Option<Access>,
-    /// What is told of it, without its report.
+    /// The test as it is shown, without its report.
     told: Probe,
     report: Option<Arc<str>>,
     stop: Stop,
@@ -46,13 +46,13 @@ impl OrderEntry for Entry {
 }
 
 impl Entry {
-    /// What is told of it now.
+    /// The test as it is shown now.
     pub fn show(&self) -> Probe {
         let report = self.report.as_ref().and_then(|text| serde_json::from_str(text).ok());
         Probe { report, ..self.told.clone() }
     }
 
-    /// It has ended; its secrets go.
+    /// Ends the test and removes its secrets.
     fn end(&mut self, state: ProbeStage, at: String) {
         (self.told.state, self.told.ended) = (state, Some(at));
         self.order = Arc::new(self.order.without_credentials());
@@ -60,16 +60,16 @@ impl Entry {
     }
 }
 
-/// All of them.
+/// The tests of a node.
 #[derive(Default)]
 pub(super) struct Table {
     pub orders: OrderTable<Entry>,
-    /// Whose test ran last.
+    /// The holder whose test ran last.
     last: String,
 }
 
 impl Table {
-    /// One more, behind all others.
+    /// Adds a test behind all others.
     pub fn insert(&mut self, access: Access, order: ProbeOrder, created: String) {
         let (id, target, test) = (order.id, order.target.clone(), order.test.clone());
         self.orders.insert(Entry {
@@ -83,19 +83,18 @@ impl Table {
         });
     }
 
-    /// Whose turn it is, where none runs: the first that waits of somebody else than the last one, or else the first. It runs from
-    /// here on.
-    pub fn next_turn(&mut self, now: String) -> Option<(Uuid, Run)> {
+    /// Starts the next test, where none runs: the first of another holder than the last one, or else the first.
+    pub fn next_turn(&mut self, now: String) -> Option<(Uuid, TestRun)> {
         let id = self.orders.next_turn(|entry| entry.holder != self.last)?;
         let entry = self.orders.get_mut(&id)?;
         let access = entry.access.clone()?;
         (entry.told.state, entry.told.started) = (ProbeStage::Running, Some(now));
         self.last.clone_from(&entry.holder);
-        Some((id, Run { order: Arc::clone(&entry.order), access, stop: entry.stop.clone(), claim: None }))
+        Some((id, TestRun { order: Arc::clone(&entry.order), access, stop: entry.stop.clone(), claim: None }))
     }
 
-    /// The one that ran has ended.
-    pub fn end(&mut self, id: &Uuid, found: Result<String, Failed>, now: String) {
+    /// Ends the test that ran.
+    pub fn end(&mut self, id: &Uuid, found: Result<String, TestFailure>, now: String) {
         let Some(entry) = self.orders.get_mut(id) else { return };
         match found {
             Ok(report) => {
@@ -103,7 +102,7 @@ impl Table {
                 entry.report = Some(report.into());
             }
             Err(_) if entry.is_cancelled => entry.end(ProbeStage::Cancelled, now),
-            Err(Failed { fault, why, .. }) => {
+            Err(TestFailure { fault, why, .. }) => {
                 entry.end(ProbeStage::Failed, now);
                 (entry.told.fault, entry.told.error) = (Some(fault.word().to_owned()), Some(why));
             }
@@ -111,14 +110,14 @@ impl Table {
         self.remember(id);
     }
 
-    /// One that has ended is remembered with its report, and others give way to it.
+    /// Remembers an ended test with its report, and forgets older ones beyond the bounds.
     fn remember(&mut self, id: &Uuid) {
         let report = self.orders.get(id).and_then(|entry| entry.report.as_ref());
         self.orders.end(id, report.map_or(0, |report| report.len()));
         self.orders.forget_beyond(REMEMBERED_MAX, REPORTS_BYTES_MAX);
     }
 
-    /// Ends one, at once where it waits.
+    /// Cancels a test; one that waits ends at once.
     pub fn cancel(&mut self, holder: &str, id: &Uuid, now: String) -> Option<Probe> {
         let entry = self.orders.of_mut(holder, id)?;
         match entry.told.state {
@@ -136,14 +135,15 @@ impl Table {
         Some(shown)
     }
 
-    /// All of them end.
+    /// Stops all tests.
     pub fn stop_all(&self) {
         self.orders.unended().for_each(|entry| entry.stop.stop());
     }
 
-    /// A page of what somebody may know of, and where the next begins; none where the one before it is not known (any more).
-    pub fn page(&self, holder: &str, asked: &Asked<ProbeStage>) -> Option<(Vec<Probe>, Option<Uuid>)> {
-        let page = self.orders.page(holder, asked, |entry| entry.told.clone(), |told| told.state)?;
+    /// A page of a holder's tests, and the id that the next page begins behind; none where the test that this page begins behind is
+    /// not known.
+    pub fn page(&self, holder: &str, query: &PageQuery<ProbeStage>) -> Option<(Vec<Probe>, Option<Uuid>)> {
+        let page = self.orders.page(holder, query, |entry| entry.told.clone(), |told| told.state)?;
         Some((page.found, page.next))
     }
 }

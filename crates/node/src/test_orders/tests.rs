@@ -12,7 +12,7 @@ fn order(id: u128) -> ProbeOrder {
     ProbeOrder { credentials, ..ProbeOrder::new(Uuid::from_u128(id), "lh://far.example.org") }
 }
 
-fn of(test: ProbeTest) -> Result<order::Plan, Refusal> {
+fn of(test: ProbeTest) -> Result<order::TestPlan, Refusal> {
     order::read(&ProbeOrder { test, ..order(1) })
 }
 
@@ -33,8 +33,8 @@ fn done(table: &mut Table, id: Uuid, report: &str) {
     table.end(&id, Ok(report.to_owned()), "later".into());
 }
 
-fn all(limit: usize) -> Asked<ProbeStage> {
-    Asked { state: None, after: None, limit }
+fn all(limit: usize) -> PageQuery<ProbeStage> {
+    PageQuery { state: None, after: None, limit }
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn tests_are_bounded() {
     let tcp = |tcp: TcpProbe| of(ProbeTest::Tcp(tcp));
     let base = TcpProbe::default;
     assert_eq!(tcp(base()).unwrap().lasts.as_secs(), 10);
-    let said = |refused: Result<order::Plan, Refusal>, words: &str| {
+    let said = |refused: Result<order::TestPlan, Refusal>, words: &str| {
         let reason = refused.unwrap_err().reason;
         assert!(reason.contains(words), "{words:?} is not in {reason:?}");
     };
@@ -93,9 +93,9 @@ fn one_runs_and_turns_go_around() {
     let other = add(&mut table, 2, 4);
     assert_eq!((turn(&mut table), turn(&mut table)), (Some(1), None));
     done(&mut table, Uuid::from_u128(1), "{}");
-    // Somebody else comes before the second of the same one.
+    // Another holder comes before the second test of the same one.
     assert_eq!(turn(&mut table), Some(4));
-    table.end(&other, Err(Failed::new(Fault::Path, "nobody there".into())), "later".into());
+    table.end(&other, Err(TestFailure::new(Fault::Path, "nobody there".into())), "later".into());
     assert_eq!(turn(&mut table), Some(2));
     let told = table.orders.get(&other).unwrap().show();
     assert_eq!((told.state, told.fault.as_deref()), (ProbeStage::Failed, Some("path")));
@@ -119,7 +119,7 @@ fn what_waits_is_bounded_and_what_is_cancelled_never_runs() {
     // One that runs is told to end, and is over when it says so.
     let id = Uuid::from_u128(2);
     assert_eq!(table.cancel(&holder, &id, "now".into()).unwrap().state, ProbeStage::Running);
-    table.end(&id, Err(Failed::new(Fault::Interrupted, "interrupted".into())), "later".into());
+    table.end(&id, Err(TestFailure::new(Fault::Interrupted, "interrupted".into())), "later".into());
     let told = table.orders.get(&id).unwrap().show();
     assert_eq!((told.state, told.error), (ProbeStage::Cancelled, None));
     assert_eq!(turn(&mut table), Some(3));
@@ -141,7 +141,7 @@ fn reports_are_bounded_and_keys_go_with_the_end() {
     assert!(last.order.credentials.is_none() && last.show().report.unwrap()["x"].is_string());
     let (page, next) = table.page(access(1).holder(), &all(3)).unwrap();
     assert_eq!((page.len(), next, page[0].report.is_none()), (3, Some(page[2].id), true));
-    let behind = Asked { after: next, ..all(100) };
+    let behind = PageQuery { after: next, ..all(100) };
     assert_eq!(table.page(access(1).holder(), &behind).unwrap().0.first().unwrap().id, Uuid::from_u128(6));
     assert!(table.page(access(2).holder(), &behind).is_none());
     assert!(table.page(access(2).holder(), &all(9)).unwrap().0.is_empty());

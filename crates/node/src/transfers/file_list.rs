@@ -1,4 +1,4 @@
-//! Files that an order names one by one: the directory above all of them, their paths below it, and what becomes of each.
+//! Files that an order names one by one: the directory above all of them, their paths below it, and the outcome of each.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use model::v1::node::{FileResult, FileResults};
 use model::{Expected, Refusal, RelPath};
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use wire::FileTold;
+use wire::SettledFile;
 use wire::frame::Outcome;
 
 fn wrong(reason: impl Into<String>) -> Refusal {
@@ -61,14 +61,17 @@ fn shared<'a>(a: &'a str, b: &str) -> &'a str {
 /// The files of an order, by their paths.
 #[derive(Debug)]
 pub(crate) struct NamedFiles {
-    /// As the engine takes them.
+    /// The files as the engine takes them.
     pub list: FileList,
-    /// The place in the order of each source, by its path below the directory above all of them.
+    /// The index of each source in the order, by its path below the directory above all of them.
     index: HashMap<RelPath, u64>,
 }
 
 impl NamedFiles {
-    /// Of source, target and what each must be, in the order's sequence.
+    /// The files with source, target and expected content, in the sequence of the order.
+    ///
+    /// # Errors
+    /// A source is named twice, or the engine refuses the list.
     pub fn new(files: impl Iterator<Item = ((RelPath, RelPath), Expected)>) -> Result<NamedFiles, Refusal> {
         let mut list = FileList::default();
         let mut index: HashMap<RelPath, u64> = HashMap::new();
@@ -84,7 +87,7 @@ impl NamedFiles {
         Ok(NamedFiles { list: list.sorted()?, index })
     }
 
-    /// What a session tells of a source, as the API tells it of the file of the order that is read from there.
+    /// The outcome of a source, as the API reports it for the file of the order.
     fn outcome(&self, path: &RelPath, bytes: u64, outcome: &Outcome) -> Option<FileResult> {
         // A session names the directory above all sources first.
         let below =
@@ -102,18 +105,18 @@ impl NamedFiles {
     }
 }
 
-/// What became of the files of one transfer so far, in the order in which they ended. An attempt that goes on after a cut tells of files that
-/// were told before: the first outcome of a file that is done stays.
+/// The outcomes of the files of one transfer so far, in the order in which they ended. An attempt after a break may report files that
+/// were reported before: the first outcome of a file that is done stays.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes(Mutex<Vec<FileResult>>);
 
 impl Outcomes {
-    /// Adds what a session tells.
-    pub fn add(&self, files: &NamedFiles, told: &FileTold) {
+    /// Adds an outcome that a session reports.
+    pub fn add(&self, files: &NamedFiles, told: &SettledFile) {
         self.0.lock().extend(files.outcome(&told.path, told.size, &told.outcome));
     }
 
-    /// Adds the sources that a job missed and has not told of: those that it could not even offer.
+    /// Adds the sources that failed without a report, because they could not be offered.
     pub fn add_missed<'a>(&self, files: &NamedFiles, missed: impl Iterator<Item = (&'a RelPath, &'a Refusal)>) {
         let mut all = self.0.lock();
         let told: HashSet<u64> = all.iter().map(|file| file.index).collect();
@@ -128,7 +131,7 @@ impl Outcomes {
         self.0.lock().clear();
     }
 
-    /// Those behind the first `after`, so many at most.
+    /// The outcomes behind the first `after`, at most `limit`.
     pub fn page(&self, after: u64, limit: usize) -> FileResults {
         let all = self.0.lock();
         let from = usize::try_from(after).unwrap_or(usize::MAX).min(all.len());
@@ -137,15 +140,15 @@ impl Outcomes {
     }
 }
 
-/// Transfers that have ended, of whose files is told one by one: at 10,000 files each some 50 MB.
+/// Ended transfers whose files' outcomes are kept: at 10,000 files each some 50 MB.
 const ENDED_OUTCOMES_MAX: usize = 32;
 
-/// What became of the files of transfers that have ended. Of those before the last ones there is only the receipt.
+/// The outcomes of the files of the last ended transfers. Earlier transfers have only their receipts.
 #[derive(Debug, Default)]
 pub(crate) struct EndedOutcomes(Mutex<VecDeque<Arc<Outcomes>>>);
 
 impl EndedOutcomes {
-    /// Adds those of a transfer that has ended, and forgets the oldest where there are too many.
+    /// Adds the outcomes of an ended transfer, and forgets the oldest beyond the bound.
     pub fn push(&self, outcomes: Arc<Outcomes>) {
         if outcomes.0.lock().is_empty() {
             return;

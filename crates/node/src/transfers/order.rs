@@ -1,5 +1,5 @@
-//! An order as the node understands it: which end is here, what the other end is, how to treat what is met. Nothing is asked of
-//! anybody yet; what cannot be meant is refused here, in one sentence.
+//! Reads an order of a transfer: the end on this node, the other end, and the options. No server is asked yet; an invalid order is
+//! refused here, in one sentence.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use auth::{AccessKey, Fingerprint};
 use model::checksum::Digest;
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::spec::{self, Steer};
 use model::v1;
 use model::v1::Change;
@@ -21,66 +21,66 @@ use wire::limits::{FILTERS_MAX, TEXT_BYTES_MAX};
 
 /// Sources of one transfer.
 const SOURCES_MAX: usize = 10_000;
-/// How long a transfer is tried again without progress, unless its order says otherwise: as `longhaul cp` does.
+/// How long a transfer is tried again without progress, by default: as `longhaul cp` does.
 const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
-/// How long a full target is waited for, unless the order says otherwise: as `longhaul cp` does.
+/// How long a transfer waits for a full target, by default: as `longhaul cp` does.
 const WAIT_SPACE: Duration = Duration::from_secs(10 * 60);
-/// The longest that somebody may have a node try, or wait for room: a place under way is not held for ever.
+/// The longest time that an order may set for these: the number of transfers under way is bounded.
 const PATIENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The name of a congestion control in the kernel is shorter than this.
 const CONGESTION_BYTES: usize = 16;
-/// Streams where a server is the other end: each waits for that server's answers, file by file, however short the way from
+/// Streams where a server is the other end: each waits for that server's answers, file by file, however short the path from
 /// this node to itself is.
 const ABROAD_STREAMS: u32 = 16;
 
-/// The other end of a transfer, and which way it goes.
+/// The other end of a transfer, and its direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum OtherEnd {
     /// From here to a place on another node.
-    Push { to: HostPort, place: Place },
+    Push { to: HostPort, place: NodePlace },
     /// From places on another node to here.
-    Pull { from: HostPort, places: Vec<Place> },
+    Pull { from: HostPort, places: Vec<NodePlace> },
     /// From here to a server.
     Out(String),
     /// From a server to here.
     In(Vec<String>),
 }
 
-/// An order, understood.
+/// An order that has been read.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    /// The end that is here: sources, or the one target.
-    pub here: Vec<Place>,
-    /// The other.
-    pub way: Way,
-    /// How to treat what is met.
+pub(crate) struct TransferPlan {
+    /// The end on this node: sources, or the one target.
+    pub here: Vec<NodePlace>,
+    /// The other end.
+    pub other_end: OtherEnd,
+    /// The options of the engine.
     pub options: spec::Options,
     /// Keys to the other node.
     pub keys: Vec<AccessKey>,
-    /// Which node it is.
+    /// The fingerprint of the other node.
     pub node: Option<Fingerprint>,
-    /// How long to keep trying without progress.
+    /// How long the transfer is tried again without progress.
     pub retry_for: Duration,
     /// The files, where they were named one by one: the sources and the target are then the directories above them.
     pub files: Option<NamedFiles>,
 }
 
-impl Plan {
-    /// Where the other end is, for people.
+impl TransferPlan {
+    /// The address of the other end, for people.
     pub fn elsewhere(&self) -> String {
-        match &self.way {
-            Way::Push { to, .. } | Way::Pull { from: to, .. } => to.to_string(),
-            Way::Out(url) => shown(url),
-            Way::In(urls) => urls.first().map_or_else(String::new, |url| shown(url)),
+        match &self.other_end {
+            OtherEnd::Push { to, .. } | OtherEnd::Pull { from: to, .. } => to.to_string(),
+            OtherEnd::Out(url) => shown(url),
+            OtherEnd::In(urls) => urls.first().map_or_else(String::new, |url| shown(url)),
         }
     }
 }
 
-/// What the places of one end have in common.
+/// The places of one end, which all lie on one host.
 #[derive(Debug)]
-enum End {
-    Here(Vec<Place>),
-    Node(HostPort, Vec<Place>),
+enum OrderEnd {
+    Here(Vec<NodePlace>),
+    Node(HostPort, Vec<NodePlace>),
     Server(Vec<String>),
 }
 
@@ -88,18 +88,21 @@ fn wrong(reason: impl Into<String>) -> Refusal {
     Refusal::new(Fault::Config, reason)
 }
 
-/// One place as it was written.
+/// The locator of a place in an order.
+///
+/// # Errors
+/// The text is no locator, or holds a user or key.
 pub(crate) fn locator(text: &str) -> Result<Locator, Refusal> {
-    // A place here is written like what follows the host of one elsewhere.
+    // A place on this node is written like the part behind the host of another node's locator.
     let authority = text.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
     if authority.contains('@') {
-        // Not repeated: what stands there is a secret, as often as not.
+        // Not repeated: this part is often a secret.
         return Err(wrong("an address of an order names no user and no key; put these into its credentials"));
     }
     let whole = if text.starts_with('/') { format!("lh://here{text}") } else { text.to_owned() };
     let parsed = Locator::parse(OsStr::new(&whole));
     parsed.map_err(|error| {
-        wrong(if whole.contains('?') { "a place of the order does not read".into() } else { error.to_string() })
+        wrong(if whole.contains('?') { "a place of the order is not valid".into() } else { error.to_string() })
     })
 }
 
@@ -107,17 +110,17 @@ fn is_spoken(scheme: &str) -> bool {
     super::SCHEMES.contains(&scheme)
 }
 
-fn end(texts: &[String]) -> Result<End, Refusal> {
+fn end(texts: &[String]) -> Result<OrderEnd, Refusal> {
     let scattered = || wrong("the sources of one transfer are all here, or all on one other node or server");
-    let mut found: Option<End> = None;
+    let mut found: Option<OrderEnd> = None;
     for text in texts {
         let one = match locator(text)? {
-            Locator::Node { place: Place::Exports, .. } => {
+            Locator::Node { place: NodePlace::Exports, .. } => {
                 return Err(wrong(format!("{text} names a node as a whole; name a path: /EXPORT/PATH")));
             }
-            Locator::Node { place, .. } if text.starts_with('/') => End::Here(vec![place]),
-            Locator::Node { at, place, .. } => End::Node(at, vec![place]),
-            Locator::Foreign { scheme, url } if is_spoken(&scheme) => End::Server(vec![url]),
+            Locator::Node { place, .. } if text.starts_with('/') => OrderEnd::Here(vec![place]),
+            Locator::Node { at, place, .. } => OrderEnd::Node(at, vec![place]),
+            Locator::Foreign { scheme, url } if is_spoken(&scheme) => OrderEnd::Server(vec![url]),
             other => {
                 let reason = format!(
                     "{other} can be no end of a transfer; write /EXPORT/PATH for a place of this node, and \
@@ -128,17 +131,17 @@ fn end(texts: &[String]) -> Result<End, Refusal> {
         };
         found = Some(match (found, one) {
             (None, one) => one,
-            (Some(End::Here(mut all)), End::Here(one)) => {
+            (Some(OrderEnd::Here(mut all)), OrderEnd::Here(one)) => {
                 all.extend(one);
-                End::Here(all)
+                OrderEnd::Here(all)
             }
-            (Some(End::Node(at, mut all)), End::Node(other, one)) if at == other => {
+            (Some(OrderEnd::Node(at, mut all)), OrderEnd::Node(other, one)) if at == other => {
                 all.extend(one);
-                End::Node(at, all)
+                OrderEnd::Node(at, all)
             }
-            (Some(End::Server(mut all)), End::Server(one)) => {
+            (Some(OrderEnd::Server(mut all)), OrderEnd::Server(one)) => {
                 all.extend(one);
-                End::Server(all)
+                OrderEnd::Server(all)
             }
             _ => return Err(scattered()),
         });
@@ -146,12 +149,12 @@ fn end(texts: &[String]) -> Result<End, Refusal> {
     found.ok_or_else(|| wrong("an order names at least one source"))
 }
 
-/// A place for people: what stands behind a question mark is as often as not a secret.
+/// A place for people, without its query, which often holds a secret.
 pub(crate) fn shown(text: &str) -> String {
     text.split_once('?').map_or_else(|| text.to_owned(), |(place, _)| format!("{place}?…"))
 }
 
-/// The first of an order's sources, as many as are told of once it has ended; one at least.
+/// The first sources of an order, at least one: those that are shown once it has ended.
 pub(crate) fn first_sources(sources: &[String]) -> Vec<String> {
     let mut left = ENDED_SOURCES_BYTES;
     let fits = |text: &&String| {
@@ -162,10 +165,10 @@ pub(crate) fn first_sources(sources: &[String]) -> Vec<String> {
     sources.iter().take_while(fits).cloned().collect()
 }
 
-/// Bytes of them.
+/// Bytes of the sources that are shown of an ended transfer.
 const ENDED_SOURCES_BYTES: usize = 16 << 10;
 
-/// What of an order counts when two are compared, and what is kept of it once it has ended: everything but its secrets.
+/// An order without its secrets: the part that is compared with other orders, and kept once the transfer has ended.
 pub(crate) fn bare(order: &Order) -> Order {
     let source = order.source.iter().map(|text| bare_place(text)).collect();
     let bare_file = |file: &OrderFile| OrderFile {
@@ -178,12 +181,12 @@ pub(crate) fn bare(order: &Order) -> Order {
     Order { source, target: bare_place(&order.target), files, ..order.without_credentials() }
 }
 
-/// Only addresses of servers have a query; in a path here a question mark is a letter like any other.
+/// A place without the query of an address. In a path of this node a question mark is an ordinary character.
 fn bare_place(text: &str) -> String {
     if text.contains("://") { shown(text) } else { text.to_owned() }
 }
 
-/// Where from and where to, as it is told: of files that were named one by one the directories above all of them.
+/// Source and target as they are shown; for files that were named one by one the directories above all of them.
 pub(crate) fn ends(order: &Order) -> (Vec<String>, String) {
     let above = |of: fn(&OrderFile) -> &str| file_list::above(order.files.iter().map(of)).map(|(above, _)| above);
     match (above(|file| &file.source), above(|file| &file.target)) {
@@ -195,8 +198,11 @@ pub(crate) fn ends(order: &Order) -> (Vec<String>, String) {
     }
 }
 
-/// What an order means.
-pub(crate) fn read(order: &Order) -> Result<Plan, Refusal> {
+/// Reads an order.
+///
+/// # Errors
+/// The order is invalid; the refusal says why.
+pub(crate) fn read(order: &Order) -> Result<TransferPlan, Refusal> {
     remote_end::certificate(order.credentials.as_ref())?;
     if !order.files.is_empty() {
         return read_files(order);
@@ -205,10 +211,10 @@ pub(crate) fn read(order: &Order) -> Result<Plan, Refusal> {
         return Err(wrong(format!("a transfer has at most {SOURCES_MAX} sources; name a directory above them")));
     }
     let into = order.source.len() > 1 || locator(&order.target)?.into_dir();
-    let (here, way) = way(end(&order.source)?, end(std::slice::from_ref(&order.target))?)?;
+    let (here, other_end) = split_ends(end(&order.source)?, end(std::slice::from_ref(&order.target))?)?;
     let options = options(&order.options, into)?;
     let all = || order.source.iter().chain([&order.target]).filter_map(|text| locator(text).ok());
-    let is_memory = |l: &Locator| matches!(l, Locator::Node { place: Place::Null | Place::Zero(_), .. });
+    let is_memory = |l: &Locator| matches!(l, Locator::Node { place: NodePlace::Null | NodePlace::Zero(_), .. });
     if options.checksums.is_empty() && !all().any(|locator| is_memory(&locator)) {
         return Err(wrong("checksums can be left out for null: and zero: only; data that is kept is verified"));
     }
@@ -217,24 +223,26 @@ pub(crate) fn read(order: &Order) -> Result<Plan, Refusal> {
     {
         return Err(wrong("congestion names a congestion control of the kernel, such as bbr"));
     }
-    let (keys, node) = identity(order, &way)?;
+    let (keys, node) = identity(order, &other_end)?;
     let retry_for = order.retry_for_s.map_or(RETRY_FOR, Duration::from_secs).min(PATIENCE_MAX);
-    Ok(Plan { here, way, options, keys, node, retry_for, files: None })
+    Ok(TransferPlan { here, other_end, options, keys, node, retry_for, files: None })
 }
 
-/// The end that is here, and the other one.
-fn way(source: End, target: End) -> Result<(Vec<Place>, Way), Refusal> {
+/// The places of the end on this node, and the other end.
+fn split_ends(source: OrderEnd, target: OrderEnd) -> Result<(Vec<NodePlace>, OtherEnd), Refusal> {
     Ok(match (source, target) {
-        (End::Here(here), End::Node(to, mut places)) => (here, Way::Push { to, place: places.remove(0) }),
-        (End::Node(from, places), End::Here(here)) => (here, Way::Pull { from, places }),
-        (End::Here(here), End::Server(mut urls)) => (here, Way::Out(urls.remove(0))),
-        (End::Server(urls), End::Here(here)) => (here, Way::In(urls)),
+        (OrderEnd::Here(here), OrderEnd::Node(to, mut places)) => {
+            (here, OtherEnd::Push { to, place: places.remove(0) })
+        }
+        (OrderEnd::Node(from, places), OrderEnd::Here(here)) => (here, OtherEnd::Pull { from, places }),
+        (OrderEnd::Here(here), OrderEnd::Server(mut urls)) => (here, OtherEnd::Out(urls.remove(0))),
+        (OrderEnd::Server(urls), OrderEnd::Here(here)) => (here, OtherEnd::In(urls)),
         _ => return Err(wrong("exactly one end of a transfer is a place of this node: /EXPORT/PATH")),
     })
 }
 
-/// What an order means that names its files one by one: a transfer from the directory above all sources to the one above all targets.
-fn read_files(order: &Order) -> Result<Plan, Refusal> {
+/// Reads an order that names its files one by one: a transfer from the directory above all sources to that above all targets.
+fn read_files(order: &Order) -> Result<TransferPlan, Refusal> {
     if !order.source.is_empty() || !order.target.is_empty() {
         return Err(wrong("an order names files, or source and target, and not both"));
     }
@@ -249,17 +257,17 @@ fn read_files(order: &Order) -> Result<Plan, Refusal> {
     let mut plan = read(&shaped)?;
     compare(&mut plan.options, &order.options, &expected);
     let named = NamedFiles::new(sources.into_iter().zip(targets).zip(expected))?;
-    Ok(Plan { files: Some(named), ..plan })
+    Ok(TransferPlan { files: Some(named), ..plan })
 }
 
-/// What a file of an order must be.
+/// The expected size and digest of a file of an order.
 fn expected(file: &OrderFile) -> Result<Expected, Refusal> {
     let digest = file.checksum.as_deref().map(str::parse::<Digest>).transpose();
     let digest = digest.map_err(|reason| wrong(format!("the checksum of {}: {reason}", bare_place(&file.target))))?;
     Ok(Expected { bytes: file.bytes, digest })
 }
 
-/// The digests that are needed to compare files with what they must be.
+/// Adds the digests that are needed to compare files with their expected digests.
 fn compare(options: &mut spec::Options, said: &Options, expected: &[Expected]) {
     let wanted: BTreeSet<Algorithm> = expected.iter().filter_map(|file| Some(file.digest?.algorithm())).collect();
     if wanted.is_empty() {
@@ -271,23 +279,26 @@ fn compare(options: &mut spec::Options, said: &Options, expected: &[Expected]) {
             options.checksums.push(algorithm);
         }
     }
-    // What is there already counts by what it is.
+    // An existing file is compared by its digest.
     if said.sync.is_none() {
         options.sync = spec::Sync::Digest;
     }
 }
 
-/// Which node the other end is, and the key to it. Who is met for the first time is not believed: nobody looks on.
-fn identity(order: &Order, way: &Way) -> Result<(Vec<AccessKey>, Option<Fingerprint>), Refusal> {
-    let at = match way {
-        Way::Push { to: at, .. } | Way::Pull { from: at, .. } => at,
-        Way::Out(_) | Way::In(_) => return Ok((Vec::new(), None)),
+/// The keys to the other node, and its fingerprint. An unknown node is not trusted on first use, because no person can confirm it.
+fn identity(order: &Order, other_end: &OtherEnd) -> Result<(Vec<AccessKey>, Option<Fingerprint>), Refusal> {
+    let at = match other_end {
+        OtherEnd::Push { to: at, .. } | OtherEnd::Pull { from: at, .. } => at,
+        OtherEnd::Out(_) | OtherEnd::In(_) => return Ok((Vec::new(), None)),
     };
     let key = order.credentials.as_ref().and_then(|credentials| credentials.key.as_deref());
     identity_of(at, key, order.node.as_deref())
 }
 
-/// The same of a key and a fingerprint as they were written.
+/// The keys and the fingerprint of a node, from the texts of an order.
+///
+/// # Errors
+/// A text is not valid, the key is for another node, or neither is given.
 pub(crate) fn identity_of(
     at: &HostPort,
     key: Option<&str>,
@@ -355,7 +366,7 @@ fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
     })
 }
 
-/// What a transfer is to keep from its start on: what its order says, and what was changed since.
+/// The limit, streams and pause of a transfer: those of its order, with later changes.
 pub(crate) fn steer(order: &Order, changes: &Change) -> Steer {
     let is_abroad = order
         .source
@@ -389,13 +400,16 @@ mod tests {
 
     #[test]
     fn one_end_is_here() {
-        let way = |source: &str, target: &str| read(&order(source, target)).map(|plan| plan.way).ok();
+        let other_end = |source: &str, target: &str| read(&order(source, target)).map(|plan| plan.other_end).ok();
         let at = HostPort { host: "h".into(), port: 99 };
-        let place = Place::Path { export: "e".into(), path: model::RelPath::parse(b"x y").unwrap() };
-        assert_eq!(way("/d/a", "lh://h:99/e/x%20y"), Some(Way::Push { to: at.clone(), place: place.clone() }));
-        assert_eq!(way("lh://h:99/e/x%20y", "/d/"), Some(Way::Pull { from: at, places: vec![place] }));
-        assert_eq!(way("/d/a", "https://s/x"), Some(Way::Out("https://s/x".into())));
-        assert_eq!(way("s3://b/k", "/d/a"), Some(Way::In(vec!["s3://b/k".into()])));
+        let place = NodePlace::Path { export: "e".into(), path: model::RelPath::parse(b"x y").unwrap() };
+        assert_eq!(
+            other_end("/d/a", "lh://h:99/e/x%20y"),
+            Some(OtherEnd::Push { to: at.clone(), place: place.clone() })
+        );
+        assert_eq!(other_end("lh://h:99/e/x%20y", "/d/"), Some(OtherEnd::Pull { from: at, places: vec![place] }));
+        assert_eq!(other_end("/d/a", "https://s/x"), Some(OtherEnd::Out("https://s/x".into())));
+        assert_eq!(other_end("s3://b/k", "/d/a"), Some(OtherEnd::In(vec!["s3://b/k".into()])));
         for (source, target) in [
             ("/d/a", "/d/b"),
             ("lh://h/e/x", "lh://h/e/y"),

@@ -1,10 +1,10 @@
-//! The other end of a transfer on somebody else's server: WebDAV and S3, with the credentials of the order, dialled as every
-//! server is that a guest sends this node to.
+//! The other end of a transfer on a remote server: WebDAV and S3, with the credentials of the order, dialled like every server on
+//! behalf of a client.
 
 use std::sync::Arc;
 
 use auth::client_certificate::ClientCertificate;
-use client::remote_store::{self, PATIENCE, Reach, RemoteStore};
+use client::remote_store::{self, PATIENCE, RemoteSettings, RemoteStore};
 use engine::Error;
 use engine::scan::SourceRoot;
 use model::v1::node::Credentials;
@@ -16,9 +16,9 @@ use crate::access::refuse;
 use crate::dialling::Dialling;
 
 /// The credentials that came with an order; none where none came.
-struct Ordered<'a>(Option<&'a Credentials>);
+struct OrderCredentials<'a>(Option<&'a Credentials>);
 
-impl remote_store::Credentials for Ordered<'_> {
+impl remote_store::Credentials for OrderCredentials<'_> {
     fn token(&self) -> Arc<TokenSource> {
         let token = self.0.and_then(|credentials| credentials.token.clone());
         Arc::new(move || Ok(token.clone()))
@@ -45,29 +45,38 @@ impl remote_store::Credentials for Ordered<'_> {
     }
 }
 
-/// A failure of ours, or of the server.
+/// A refusal as an error of the engine.
 pub(super) fn refused(refusal: Refusal) -> Error {
     Error::Refused { peer: "this node".into(), refusal }
 }
 
 /// The certificate that came with an order, a delegated proxy for example.
+///
+/// # Errors
+/// The certificate or its key cannot be read.
 pub(super) fn certificate(credentials: Option<&Credentials>) -> Result<Option<ClientCertificate>, Refusal> {
     let given = credentials.and_then(|credentials| credentials.certificate.as_deref());
     let read = given.map(ClientCertificate::from_pem).transpose();
     read.map_err(|error| Refusal::new(Fault::Config, format!("the order's credentials.certificate: {error}")))
 }
 
-/// The place that an address names. Nothing is asked of the server yet.
+/// The place that an address names. The server is not asked yet.
+///
+/// # Errors
+/// The address or the credentials cannot be used.
 pub(super) fn place(url: &str, credentials: Option<&Credentials>, dialling: &Dialling) -> Result<RemoteStore, Refusal> {
     let certificate = certificate(credentials)?;
     let tls = dialling.tls_with(certificate).map_err(|error| Refusal::new(Fault::Local, error.to_string()))?;
     let dialer = remote_store::dialer(tls, Arc::clone(&dialling.guard));
-    // Wherever a server sends us, the dialer looks at the address as it did at the first one.
-    let reach = Reach { dialer, redirects: Redirects::Anywhere, patience: PATIENCE };
-    remote_store::open(url, reach, &Ordered(credentials)).map_err(|error| refuse(&error))
+    // The dialer checks the address of every redirect like the first one.
+    let reach = RemoteSettings { dialer, redirects: Redirects::Anywhere, patience: PATIENCE };
+    remote_store::open(url, reach, &OrderCredentials(credentials)).map_err(|error| refuse(&error))
 }
 
-/// Sources there. One that is not there, or not reachable, is known at once.
+/// The sources on a server.
+///
+/// # Errors
+/// A source does not exist or cannot be reached, or two have one name.
 pub(super) fn sources(
     urls: &[String],
     credentials: Option<&Credentials>,

@@ -1,4 +1,4 @@
-//! Room for one more order, and what becomes of those that have ended where there is none.
+//! Memory for a new order, and the forgetting of ended transfers.
 
 use parking_lot::MutexGuard;
 
@@ -11,7 +11,10 @@ use super::table::{UNENDED_MAX, footprint};
 use super::{Transfers, Unaccepted, now_s};
 
 impl Transfers {
-    /// What an order takes of the budget, and of what can be remembered once it has ended.
+    /// The memory of a new order. Checks as well that its end can be remembered.
+    ///
+    /// # Errors
+    /// There are too many orders, or they take too much memory.
     pub(super) fn room_for(&self, holder: &str, order: &Order) -> Result<Part, Unaccepted> {
         let full = |why: String| Unaccepted::Full(why);
         let (is_full, known) = {
@@ -37,11 +40,11 @@ impl Transfers {
         self.spent.lock()
     }
 
-    /// Nothing but its id is remembered of those. What cannot be written down stays on the shelf, where the next start finds it.
+    /// Forgets transfers except for their ids. The record of an id that cannot be written down stays for the next start.
     pub(super) fn forget(&self, gone: Vec<(Uuid, String)>) {
         for (id, holder) in gone {
             match self.spent().add(id, &holder, now_s()) {
-                Ok(()) => self.shelf.iter().for_each(|shelf| shelf.remove(&id)),
+                Ok(()) => self.records.iter().for_each(|records| records.remove(&id)),
                 Err(error) => {
                     tracing::warn!(job = %id, %error, "the id of an ended transfer cannot be written down: its file stays");
                 }

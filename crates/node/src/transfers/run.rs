@@ -1,4 +1,4 @@
-//! One transfer, carried: the job that the engine runs for it, with this node at one end of the copy, and what becomes of it.
+//! The run of one delegated transfer by the engine, with this node at one end of the copy, and its receipt.
 
 use std::sync::Arc;
 
@@ -18,30 +18,30 @@ use model::{Refusal, v1};
 use sys::waker::Waker;
 use wire::frame::{Direction, Open};
 
+use super::connector::Connector;
 use super::file_list::Outcomes;
-use super::order::{self, Plan, Way};
+use super::order::{self, OtherEnd, TransferPlan};
 use super::remote_end::{self, refused};
-use super::ways::Ways;
 use crate::access::AccessControl;
 use crate::secrets::Secrets;
-use crate::warm::Destination;
+use crate::session_pool::Destination;
 
 /// A transfer under way.
-pub(super) struct Carried<'a> {
+pub(super) struct TransferRun<'a> {
     pub rules: &'a AccessControl,
-    pub ways: &'a Ways,
+    pub connector: &'a Connector,
     pub order: &'a Order,
-    pub plan: &'a Plan,
+    pub plan: &'a TransferPlan,
     pub access: &'a Access,
     pub control: &'a Control,
-    /// What became of its files, where they were named one by one.
+    /// The outcomes of its files, where they were named one by one.
     pub outcomes: &'a Outcomes,
     /// An earlier run of this node has begun it.
     pub begun: bool,
 }
 
-impl Carried<'_> {
-    /// Runs it to its end. What comes of it is kept and shown: a server's words in it without what that was shown.
+impl TransferRun<'_> {
+    /// Runs the transfer to its end. The receipt is kept and shown, so the secrets are removed from the texts of servers.
     pub fn run(&self) -> v1::Receipt {
         let mut receipt = self.carry_all();
         receipt.error = receipt.error.map(|error| self.plain(&error));
@@ -64,18 +64,20 @@ impl Carried<'_> {
     fn carry_all(&self) -> v1::Receipt {
         let sources_here = || self.sources_here();
         let sources_there = |urls: &[String]| {
-            let dialling = self.ways.dialling().map_err(refused)?;
+            let dialling = self.connector.dialling().map_err(refused)?;
             remote_end::sources(urls, self.order.credentials.as_ref(), &dialling)
         };
         let receiving_here = |options: &Options, waker: Waker| self.receiving_here(options, waker);
-        match &self.plan.way {
-            Way::Push { place, .. } => self.carry(Ends::Push { sources: &sources_here, target: place.clone() }),
-            Way::Pull { places, .. } => self.carry(Ends::Pull { sources: places.clone(), target: &receiving_here }),
-            Way::In(urls) => {
+        match &self.plan.other_end {
+            OtherEnd::Push { place, .. } => self.carry(Ends::Push { sources: &sources_here, target: place.clone() }),
+            OtherEnd::Pull { places, .. } => {
+                self.carry(Ends::Pull { sources: places.clone(), target: &receiving_here })
+            }
+            OtherEnd::In(urls) => {
                 let sources = || sources_there(urls);
                 self.carry(Ends::Push { sources: &sources, target: self.plan.here[0].clone() })
             }
-            Way::Out(url) => {
+            OtherEnd::Out(url) => {
                 let receiving = |options: &Options, waker: Waker| self.receiving_there(url, options, waker);
                 self.carry(Ends::Pull { sources: self.plan.here.clone(), target: &receiving })
             }
@@ -84,10 +86,10 @@ impl Carried<'_> {
 
     fn carry(&self, ends: Ends<'_>) -> v1::Receipt {
         let keep = |session: Session| match self.destination() {
-            Some(there) => self.ways.warm.put(there, session),
+            Some(there) => self.connector.pool.put(there, session),
             None => session.close(),
         };
-        // Both ends of a copy by this node itself are in its own path shares already, and tell nothing about a path.
+        // A copy by this node itself is in its path shares already, and tells nothing about a path.
         let is_far = self.destination().is_some();
         let means = Means {
             history: is_far.then(|| self.rules.history()),
@@ -131,20 +133,20 @@ impl Carried<'_> {
 
     /// The other node; none where the other end is a server.
     fn destination(&self) -> Option<Destination> {
-        let (Way::Push { to, .. } | Way::Pull { from: to, .. }) = &self.plan.way else { return None };
+        let (OtherEnd::Push { to, .. } | OtherEnd::Pull { from: to, .. }) = &self.plan.other_end else { return None };
         let (plain, congestion) = (self.order.plain, self.order.congestion.clone());
         Some(Destination { to: to.clone(), node: self.plan.node?.0, plain, congestion })
     }
 
     fn connect(&self) -> engine::Result<Session> {
-        // Asked at every attempt: whoever ordered it may have been shut out since.
+        // Checked at every attempt: the grant may have been revoked since.
         if !self.rules.may_go_on(self.access) {
             let reason = "the access key that began this job is not valid any more";
             return Err(Error::Refused { peer: "the source node".into(), refusal: Refusal::new(Fault::Auth, reason) });
         }
         match self.destination() {
-            Some(there) => self.ways.session(self.rules, &there, &self.plan.keys),
-            None => self.ways.own_session(self.rules, self.access),
+            Some(there) => self.connector.session(self.rules, &there, &self.plan.keys),
+            None => self.connector.own_session(self.rules, self.access),
         }
     }
 
@@ -164,13 +166,13 @@ impl Carried<'_> {
 
     /// The receiving side of an attempt, on a server.
     fn receiving_there(&self, url: &str, options: &Options, waker: Waker) -> engine::Result<Arc<Receiving>> {
-        let dialling = self.ways.dialling().map_err(refused)?;
+        let dialling = self.connector.dialling().map_err(refused)?;
         let there = remote_end::place(url, self.order.credentials.as_ref(), &dialling).map_err(refused)?;
         there.check()?;
         Ok(TargetPlace::new(there.store, there.path).receive(options.clone(), tag()?, waker))
     }
 
-    /// The order that a guest with this one would have given to this node as the receiving one.
+    /// The order that a client would have given to this node as the receiving one.
     fn open(&self, options: &Options) -> Open {
         Open {
             job: *self.order.id.as_bytes(),
@@ -188,13 +190,18 @@ fn tag() -> engine::Result<String> {
     random_tag().map_err(|_| Error::Order("the system gives no random numbers".into()))
 }
 
-/// Whether the places that are here may be had by whoever orders, before anything is accepted.
-pub(super) fn check(rules: &AccessControl, access: &Access, order: &Order, plan: &Plan) -> Result<(), Refusal> {
-    match plan.way {
-        Way::Push { .. } | Way::Out(_) => {
+/// Checks, before an order is accepted, that the principal may use the places on this node.
+///
+/// # Errors
+/// The principal lacks a right, or a source does not exist.
+pub(super) fn check(rules: &AccessControl, access: &Access, order: &Order, plan: &TransferPlan) -> Result<(), Refusal> {
+    match plan.other_end {
+        OtherEnd::Push { .. } | OtherEnd::Out(_) => {
             let roots = plan.here.iter().map(|place| rules.source(access, place)).collect::<Result<Vec<_>, _>>()?;
             engine::scan::distinct_names(&roots)
         }
-        Way::Pull { .. } | Way::In(_) => rules.may_receive(access, &plan.here[0], *order.id.as_bytes(), &plan.options),
+        OtherEnd::Pull { .. } | OtherEnd::In(_) => {
+            rules.may_receive(access, &plan.here[0], *order.id.as_bytes(), &plan.options)
+        }
     }
 }

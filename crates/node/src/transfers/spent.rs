@@ -1,5 +1,5 @@
-//! Ids of transfers that have ended and of which nothing else is remembered any more: within [`PROMISE`] of its end no id runs a
-//! second time, so that whoever did not hear how an order ended can repeat it without harm.
+//! Ids of ended transfers that are not remembered otherwise: within [`PROMISE`] of its end no id runs a second time, so that a client
+//! that missed the end of an order can repeat the order without harm.
 //!
 //! In memory, and in `STATE/transfers-spent` for the next start: rows of 32 bytes, id, when it may be used again (seconds since
 //! 1970), and a hash of the holder, all big-endian. A torn row at the end is left out.
@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 
 /// How long after its end an id is spent.
 pub(crate) const PROMISE: Duration = Duration::from_secs(24 * 3600);
-/// Ids of one holder, and of all, that are spent or will be: beyond that nothing is taken on, as nothing could be promised. They
-/// take 67 MiB of memory (2^21 places of 33 bytes) and 31 of disk at the most.
+/// Ids of one holder, and of all, that are spent or will be: beyond that no order is accepted, because the promise could not be kept.
+/// They take at most 67 MiB of memory (2^21 entries of 33 bytes) and 31 MiB of disk.
 pub(crate) const SPENT_MAX: (usize, usize) = (250_000, 1_000_000);
 
 const ROW_BYTES: usize = 32;
@@ -28,15 +28,15 @@ struct Row {
     holder: u64,
 }
 
-/// All of them.
+/// The spent ids of a node.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     rows: HashMap<Uuid, Row>,
-    /// How many of each holder.
+    /// The number of ids of each holder, by the holder's hash.
     each: HashMap<u64, usize>,
     /// Rows of the file, those that are out of date among them.
     written: usize,
-    /// Where; nowhere on a node that lives for a single copy.
+    /// The file; none on a node that lives for one copy.
     path: Option<PathBuf>,
     swept_s: u64,
 }
@@ -47,7 +47,7 @@ fn holder_hash(holder: &str) -> u64 {
 }
 
 impl Spent {
-    /// What an earlier run left.
+    /// Reads the file of an earlier run.
     pub fn open(path: &Path, now_s: u64) -> Spent {
         let mut spent = Spent { path: Some(path.to_owned()), swept_s: now_s, ..Spent::default() };
         let bytes = fs::read(path).unwrap_or_default();
@@ -81,17 +81,17 @@ impl Spent {
         self.rows.get(id).is_some_and(|row| row.until_s > now_s)
     }
 
-    /// Whether there will be room for what a holder has open, `own` of it and `all` of everybody's.
+    /// Whether the ids of open transfers fit: `own` of this holder, and `all` of all holders.
     pub fn has_room(&mut self, holder: &str, (own, all): (usize, usize), now_s: u64) -> bool {
         self.sweep(now_s);
         let spent = self.each.get(&holder_hash(holder)).copied().unwrap_or(0);
         spent + own < SPENT_MAX.0 && self.rows.len() + all < SPENT_MAX.1
     }
 
-    /// An id is spent from now on.
+    /// Adds an id, which is spent from now on.
     ///
     /// # Errors
-    /// It could not be written down: after a restart it would be forgotten.
+    /// The id cannot be written down: a restart would forget it.
     pub fn add(&mut self, id: Uuid, holder: &str, now_s: u64) -> io::Result<()> {
         let row = Row { until_s: now_s + PROMISE.as_secs(), holder: holder_hash(holder) };
         self.insert(id, row);
@@ -105,7 +105,7 @@ impl Spent {
         Ok(())
     }
 
-    /// Forgets those whose time is over; once a minute is enough.
+    /// Forgets expired ids, at most once a minute.
     fn sweep(&mut self, now_s: u64) {
         if now_s.abs_diff(self.swept_s) < 60 {
             return;
@@ -122,7 +122,7 @@ impl Spent {
         each.retain(|_, own| *own > 0);
     }
 
-    /// The file anew, without what is out of date.
+    /// Writes the file anew, without expired rows.
     fn rewrite(&mut self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let beside = path.with_extension("new");

@@ -1,6 +1,5 @@
-//! The table of transfers: an `OrderTable`, and what only transfers have. Those are the marks of their changes, which subscribers
-//! follow over restarts, and what is written down of them. Time is an argument; files, threads and sessions are other rooms'
-//! affair.
+//! The table of transfers: an `OrderTable`, and what only transfers have: the numbers of their changes, which subscribers follow over
+//! restarts, and their records. Time is an argument; files, threads and sessions are elsewhere.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,56 +15,56 @@ use model::v1::{Change, Stage, Transfer};
 use sha2::{Digest, Sha256};
 
 use super::file_list::Outcomes;
-use super::kept::Kept;
 use super::order::{bare, ends, first_sources, steer};
-use crate::order_table::{Asked, OrderEntry, OrderTable, Page};
+use super::records::TransferRecord;
+use crate::order_table::{OrderEntry, OrderTable, Page, PageQuery};
 
-/// Transfers under way at once: for one who orders, and for all.
+/// Transfers under way at once: of one holder, and of all.
 pub(crate) const RUNNING_MAX: (usize, usize) = (64, 256);
-/// Transfers that have not ended: of one who orders, and of all.
+/// Transfers that have not ended: of one holder, and of all.
 pub(crate) const UNENDED_MAX: (usize, usize) = (10_000, 20_000);
-/// Bytes of their orders: of one who orders, and of all.
+/// Bytes of their orders: of one holder, and of all.
 pub(crate) const UNENDED_BYTES_MAX: (usize, usize) = (32 << 20, 128 << 20);
-/// Transfers that have ended and are remembered; of whoever has most the oldest go first.
+/// Ended transfers that are remembered; the oldest of the holder with the most are forgotten first.
 pub(crate) const REMEMBERED_MAX: usize = 10_000;
-/// Bytes of them, their receipts on disk among them.
+/// Bytes of ended transfers, with their receipts on disk.
 pub(crate) const REMEMBERED_BYTES_MAX: usize = 128 << 20;
-/// What an order takes besides its texts: its entry here, and each text's own.
+/// Bytes of an order besides its texts: for its entry, and for each text.
 const ENTRY_BYTES: usize = 1024;
 const TEXT_BYTES: usize = 64;
 
-/// One of them.
+/// A transfer.
 pub(super) struct Entry {
     pub holder: String,
-    /// With its secrets until it has ended.
+    /// The order, with its secrets until the transfer has ended.
     pub order: Arc<Order>,
     pub changes: Change,
-    /// It may have begun in an earlier run of this node.
+    /// An earlier run of this node may have begun it.
     pub begun: bool,
-    /// What is told of it, apart from what its control knows.
+    /// The transfer as it is shown, apart from what its control knows.
     base: Arc<Transfer>,
     /// Its receipt, until that is written down.
     pub receipt: Option<Arc<str>>,
-    /// How long that is.
+    /// The length of its receipt.
     receipt_bytes: usize,
     /// Its end is written down.
     pub is_settled: bool,
-    /// Its reins while it is under way.
+    /// Its control while it is under way.
     pub control: Option<Control>,
-    /// What became of its files, where they were named one by one; forgotten with the node's process.
+    /// The outcomes of its files, where they were named one by one; lost with the process.
     pub outcomes: Arc<Outcomes>,
-    /// The lock on what is written down of it, while it is under way.
+    /// The locked record, while the transfer is under way.
     pub held: Option<File>,
-    /// Who ordered it, until it has ended.
+    /// The access of the principal that ordered it, until it has ended.
     pub access: Option<Access>,
-    /// What its order takes of the budget, until it has ended.
+    /// The memory of its order, until it has ended.
     part: Option<Part>,
-    /// A digest of the whole order: what an ended one is compared by.
+    /// A digest of the original order, by which a repeated order is recognised.
     order_digest: String,
     revision: u64,
 }
 
-/// Bytes that an order takes in memory; fewer on disk. Where from and where to is there twice: as it was said, and as it is told.
+/// Bytes of an order in memory; fewer on disk. Source and target count twice: as ordered, and as shown.
 pub(super) fn footprint(order: &Order) -> usize {
     let files = order.files.iter().flat_map(|file| [&file.source, &file.target]);
     let texts = order.source.iter().chain([&order.target]).chain(files).map(|text| 2 * text.len());
@@ -77,14 +76,14 @@ pub(super) fn footprint(order: &Order) -> usize {
     ENTRY_BYTES + given + texts.chain(patterns).map(|bytes| bytes + TEXT_BYTES).sum::<usize>()
 }
 
-/// A digest of what counts of an order when two are compared.
+/// A digest of an order without its secrets.
 pub(super) fn order_digest(order: &Order) -> String {
-    // A form that cannot be written equals no other.
+    // An order that cannot be written equals no other.
     let text = serde_json::to_vec(&bare(order)).unwrap_or_default();
     model::hex::encode(&Sha256::digest(text))
 }
 
-/// What is kept of an order once it has ended: where from and where to. How it was to be treated is told by its receipt.
+/// The part of an order that is kept once it has ended: source and target. Its receipt holds the options.
 fn ended_order(order: &Order) -> Order {
     let mut bare = bare(order);
     bare.options.filters.clear();
@@ -95,7 +94,7 @@ fn ended_order(order: &Order) -> Order {
 }
 
 impl Entry {
-    /// One that was ordered now.
+    /// A transfer that was ordered now.
     pub fn new(order: Order, access: Access, created: String, part: Option<Part>) -> Entry {
         let order_digest = order_digest(&order);
         let steer = steer(&order, &Change::default());
@@ -121,10 +120,20 @@ impl Entry {
         }
     }
 
-    /// One that was written down earlier. What has ended needs nobody's access any more.
-    pub fn kept(kept: Kept, access: Option<Access>, budget: &Budget) -> Entry {
-        let Kept { holder, created, revision, order, order_digest, receipt_bytes, changes, cancelled, ended, .. } =
-            kept;
+    /// A transfer of an earlier record. An ended one needs no access.
+    pub fn from_record(record: TransferRecord, access: Option<Access>, budget: &Budget) -> Entry {
+        let TransferRecord {
+            holder,
+            created,
+            revision,
+            order,
+            order_digest,
+            receipt_bytes,
+            changes,
+            cancelled,
+            ended,
+            ..
+        } = record;
         let changes = Change { cancel: changes.cancel || cancelled, ..changes };
         let order_digest = order_digest.unwrap_or_else(|| self::order_digest(&order));
         let base = ended.unwrap_or_else(|| Transfer {
@@ -138,7 +147,7 @@ impl Entry {
         let is_settled = base.state.is_last();
         let part = (!is_settled).then(|| {
             let mut part = budget.part(&holder);
-            // It was taken on once, and stays so where there is less room now.
+            // It has been accepted, and stays so even where the budget is smaller now.
             let _ = part.grow(footprint(&order));
             part
         });
@@ -163,17 +172,17 @@ impl Entry {
         }
     }
 
-    /// Whether an order is the one that this was.
+    /// Whether an order is the same as this transfer's.
     pub fn is_of(&self, order: &Order) -> bool {
         self.order_digest == order_digest(order)
     }
 
-    /// What it takes of what is remembered.
+    /// Its bytes among the remembered ones.
     fn bytes(&self) -> usize {
         footprint(&self.order) + self.receipt_bytes
     }
 
-    /// It is to keep something else from now on.
+    /// Changes limit, streams, pause or cancellation.
     pub fn change(&mut self, change: &Change) {
         self.changes = self.changes.then(change);
         match &self.control {
@@ -191,9 +200,9 @@ impl Entry {
         self.base.state.is_last()
     }
 
-    /// What is written down of it.
-    pub fn keep(&self) -> Kept {
-        Kept {
+    /// Its record.
+    pub fn keep(&self) -> TransferRecord {
+        TransferRecord {
             v: 1,
             holder: self.holder.clone(),
             created: self.base.created.clone(),
@@ -207,7 +216,7 @@ impl Entry {
         }
     }
 
-    /// What is told of it now.
+    /// The transfer as it is shown now.
     pub fn show(&self) -> Arc<Transfer> {
         let Some(control) = &self.control else { return Arc::clone(&self.base) };
         let shown = control.show();
@@ -232,13 +241,13 @@ impl OrderEntry for Entry {
     }
 }
 
-/// A transfer that has changed, and when as events count.
-pub(crate) struct Changed {
+/// A transfer that has changed, and the number of its change.
+pub(crate) struct TransferChange {
     pub revision: u64,
     pub transfer: Arc<Transfer>,
 }
 
-/// All of them, and the last change of each.
+/// The transfers of a node, and the last change of each.
 #[derive(Default)]
 pub(super) struct Table {
     pub orders: OrderTable<Entry>,
@@ -251,12 +260,12 @@ impl Table {
         self.orders.get(id)
     }
 
-    /// The last change of all.
+    /// The number of the last change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// One more, behind all others. One that has ended keeps the mark that it had.
+    /// Adds a transfer behind all others. An ended one keeps the number of its last change.
     pub fn insert(&mut self, mut entry: Entry, now_us: u64) {
         let id = entry.order.id;
         let ended_bytes = entry.has_ended().then(|| entry.bytes());
@@ -275,7 +284,8 @@ impl Table {
         }
     }
 
-    /// It has changed. Numbers of changes grow over restarts as well: they are times where time allows.
+    /// Counts a change of a transfer. Numbers of changes grow over restarts: they are times in microseconds, unless the clock goes
+    /// back.
     pub fn touch(&mut self, id: &Uuid, now_us: u64) {
         let Some(entry) = self.orders.get_mut(id) else { return };
         self.revision = now_us.max(self.revision + 1);
@@ -284,24 +294,24 @@ impl Table {
         self.changes.insert(self.revision, *id);
     }
 
-    /// Whose turn it is: the first that waits of those whose holder has not enough under way. It counts as under way from here on.
+    /// Starts the first waiting transfer of a holder below its bound. It counts as under way from here on.
     pub fn next_turn(&mut self) -> Option<Uuid> {
         self.orders.next_turn(|_| true)
     }
 
-    /// It begins.
+    /// Begins a transfer.
     pub fn begin(&mut self, id: &Uuid, control: Control, held: Option<File>, started: String, now_us: u64) {
         if let Some(entry) = self.orders.get_mut(id) {
             let base = Transfer { state: Stage::Running, started: Some(started), ..(*entry.base).clone() };
-            // What was asked for since its turn came.
+            // Changes since the transfer was taken from the queue.
             control.change(&entry.changes);
             (entry.base, entry.control, entry.held) = (Arc::new(base), Some(control), held);
         }
         self.touch(id, now_us);
     }
 
-    /// It has ended, and this is told of it from now on. Its secrets go. Returns those that are remembered no longer, with their
-    /// holders.
+    /// Ends a transfer, which is shown as `told` from now on, and removes its secrets. Returns the transfers that are forgotten, with
+    /// their holders.
     pub fn end(&mut self, id: &Uuid, told: Transfer, receipt: Option<Arc<str>>, now_us: u64) -> Vec<(Uuid, String)> {
         let Some(entry) = self.orders.get_mut(id) else { return Vec::new() };
         entry.order = Arc::new(ended_order(&entry.order));
@@ -314,7 +324,7 @@ impl Table {
         self.forget_the_oldest()
     }
 
-    /// Those that have ended beyond what is remembered.
+    /// Removes ended transfers beyond the bounds; returns their ids and holders.
     pub fn forget_the_oldest(&mut self) -> Vec<(Uuid, String)> {
         let gone = self.orders.forget_beyond(REMEMBERED_MAX, REMEMBERED_BYTES_MAX);
         for entry in &gone {
@@ -323,40 +333,40 @@ impl Table {
         gone.into_iter().map(|entry| (entry.order.id, entry.holder)).collect()
     }
 
-    /// It is somebody else's: another node with the same state directory carries it.
+    /// Removes a transfer that another node with the same state directory carries.
     pub fn give_up(&mut self, id: &Uuid) {
         if let Some(entry) = self.orders.remove(id) {
             self.changes.remove(&entry.revision);
         }
     }
 
-    /// A page of what somebody may know of; none where the one before it is not known (any more).
-    pub fn page(&self, holder: &str, asked: &Asked<Stage>) -> Option<Page<Arc<Transfer>>> {
-        self.orders.page(holder, asked, Entry::show, |shown| shown.state)
+    /// A page of a holder's transfers; none where the transfer that it begins behind is not known.
+    pub fn page(&self, holder: &str, query: &PageQuery<Stage>) -> Option<Page<Arc<Transfer>>> {
+        self.orders.page(holder, query, Entry::show, |shown| shown.state)
     }
 
-    /// What has changed behind a mark, of what somebody may know of, in the order of the changes.
-    pub fn changed_since(&self, mark: u64, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+    /// A holder's transfers that changed after `mark`, in the order of the changes.
+    pub fn changed_since(&self, mark: u64, holder: &str, only: Option<&Uuid>) -> Vec<TransferChange> {
         let behind = self.changes.range((Bound::Excluded(mark), Bound::Unbounded));
         shown_of(behind.filter_map(|(_, id)| self.get(id)), holder, only)
     }
 
-    /// What has not ended, of what somebody may know of, in the order of the last changes.
-    pub fn unended_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+    /// A holder's transfers that have not ended, in the order of their last changes.
+    pub fn unended_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<TransferChange> {
         let mut found = shown_of(self.orders.unended(), holder, only);
         found.sort_by_key(|changed| changed.revision);
         found
     }
 
-    /// What is under way: few, however long the table is.
-    pub fn under_way_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+    /// A holder's transfers under way: few, however long the table is.
+    pub fn under_way_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<TransferChange> {
         shown_of(self.orders.under_way(), holder, only)
     }
 }
 
-fn shown_of<'a>(entries: impl Iterator<Item = &'a Entry>, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+fn shown_of<'a>(entries: impl Iterator<Item = &'a Entry>, holder: &str, only: Option<&Uuid>) -> Vec<TransferChange> {
     let wanted = entries.filter(|e| e.holder == holder && only.is_none_or(|id| e.order.id == *id));
-    wanted.map(|entry| Changed { revision: entry.revision, transfer: entry.show() }).collect()
+    wanted.map(|entry| TransferChange { revision: entry.revision, transfer: entry.show() }).collect()
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 //! Estimates the time that a file costs beside its bytes, from the transfer itself.
 //!
-//! Time is taken for a sum of bytes and files, each at its price: the prices that make it most likely are found as for
-//! counts (Poisson), since then the total comes out right, neither is negative, and a stretch of nothing but bytes tells
-//! nothing about files. Until some hundred files have told, a file costs little.
+//! Time is the sum of a price for each byte and a price for each file. The prices with the highest likelihood are found as for counts
+//! (Poisson): then the total is right, neither price is negative, and a stretch of nothing but bytes says nothing about files. Until some
+//! hundred files have been seen, the price of a file is low.
 
 use super::history::Span;
 
-/// What a file is taken to cost before any was seen, s.
+/// The assumed cost of a file before any was seen, s.
 const FILE_SECONDS: f64 = 50e-6;
-/// How many files it takes to outweigh that.
+/// The number of files that outweighs that assumption.
 const FILES_OF_BELIEF: f64 = 64.0;
-/// The same for bytes, where a job of empty files has shown none.
+/// The assumed cost of a byte, where a job of empty files has shown none, s.
 const BYTE_SECONDS: f64 = 1e-8;
 const BYTES_OF_BELIEF: f64 = 1e3;
-/// Rounds of the fit. Each is a sum over the spans; it has settled to a percent by then.
+/// Rounds of the fit, each a sum over the spans. The prices are within a percent after these.
 const ROUNDS: usize = 40;
 
 /// The price of work, in seconds at the mean rate of the job so far.
@@ -21,29 +21,29 @@ const ROUNDS: usize = 40;
 pub(super) struct Cost {
     byte_seconds: f64,
     file_seconds: f64,
-    /// Files that told.
+    /// The number of files that the price of a file is from.
     files: f64,
 }
 
 impl Cost {
-    /// How long so much would have taken at the rate so far, s.
+    /// How long the work of a span would have taken at the rate so far, s.
     pub fn work(&self, span: &Span) -> f64 {
         span.bytes * self.byte_seconds + span.files * self.file_seconds
     }
 
-    /// Work per second of what moved in a time; 0 in no time.
+    /// Work per second of a span; 0 for a span of no time.
     pub fn rate(&self, span: &Span) -> f64 {
         if span.seconds > 0.0 { self.work(span) / span.seconds } else { 0.0 }
     }
 
-    /// How far off that may be because few files were seen, s.
+    /// The error of the work left because few files were seen, s.
     pub fn doubt(&self, left: &Span) -> f64 {
         let unsure = (FILES_OF_BELIEF / (FILES_OF_BELIEF + self.files)).sqrt();
         left.files * self.file_seconds * unsure
     }
 }
 
-/// The prices.
+/// Fits the prices to the spans.
 pub(super) fn fit(spans: &[Span]) -> Cost {
     let mut all = Span::default();
     spans.iter().for_each(|span| all += *span);

@@ -9,7 +9,7 @@ const FINEST_SECONDS: f64 = 0.25;
 /// Spans of each length, before the two oldest become one of twice the length.
 const SPANS_OF_A_LENGTH: usize = 16;
 
-/// What moved in a time.
+/// The work of a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Span {
     pub seconds: f64,
@@ -25,17 +25,17 @@ impl AddAssign for Span {
     }
 }
 
-/// All that moved so far.
+/// The work so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
-    /// By length, the finest first; each from old to new.
+    /// Spans by length, the finest first; each level from old to new.
     levels: Vec<VecDeque<Span>>,
     open: Span,
     total: Span,
 }
 
 impl History {
-    /// All of it as one.
+    /// All spans as one.
     pub fn total(&self) -> Span {
         self.total
     }
@@ -62,12 +62,12 @@ impl History {
         }
     }
 
-    /// From old to new; the last may be short.
+    /// The spans from old to new; the last may be short.
     pub fn spans(&self) -> Vec<Span> {
         self.levels.iter().rev().flatten().copied().collect()
     }
 
-    /// The last seconds as one.
+    /// The last seconds as one span.
     pub fn recent(&self) -> Span {
         let mut recent = Span::default();
         for span in self.spans().into_iter().rev().take(SPANS_OF_A_LENGTH) {

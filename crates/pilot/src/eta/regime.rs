@@ -3,51 +3,51 @@
 use super::cost::Cost;
 use super::history::Span;
 
-/// A rate holds for at least so long before it can outweigh what came before, s: where it is faster, as after slow start,
+/// A rate must hold for at least this time to outweigh the rate before it, s: where it is faster, as after slow start,
 const FASTER_SECONDS: f64 = 0.75;
-/// and where it is slower, since a stall of a second is no new rate.
+/// where it is slower, since a stall of a second is no new rate,
 const SLOWER_SECONDS: f64 = 2.0;
-/// and for this part of what came before: in a long job, chance has more tries.
+/// and for this part of the time before: in a long job, chance has more tries.
 const OF_THE_PAST: f64 = 0.01;
 /// A difference smaller than this is no new rate.
 const DIFFERENT: f64 = 0.12;
-/// Nor one that the spread on both sides explains: standard errors.
+/// Nor is a difference that the spread on both sides explains, in standard errors.
 const SIGNIFICANT: f64 = 4.0;
-/// A beginning is slower than the rest by nature (slow start, on long paths for seconds): so much weaker evidence will do
-/// where the rate rises by this factor within this time, s.
+/// A beginning is slower than the rest by nature (slow start; on long paths for seconds). Weaker evidence suffices where the rate rises
+/// by this factor within this time, s.
 const SIGNIFICANT_BEGINNING: f64 = 2.0;
 const BEGINNING_RISE: f64 = 1.3;
 const BEGINNING_SECONDS: f64 = 8.0;
-/// For how long one span is taken to be like the next, s.
+/// A span is taken to be like the next for this time, s.
 const ALIKE_SECONDS: f64 = 1.0;
-/// Blocks whose means tell the spread.
+/// The number of blocks whose means give the spread.
 const BLOCKS: f64 = 12.0;
-/// Rounds of looking for a change within what is left.
+/// Rounds of looking for a change within the remaining spans.
 const ROUNDS: usize = 12;
 
 /// The present rate: work per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
     pub mean: f64,
-    /// Over how long it was seen, s.
+    /// The time over which it was seen, s.
     pub seconds: f64,
     /// Standard deviation of the means of blocks.
     pub deviation: f64,
-    /// How long a block is, s.
+    /// The length of a block, s.
     pub block: f64,
-    /// The rate of the last third by the mean.
+    /// The rate of the last third, relative to the mean.
     pub rising: f64,
 }
 
 /// Seconds, work and squares of a stretch of spans.
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct StretchSums {
     seconds: f64,
     work: f64,
     squares: f64,
 }
 
-impl Sums {
+impl StretchSums {
     fn add(&mut self, seconds: f64, work: f64) {
         self.seconds += seconds;
         self.work += work;
@@ -56,8 +56,8 @@ impl Sums {
         }
     }
 
-    fn minus(self, other: Sums) -> Sums {
-        Sums {
+    fn minus(self, other: StretchSums) -> StretchSums {
+        StretchSums {
             seconds: self.seconds - other.seconds,
             work: self.work - other.work,
             squares: self.squares - other.squares,
@@ -72,20 +72,20 @@ impl Sums {
         if self.seconds > 0.0 { (self.squares / self.seconds - self.mean() * self.mean()).max(0.0) } else { 0.0 }
     }
 
-    /// The variance of the mean. Few spans that happen to be alike prove nothing: 5 % is assumed at least.
+    /// The variance of the mean. Few spans that happen to be alike prove little: 5 % is assumed at least.
     fn doubt(&self) -> f64 {
         let least = (0.05 * self.mean()).powi(2);
         (self.variance() + least) * (ALIKE_SECONDS / self.seconds.max(1e-9)).min(1.0)
     }
 }
 
-/// The first span that is like the present.
+/// The first span of the part that is like the present.
 fn start(spans: &[(f64, f64)]) -> usize {
     let mut from = 0;
     for _ in 0..ROUNDS {
-        let mut all = Sums::default();
+        let mut all = StretchSums::default();
         spans[from..].iter().for_each(|(seconds, work)| all.add(*seconds, *work));
-        let mut before = Sums::default();
+        let mut before = StretchSums::default();
         let mut best: Option<(f64, usize)> = None;
         for (at, (seconds, work)) in spans.iter().enumerate().skip(from) {
             if at > from {
@@ -105,8 +105,8 @@ fn start(spans: &[(f64, f64)]) -> usize {
     from
 }
 
-/// How sure it is that the rate changed between the two; none where it is not.
-fn difference(before: &Sums, after: &Sums, is_first: bool) -> Option<f64> {
+/// The significance of the difference between two rates; none where it is no change.
+fn difference(before: &StretchSums, after: &StretchSums, is_first: bool) -> Option<f64> {
     let (old, new) = (before.mean(), after.mean());
     let least = if new > old { FASTER_SECONDS } else { SLOWER_SECONDS };
     let least = least.max(before.seconds * OF_THE_PAST);
@@ -124,10 +124,10 @@ fn difference(before: &Sums, after: &Sums, is_first: bool) -> Option<f64> {
 pub(super) fn rate(spans: &[Span], cost: &Cost) -> Option<Rate> {
     let pairs: Vec<(f64, f64)> = spans.iter().map(|span| (span.seconds, cost.work(span))).collect();
     let now = pairs.get(start(&pairs)..).filter(|now| !now.is_empty())?;
-    let mut all = Sums::default();
+    let mut all = StretchSums::default();
     now.iter().for_each(|(seconds, work)| all.add(*seconds, *work));
     let block = all.seconds / BLOCKS;
-    let (mut blocks, mut open, mut last) = (Sums::default(), (0.0, 0.0), Sums::default());
+    let (mut blocks, mut open, mut last) = (StretchSums::default(), (0.0, 0.0), StretchSums::default());
     let mut passed = 0.0;
     for (seconds, work) in now {
         open = (open.0 + seconds, open.1 + work);

@@ -9,7 +9,7 @@ use model::spec::Steer;
 use proptest::prelude::*;
 
 use super::{Estimator, Eta};
-use simulated::{Job, judge, mixed, runs};
+use simulated::{SimulatedJob, judge, mixed, runs};
 
 /// What the requirement asks for: 18 of 20.
 const OF_ALL: f64 = 0.9;
@@ -114,7 +114,8 @@ fn what_was_in_place_is_no_rate() {
 #[test]
 fn a_new_limit_is_believed_within_seconds() {
     for (before, after, within) in [(1e8, 1e7, 4.0), (1e7, 1e8, 2.0), (1e8, 7e7, 8.0), (1e8, 1.4e8, 8.0)] {
-        let (mut estimator, total) = (Estimator::default(), 100_000_000_000);
+        let mut estimator = Estimator::default();
+        let total = 100_000_000_000;
         let now = feed(&mut estimator, (0.0, 0), before, 60.0, total);
         let (now, bytes) = feed(&mut estimator, now, after, within, total);
         let wanted = (total - bytes) as f64 / after;
@@ -124,7 +125,8 @@ fn a_new_limit_is_believed_within_seconds() {
 
 #[test]
 fn a_limit_is_known_at_once() {
-    let (mut estimator, total) = (Estimator::default(), 10_000_000_000);
+    let mut estimator = Estimator::default();
+    let total = 10_000_000_000;
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
     let steer = Steer { limit_bit_s: 80_000_000, ..Steer::default() };
     estimator.observe(at(now + 0.1), &progress(bytes + 1_000_000, total), &steer, false);
@@ -133,7 +135,8 @@ fn a_limit_is_known_at_once() {
 
 #[test]
 fn a_pause_takes_no_time_from_the_rate() {
-    let (mut estimator, total) = (Estimator::default(), 10_000_000_000);
+    let mut estimator = Estimator::default();
+    let total = 10_000_000_000;
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
     let paused = Steer { paused: true, ..Steer::default() };
     (1..300).for_each(|n| estimator.observe(at(now + n as f64 / 10.0), &progress(bytes, total), &paused, false));
@@ -146,7 +149,8 @@ fn a_pause_takes_no_time_from_the_rate() {
 
 #[test]
 fn a_new_attempt_goes_on_with_what_was_learned() {
-    let (mut estimator, total) = (Estimator::default(), 10_000_000_000);
+    let mut estimator = Estimator::default();
+    let total = 10_000_000_000;
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
     estimator.observe(at(now + 5.0), &progress(0, total), &Steer::default(), false);
     let found = |moved: u64| Progress { bytes_in_place: bytes, ..progress(bytes + moved, total) };
@@ -163,8 +167,9 @@ fn small_files_that_are_to_come_cost_what_small_files_cost() {
     let mut files = vec![10_000; 4_000];
     files.push(2_000_000_000);
     files.extend([10_000; 16_000]);
-    let trace = Job { files, file_seconds: 1e-3, ..Job::new(2e8) }.trace();
-    let (mut estimator, end) = (Estimator::default(), trace.last().unwrap().0);
+    let trace = SimulatedJob { files, file_seconds: 1e-3, ..SimulatedJob::new(2e8) }.trace();
+    let mut estimator = Estimator::default();
+    let end = trace.last().unwrap().0;
     for (now, progress) in trace {
         estimator.observe(at(now), &progress, &Steer::default(), false);
         if (5.0..end - 2.0).contains(&now) {
@@ -177,13 +182,14 @@ fn small_files_that_are_to_come_cost_what_small_files_cost() {
 /// A property of many jobs, not of each: what a rate that wanders does next is chance, and 18 of 20 is what is promised.
 #[test]
 fn jobs_of_any_shape_are_foretold() {
-    let mut chance = simulated::Chance::new(2026);
+    let mut chance = simulated::SeededRandom::new(2026);
     let (mut good, mut hopeless, mut report) = (0, 0, String::new());
     for seed in 0..JOBS {
         // From 1 MB/s to 1 GB/s.
         let rate = 1e6 * 1e3f64.powf(chance.even());
         let rtt = chance.even() * 0.31;
-        let job = Job { seed, noise: 0.1, rtt, files: mixed(seed, rate * 25.0, 1.5), ..Job::new(rate) };
+        let files = mixed(seed, rate * 25.0, 1.5);
+        let job = SimulatedJob { seed, noise: 0.1, rtt, files, ..SimulatedJob::new(rate) };
         let verdict = judge(&job.trace());
         good += u64::from(verdict.is_good());
         hopeless += u64::from(verdict.good * 4 < verdict.moments * 3);

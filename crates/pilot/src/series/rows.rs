@@ -1,7 +1,7 @@
-//! A series read back, row after row, whoever wrote it: it may have been cut short, edited, or made by a stranger. What
-//! is no number, or none that a job can have, is named by its line and column; the rows around it are read all the same.
+//! Reads a series back, row after row. The file may have been cut short, edited, or written by a stranger. A cell that is no number, or
+//! a number that no job can have, is reported by its line and column; the rows around it are read all the same.
 //!
-//! Does not know: what the numbers mean together. It never holds more than one row.
+//! Does not know: how the numbers of several rows belong together. It never holds more than one row.
 
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
@@ -10,66 +10,66 @@ use model::account::{Spent, Stage};
 
 use super::COLUMNS;
 
-/// Our own rows have some 200 bytes.
+/// The rows that [`RowWriter`](super::RowWriter) writes have some 200 bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// The columns that this reads.
+/// The number of columns that this reads.
 const MANY: usize = 32;
-/// From here on are columns that a series may lack.
+/// The first of the columns that a series may lack.
 const ADDED: usize = 27;
-/// A job's id has 36.
+/// The id of a job has 36 characters.
 const NAME_CHARS_MAX: usize = 40;
 /// Thirty years.
 const SECONDS_MAX: f64 = 1e9;
-/// Beyond any rate, count and time: sums of a billion of them are finite still.
+/// More than any rate, count or time; sums of a billion of them are still finite.
 const NUMBER_MAX: f64 = 1e18;
 
-/// Why a row, or all of them, cannot be read.
+/// Why a row, or the whole series, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RowError {
-    /// What is wrong with a line.
+    /// A line is malformed.
     #[error("line {line}: {what}")]
     Line {
-        /// From 1.
+        /// The number of the line, from 1.
         line: u64,
-        /// What.
+        /// The fault in it.
         what: String,
     },
-    /// The file itself.
+    /// The file itself cannot be read.
     #[error("cannot be read")]
     Io(#[from] io::Error),
 }
 
-/// One row: a stream, or all threads of the other end, since their last row.
+/// One row: a stream, or all threads of the other end, since its last row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Since the start of the job.
+    /// Seconds since the start of the job.
     pub time_s: f64,
-    /// Where the threads' time went. Without its processor columns a series has no processor times.
+    /// The threads' time by stage. A series without processor columns has no processor times.
     pub spent: Spent,
-    /// What the kernel says of the stream; none for the other end.
+    /// The kernel's counters of the stream; none for the other end.
     pub kernel: Option<Kernel>,
-    /// The job, where the row says it.
+    /// The job, where the row names it.
     pub job: Option<String>,
 }
 
-/// What the kernel says of a stream; counts are since the stream began, times and rates as in [`COLUMNS`].
+/// The kernel's counters of a stream. Counts are since the stream began; times and rates are as in [`COLUMNS`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kernel {
     /// The stream's number.
     pub stream: u32,
-    /// Since the last row.
+    /// The mean rate since the last row.
     pub delivered_bit_s: f64,
     /// Smoothed round-trip time.
     pub rtt_s: f64,
-    /// The least.
+    /// Smallest round-trip time.
     pub min_rtt_s: f64,
     /// Congestion window.
     pub cwnd_segments: u64,
     /// Segment size.
     pub mss_bytes: u64,
-    /// Segments on their way.
+    /// Segments in flight.
     pub unacked_segments: u64,
-    /// The kernel's estimate of what the path delivers.
+    /// The kernel's estimate of the path's rate.
     pub delivery_rate_bit_s: f64,
     /// The most that the stream may send; none while congestion control alone decides.
     pub pace_bit_s: Option<f64>,
@@ -196,7 +196,8 @@ fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Length>
         Some(_) => loop {
             let rest = input.fill_buf()?;
             let end = rest.iter().position(|byte| *byte == b'\n');
-            let (used, is_over) = (end.map_or(rest.len(), |end| end + 1), end.is_some() || rest.is_empty());
+            let used = end.map_or(rest.len(), |end| end + 1);
+            let is_over = end.is_some() || rest.is_empty();
             input.consume(used);
             if is_over {
                 return Ok(Length::TooLong);
@@ -255,9 +256,10 @@ impl<'a> Cells<'a> {
     fn time(&mut self, records: u64) -> Result<Duration, String> {
         let ms = self.number_if_any()?.unwrap_or(0.0);
         let seconds = ms * 1e-3 * records.max(1) as f64;
-        match seconds <= SECONDS_MAX {
-            true => Ok(Duration::from_secs_f64(seconds)),
-            false => Err(self.wrong(&format!("{ms} for each of {records}"))),
+        if seconds <= SECONDS_MAX {
+            Ok(Duration::from_secs_f64(seconds))
+        } else {
+            Err(self.wrong(&format!("{ms} for each of {records}")))
         }
     }
 }

@@ -28,7 +28,7 @@ struct Path {
 const GBIT: f64 = 1e9 / 8.0;
 
 /// A job with some streams that behave like one.
-struct Job {
+struct SimulatedJob {
     pilot: Pilot,
     streams: u32,
     cap: Option<f64>,
@@ -47,10 +47,10 @@ struct Job {
     busy: f64,
 }
 
-fn job(streams: u32, starts: f64, past: Option<Past>) -> Job {
+fn job(streams: u32, starts: f64, past: Option<PathHistory>) -> SimulatedJob {
     let permitted = Permitted { names: vec!["reno".into(), "bbr".into()], forced: None };
     let known = Known { permitted, processors: 2, send_buffer_bytes: 0, past };
-    Job {
+    SimulatedJob {
         pilot: Pilot::new(known),
         streams,
         cap: None,
@@ -66,7 +66,7 @@ fn job(streams: u32, starts: f64, past: Option<Past>) -> Job {
     }
 }
 
-impl Job {
+impl SimulatedJob {
     /// What it puts on the path now.
     fn sends(&self, now: f64) -> f64 {
         if now < self.starts {
@@ -144,7 +144,7 @@ impl Job {
 }
 
 /// Runs jobs over a path; what was lost to the full queue, as a share of what was sent, for each second.
-fn run(path: &mut Path, jobs: &mut [Job], seconds: f64, mut change: impl FnMut(f64, &mut Path)) -> Vec<f64> {
+fn run(path: &mut Path, jobs: &mut [SimulatedJob], seconds: f64, mut change: impl FnMut(f64, &mut Path)) -> Vec<f64> {
     let mut waiting = 0.0;
     let mut overflow = Vec::new();
     for step in 0..(seconds / TICK) as u32 {
@@ -189,7 +189,7 @@ fn every_path_is_filled_and_no_queue_left() {
 
 #[test]
 fn what_is_known_is_not_overshot() {
-    let past = Past { capacity_bytes_s: GBIT as u64, streams: 4, min_rtt_s: 0.303, loss: 0.0 };
+    let past = PathHistory { capacity_bytes_s: GBIT as u64, streams: 4, min_rtt_s: 0.303, loss: 0.0 };
     let mut path = Path { rate: GBIT, rtt: 0.303, queue: 64e3, loss: 0.0 };
     let mut jobs = [job(4, 0.0, Some(past))];
     let overflow = run(&mut path, &mut jobs, 20.0, still);
@@ -244,7 +244,8 @@ fn a_host_that_stalls_is_not_taken_for_a_full_path() {
 
 #[test]
 fn what_is_remembered_is_what_was_seen_last() {
-    let past = |rate: f64| Past { capacity_bytes_s: (rate * GBIT) as u64, streams: 4, min_rtt_s: 0.05, loss: 0.0 };
+    let past =
+        |rate: f64| PathHistory { capacity_bytes_s: (rate * GBIT) as u64, streams: 4, min_rtt_s: 0.05, loss: 0.0 };
     for (remembered, gives) in [(10.0, 1.0), (0.2, 1.0), (1.0, 1.0)] {
         let mut path = Path { rate: gives * GBIT, rtt: 0.05, queue: GBIT * 0.05, loss: 0.0 };
         let mut jobs = [job(4, 0.0, Some(past(remembered)))];

@@ -7,8 +7,8 @@ use model::v1::{Limit, Stream};
 
 use super::{Case, limit, percent, spare};
 
-/// What is known of the way between.
-pub(super) struct Facts<'a> {
+/// The evidence about the network between the ends.
+pub(super) struct NetworkFacts<'a> {
     pub case: &'a Case<'a>,
     pub streams: &'a [&'a Stream],
     pub sent_by: Option<&'a Account>,
@@ -17,15 +17,15 @@ pub(super) struct Facts<'a> {
     pub waited: f64,
 }
 
-impl Facts<'_> {
-    /// What the streams carried, the mean over the job, bit/s.
+impl NetworkFacts<'_> {
+    /// The mean rate of all streams together over the job, bit/s.
     fn rate(&self) -> f64 {
         let bytes: f64 = self.streams.iter().map(|s| s.bytes as f64).sum();
         bytes * 8.0 / self.case.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// What a stream carried, of those that were needed at a time: the mean over the job, bit/s. One that took another's place
-    /// is no second one.
+    /// The mean rate of a stream over the job, bit/s, of those that were needed at a time. A stream that took another's place does not
+    /// count as a second one.
     fn each(&self) -> f64 {
         let needed = (1.0 - spare(self.streams.iter().map(|s| s.bytes as f64))) * self.streams.len() as f64;
         let busy = self.streams.iter().map(|s| s.busy_s).sum::<f64>() / self.case.elapsed.as_secs_f64().max(1e-9);
@@ -33,36 +33,36 @@ impl Facts<'_> {
         self.rate() / at_a_time.max(1.0)
     }
 
-    /// The same of late, where that was more: what grows takes its time to reach what a window allows.
+    /// The mean rate of a stream, or its latest rate if that is higher: a rate that grows needs time to reach what a window allows.
     fn grown(&self) -> f64 {
         let late = self.streams.iter().map(|s| s.delivery_rate_bit_s as f64);
         self.each().max(late.fold(0.0, f64::max))
     }
 }
 
-/// Something that may be the limit, with the rate at which it would hold each stream.
+/// A possible limit, with the rate at which it would hold each stream.
 struct Candidate {
-    /// From where on it may be: what of a buffer is payload differs.
+    /// The least rate at which it may hold a stream: how much of a buffer is payload differs.
     least_bit_s: f64,
     most_bit_s: f64,
-    /// What a stream reached, as far as this may have held it.
+    /// The rate that a stream reached, as far as this limit may have held it.
     reached_bit_s: f64,
     limit: Limit,
 }
 
-/// A part explains a rate that is so near to what it allows.
+/// A limit explains a rate that is within this part of the rate that it allows.
 const NEAR: f64 = 0.2;
 
 impl Candidate {
-    /// Whether what was reached is what it allows. More than that it would have held back, and if it was much less, it held back
-    /// nothing: something else did.
+    /// Whether the rate that was reached is the rate that this limit allows. A higher rate would have been held back; a much lower one was
+    /// held back by something else.
     fn explains(&self) -> bool {
         let (least, most) = (self.least_bit_s * (1.0 - NEAR), self.most_bit_s * (1.0 + NEAR));
         (least..=most).contains(&self.reached_bit_s)
     }
 
-    /// Of a window or a buffer.
-    fn of_window(each_bit_s: f64, facts: &Facts<'_>, limit: Limit) -> Candidate {
+    /// A candidate for a window or a buffer that allows each stream `each_bit_s`.
+    fn of_window(each_bit_s: f64, facts: &NetworkFacts<'_>, limit: Limit) -> Candidate {
         let least_bit_s = each_bit_s * USABLE;
         Candidate { least_bit_s, most_bit_s: each_bit_s, reached_bit_s: facts.grown(), limit }
     }
@@ -70,14 +70,14 @@ impl Candidate {
 
 /// The share of the busy time from which on a window counts as the limit.
 const FULL: f64 = 0.3;
-/// From this share on, where what was on its way fills the window as well: congestion control that paces, as BBR does,
+/// From this share on, a window counts as the limit where the data in flight fills it too: congestion control that paces, as BBR does,
 /// settles at the rate that a full window gives, and hardly ever runs into it again.
 const TOUCHED: f64 = 0.05;
-/// What of a buffer, or of a window, is payload at most: the kernel counts its own structures too.
+/// The part of a buffer or window that is payload at most: the kernel counts its own structures too.
 const USABLE: f64 = 0.5;
 
-/// How much of the time the streams had nothing on its way, or only what the other end did not take in; in words, none
-/// where the kernel did not say.
+/// The share of the time in which the streams had nothing in flight, or only data that the other end did not take, in words; empty if
+/// the kernel did not say.
 pub(super) fn idle(case: &Case<'_>, streams: &[&Stream]) -> String {
     let sum = |of: fn(&Stream) -> f64| streams.iter().map(|s| of(s)).sum::<f64>();
     let all = case.elapsed.as_secs_f64() * streams.len() as f64;
@@ -89,8 +89,8 @@ pub(super) fn idle(case: &Case<'_>, streams: &[&Stream]) -> String {
     format!(", network idle {}", percent((1.0 - moving).clamp(0.0, 1.0)))
 }
 
-/// The windows, the loss or the path.
-pub(super) fn verdict(facts: &Facts<'_>) -> Limit {
+/// The limit: a window, loss, slow start, other transfers, or the path.
+pub(super) fn verdict(facts: &NetworkFacts<'_>) -> Limit {
     let rtt = facts.streams.iter().map(|s| s.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);
     let rtt = if rtt.is_finite() { rtt } else { 0.0 };
     let capacity = facts.sent_by.map_or(0, |a| a.capacity_bit_s);
@@ -104,8 +104,8 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Limit {
         .unwrap_or_else(|| path(facts, capacity, rtt))
 }
 
-/// A window or a buffer that was full, of a path that was not.
-fn windows(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Option<Candidate> {
+/// The limit of a window or a buffer that was full on a path that was not.
+fn windows(facts: &NetworkFacts<'_>, capacity: u64, rtt: f64) -> Option<Candidate> {
     let sum = |of: fn(&Stream) -> f64| facts.streams.iter().map(|s| of(s)).sum::<f64>();
     let busy = sum(|s| s.busy_s);
     if capacity > 0 || rtt <= 0.0 || busy <= 0.0 {
@@ -127,12 +127,12 @@ fn windows(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Option<Candidate> {
 }
 
 /// The largest window that the receiver offered a stream.
-fn offered(facts: &Facts<'_>) -> u64 {
+fn offered(facts: &NetworkFacts<'_>) -> u64 {
     facts.streams.iter().map(|s| s.window_bytes).max().unwrap_or(0)
 }
 
-/// Windows that are not scaled end at 64 KiB.
-fn scaling(facts: &Facts<'_>, rtt: f64) -> Option<Candidate> {
+/// The limit of windows that are not scaled: 64 KiB.
+fn scaling(facts: &NetworkFacts<'_>, rtt: f64) -> Option<Candidate> {
     let known = facts.streams.iter().filter(|s| s.window_bytes > 0);
     if rtt <= 0.0 || known.clone().count() == 0 || known.clone().any(|s| s.window_scaling) {
         return None;
@@ -164,7 +164,7 @@ pub(super) fn ms(seconds: f64) -> String {
     format!("{ms:.digits$} ms")
 }
 
-fn receive_window(facts: &Facts<'_>, share: f64, rtt: f64) -> Candidate {
+fn receive_window(facts: &NetworkFacts<'_>, share: f64, rtt: f64) -> Candidate {
     let window = offered(facts);
     let each = laws::window_rate_bit_s(window as f64, rtt);
     let evidence = format!(
@@ -180,7 +180,7 @@ fn receive_window(facts: &Facts<'_>, share: f64, rtt: f64) -> Candidate {
     Candidate::of_window(each, facts, limit("network", evidence, remedy))
 }
 
-fn send_buffer(facts: &Facts<'_>, share: f64, rtt: f64) -> Candidate {
+fn send_buffer(facts: &NetworkFacts<'_>, share: f64, rtt: f64) -> Candidate {
     let most = facts.sent_by.map_or(0, |a| a.send_buffer_max);
     let each = laws::window_rate_bit_s(most as f64, rtt);
     let evidence = format!(
@@ -195,14 +195,14 @@ fn send_buffer(facts: &Facts<'_>, share: f64, rtt: f64) -> Candidate {
     Candidate::of_window(each, facts, limit("network", evidence, remedy))
 }
 
-/// How far above what the law expects of a loss a stream may be for that loss to be its limit still: the laws hold for
-/// long transfers, in the mean.
+/// A stream at up to this multiple of the rate that the law expects at a loss may still be limited by that loss: the laws hold for long
+/// transfers, in the mean.
 const LAWFUL: f64 = 2.0;
-/// Fewer segments than these, sent again, are no loss that a law could be held against.
+/// Fewer segments than these, sent again, are too few to apply a law to.
 const SEGMENTS_MIN: f64 = 10.0;
 
-/// Loss that is not congestion, under a congestion control that takes it for that.
-fn loss(facts: &Facts<'_>, rtt: f64) -> Option<Candidate> {
+/// The limit of loss that is not congestion, under a congestion control that takes it for congestion.
+fn loss(facts: &NetworkFacts<'_>, rtt: f64) -> Option<Candidate> {
     let clear = clear_loss(facts);
     let first = facts.streams.first()?;
     if first.congestion.starts_with("bbr") || clear <= 1e-7 || rtt <= 0.0 {
@@ -229,8 +229,8 @@ fn loss(facts: &Facts<'_>, rtt: f64) -> Option<Candidate> {
     Some(Candidate { least_bit_s, most_bit_s, reached_bit_s: facts.each(), limit })
 }
 
-/// The sending host does not allow the congestion control that the path asks for.
-fn permit(facts: &Facts<'_>) -> Option<String> {
+/// Advice for a sending host that does not permit the congestion control that the path asks for.
+fn permit(facts: &NetworkFacts<'_>) -> Option<String> {
     let name = facts.sent_by.map(|a| a.missed.as_str()).filter(|name| !name.is_empty())?;
     Some(format!(
         "{name} would suit this path, and the sending host does not allow it: `modprobe tcp_{name}`, then add {name} to \
@@ -238,11 +238,11 @@ fn permit(facts: &Facts<'_>) -> Option<String> {
     ))
 }
 
-fn clear_loss(facts: &Facts<'_>) -> f64 {
+fn clear_loss(facts: &NetworkFacts<'_>) -> f64 {
     facts.sent_by.map_or(0.0, |a| f64::from(a.clear_loss_ppb) / 1e9)
 }
 
-fn sent_again(facts: &Facts<'_>) -> f64 {
+fn sent_again(facts: &NetworkFacts<'_>) -> f64 {
     let sum = |of: fn(&Stream) -> u64| facts.streams.iter().map(|s| of(s) as f64).sum::<f64>();
     let (sent, again) = (sum(|s| s.sent_bytes), sum(|s| s.resent_bytes));
     if sent > 0.0 { again / sent } else { 0.0 }
@@ -253,8 +253,8 @@ fn small_percent(share: f64) -> String {
     format!("{:.digits$} %", share * 100.0)
 }
 
-/// The job was over before the streams had grown.
-fn slow_start(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
+/// The limit of slow start: the job was over before the streams had grown.
+fn slow_start(facts: &NetworkFacts<'_>, rtt: f64) -> Option<Limit> {
     let elapsed = facts.case.elapsed.as_secs_f64();
     let first = facts.streams.first()?;
     let rate = facts.streams.iter().map(|s| s.delivery_rate_bit_s as f64).sum::<f64>();
@@ -271,8 +271,8 @@ fn slow_start(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
     Some(limit("latency", evidence, "nothing for so little data; a longer job loses a smaller part to it"))
 }
 
-/// Other jobs of one of the two nodes had their part of the path when this one ended.
-fn shared(facts: &Facts<'_>) -> Option<Limit> {
+/// The limit of other jobs: those of one of the two nodes had a share of the path when this job ended.
+fn shared(facts: &NetworkFacts<'_>) -> Option<Limit> {
     let ends = [(facts.sent_by, "sending"), (facts.received_by, "receiving")];
     let shares = ends.iter().filter_map(|(account, end)| Some((account.map(|a| a.share_bit_s)?, *end)));
     let (share, end) = shares.filter(|(share, _)| *share > 0).min()?;
@@ -283,11 +283,11 @@ fn shared(facts: &Facts<'_>) -> Option<Limit> {
     Some(limit("network", evidence, "a faster path, or a --limit on the other jobs (`longhaul job` lists them)"))
 }
 
-/// Loss from which on it shapes what a path gives.
+/// From this loss on, loss shapes the rate of a path.
 const LOSSY: f64 = 1e-3;
 
-/// The path itself.
-fn path(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Limit {
+/// The limit of the path itself.
+fn path(facts: &NetworkFacts<'_>, capacity: u64, rtt: f64) -> Limit {
     let names = facts.streams.first().map_or("", |s| s.congestion.as_str());
     let gives = match capacity {
         0 => format!("senders waited {} of their time for the network", percent(facts.waited)),
@@ -355,8 +355,10 @@ mod tests {
             let measured = Measured::default();
             let case = Case::new(&measured, true, Duration::from_secs(60));
             let streams = [&stream];
-            let facts = Facts { case: &case, streams: &streams, sent_by: Some(&sender), received_by: None, waited: 0.9 };
-            let (said, rtt) = (verdict(&facts), stream.min_rtt_s);
+            let sent_by = Some(&sender);
+            let facts = NetworkFacts { case: &case, streams: &streams, sent_by, received_by: None, waited: 0.9 };
+            let said = verdict(&facts);
+            let rtt = stream.min_rtt_s;
             let best = facts.grown();
             let within = |bound: f64, low: f64, high: f64| bound * low <= best && facts.each() <= bound * high;
             let by_window = laws::window_rate_bit_s(window as f64, rtt);

@@ -1,13 +1,13 @@
-//! The time of an end's threads as shares, and the limit that the shares of both ends show, for a whole transfer or a moment.
+//! The time of an end's threads as shares, and the limiting part that the shares of both ends show, for a transfer or a moment.
 
 use model::account::{Account, Stage};
 
 use super::MOST;
 
-/// Shares of the time of one end's threads, those left out that had nothing to carry.
+/// Shares of the time of one end's threads, without those that had nothing to carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// With a processor, or waiting for one.
+    /// On a processor, or waiting for one.
     pub cpu: f64,
     /// Waiting for files.
     pub storage: f64,
@@ -15,28 +15,28 @@ pub struct Shares {
     pub socket: f64,
     /// Waiting for a limit.
     pub pace: f64,
-    /// Waiting for something to do.
+    /// Waiting for orders.
     pub idle: f64,
-    /// How much longer than its processor time did take what needs nothing but a processor: 1 for a processor of one's
-    /// own.
+    /// The ratio of wall to processor time of work that needs nothing but a processor: 1 where each thread has a processor to
+    /// itself.
     pub stretch: f64,
-    /// How long a thread was there, the mean, seconds.
+    /// The mean lifetime of a thread, seconds.
     pub seconds: f64,
 }
 
 impl Shares {
-    /// Of an end that sends: who has nothing to carry waits for orders. None where no time was spent. So much of it,
-    /// `spare`, was of threads that carried nothing.
+    /// The shares of an end that sends, whose idle threads wait for orders; none where no time was spent. `spare` is the part of the time
+    /// that belongs to threads that carried nothing.
     pub fn of_sender(account: &Account, spare: f64) -> Option<Shares> {
         Shares::of(account, spare, Stage::Idle)
     }
 
-    /// Of an end that receives: who has nothing to carry waits for its socket.
+    /// The shares of an end that receives, whose idle threads wait for their socket.
     pub fn of_receiver(account: &Account, spare: f64) -> Option<Shares> {
         Shares::of(account, spare, Stage::Socket)
     }
 
-    /// `waits` is where the spare threads did nothing but wait.
+    /// `waits` is the stage in which the spare threads waited.
     fn of(account: &Account, spare: f64, waits: Stage) -> Option<Shares> {
         let (wall, cpu) =
             (|stage| account.spent.wall_in(stage).as_secs_f64(), |stage| account.spent.cpu_in(stage).as_secs_f64());
@@ -64,7 +64,7 @@ impl Shares {
         })
     }
 
-    /// How much of the time these threads were kept busy by their own host.
+    /// The share of the time in which the own host kept these threads busy.
     pub fn used(&self) -> f64 {
         self.cpu + self.storage
     }
@@ -74,66 +74,73 @@ impl Shares {
         self.pace > 0.0 && self.pace >= self.used() && self.pace >= self.socket && self.pace >= self.idle
     }
 
-    /// Whether they worked for longer than they waited for the other end, or for what lies between.
+    /// Whether they worked for longer than they waited for the other end, or for the network.
     pub fn is_busy(&self) -> bool {
         self.used() > self.waiting()
     }
 
-    /// How much of it they waited for the other end, or for what lies between.
+    /// The share of the time in which they waited for the other end, or for the network.
     pub fn waiting(&self) -> f64 {
         self.socket + self.idle
     }
 }
 
-/// What holds a job back, as far as where its threads spend their time can tell.
+/// The part that limits a transfer, as far as the time of its threads shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Held {
+pub enum LimitingPart {
     /// A file or pipe at the sending end.
     Source,
-    /// Processors there.
+    /// Processors at the sending end.
     SenderCpu,
-    /// What lies between: both ends wait for their sockets.
+    /// The network: both ends wait for their sockets.
     Network,
     /// Processors at the receiving end.
     ReceiverCpu,
-    /// A file or pipe there.
+    /// A file or pipe at the receiving end.
     Target,
     /// A limit, or a pause.
     Cap,
-    /// Senders have nothing that they could send: nobody asked for more.
+    /// The senders have no data to send: nobody asked for more.
     Orders,
 }
 
-impl Held {
+impl LimitingPart {
     /// All of them, in the order in which a block meets them.
-    pub const ALL: [Held; 7] =
-        [Held::Source, Held::SenderCpu, Held::Network, Held::ReceiverCpu, Held::Target, Held::Cap, Held::Orders];
+    pub const ALL: [LimitingPart; 7] = [
+        LimitingPart::Source,
+        LimitingPart::SenderCpu,
+        LimitingPart::Network,
+        LimitingPart::ReceiverCpu,
+        LimitingPart::Target,
+        LimitingPart::Cap,
+        LimitingPart::Orders,
+    ];
 }
 
-/// What the shares of both ends say, as far as both are known.
-pub fn held(sender: Option<&Shares>, receiver: Option<&Shares>) -> Held {
+/// The limiting part that the shares of both ends show, as far as both are known.
+pub fn held(sender: Option<&Shares>, receiver: Option<&Shares>) -> LimitingPart {
     if sender.is_some_and(Shares::is_capped) {
-        return Held::Cap;
+        return LimitingPart::Cap;
     }
     let used = |end: Option<&Shares>| end.map_or(0.0, Shares::used);
     let (from, to) = (sender.filter(|s| s.is_busy()), receiver.filter(|r| r.is_busy()));
-    // Who waits for the other works less: where both are busy, as within one machine, the busier one is the limit.
+    // An end that waits for the other works less: where both are busy, as within one machine, the busier one is the limit.
     match (from, to) {
         (_, Some(r)) if used(to) >= used(from) => {
             if r.storage < r.cpu {
-                Held::ReceiverCpu
+                LimitingPart::ReceiverCpu
             } else {
-                Held::Target
+                LimitingPart::Target
             }
         }
         (Some(s), _) => {
             if s.storage < s.cpu {
-                Held::SenderCpu
+                LimitingPart::SenderCpu
             } else {
-                Held::Source
+                LimitingPart::Source
             }
         }
-        _ if sender.is_some_and(|s| s.idle > MOST) => Held::Orders,
-        _ => Held::Network,
+        _ if sender.is_some_and(|s| s.idle > MOST) => LimitingPart::Orders,
+        _ => LimitingPart::Network,
     }
 }

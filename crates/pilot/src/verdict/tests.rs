@@ -299,18 +299,18 @@ fn a_moment_is_judged_as_a_job_is() {
     let busy = |storage: f64, cpu: f64| Shares { storage, cpu, socket: 1.0 - storage - cpu, ..Shares::default() };
     let waits = Shares { socket: 0.95, cpu: 0.05, ..Shares::default() };
     for (sender, receiver, wanted) in [
-        (Some(busy(0.8, 0.1)), Some(waits), Held::Source),
-        (Some(busy(0.1, 0.8)), Some(waits), Held::SenderCpu),
-        (Some(waits), Some(busy(0.8, 0.1)), Held::Target),
-        (Some(busy(0.1, 0.7)), Some(busy(0.1, 0.8)), Held::ReceiverCpu),
-        (Some(waits), Some(waits), Held::Network),
-        (None, Some(waits), Held::Network),
-        (Some(Shares { pace: 0.6, socket: 0.4, ..Shares::default() }), Some(waits), Held::Cap),
-        (Some(Shares { idle: 0.6, socket: 0.4, ..Shares::default() }), None, Held::Orders),
+        (Some(busy(0.8, 0.1)), Some(waits), LimitingPart::Source),
+        (Some(busy(0.1, 0.8)), Some(waits), LimitingPart::SenderCpu),
+        (Some(waits), Some(busy(0.8, 0.1)), LimitingPart::Target),
+        (Some(busy(0.1, 0.7)), Some(busy(0.1, 0.8)), LimitingPart::ReceiverCpu),
+        (Some(waits), Some(waits), LimitingPart::Network),
+        (None, Some(waits), LimitingPart::Network),
+        (Some(Shares { pace: 0.6, socket: 0.4, ..Shares::default() }), Some(waits), LimitingPart::Cap),
+        (Some(Shares { idle: 0.6, socket: 0.4, ..Shares::default() }), None, LimitingPart::Orders),
     ] {
         assert_eq!(held(sender.as_ref(), receiver.as_ref()), wanted, "{sender:?} {receiver:?}");
     }
-    assert_eq!(Held::ALL.len(), 7);
+    assert_eq!(LimitingPart::ALL.len(), 7);
     assert_eq!(spare([100.0, 4.0, 5.0, 0.0].into_iter()), 0.5);
     assert_eq!((spare([0.0, 0.0].into_iter()), spare([].into_iter())), (0.0, 0.0));
 }

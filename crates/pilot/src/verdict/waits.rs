@@ -7,10 +7,10 @@ use model::v1::Limit;
 
 use super::{Case, limit};
 
-/// From this part of a job's time on a wait is what limited it.
+/// From this part of the job's time on, a wait is what limited it.
 const MUCH: f64 = 0.4;
 
-/// The longest wait, where it took much of the time.
+/// The longest wait, if it took much of the time.
 pub(super) fn verdict(case: &Case<'_>) -> Option<Limit> {
     let waited = case.measured.waited;
     let elapsed = case.in_all.as_secs_f64();

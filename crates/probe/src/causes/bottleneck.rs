@@ -1,4 +1,4 @@
-//! Causes at the bottleneck: short queues, policers, links that give less than they should, other people's traffic.
+//! Causes at the bottleneck: short queues, policers, links that give less than they should, cross traffic.
 
 use model::units::{BitRate, Bytes};
 use model::v1::probe::Direction;
@@ -10,37 +10,37 @@ use super::datagrams::{LOST_MIN, is_burden};
 use super::pushed::Pushed;
 use super::{cause, in_direction, known, ms, percent};
 
-/// Loss of a burst's datagrams from which on the queue is short.
+/// The least loss within bursts that shows a short queue.
 const BURST_LOSS: f64 = 0.02;
-/// A queue that holds less than this part of what is on its way (bandwidth times delay) is short.
+/// A queue that holds less than this part of the bandwidth-delay product is short.
 const SHALLOW: f64 = 0.25;
-/// From this share of what TCP sends again on it lives with loss.
+/// TCP that sends again more than this share suffers from loss.
 const RESENT: f64 = 0.002;
-/// A queue adds at least so much of the round trip before it runs over, or some milliseconds.
+/// Before a queue overflows it adds this share of the round trip at least, or 12 ms.
 const QUEUED: f64 = 0.1;
 const QUEUED_S: f64 = 0.012;
-/// What TCP gets less than a bottleneck gives for its short queue to hurt.
+/// A short queue hurts if TCP gets this share less than the bottleneck's rate.
 const HURTS: f64 = 0.1;
-/// A short queue lets through a good part of what it empties at. A policer has another rate.
+/// Behind a short queue TCP reaches a good part of the queue's rate. Below this share of it the limit is a policer.
 const FAR_BELOW: f64 = 0.25;
-/// So much of what a bottleneck gives is all of it.
+/// TCP with this share of the bottleneck's rate has all of it.
 const ALL: f64 = 0.9;
-/// What TCP gets less than a path's capacity for others to be on it: hosts that stutter cost a fifth.
+/// Cross traffic shows if TCP gets this share less than the path's capacity; a host that stutters costs a fifth.
 const TAKEN: f64 = 0.3;
-/// What a link empties at, of what it is said to give, where it is a smaller one; and what TCP gets of that at least.
+/// A link that drains at less than this share of its stated rate is a narrow one, if TCP gets this share of what it drains.
 const NARROW: f64 = 0.8;
-/// A congestion control that takes loss for congestion needs so many round trips to show what a queue does to it.
+/// Round trips that a loss-based congestion control needs before it shows the effect of a queue.
 const ROUNDS_MIN: f64 = 40.0;
-/// Loss that BBR lives with where a queue is short: on a path with room it loses nothing once it is under way.
+/// Loss of BBR that shows a short queue: with a sufficient queue BBR loses nothing after the start.
 const LIVES_WITH: f64 = 0.01;
-/// Two congestion controls that get the same, within this part, have found what there is.
+/// Two congestion controls whose rates agree within this share have found the available rate.
 const AGREE: f64 = 0.2;
-/// A burst that came through whole, and is so many times what the queue held when TCP lost, proves a longer one: hosts spread bursts
-/// that they send, and smooth the round trips that they tell.
+/// A burst that arrived whole, and is this many times what the queue held when TCP lost packets, proves a longer queue. The factor
+/// is large because hosts spread the bursts that they send, and smooth the round trips that they report.
 const HELD: f64 = 3.0;
-/// What the longest round trip has besides the queue.
+/// The part of the longest round trip that is not due to the queue.
 const JITTER_S: f64 = 0.001;
-/// Delays that vary by more than this with nothing of ours on the path are others'.
+/// Delays that vary by more than this on a path without test traffic show cross traffic.
 const VARIES_S: f64 = 0.000_2;
 
 pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
@@ -54,25 +54,25 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
     causes
 }
 
-/// What a direction showed of its bottleneck.
-struct Seen<'a> {
+/// The evidence of a direction's bottleneck.
+struct BottleneckEvidence<'a> {
     way: Direction,
     tcp: Pushed,
-    /// With a congestion control that takes loss for congestion, where the first was BBR.
+    /// The test with loss-based congestion control, if the first one was with BBR.
     loss_based: Option<Pushed>,
     burst: Option<&'a UdpPoint>,
-    /// At what bursts come out.
+    /// The rate at which bursts drain, bit/s.
     drained: Option<f64>,
-    /// Share that is lost whatever is sent; none where nothing was tried at a rate that is no burden.
+    /// Share that is lost at any rate; none if no test was at a light rate.
     always_lost: Option<f64>,
 }
 
-impl<'a> Seen<'a> {
-    fn of(found: &'a Findings, way: Direction) -> Option<Seen<'a>> {
+impl<'a> BottleneckEvidence<'a> {
+    fn of(found: &'a Findings, way: Direction) -> Option<BottleneckEvidence<'a>> {
         let burst = found.bursts.of(way);
         let light = found.datagrams.of(way).filter(|light| !is_burden(found, way, light));
         let few = |light: &UdpPoint| light.lost_in_network < LOST_MIN;
-        Some(Seen {
+        Some(BottleneckEvidence {
             way,
             tcp: Pushed::of(found.tcp.of(way), way)?,
             loss_based: Pushed::of(found.loss_based.of(way), way),
@@ -82,12 +82,12 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// The better of both.
+    /// The higher rate of both TCP tests.
     fn best(&self) -> f64 {
         self.loss_based.as_ref().map_or(self.tcp.rate, |other| other.rate.max(self.tcp.rate))
     }
 
-    /// What TCP got, in words.
+    /// The results of TCP, in words.
     fn got(&self) -> String {
         let tcp = &self.tcp;
         let with = self.loss_based.as_ref().map_or(String::new(), |other| {
@@ -97,13 +97,13 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Loss only of what exceeds something: a rate (policer), or what a queue holds.
+/// A cause of loss above a bound: that of a rate (policer), or of the queue's size.
 fn squeezed(found: &Findings, way: Direction, causes: &[Cause]) -> Option<Cause> {
-    let seen = Seen::of(found, way)?;
+    let seen = BottleneckEvidence::of(found, way)?;
     if known(causes, Kind::LossyMember, way) {
         return None;
     }
-    // Where TCP gets what bursts come out at, the bottleneck is a queue, however short it was when somebody looked.
+    // Where TCP reaches the rate at which bursts drain, the bottleneck is a queue, however short the measured delays.
     let is_all = seen.drained.is_some_and(|drained| seen.best() > drained * ALL);
     let policer = policed(&seen).filter(|_| !is_all);
     let is_far_below = seen.drained.is_some_and(|drained| seen.best() < drained * FAR_BELOW);
@@ -116,13 +116,13 @@ fn squeezed(found: &Findings, way: Direction, causes: &[Cause]) -> Option<Cause>
 const DEEPER: &str = "a deeper buffer at the bottleneck, or senders that pace (bbr, SO_MAX_PACING_RATE a little below what \
                       the path gives)";
 
-/// A burst loses its end, what is left of it comes at the pace of a bottleneck, its queue holds little of what TCP has on
-/// its way, and TCP suffers.
-fn shallow(seen: &Seen<'_>) -> Option<Cause> {
+/// A short queue: bursts lose their ends, the rest arrives at the rate of a bottleneck, whose queue holds little of the
+/// bandwidth-delay product, and TCP suffers.
+fn shallow(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
     let (burst, drained) = (seen.burst?, seen.drained?);
     let (lost, always) = (burst.lost_in_network_share, seen.always_lost.unwrap_or(0.0));
     let hurts = |tcp: &Pushed| tcp.resent > RESENT || tcp.rate < drained * (1.0 - HURTS);
-    // Beside loss nobody can tell what TCP suffers from.
+    // With loss at any rate, the effect of the queue on TCP cannot be told from that of the loss.
     let suffers = always > 0.0 || hurts(&seen.tcp) || seen.loss_based.as_ref().is_some_and(hurts);
     let held = held_bytes(burst, drained);
     if lost < BURST_LOSS + 3.0 * always || !suffers || held > drained / 8.0 * seen.tcp.min_rtt * SHALLOW {
@@ -141,7 +141,7 @@ fn shallow(seen: &Seen<'_>) -> Option<Cause> {
 }
 
 /// CUBIC backs off where BBR does not, or BBR loses all the time, and no queue had grown before: one that bursts are too short for.
-fn hidden(seen: &Seen<'_>) -> Option<Cause> {
+fn hidden(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
     let (bbr, cubic) = (&seen.tcp, seen.loss_based.as_ref()?);
     let is_judged = seen.always_lost == Some(0.0) && !bbr.is_bound && !cubic.is_bound && cubic.rounds > ROUNDS_MIN;
     let queued = (cubic.rtt - cubic.min_rtt).max(0.0);
@@ -172,7 +172,7 @@ fn hidden(seen: &Seen<'_>) -> Option<Cause> {
 }
 
 /// TCP loses all the time, and no queue tells that it is too fast.
-fn policed(seen: &Seen<'_>) -> Option<Cause> {
+fn policed(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
     let tcp = &seen.tcp;
     let queued = (tcp.rtt - tcp.min_rtt).max(0.0);
     // That loss comes with the rate alone only a test at a low one can tell.
@@ -196,7 +196,7 @@ fn policed(seen: &Seen<'_>) -> Option<Cause> {
 
 /// Less than the path's capacity comes through, and nothing of ours explains it.
 fn below(found: &Findings, way: Direction, causes: &[Cause]) -> Option<Cause> {
-    let seen = Seen::of(found, way)?;
+    let seen = BottleneckEvidence::of(found, way)?;
     let explained = [Kind::Loss, Kind::LossyMember, Kind::Policer, Kind::ShallowQueue, Kind::MtuHole, Kind::Reordering];
     if seen.tcp.is_bound || seen.tcp.grows || explained.iter().any(|kind| known(causes, *kind, way)) {
         return None;
@@ -210,7 +210,7 @@ fn below(found: &Findings, way: Direction, causes: &[Cause]) -> Option<Cause> {
 }
 
 /// Bursts come out at less than the link is said to give.
-fn narrow(seen: &Seen<'_>, link: f64, taken: f64) -> Option<Cause> {
+fn narrow(seen: &BottleneckEvidence<'_>, link: f64, taken: f64) -> Option<Cause> {
     // Where others share a queue, bursts come out among theirs: TCP gets less than that, a part of what they leave.
     let is_ours = |drained: &f64| *drained < link * NARROW && seen.best() > drained * NARROW;
     let drained = seen.drained.filter(is_ours)?;
@@ -226,9 +226,9 @@ fn narrow(seen: &Seen<'_>, link: f64, taken: f64) -> Option<Cause> {
     Some(cause(Kind::NarrowLink, Some(seen.way), taken.min(0.8), evidence, remedy))
 }
 
-/// Round trips vary before we send anything; or bursts come out at all that the link gives, and TCP gets a part of it whatever
-/// controls it.
-fn others(found: &Findings, seen: &Seen<'_>, capacity: f64, taken: f64) -> Option<Cause> {
+/// Cross traffic: round trips vary without test traffic; or bursts drain at the link's rate, and TCP gets a part of it with either
+/// congestion control.
+fn others(found: &Findings, seen: &BottleneckEvidence<'_>, capacity: f64, taken: f64) -> Option<Cause> {
     let idle = found.latency.as_ref()?;
     let variation = if seen.way == Direction::Forward { idle.variation_forward } else { idle.variation_reverse };
     let varies = variation.map_or(0.0, |variation| variation.p95_s);

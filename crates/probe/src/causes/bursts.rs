@@ -1,4 +1,4 @@
-//! What bursts of datagrams show of a bottleneck: how fast its queue empties, and what it holds.
+//! Evaluates bursts of datagrams: how fast the bottleneck's queue drains, and how much it holds.
 
 use model::v1::probe::udp::{UdpPace, UdpPoint, UdpSpread, WIRE_BYTES};
 
@@ -14,9 +14,9 @@ pub(super) fn burst_bytes(point: &UdpPoint) -> u64 {
     length(point) * u64::from(point.order.bytes)
 }
 
-/// The mean of the times between datagrams of one burst: the gaps between bursts are not of them, and the longest one of each
-/// burst may be that of a host which was away. Where a path hands on several at once, most are very short and a few are long: a
-/// percentile would say nothing.
+/// The mean time between datagrams of one burst. It excludes the gaps between bursts, and the longest time of each burst, which may
+/// be a pause of a host. Where a path delivers several datagrams at once, most times are very short and a few are long, so a
+/// percentile would be meaningless.
 fn within_bursts(point: &UdpPoint, spread: &UdpSpread, gap_s: f64) -> Option<f64> {
     let inside = || spread.bins.iter().filter(|bin| bin.to_s < gap_s / 4.0);
     let count: u64 = inside().map(|bin| bin.count).sum();
@@ -33,13 +33,13 @@ fn within_bursts(point: &UdpPoint, spread: &UdpSpread, gap_s: f64) -> Option<f64
     (counted > 0).then(|| sum / counted as f64)
 }
 
-/// How fast the bottleneck let go of a burst: from arrival to arrival. None where they came as fast as they were sent.
+/// The rate at which the bottleneck drained bursts, from arrival to arrival. None if they arrived as fast as they were sent.
 pub(super) fn drained_bit_s(point: &UdpPoint) -> Option<f64> {
     let UdpPace::Bursts { gap_s, .. } = point.order.pace else { return None };
     let sent = within_bursts(point, point.sent.spacing.as_ref()?, gap_s)?;
     let came = within_bursts(point, point.received.inter_arrival.as_ref()?, gap_s)?;
     let bits = (u64::from(point.order.bytes) + WIRE_BYTES) as f64 * 8.0;
-    // A burst that is only cut takes no longer than it was sent: few of its datagrams come, and so each after a longer gap.
+    // A policer only drops: the fewer datagrams arrive after longer gaps, but the burst takes no longer than it was sent.
     let whole = came * (1.0 - point.lost_in_network_share);
     (whole > sent * 1.5).then(|| bits / came)
 }

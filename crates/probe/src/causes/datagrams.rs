@@ -1,4 +1,4 @@
-//! Causes that datagrams show by themselves: loss, disorder, copies.
+//! Causes that follow from datagrams alone: loss, reordering, duplicates.
 
 use model::units::BitRate;
 use model::v1::probe::Direction;
@@ -9,12 +9,13 @@ use super::bursts::drained_bit_s;
 use super::pushed::Pushed;
 use super::{cause, in_direction, known, percent};
 
-/// So many lost ones are no accident.
+/// Fewer lost datagrams are no evidence.
 pub(super) const LOST_MIN: u64 = 3;
-/// Shares of datagrams that are worth a word.
+/// The least share of datagrams for a cause of reordering or duplicates.
 const DISORDER: f64 = 1e-4;
-/// Datagrams that take more than this part of what a path carries are a burden.
+/// Datagrams above this share of the path's rate are a burden.
 const BURDEN: f64 = 0.5;
+
 pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (way, point) in found.datagrams.each() {
@@ -47,8 +48,8 @@ fn loss(found: &Findings, way: Direction, point: &UdpPoint) -> Option<Cause> {
     Some(cause(Kind::Loss, Some(way), (0.6 + share * 20.0).min(0.95), evidence, remedy))
 }
 
-/// Whether these datagrams were a burden for the path: then what was lost says nothing of less. TCP that lives with loss gets
-/// little of a path, so what bursts come out at counts as well.
+/// Whether these datagrams were a burden for the path: then their loss says nothing about lower rates. TCP gets little of a path
+/// with loss, so the rate at which bursts drain counts as well.
 pub(super) fn is_burden(found: &Findings, way: Direction, point: &UdpPoint) -> bool {
     let drained = found.bursts.of(way).and_then(drained_bit_s);
     let carries = Pushed::of(found.tcp.of(way), way).map(|tcp| tcp.rate).into_iter().chain(drained).reduce(f64::max);

@@ -10,24 +10,25 @@ use model::v1::probe::tcp::{Report, Total};
 use super::{cause, known, ms};
 use crate::host::largest;
 
-/// Share of a host's processors that others use, or a hypervisor takes, from which on a test suffers, where there is
-/// nothing left of them.
+/// A test suffers if other programs, or the hypervisor, take more than this share of a host's processors,
 const TAKEN: f64 = 0.5;
+/// and these are busy for more than this share.
 const FULL: f64 = 0.9;
-/// Share of the time for which a quota held a program back, from which on it is what limits.
+/// A quota that holds the program back for more than this share of the time is the limit.
 const HELD_BACK: f64 = 0.1;
-/// A sender had something on its way for less than this share of the time, or a receiver's window was full for more than
-/// that one: hosts that keep up do neither.
+/// A sender that keeps up has data in flight for this share of the time at least.
 const SENDING: f64 = 0.9;
+/// The window of a receiver that keeps up is full for this share of the time at most.
 const WINDOW_FULL: f64 = 0.1;
-/// A window that is open by less than this part of the buffer has not been opened as far as it goes.
+/// A window below the buffer divided by this has not been opened as far as the host allows.
 const SHUT: u64 = 4;
-/// Who reads what comes, reads this part of the window and more in each round trip: it is the window that holds.
+/// A program that reads this part of the window in each round trip keeps up: the window is the limit.
 const READ: f64 = 0.4;
-/// A window that is full for so much of the time is a limit beside whatever is lost.
+/// A window that is full for this share of the time is a limit, even beside loss.
 const MOSTLY_FULL: f64 = 0.5;
-/// A queue that adds so much, and so many round trips, delays everything else.
+/// A queue is too long if it adds more than this, in seconds,
 const BLOATED_S: f64 = 0.1;
+/// and multiplies the round trip by more than this.
 const BLOATED: f64 = 2.0;
 
 pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
@@ -134,11 +135,11 @@ fn is_starved(totals: &[Total]) -> bool {
 struct Window {
     /// Share of the later half's time in which something was on its way.
     full: f64,
-    /// The largest that was offered.
+    /// The largest window that was offered.
     offered: u64,
-    /// What the receiving host would open it to.
+    /// The largest window that the receiving host allows.
     most: u64,
-    /// What was read of it in a round trip, in the end.
+    /// Bytes of it that were read in a round trip, at the end.
     read_bytes: f64,
 }
 
@@ -159,7 +160,7 @@ impl Window {
         let spans = if later.is_empty() { &kernels } else { &later };
         let busy: f64 = spans.iter().map(|k| k.busy_s).sum();
         let full = spans.iter().map(|k| k.receive_window_limited_s).sum::<f64>() / busy.max(1e-9);
-        // As long as it takes with what is queued on the way: that much is read in one.
+        // The round trip with the queue on the path, in which that much is read.
         let rtt = spans.iter().map(|k| k.rtt_s.max(k.min_rtt_s)).fold(0.0, f64::max);
         // The last interval may be cut short.
         let late = intervals.iter().rev().take(2).map(|interval| {
@@ -177,17 +178,17 @@ impl Window {
         (full > WINDOW_FULL).then_some(Window { full, offered, most, read_bytes })
     }
 
-    /// As far as the host allows, or nearly.
+    /// Whether the window was opened as far as the host allows, or nearly.
     fn is_open(&self) -> bool {
         self.offered * SHUT >= self.most
     }
 
-    /// The program took what came.
+    /// Whether the receiving program kept up.
     fn is_read(&self) -> bool {
         self.read_bytes >= self.offered as f64 * READ
     }
 
-    /// That nobody empties it, in words.
+    /// Says in words that the receiving program does not read.
     fn unread(&self) -> String {
         format!(
             "the receiver's window of {} (its host would open it to {}) is full {:.0} % of the time, and {} are read in a round \

@@ -1,4 +1,4 @@
-//! What TCP did in a direction, in numbers.
+//! Summary of a TCP test in one direction, in numbers.
 
 use model::v1::probe::Direction;
 use model::v1::probe::tcp::{Flow, Interval, Kernel, Report};
@@ -8,31 +8,31 @@ use super::hosts::is_taken;
 /// A rate that rises by more than this part from one interval to the next still grows.
 const GROWS: f64 = 0.15;
 
-/// Round trips in which what a start loses is still a good part of all that is lost.
+/// In a test of fewer round trips, loss at the start is a good part of all loss.
 const OF_A_START: f64 = 100.0;
 
-/// What TCP did in a direction.
+/// Summary of a TCP test in one direction.
 pub(super) struct Pushed {
-    /// What it got, once it was under way.
+    /// Rate after the start, bit/s.
     pub rate: f64,
-    /// Share of the bytes sent again once it was under way: how every start overshoots is no fault of the path.
+    /// Share of the bytes sent again after the start, as every start overshoots.
     pub resent: f64,
     pub min_rtt: f64,
-    /// The longest round trip.
+    /// The longest round trip, seconds.
     pub rtt: f64,
-    /// Round trips that it had.
+    /// Length of the test in round trips.
     pub rounds: f64,
-    /// It had not come to what it would reach.
+    /// The rate was still growing at the end.
     pub grows: bool,
-    /// A processor was the limit, or others had them: what a host cannot take in is lost there, and what comes late is
-    /// sent again.
+    /// The processors of a host were the limit, or were busy with other work: such a host drops packets, and late ones are sent
+    /// again.
     pub is_host_bound: bool,
-    /// A window, a buffer, a processor or a pace of ours was the limit.
+    /// A window, a buffer, a processor or the ordered pace was the limit.
     pub is_bound: bool,
 }
 
 impl Pushed {
-    /// None where TCP was not tried, or said nothing of round trips.
+    /// The summary of a report; none if TCP was not tested, or if its round trips are unknown.
     pub(super) fn of(report: Option<&Report>, way: Direction) -> Option<Pushed> {
         let report = report?;
         let up = way == Direction::Forward;
@@ -47,11 +47,13 @@ impl Pushed {
         let sum = |of: fn(&Kernel) -> u64| kernels.iter().map(of).sum::<u64>() as f64;
         let min_rtt = ends.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
         let rounds = end_s / min_rtt.max(1e-6);
-        let resent = match kernels.is_empty() {
-            // Of one interval, and short: a start and little else.
-            true if !intervals.is_empty() && rounds < OF_A_START => 0.0,
-            true => result.resent,
-            false => sum(|k| k.resent_bytes) / sum(|k| k.sent_bytes).max(1.0),
+        let resent = if !kernels.is_empty() {
+            sum(|k| k.resent_bytes) / sum(|k| k.sent_bytes).max(1.0)
+        } else if !intervals.is_empty() && rounds < OF_A_START {
+            // One short interval shows the start of a connection and little else.
+            0.0
+        } else {
+            result.resent
         };
         let seen = intervals.iter().flat_map(|interval| &interval.flows).filter_map(of_way).chain(ends.iter().copied());
         let rtt = seen.map(|k| k.rtt_s).fold(0.0, f64::max);
@@ -59,9 +61,10 @@ impl Pushed {
             result.binding.starts_with("cpu") || is_taken(&report.near.host) || is_taken(&report.far.host);
         let span: f64 = later.iter().map(|interval| interval.end_s - interval.start_s).sum();
         // Once it was under way, as well; the rest is what arrived in the end.
-        let rate = match span > 0.0 && !kernels.is_empty() {
-            true => (sum(|k| k.sent_bytes) - sum(|k| k.resent_bytes)).max(0.0) * 8.0 / span,
-            false => result.rate_bit_s as f64,
+        let rate = if span > 0.0 && !kernels.is_empty() {
+            (sum(|k| k.sent_bytes) - sum(|k| k.resent_bytes)).max(0.0) * 8.0 / span
+        } else {
+            result.rate_bit_s as f64
         };
         min_rtt.is_finite().then(|| Pushed {
             rate,

@@ -3,7 +3,7 @@
 use model::v1::probe::Direction;
 use model::v1::probe::all::{Cause, Findings, Kind, Segment};
 use model::v1::probe::latency::Latency;
-use model::v1::probe::route::{ChangeOf, Hop, Mtu, Route, Said, SuspectBy};
+use model::v1::probe::route::{ChangeOf, Hop, Mtu, Route, RouterReply, SuspectBy};
 
 use super::{cause, in_direction, ms};
 
@@ -11,7 +11,7 @@ pub(super) fn causes(found: &Findings) -> Vec<Cause> {
     let Some(routes) = &found.routes else { return Vec::new() };
     let mut causes = of_way(Direction::Forward, &routes.forward);
     if let Some(reverse) = &routes.reverse {
-        // Both ends sweep over the same flows, and see the same.
+        // Both ends sweep over the same flows, and may find the same cause twice.
         let seen =
             |new: &Cause| !causes.iter().any(|old: &Cause| (old.kind, old.direction) == (new.kind, new.direction));
         let reverse: Vec<Cause> = of_way(Direction::Reverse, reverse).into_iter().filter(seen).collect();
@@ -28,11 +28,11 @@ pub(super) fn causes(found: &Findings) -> Vec<Cause> {
     causes
 }
 
-/// One way takes longer than the other by more than this part of the round trip, and by more than some milliseconds.
+/// Delays are uneven if they differ by more than this share of the round trip, and by more than 2 ms.
 const UNEVEN: f64 = 0.25;
 const UNEVEN_S: f64 = 0.002;
 
-/// One direction takes much longer than the other, by clocks that allow to say so.
+/// One direction takes much longer than the other, beyond the error of the clocks.
 fn uneven(latency: &Latency) -> Option<Cause> {
     let (forward, reverse) = (latency.forward?, latency.reverse?);
     let clocks_s = latency.clock.error_s + latency.far_clock.map_or(0.0, |clock| clock.error_s);
@@ -76,7 +76,7 @@ fn hole(way: Direction, mtu: &Mtu, route: &Route) -> Option<Cause> {
                   what passes, or net.ipv4.tcp_mtu_probing = 1";
     let mut hole = cause(Kind::MtuHole, Some(way), 1.0, evidence, remedy);
     // The last router, not the target: before it or behind it, closer cannot be told from one end.
-    let is_router = |hop: &&Hop| hop.routers.iter().any(|router| router.said != Said::Answered);
+    let is_router = |hop: &&Hop| hop.routers.iter().any(|router| router.said != RouterReply::Answered);
     let last = route.path.hops.iter().rev().find(is_router);
     if let Some((ttl, router)) = last.and_then(|hop| Some((hop.ttl, hop.routers.first()?))) {
         hole.segment = Segment::Hop { ttl, address: router.address.clone() };

@@ -4,7 +4,7 @@ use model::v1::probe::all::PerDirection;
 use model::v1::probe::host::Use;
 use model::v1::probe::latency::{Delay, Latency, Variation};
 use model::v1::probe::route::{
-    Change, ChangeOf, Hop, Mtu, Path, Route, Router, Routes, Said, Suspect, SuspectBy, Sweep,
+    Change, ChangeOf, Hop, Mtu, Path, Route, Router, RouterReply, Routes, Suspect, SuspectBy, Sweep,
 };
 use model::v1::probe::tcp;
 use model::v1::probe::tcp::{End, Flow, Kernel, Report, Term, Total};
@@ -65,8 +65,13 @@ fn latency(varies_s: f64) -> Latency {
 }
 
 fn route(mtu_bytes: u32) -> Route {
-    let router =
-        Router { address: "192.0.2.1".into(), said: Said::TimeExceeded, icmp: None, answers: 3, ttl_reverse: None };
+    let router = Router {
+        address: "192.0.2.1".into(),
+        said: RouterReply::TimeExceeded,
+        icmp: None,
+        answers: 3,
+        ttl_reverse: None,
+    };
     let hop = Hop { ttl: 1, routers: vec![router], sent: 3, answered: 3, ..Hop::default() };
     let mtu = Mtu { mtu_bytes, interface_bytes: Some(9_000), black_hole: mtu_bytes < 9_000, ..Mtu::default() };
     Route { path: Path { hops: vec![hop], ..Path::default() }, mtu: Some(mtu), sweep: None }

@@ -1,5 +1,5 @@
-//! A test for somebody far away: runs in a thread of its own, so that whoever asked hears something all the time, and the
-//! test ends soon after nobody listens any more. A point may take an hour.
+//! A test for a remote client. It runs in a thread of its own, so that the client gets a line twice a second, although a point
+//! may take an hour, and so that the test ends soon after the client has gone.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use model::v1::probe::DiskLine;
 use model::v1::probe::disk::{Order, Point, Report};
 
-use super::place::Ground;
+use super::test_directory::Ground;
 use crate::{Error, Result, Stop};
 
 /// The longest time without a line.
 const LINE_EVERY: Duration = Duration::from_millis(500);
 
-/// Measures the disk of a directory and tells each point that is done, and meanwhile that the test is at work. It ends
-/// when `tell` says that nobody listens, or at the stop. All lines are told in this thread; one that waits for a slow
-/// listener holds up no measurement.
+/// Measures the disk of a directory. `tell` sends a line for each point that is done, and in between lines that the test is
+/// running. The test ends when `tell` returns `false`, as the client has gone, or at the stop. `tell` is called in this
+/// thread, so that a slow client delays no measurement.
 ///
 /// # Errors
-/// As [`measure_on`](super::measure_on); [`Error::Host`]: there is no thread for it.
+/// As [`measure_on`](super::measure_on); [`Error::Host`]: the test's thread cannot be started.
 pub fn answer(ground: &Ground, order: &Order, ends: &Stop, tell: &mut dyn FnMut(&DiskLine) -> bool) -> Result<Report> {
     let stop = Stop::default();
     let (points, done) = channel();
@@ -43,6 +43,6 @@ pub fn answer(ground: &Ground, order: &Order, ends: &Stop, tell: &mut dyn FnMut(
         }
         Ok(thread.join())
     });
-    // A panic is a defect of ours: it goes on.
+    // A panic is a defect of this program, and is passed on.
     outcome?.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -1,17 +1,17 @@
-//! The bytes that are written: random, so that nothing shrinks them; no page like another, so that nothing finds it
-//! twice; and known again when they are read.
+//! The bytes that are written: random, so that no store compresses them; no two pages alike, so that no store deduplicates
+//! them; and verifiable when they are read.
 //!
-//! To make fresh random bytes for every block takes a third of a processor at 2 GB/s and would be measured with the disk.
-//! So each worker turns over a few random blocks and stamps each page of them, 16 bytes in 4 KiB, with a hash of the
-//! file and the page's number: a store that looks for equal blocks of 4 KiB or more finds none, and one that looks for
-//! repetition within a few MiB neither.
+//! New random bytes for every block would take a third of a processor at 2 GB/s, and be measured with the disk. So each
+//! worker reuses a few random blocks, and stamps each page of them, 16 bytes in 4 KiB, with a hash of the file and the page's
+//! number: a store that looks for equal blocks of 4 KiB or more finds none, nor does one that looks for repetition within a
+//! few MiB.
 
 use sys::files::{ALIGNMENT, Aligned};
 
-/// Random blocks of one worker: at most so many, and so many bytes of all workers together, but one of each at least.
+/// Most random blocks of one worker, and most bytes of all workers together; each worker has one block at least.
 const BLOCKS_MAX: u64 = 16;
 const BYTES_MAX: u64 = 256 << 20;
-/// Of a stamp.
+/// Bytes of a stamp.
 const STAMP: usize = 16;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit of the number.
@@ -22,19 +22,19 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The marks of one file.
+/// Makes and verifies the stamps of one file's pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     key: u64,
 }
 
 impl Stamp {
-    /// For a file of a run. Files of one run have different numbers.
+    /// The stamps of a file. Files of one run have different numbers.
     pub(super) fn new(seed: u64, file: u64) -> Stamp {
         Stamp { key: mixed(seed ^ mixed(file)) }
     }
 
-    /// The mark of a page, by its number in the file.
+    /// The stamp of a page, by its number in the file.
     fn page(self, number: u64) -> [u8; STAMP] {
         let low = mixed(self.key ^ number);
         let high = mixed(low ^ self.key);
@@ -48,7 +48,7 @@ impl Stamp {
         }
     }
 
-    /// The offset of the first page that is not what was written there.
+    /// The offset of the first page that differs from what was written there.
     pub(super) fn wrong(self, block: &[u8], offset: u64) -> Option<u64> {
         let mut pages = block.chunks(ALIGNMENT).zip(offset / ALIGNMENT as u64..);
         let found = pages.find(|(page, number)| {
@@ -59,7 +59,7 @@ impl Stamp {
     }
 }
 
-/// What one worker writes from.
+/// The random blocks of one worker.
 #[derive(Debug)]
 pub(super) struct Material {
     memory: Aligned,
@@ -68,7 +68,7 @@ pub(super) struct Material {
 }
 
 impl Material {
-    /// For blocks of a length that is whole pages, for one of so many workers.
+    /// Blocks of `block_bytes`, a multiple of a page, for one of `workers`.
     pub(super) fn new(block_bytes: u64, workers: u32, seed: u64, worker: u64) -> Material {
         let blocks = (BYTES_MAX / (block_bytes * u64::from(workers.max(1)))).clamp(1, BLOCKS_MAX);
         let mut memory = Aligned::zeroed((blocks * block_bytes) as usize);
@@ -76,7 +76,7 @@ impl Material {
         Material { memory, block: block_bytes as usize, turn: 0 }
     }
 
-    /// The bytes for a place in a file: a block of them, or less. Places begin pages.
+    /// The bytes for an offset of a file: a block of them, or less. `offset` is a multiple of a page.
     pub(super) fn block(&mut self, stamp: Stamp, offset: u64, length: usize) -> &[u8] {
         let start = self.turn * self.block;
         self.turn = (self.turn + 1) % (self.memory.len() / self.block);

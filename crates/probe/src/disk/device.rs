@@ -1,5 +1,5 @@
-//! The file system of a directory and the device below it: what the host tells of them, and what the device does
-//! meanwhile. Text is parsed by pure functions; what cannot be read is left out.
+//! The file system of a directory and the device below it: their description, and the device's traffic during a test. Text is
+//! parsed by pure functions; fields that cannot be read stay empty.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use model::v1::probe::disk::{Device, Traffic};
 
-use super::place::Room;
+use super::test_directory::FreeSpace;
 
 /// Hosts with very many mounts have tables of some MiB.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
@@ -21,22 +21,22 @@ const SECTOR: u64 = 512;
 const IN_MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
 /// File systems with a cache that is not the page cache of this host: their own, or a server's.
 const OWN_CACHE: [&str; 9] = ["zfs", "nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "9p"];
-/// Which spread over devices of which only one is known here.
+/// File systems that spread over several devices, of which only one is known here.
 const MANY_DEVICES: [&str; 3] = ["btrfs", "zfs", "bcachefs"];
 
-/// What a directory's bytes rest on.
+/// The file system and device that hold a directory.
 #[derive(Debug)]
-pub(super) struct Below {
+pub(super) struct BackingDevice {
     pub device: Device,
-    /// Number of the block device that has all of its bytes.
+    /// Number of the block device, if it holds all bytes of the file system.
     counted: Option<(u32, u32)>,
-    /// Why nothing here is a disk's doing.
+    /// Why a result says nothing about a disk, in words.
     pub in_memory: Option<String>,
-    /// Why what is read need not come from a disk.
+    /// Why read bytes need not come from a disk, in words.
     pub other_cache: Option<String>,
 }
 
-/// What a device had done at a moment.
+/// Bytes that a device has read and written since the host started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     read_bytes: u64,
@@ -64,7 +64,7 @@ fn pair(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// `\040` is a blank, and so on.
+/// Replaces octal escapes: `\040` is a blank, and so on.
 fn unescaped(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -92,7 +92,7 @@ fn mount_of(table: &str, id: &str) -> Option<Mount> {
     let front: Vec<&str> = front.split(' ').collect();
     let mut back = back.split(' ');
     let (file_system, source) = (back.next()?, back.next()?);
-    // Those of the mount, then those of the file system; some are in both.
+    // Options of the mount, then those of the file system; some are in both.
     let mut options: Vec<&str> = front.get(5)?.split(',').collect();
     for option in back.next().unwrap_or_default().split(',').filter(|option| !option.is_empty()) {
         if !options.contains(&option) {
@@ -133,9 +133,9 @@ fn scheduler_of(text: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_string())
 }
 
-impl Below {
-    /// What is below a directory.
-    pub(super) fn of(directory: &File, room: Room) -> Below {
+impl BackingDevice {
+    /// Describes what holds a directory.
+    pub(super) fn of(directory: &File, room: FreeSpace) -> BackingDevice {
         let mount = mount(directory).unwrap_or_default();
         let mut device = Device {
             file_system: mount.file_system.clone(),
@@ -161,19 +161,19 @@ impl Below {
             .iter()
             .find(|name| **name == mount.file_system)
             .map(|name| format!("{name} has a cache of its own, here or at a server, which a test cannot empty"));
-        Below { device, counted, in_memory, other_cache }
+        BackingDevice { device, counted, in_memory, other_cache }
     }
 
-    /// What the device has done so far; none where there is no one device that does it all.
+    /// The device's counters; none where no single device holds all bytes.
     pub(super) fn counters(&self) -> Option<Counters> {
         counters_of(&read("/proc/diskstats", TABLE_BYTES_MAX)?, self.counted?)
     }
 }
 
 impl Counters {
-    /// What was done since `before`, beyond so much of our own.
+    /// Traffic since `before`, and the part of it beyond the test's own bytes.
     pub(super) fn since(self, before: Counters, our_read: u64, our_written: u64) -> Traffic {
-        // The kernel's counters wrap on some hosts; then nothing is told rather than something enormous.
+        // The kernel's counters wrap on some hosts; then the traffic is 0 instead of an enormous number.
         let read_bytes = self.read_bytes.saturating_sub(before.read_bytes);
         let written_bytes = self.written_bytes.saturating_sub(before.written_bytes);
         Traffic {
@@ -185,7 +185,7 @@ impl Counters {
     }
 }
 
-/// The block device of a directory: its own number, or that of what is mounted, where the file system made one up.
+/// The block device of a directory: its own number or, where the file system made that up, the number of the mounted device.
 fn block_device(directory: &File, mount: &Mount) -> Option<(u32, u32)> {
     let device = directory.metadata().ok()?.dev();
     let own = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -206,7 +206,7 @@ fn attribute(path: PathBuf) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What `/sys` says of a block device, or of the one that it is a part of; and whether its counters count.
+/// Describes a block device, or the disk of a partition, from `/sys`; returns whether the kernel counts its traffic.
 fn describe(device: &mut Device, link: &Path) -> bool {
     let Ok(path) = std::fs::canonicalize(link) else { return false };
     device.name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -270,12 +270,12 @@ mod tests {
     fn this_host_tells_of_its_own() {
         let directory = tempfile::tempdir().unwrap();
         let handle = File::open(directory.path()).unwrap();
-        let below = Below::of(&handle, Room { total_bytes: 2, free_bytes: 1, free_files: None });
-        let device = &below.device;
+        let backing = BackingDevice::of(&handle, FreeSpace { total_bytes: 2, free_bytes: 1, free_files: None });
+        let device = &backing.device;
         assert!(!device.file_system.is_empty() && !device.mount_options.is_empty(), "{device:?}");
         assert!(directory.path().starts_with(&device.mounted_at), "{device:?}");
         assert_eq!((device.total_bytes, device.free_bytes), (2, 1));
-        assert_eq!(below.in_memory.is_some(), ["tmpfs", "ramfs"].contains(&device.file_system.as_str()));
+        assert_eq!(backing.in_memory.is_some(), ["tmpfs", "ramfs"].contains(&device.file_system.as_str()));
         if device.number.is_some() {
             assert!(device.name.is_some(), "{device:?}");
         }

@@ -1,5 +1,5 @@
-//! A directory by its descriptor. Everything below it is made, opened and removed through that: whoever moves the
-//! directory away and puts a link in its place leads nothing elsewhere. Its path is for words only.
+//! A directory by its descriptor. All entries are made, opened and removed through the descriptor, so that a user who moves the
+//! directory and puts a link in its place cannot redirect any of it. The path is for messages only.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Directories in the test's own one have none in them.
+/// Depth of directories below the test's own one.
 const DEPTH: u32 = 1;
-/// How often it is looked for entries that the last look did not show: some file systems skip one where another was
-/// removed. Bounded, as somebody else may make new ones all the time.
+/// Most passes over the entries: some file systems skip an entry where another one was removed. Bounded, as other users may
+/// make new entries all the time.
 const LOOKS_MAX: u32 = 8;
-/// For its owner alone: directories, and files.
+/// Access for the owner alone, of directories and of files.
 const OWN_DIR: Mode = Mode::RWXU;
 const OWN_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -36,13 +36,13 @@ fn file(direct: bool) -> OFlags {
 }
 
 impl Dir {
-    /// One that somebody names, links followed.
+    /// Opens a directory by its path, following links.
     pub(super) fn open(path: &Path) -> io::Result<Dir> {
         let handle = retry_on_intr(|| rustix::fs::open(path, directory(), Mode::empty()))?;
         Ok(Dir { handle: handle.into(), path: path.into() })
     }
 
-    /// A directory in it; a link is none.
+    /// Opens a directory in this one; a link is refused.
     pub(super) fn below(&self, name: &str) -> io::Result<Dir> {
         let flags = directory() | OFlags::NOFOLLOW;
         let handle = retry_on_intr(|| openat(&self.handle, name, flags, Mode::empty()))?;
@@ -57,24 +57,24 @@ impl Dir {
         &self.path
     }
 
-    /// What something in it is called.
+    /// The path of an entry.
     pub(super) fn at(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// A new directory in it: empty, and for its owner alone.
+    /// Makes a directory in this one, for its owner alone.
     pub(super) fn make_dir(&self, name: &str) -> io::Result<()> {
         Ok(mkdirat(&self.handle, name, OWN_DIR)?)
     }
 
-    /// A new file for writing, past the page cache if so wished. One that is there is not touched. Where the file system
-    /// takes no direct output, an empty file may be left.
+    /// Makes a file for writing, past the page cache if `direct`. Fails if the name exists. On a file system without direct
+    /// access an empty file may remain.
     pub(super) fn create(&self, name: &str, direct: bool) -> io::Result<File> {
         let flags = file(direct) | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         Ok(retry_on_intr(|| openat(&self.handle, name, flags, OWN_FILE))?.into())
     }
 
-    /// A file for reading, past the page cache if so wished.
+    /// Opens a file for reading, past the page cache if `direct`.
     pub(super) fn read(&self, name: &str, direct: bool) -> io::Result<File> {
         let flags = file(direct) | OFlags::RDONLY;
         Ok(retry_on_intr(|| openat(&self.handle, name, flags, Mode::empty()))?.into())
@@ -106,16 +106,16 @@ impl Dir {
         Ok(entries.all(|entry| entry.is_ok_and(|entry| is_dots(entry.file_name()))))
     }
 
-    /// Device and inode: which directory it is, whatever it is called.
+    /// Device and inode, which identify the directory under any name.
     pub(super) fn identity(&self) -> io::Result<(u64, u64)> {
         let facts = self.handle.metadata()?;
         Ok((facts.dev(), facts.ino()))
     }
 
-    /// Removes what is in it.
+    /// Removes all entries.
     ///
     /// # Errors
-    /// The first one; what can be removed is removed all the same.
+    /// The first error; the other entries are removed all the same.
     pub(super) fn empty(&self) -> io::Result<()> {
         empty(&self.handle, DEPTH)
     }
@@ -134,7 +134,7 @@ fn empty(handle: &File, depth: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what one look shows; how much that was.
+/// Removes the entries that one pass shows; returns their number.
 fn clear(handle: &File, depth: u32) -> io::Result<u64> {
     let (mut removed, mut failed) = (0, None);
     for entry in rustix::fs::Dir::read_from(handle)? {

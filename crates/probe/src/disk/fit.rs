@@ -1,24 +1,24 @@
-//! What a row of numbers says: where it falls, and where it stops to rise. Pure.
+//! Evaluates series of rates: where they fall, and where they stop rising. Pure.
 
-/// Samples on each side of a fall at least: half a second before it, as caches can be small; a second and a tenth of
-/// the run behind it, as what is called sustained must have lasted.
+/// Least samples on each side of a fall: half a second before it, as caches can be small; a second and a tenth of the run
+/// after it, as a sustained rate must have lasted.
 const BEFORE_MIN: usize = 5;
 const AFTER_MIN: usize = 10;
 const AFTER_PART: usize = 10;
-/// Fewer samples say nothing.
+/// Fewer samples are not evaluated.
 pub(super) const SAMPLES_MIN: usize = 20;
-/// What is left after a fall, at most: a smaller one is not worth a word.
+/// Most of the rate that is left after a fall: smaller falls are not reported.
 const FALL: f64 = 0.8;
-/// What the statistic must exceed. The largest of all places exceeds 13 by chance in one run of a hundred, when places
-/// from 5 % to 95 % are tried (Andrews, Econometrica 61 (1993) 821); the rest is for noise that is not normal.
+/// The threshold of the statistic. Its maximum over all places exceeds 13 by chance in one run of a hundred, when places from
+/// 5 % to 95 % are tried (Andrews, Econometrica 61 (1993) 821); the margin is for noise that is not normal.
 const F_MIN: f64 = 20.0;
-/// Neighbours that are more alike than this are taken to be this much alike.
+/// Bound of the correlation between neighbouring samples.
 const ALIKE_MAX: f64 = 0.98;
 
-/// A fall.
+/// A lasting fall of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fall {
-    /// The first sample behind it.
+    /// The first sample after the fall.
     pub at: usize,
     /// Means of both sides.
     pub before: f64,
@@ -27,9 +27,9 @@ pub(super) struct Fall {
     pub f: f64,
 }
 
-/// Where a row of equally spaced rates falls for good, if it does: two means are fitted, at the place that leaves the
-/// least squares, and tested against one mean. Neighbouring samples are alike (a stall lasts for several), which makes
-/// chance look like a change; the statistic is reduced for that as for a first-order autoregression.
+/// Finds where a series of equally spaced rates falls for good, if it does. Two means are fitted, at the place with the least
+/// squares, and tested against one mean. Neighbouring samples are correlated (a stall lasts for several), which makes chance
+/// look like a change; the statistic is reduced for that as for a first-order autoregression.
 pub(super) fn fall(samples: &[f64]) -> Option<Fall> {
     let n = samples.len();
     if n < SAMPLES_MIN || samples.iter().any(|sample| !sample.is_finite()) {
@@ -40,7 +40,7 @@ pub(super) fn fall(samples: &[f64]) -> Option<Fall> {
     let (mut sum, mut best) = (0.0, (0, 0.0));
     for (at, sample) in samples.iter().enumerate() {
         if (BEFORE_MIN..=n - after_min).contains(&at) {
-            // What two means explain of the squares: the larger, the less is left.
+            // The squares that two means explain: the larger, the less is left.
             let (left, right) = (at as f64, (n - at) as f64);
             let difference = sum / left - (total - sum) / right;
             let explained = left * right / n as f64 * difference * difference;
@@ -58,7 +58,7 @@ pub(super) fn fall(samples: &[f64]) -> Option<Fall> {
     let rest: Vec<f64> = samples.iter().enumerate().map(|(n, s)| s - if n < at { before } else { after }).collect();
     let squares: f64 = rest.iter().map(|r| r * r).sum();
     let alike = likeness(&rest, squares);
-    // Noise of a millionth of the mean is none; it also keeps the division in bounds.
+    // The floor, noise of a millionth of the mean, keeps the division in bounds.
     let floor = (before * 1e-6).powi(2) * n as f64;
     let f = explained * (n - 2) as f64 / squares.max(floor) * (1.0 - alike) / (1.0 + alike);
     (f > F_MIN && after <= FALL * before).then_some(Fall { at, before, after, f })
@@ -68,8 +68,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// How far each value tells the next one, from 0 to nearly 1. Estimated from n values it comes out too low by
-/// (1 + 3 r) / n (Kendall, Biometrika 41 (1954) 403), and by more where two means were taken off.
+/// The correlation of each value with the next one, from 0 to nearly 1. An estimate from n values is too low by (1 + 3 r) / n
+/// (Kendall, Biometrika 41 (1954) 403), and by more where two means were subtracted.
 fn likeness(rest: &[f64], squares: f64) -> f64 {
     if squares <= 0.0 {
         return 0.0;
@@ -79,18 +79,18 @@ fn likeness(rest: &[f64], squares: f64) -> f64 {
     (raw + 2.0 * (1.0 + 3.0 * raw) / n).clamp(0.0, ALIKE_MAX)
 }
 
-/// Where more workers bring nothing.
+/// The knee of a sweep over workers: more of them are no faster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bend {
-    /// Index of the fewest workers within the part.
+    /// Index of the fewest workers that are nearly as fast as the best.
     pub at: usize,
     /// Index of the best.
     pub best: usize,
-    /// Nobody with fewer than the most workers comes near.
+    /// Only the most workers are that fast: the knee may lie beyond.
     pub is_open: bool,
 }
 
-/// The fewest workers whose rate is within a twentieth of the best; none with fewer than two of them to compare.
+/// The fewest workers whose rate is within a twentieth of the best; none with fewer than two numbers of workers.
 pub(super) fn knee(points: &[(u32, f64)]) -> Option<Bend> {
     let best = (0..points.len()).max_by(|a, b| points[*a].1.total_cmp(&points[*b].1))?;
     let enough = (0..points.len()).filter(|at| points[*at].1 >= 0.95 * points[best].1);

@@ -1,4 +1,4 @@
-//! Orders: their bounds, what they need on the disk, how long they may take. Does not know the disk.
+//! Orders of disk tests: their bounds, the space that they need, the time that they may take. Does not know the disk.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use model::v1::probe::disk::{Order, Test};
 
 use crate::{Error, Result};
 
-/// What files, blocks and direct access count in.
+/// The unit of files, blocks and direct access.
 pub(super) const PAGE: u64 = sys::files::ALIGNMENT as u64;
 /// One block per worker is in memory, and some more to write from.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
@@ -65,10 +65,10 @@ fn most_workers(order: &Order) -> u64 {
     order.workers.iter().copied().max().unwrap_or(0).into()
 }
 
-/// Whether an order makes sense: all its bounds, and that what it writes is within its own budget.
+/// Checks the bounds of an order, and that its tests fit its own budget.
 ///
 /// # Errors
-/// [`Error::Order`]: names the field, what it is and what it may be.
+/// [`Error::Order`]: the field, its value and its bounds.
 pub fn check(order: &Order) -> Result<()> {
     if order.tests.is_empty() || order.tests.len() > SWEEP_MAX {
         return refuse(format!("tests: {}; give 1 to {SWEEP_MAX}", order.tests.len()));
@@ -84,7 +84,7 @@ pub fn check(order: &Order) -> Result<()> {
         let (all, most) = (Bytes(blocks), Bytes(BLOCKS_BYTES_MAX));
         return refuse(format!("blocks of all workers take {all} of memory; at most {most}: smaller blocks, or fewer"));
     }
-    // The lower bound ends also what is not a number or rounds to nothing.
+    // The lower bound also excludes NaN, and times that round to 0.
     within("seconds", order.seconds, 0.001, SECONDS_MAX)?;
     within("sustained_seconds", order.sustained_seconds, 0.001, SECONDS_MAX)?;
     within("budget_bytes", order.budget_bytes, PAGE, BUDGET_BYTES_MAX)?;
@@ -98,7 +98,7 @@ pub fn check(order: &Order) -> Result<()> {
     if wants(order, Test::SmallFiles) {
         sweep("small_bytes", &order.small_bytes, 1, SMALL_BYTES_MAX)?;
         within("small_files", order.small_files, 1, SMALL_FILES_MAX)?;
-        // Checked above: not more than 256.
+        // At most 256, as checked above.
         within("small_files", order.small_files, most_workers(order) as u32, SMALL_FILES_MAX)?;
     }
     if wants(order, Test::Sustained) && order.budget_bytes < order.block_bytes * most_workers(order) {
@@ -115,18 +115,18 @@ pub fn check(order: &Order) -> Result<()> {
     Ok(())
 }
 
-/// What lies on the disk at most, at any time.
+/// The most bytes and files on the disk at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Needed {
+pub(super) struct SpaceNeeded {
     pub bytes: u64,
     pub files: u64,
 }
 
-/// What an order within its bounds needs.
-pub(super) fn needed(order: &Order) -> Needed {
+/// The space that a checked order needs.
+pub(super) fn needed(order: &Order) -> SpaceNeeded {
     let largest = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
     let mut bytes = 0;
-    // The directory, one for each worker, a file for each worker, and what is there for a moment.
+    // The test's directory, a directory and a file for each worker, and one short-lived file.
     let mut files = 2 * most_workers(order) + 2;
     if is_sequential(order) {
         bytes = largest(&order.file_bytes) * most_workers(order);
@@ -143,11 +143,11 @@ pub(super) fn needed(order: &Order) -> Needed {
     if wants(order, Test::Sustained) {
         bytes = bytes.max(order.budget_bytes);
     }
-    Needed { bytes, files }
+    SpaceNeeded { bytes, files }
 }
 
-/// The longest that an order may take, if every test runs to its limit and no flush lasts long: what a deadline of a
-/// run adds some time to. For orders within their bounds.
+/// The longest time of an order within its bounds, if every test runs to its limit and no flush lasts long. A deadline of a run
+/// must add time to it.
 pub fn longest(order: &Order) -> Duration {
     let modes = order.modes.len();
     let sweep = order.file_bytes.len() * order.workers.len() * modes;

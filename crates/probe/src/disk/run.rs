@@ -1,4 +1,4 @@
-//! One run: what its tests share, the points that are done, the knees in them.
+//! One run of disk tests: the state that its tests share, the points that are done, and the knees in them.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -8,31 +8,31 @@ use model::v1::probe::disk::{IoMode, Knee, LeftOut, Order, Point, Test};
 use model::{BitRate, Bytes};
 use sys::files::{ALIGNMENT, Aligned};
 
-use super::crew::Shift;
-use super::device::{Below, Counters};
+use super::device::{BackingDevice, Counters};
 use super::fit;
-use super::place::{Place, failed};
+use super::test_directory::{TestDirectory, failed};
+use super::workers::WorkSummary;
 use crate::{Error, Result, Stop};
 
-/// What all tests of a run need.
-pub(super) struct Run<'a> {
+/// A run of disk tests.
+pub(super) struct DiskRun<'a> {
     pub order: &'a Order,
-    pub place: &'a Place<'a>,
-    pub below: &'a Below,
+    pub place: &'a TestDirectory<'a>,
+    pub backing: &'a BackingDevice,
     pub stop: &'a Stop,
     pub seed: u64,
-    /// Of one point.
+    /// Longest time of one point.
     pub limit: Duration,
     note: &'a mut dyn FnMut(&Point),
-    /// Names given so far.
+    /// Numbers given so far to names.
     names: u64,
     points: Vec<Point>,
     left_out: Vec<LeftOut>,
 }
 
-/// What a point is of.
+/// The parameters of a point.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct What {
+pub(super) struct PointSpec {
     pub test: Test,
     pub mode: IoMode,
     pub file_bytes: u64,
@@ -40,28 +40,28 @@ pub(super) struct What {
     pub block_bytes: u64,
 }
 
-/// What a run found.
-pub(super) struct Found {
+/// The results of a run.
+pub(super) struct DiskFindings {
     pub points: Vec<Point>,
     pub knees: Vec<Knee>,
     pub left_out: Vec<LeftOut>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> DiskRun<'a> {
     pub(super) fn new(
         order: &'a Order,
-        place: &'a Place<'a>,
-        below: &'a Below,
+        place: &'a TestDirectory<'a>,
+        backing: &'a BackingDevice,
         stop: &'a Stop,
         note: &'a mut dyn FnMut(&Point),
         seed: u64,
-    ) -> Run<'a> {
+    ) -> DiskRun<'a> {
         let limit = Duration::from_secs_f64(order.seconds);
         let (points, left_out) = (Vec::new(), Vec::new());
-        Run { order, place, below, stop, seed, limit, note, names: 0, points, left_out }
+        DiskRun { order, place, backing, stop, seed, limit, note, names: 0, points, left_out }
     }
 
-    /// The modes of the order that this file system has.
+    /// The modes of the order that this file system supports.
     pub(super) fn modes(&mut self) -> Result<Vec<IoMode>> {
         let mut modes = Vec::new();
         for mode in &self.order.modes {
@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
         Ok(modes)
     }
 
-    /// Tries it: the only way to know. Some refuse to open the file, some the first write.
+    /// Tries direct access, as there is no other way to know: some file systems refuse to open the file, some the first write.
     fn refuses_direct(&mut self) -> Result<Option<io::Error>> {
         let name = format!("trial-{}", self.number());
         let dir = self.place.dir();
@@ -106,24 +106,24 @@ impl<'a> Run<'a> {
         self.names
     }
 
-    /// Goes on, unless it was stopped.
+    /// Fails if the run was stopped.
     pub(super) fn goes_on(&self) -> Result<()> {
         if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// A point is done.
+    /// Reports a point that is done.
     pub(super) fn tell(&mut self, point: Point) -> Result<()> {
         (self.note)(&point);
         self.points.push(point);
         self.goes_on()
     }
 
-    /// All that was found.
-    pub(super) fn found(self) -> Found {
-        Found { knees: knees(&self.points), points: self.points, left_out: self.left_out }
+    /// The results.
+    pub(super) fn found(self) -> DiskFindings {
+        DiskFindings { knees: knees(&self.points), points: self.points, left_out: self.left_out }
     }
 
-    /// How many workers write as much as can be had: those at the knee, where it was sought; else all.
+    /// The fewest workers that reach the highest writing rate: those at the knee if it was measured, else the most of the order.
     pub(super) fn enough_writers(&self, mode: IoMode) -> u32 {
         let knees = knees(&self.points);
         let of_writes = knees.iter().filter(|knee| (knee.test, knee.mode) == (Test::Write, mode));
@@ -131,35 +131,35 @@ impl<'a> Run<'a> {
         knee.or(self.order.workers.iter().copied().max()).unwrap_or(1)
     }
 
-    /// What a crew's work says of what was measured.
-    pub(super) fn point(&self, what: What, before: Option<Counters>, shift: &Shift) -> Point {
-        let worked = shift.worked.as_secs_f64();
-        // After the last call of the other tests nothing is done but to stop the clock.
-        let is_flushed = matches!(what.test, Test::Write | Test::Sustained);
-        let seconds = if is_flushed { shift.took.as_secs_f64() } else { worked };
-        let bytes = shift.all.bytes;
-        let (our_read, our_written) = if what.test == Test::Read { (bytes, 0) } else { (0, bytes) };
-        let device = before.zip(self.below.counters()).map(|(before, now)| now.since(before, our_read, our_written));
+    /// Makes a point from the result of its workers.
+    pub(super) fn point(&self, spec: PointSpec, before: Option<Counters>, summary: &WorkSummary) -> Point {
+        let worked = summary.worked.as_secs_f64();
+        // The other tests do nothing after the last call.
+        let is_flushed = matches!(spec.test, Test::Write | Test::Sustained);
+        let seconds = if is_flushed { summary.took.as_secs_f64() } else { worked };
+        let bytes = summary.all.bytes;
+        let (our_read, our_written) = if spec.test == Test::Read { (bytes, 0) } else { (0, bytes) };
+        let device = before.zip(self.backing.counters()).map(|(before, now)| now.since(before, our_read, our_written));
         Point {
-            test: what.test,
-            mode: what.mode,
-            file_bytes: what.file_bytes,
-            workers: what.workers,
-            block_bytes: what.block_bytes,
+            test: spec.test,
+            mode: spec.mode,
+            file_bytes: spec.file_bytes,
+            workers: spec.workers,
+            block_bytes: spec.block_bytes,
             bytes,
-            calls: shift.all.calls,
+            calls: summary.all.calls,
             seconds,
             flush_s: seconds - worked,
             rate_bit_s: BitRate::mean(Bytes(bytes), seconds).0,
             rate_before_flush_bit_s: BitRate::mean(Bytes(bytes), worked).0,
-            calls_per_s: if worked > 0.0 { shift.all.calls as f64 / worked } else { 0.0 },
+            calls_per_s: if worked > 0.0 { summary.all.calls as f64 / worked } else { 0.0 },
             removals_per_s: None,
-            latency: shift.latency,
-            cpu_s: shift.cpu.as_secs_f64(),
-            host_busy: shift.host_busy,
+            latency: summary.latency,
+            cpu_s: summary.cpu.as_secs_f64(),
+            host_busy: summary.host_busy,
             device,
             cached: None,
-            cut_short: shift.cut_short.clone(),
+            cut_short: summary.cut_short.clone(),
             course: None,
         }
     }

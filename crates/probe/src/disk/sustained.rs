@@ -1,4 +1,4 @@
-//! A long write, and its course: where a cache ends, what comes before and after.
+//! A long write, and its rate over time: where a cache ends, and the rates before and after.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,44 +6,43 @@ use std::time::Duration;
 use model::v1::probe::disk::{Cliff, Course, IoMode, Test};
 use model::{BitRate, Bytes};
 
-use super::crew::SAMPLE;
-use super::run::{Run, What};
+use super::run::{DiskRun, PointSpec};
+use super::workers::SAMPLE;
 use super::{fit, sequential};
 use crate::Result;
 
-/// Samples of a course in a result; longer ones are thinned out.
+/// Most samples in a result; longer series are thinned out.
 const SAMPLES_MAX: usize = 1_000;
 
-/// Writes the whole budget, or as long as it may.
-pub(super) fn write(run: &mut Run<'_>, mode: IoMode) -> Result<()> {
+/// Writes the whole budget, or until its time is over.
+pub(super) fn write(run: &mut DiskRun<'_>, mode: IoMode) -> Result<()> {
     let order = run.order;
     let workers = run.enough_writers(mode);
     let block = order.block_bytes;
     let total = order.budget_bytes / block * block;
-    // Files grow as their workers get on; dealing out the budget block by block lets all end together, so that the rate
-    // does not fall because the faster ones are done.
+    // Workers draw the budget block by block and so end together: the rate does not fall because faster workers are done.
     let dealt = AtomicU64::new(0);
     let next = |_| if dealt.fetch_add(block, Ordering::Relaxed) < total { block } else { 0 };
     let limit = Duration::from_secs_f64(order.sustained_seconds);
-    let before = run.below.counters();
-    let (shift, laid) = sequential::write(run, mode, workers, limit, next)?;
-    let what = What { test: Test::Sustained, mode, file_bytes: total, workers, block_bytes: block };
-    let mut point = run.point(what, before, &shift);
-    point.cached = run.below.in_memory.clone();
-    point.course = Some(course(&shift.samples, point.rate_before_flush_bit_s));
+    let before = run.backing.counters();
+    let (summary, written) = sequential::write(run, mode, workers, limit, next)?;
+    let spec = PointSpec { test: Test::Sustained, mode, file_bytes: total, workers, block_bytes: block };
+    let mut point = run.point(spec, before, &summary);
+    point.cached = run.backing.in_memory.clone();
+    point.course = Some(course(&summary.samples, point.rate_before_flush_bit_s));
     run.tell(point)?;
-    sequential::remove(run, laid)
+    sequential::remove(run, written)
 }
 
 fn rate(from: (Duration, u64), to: (Duration, u64)) -> u64 {
     BitRate::mean(Bytes(to.1.saturating_sub(from.1)), to.0.saturating_sub(from.0).as_secs_f64()).0
 }
 
-/// What samples (when, bytes by then) say; `overall` is the rate where they say nothing.
+/// Evaluates samples (time, bytes by then); `overall` is the rate if there are too few of them.
 fn course(samples: &[(Duration, u64)], overall: u64) -> Course {
     let start = (Duration::ZERO, 0);
     let mut marks = vec![start];
-    // A sample that came late makes the next one short: what is shorter than half is one with it.
+    // A late sample makes the next interval short: a sample less than half an interval after the last one is dropped.
     for sample in samples {
         if marks.last().is_some_and(|last| sample.0.saturating_sub(last.0) >= SAMPLE / 2) {
             marks.push(*sample);

@@ -1,10 +1,10 @@
-//! The client's end: a test against somebody's iperf3 server.
+//! The client's end: a test against an iperf3 server.
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use model::v1::probe::Direction;
-use model::v1::probe::tcp::{Directions, End, Flow as Seen, Interval, Order, Report, Total};
+use model::v1::probe::tcp::{Directions, End, Flow, Interval, Order, Report, Total};
 
 use super::control::{Control, Cookie, PATIENCE, RESULTS_MAX, State, busy};
 use super::datagrams::{self, HELLO, Pace, WELCOME};
@@ -13,25 +13,25 @@ use super::stream_id;
 use crate::error::{Error, Result};
 use crate::host::Watch;
 use crate::stop::Stop;
-use crate::tcp::course::Course;
-use crate::tcp::stream::{Flow, Manner, Team};
+use crate::tcp::intervals::IntervalRecorder;
+use crate::tcp::stream::{StreamPool, StreamSettings, TestStream};
 use crate::tcp::{check, directions};
 
-/// How often streams are looked at.
+/// Time between samples of the streams.
 const STEP: Duration = Duration::from_millis(20);
 
-/// What a UDP test found: both ends' counts of each stream.
+/// The result of a UDP test: the counters of each stream at both ends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Datagrams {
-    /// Ours; whether it sent.
+    /// The client's streams: whether each sent, and its counters.
     pub near: Vec<(bool, StreamResult)>,
-    /// Theirs.
+    /// The server's streams.
     pub far: Vec<StreamResult>,
-    /// How long it ran.
+    /// How long the test ran, seconds.
     pub seconds: f64,
 }
 
-/// A control connection whose test is under way.
+/// A running test, by its control connection.
 struct Session {
     control: Control,
     cookie: Cookie,
@@ -44,7 +44,7 @@ impl Session {
         let socket = TcpStream::connect_timeout(&to, PATIENCE);
         let socket = socket.map_err(|source| Error::Connect { to: to.to_string(), source })?;
         let mut session = Session { control: Control::new(socket, stop)?, cookie: Cookie::random(), to };
-        // A server that is busy closes without reading, and a reset may overtake its word.
+        // A busy server closes without reading, and the reset may overtake its message.
         let greeted =
             session.control.send(session.cookie.as_bytes()).and_then(|()| session.control.awaits(State::ParamExchange));
         greeted.map_err(|error| match error {
@@ -61,7 +61,7 @@ impl Session {
         self.control.awaits(State::TestRunning)
     }
 
-    /// Says that it is over, and exchanges results.
+    /// Exchanges results, and ends the session.
     fn exchange(&mut self, ours: &Results) -> Result<Results> {
         self.control.send_text(&ours.encode())?;
         let text = self.control.hear_text(RESULTS_MAX)?;
@@ -71,7 +71,7 @@ impl Session {
         Ok(theirs)
     }
 
-    /// Whether the server has ended the test meanwhile.
+    /// Fails if the server has ended the test.
     fn check(&mut self) -> Result<()> {
         match self.control.heard()? {
             None => Ok(()),
@@ -97,7 +97,7 @@ fn params(order: &Order) -> Params {
         time_s: order.seconds.ceil() as u32,
         bytes: order.bytes,
         parallel: order.streams,
-        // Stock takes no larger blocks.
+        // Stock servers take no larger blocks.
         block_bytes: order.block_bytes.min(1 << 20),
         reverse: order.direction == Directions::Reverse,
         both: order.direction == Directions::Both,
@@ -113,7 +113,7 @@ fn params(order: &Order) -> Params {
 /// A TCP test against a server.
 ///
 /// # Errors
-/// A server that is not there, is busy, says what it should not, or ends the test.
+/// The server cannot be reached, is busy, violates the protocol, or ends the test.
 pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Interval)) -> Result<Report> {
     check(order)?;
     let watch = Watch::begin();
@@ -124,32 +124,32 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
         let mut socket = crate::dial(to, order)?;
         let sent = std::io::Write::write_all(&mut socket, session.cookie.as_bytes());
         sent.map_err(|source| Error::Broken { peer: to.to_string(), source })?;
-        flows.push(Flow { id, up: sends, sends, socket, quota: params.quota() });
+        flows.push(TestStream { id, up: sends, sends, socket, quota: params.quota() });
     }
     let mut remarks = Vec::new();
     crate::tcp::settle(&flows, order, &mut remarks);
     session.start()?;
     let span = Duration::from_secs_f64;
-    let mut course = Course::new(span(order.interval_s), span(order.omit_s));
+    let mut recorder = IntervalRecorder::new(span(order.interval_s), span(order.omit_s));
     let mut intervals = Vec::new();
-    let manner = Manner {
+    let settings = StreamSettings {
         block_bytes: order.block_bytes as usize,
         cores: &order.near_cores,
         lasts: crate::tcp::LASTS_MAX,
         shuts: false,
     };
-    let team = Team::start(flows, manner)?;
-    let followed = follow(&mut session, &team, order, &mut course, stop, &mut |interval| {
+    let pool = StreamPool::start(flows, settings)?;
+    let followed = follow(&mut session, &pool, order, &mut recorder, stop, &mut |interval| {
         note(&interval);
         intervals.push(interval);
     });
-    let elapsed = team.started().elapsed().as_secs_f64();
-    // What the server still has on its way is taken in until it has heard that this is the end.
+    let elapsed = pool.started().elapsed().as_secs_f64();
+    // Streams are read until the server has acknowledged the end, so that its data in flight is received.
     let ended = followed
         .and_then(|()| session.control.say(State::TestEnd))
         .and_then(|()| session.control.awaits(State::ExchangeResults));
-    team.abandon();
-    let totals: Vec<Total> = team.finish().iter().map(|ended| course.total(ended)).collect();
+    pool.abandon();
+    let totals: Vec<Total> = pool.finish().iter().map(|ended| recorder.total(ended)).collect();
     ended?;
     let near = End { totals, host: watch.read(), remarks };
     let theirs = session.exchange(&ours(&near, elapsed))?;
@@ -160,45 +160,45 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
 
 fn follow(
     session: &mut Session,
-    team: &Team,
+    pool: &StreamPool,
     order: &Order,
-    course: &mut Course,
+    recorder: &mut IntervalRecorder,
     stop: &Stop,
     note: &mut dyn FnMut(Interval),
 ) -> Result<()> {
     let end = (order.seconds > 0.0).then(|| Duration::from_secs_f64(order.seconds + order.omit_s));
     let mut moved = (Instant::now(), 0);
     loop {
-        let now = team.started().elapsed();
-        let looks = team.look();
-        let sum: u64 = looks.iter().map(|look| look.bytes).sum();
+        let now = pool.started().elapsed();
+        let samples = pool.sample();
+        let sum: u64 = samples.iter().map(|sample| sample.bytes).sum();
         if sum != moved.1 {
             moved = (Instant::now(), sum);
         } else if moved.0.elapsed() > PATIENCE {
             return Err(Error::Silent { peer: session.control.peer().to_owned(), seconds: PATIENCE.as_secs() });
         }
-        // Where bytes end it, the client still says so: once it has sent, or got, all of them.
+        // A test by bytes is ended by the client as well: once it has sent, or received, all of them.
         let enough =
-            order.bytes > 0 && looks.iter().map(|look| look.bytes).sum::<u64>() >= order.bytes && team.has_sent();
+            order.bytes > 0 && samples.iter().map(|sample| sample.bytes).sum::<u64>() >= order.bytes && pool.has_sent();
         let over = end.is_some_and(|end| now >= end) || enough;
         if stop.is_stopped() {
             let _ = session.control.say(State::ClientTerminate);
             return Err(Error::Interrupted);
         }
         if over {
-            team.hush();
-            note(course.close(now, looks));
+            pool.hush();
+            note(recorder.close(now, samples));
             return Ok(());
         }
-        if let Some(interval) = course.saw(now, looks) {
+        if let Some(interval) = recorder.saw(now, samples) {
             note(interval);
         }
         session.check()?;
-        std::thread::sleep(STEP.min(course.due().saturating_sub(team.started().elapsed())));
+        std::thread::sleep(STEP.min(recorder.due().saturating_sub(pool.started().elapsed())));
     }
 }
 
-/// What we tell the server.
+/// The client's results, for the server.
 fn ours(near: &End, elapsed: f64) -> Results {
     let cpu = near.totals.iter().map(|total| total.cpu_s).sum::<f64>() / elapsed.max(1e-9) * 100.0;
     let stream = |total: &Total| StreamResult {
@@ -217,8 +217,8 @@ fn ours(near: &End, elapsed: f64) -> Results {
     }
 }
 
-/// What the server said, as an end of the test. It tells what it counted after the start that was to be left out; how
-/// much that was at its end, only ours says.
+/// The server's results, as an end of the test. The server counts after the start that was left out; the bytes of that start
+/// are known from the client's counters only.
 pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
     let cpu_s = theirs.cpu_percent.0 / 100.0 * elapsed / theirs.streams.len().max(1) as f64;
     let total = |result: &StreamResult| {
@@ -226,10 +226,10 @@ pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
         let direction = Direction::of(ours.is_some_and(|total| total.flow.direction.is_forward()));
         let left_out = ours.map_or(0, |total| total.flow.bytes.saturating_sub(total.counted_bytes));
         let seconds = if result.span_s.1 > result.span_s.0 { result.span_s.1 - result.span_s.0 } else { elapsed };
-        // Its seconds are its own word, and rates are summed.
+        // The seconds come from the peer, and rates are summed later: the bound keeps the sum from overflowing.
         let rate_bit_s = (result.bytes as f64 * 8.0 / seconds.max(1e-9)).min(1e16) as u64;
         Total {
-            flow: Seen {
+            flow: Flow {
                 stream: result.id,
                 direction,
                 bytes: result.bytes.saturating_add(left_out),
@@ -245,14 +245,14 @@ pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
     End { totals: theirs.streams.iter().map(total).collect(), ..End::default() }
 }
 
-/// How datagrams are to go.
+/// An order for a UDP test.
 #[derive(Clone, Copy, Debug)]
 pub struct DatagramOrder {
-    /// Streams each way.
+    /// Streams in each direction.
     pub streams: u32,
-    /// Which way.
+    /// Direction of the data.
     pub direction: Directions,
-    /// How long.
+    /// Length of the test, seconds.
     pub seconds: f64,
     /// Bytes of a datagram's payload.
     pub bytes: u32,
@@ -263,7 +263,7 @@ pub struct DatagramOrder {
 /// A UDP test against a server.
 ///
 /// # Errors
-/// As [`test`]; a server whose answers to the first datagrams do not come.
+/// As [`test`]; [`Error::Connect`]: the server does not answer the first datagrams.
 pub fn test_datagrams(to: SocketAddr, order: &DatagramOrder, stop: &Stop) -> Result<Datagrams> {
     let params = Params {
         udp: true,
@@ -283,27 +283,27 @@ pub fn test_datagrams(to: SocketAddr, order: &DatagramOrder, stop: &Stop) -> Res
     }
     session.start()?;
     let bytes = (order.bytes as usize).max(datagrams::HEADER_MAX);
-    let team = datagrams::Team::start(streams, Pace { bytes, rate_bit_s: order.rate_bit_s, wide: true })?;
+    let pool = datagrams::DatagramPool::start(streams, Pace { bytes, rate_bit_s: order.rate_bit_s, wide: true })?;
     let end = Duration::from_secs_f64(order.seconds);
-    while team.started().elapsed() < end {
+    while pool.started().elapsed() < end {
         if stop.is_stopped() {
             let _ = session.control.say(State::ClientTerminate);
             return Err(Error::Interrupted);
         }
         session.check()?;
     }
-    team.hush();
-    // Before the server settles, which is no part of the test.
-    let over = team.started().elapsed();
+    pool.hush();
+    // Taken before the server settles, which is no part of the test.
+    let over = pool.started().elapsed();
     session.control.say(State::TestEnd)?;
     session.control.awaits(State::ExchangeResults)?;
-    let near = team.finish(over);
+    let near = pool.finish(over);
     let streams = near.iter().map(|(_, result)| result.clone()).collect();
     let far = session.exchange(&Results { has_retransmits: -1, streams, ..Results::default() })?.streams;
     Ok(Datagrams { near, far, seconds: over.as_secs_f64() })
 }
 
-/// Opens a UDP stream: a hello, until it is answered.
+/// Opens a UDP stream: sends hellos until one is answered.
 fn greet(to: SocketAddr) -> Result<UdpSocket> {
     let host = |doing| move |source| Error::Host { doing, source };
     let local: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
@@ -313,7 +313,7 @@ fn greet(to: SocketAddr) -> Result<UdpSocket> {
     for _ in 0..10 {
         socket.send(&HELLO).map_err(host("send a datagram"))?;
         let mut answer = [0; 64];
-        // In reverse the first data may overtake the answer.
+        // In reverse direction the first data may overtake the answer.
         if socket.recv(&mut answer).is_ok_and(|got| answer[..got] == WELCOME || got >= datagrams::HEADER_MAX) {
             return Ok(socket);
         }

@@ -14,19 +14,19 @@ pub const COOKIE_BYTES: usize = 37;
 /// Letters of a cookie.
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// A test's name: 36 letters and a zero.
+/// Identifies a test: 36 letters and a zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cookie([u8; COOKIE_BYTES]);
 
 impl std::fmt::Debug for Cookie {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // It lets streams join a test: not for logs in full.
+        // A cookie lets streams join a test, so logs have a part of it only.
         write!(f, "Cookie({}…)", String::from_utf8_lossy(&self.0[..6]))
     }
 }
 
 impl Cookie {
-    /// A new one.
+    /// A new random cookie.
     pub fn random() -> Cookie {
         let mut bytes = [0; COOKIE_BYTES];
         let mut random = fastrand::Rng::new();
@@ -34,12 +34,12 @@ impl Cookie {
         Cookie(bytes)
     }
 
-    /// From the first bytes of a connection. Whatever a peer sends names its test: stock takes any bytes.
+    /// The cookie in the first bytes of a connection. Any bytes are valid, as in stock.
     pub fn from_bytes(bytes: [u8; COOKIE_BYTES]) -> Cookie {
         Cookie(bytes)
     }
 
-    /// As it is sent.
+    /// The bytes of the wire form.
     pub fn as_bytes(&self) -> &[u8; COOKIE_BYTES] {
         &self.0
     }
@@ -53,7 +53,7 @@ impl Cookie {
     }
 }
 
-/// What a state byte says.
+/// The states of a test, as bytes of the control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub(super) enum State {
@@ -92,13 +92,13 @@ impl State {
     }
 }
 
-/// How long a peer may take for a message, once it is due.
+/// The longest that a peer may take for a message that is due.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a wait looks whether it should end.
+/// Time between checks whether a wait should end.
 const LOOK: Duration = Duration::from_millis(50);
-/// Bytes of parameters: stock refuses more.
+/// Most bytes of parameters: stock's bound.
 pub(super) const PARAMS_MAX: usize = 8 << 10;
-/// Bytes of results: 256 streams and a server's output.
+/// Most bytes of results: enough for 256 streams and a server's output.
 pub(super) const RESULTS_MAX: usize = 4 << 20;
 
 /// A control connection.
@@ -143,13 +143,13 @@ impl Control {
         self.send(&[state as i8 as u8])
     }
 
-    /// JSON behind its length.
+    /// Sends JSON, preceded by its length.
     pub(super) fn send_text(&mut self, text: &[u8]) -> Result<()> {
         let length = u32::try_from(text.len()).map_err(|_| self.wrong("a text beyond 4 GiB"))?;
         self.send(&[&length.to_be_bytes()[..], text].concat())
     }
 
-    /// Reads so many bytes within `patience`.
+    /// Fills `into` within `patience`.
     pub(super) fn read(&mut self, into: &mut [u8], patience: Duration) -> Result<()> {
         let (deadline, mut at) = (Instant::now() + patience, 0);
         while at < into.len() {

@@ -1,7 +1,7 @@
-//! Datagrams as iperf3 counts them: their header, a thread for each stream, loss and jitter by its rules.
+//! Datagrams as iperf3 counts them: their header, a thread for each stream, loss and jitter by iperf3's rules.
 //!
-//! Its rules are kept so that both ends report the same: loss is the sum of forward gaps, less what comes late; jitter is
-//! the filter of RFC 1889. `probe::udp` has the exact ones.
+//! These rules make both ends report the same: loss is the sum of forward gaps, less the datagrams that come late; jitter is
+//! the filter of RFC 1889. `probe::udp` counts exactly.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
@@ -17,17 +17,17 @@ use crate::error::{Error, Result};
 
 /// The first datagram of a stream, and the answer to it; as stock writes and reads them on a little-endian host.
 pub(super) const HELLO: [u8; 4] = *b"9876";
-/// The same of releases before 3.1.
+/// The hello of releases before 3.1.
 const HELLO_OLD: [u8; 4] = 123_456_789u32.to_le_bytes();
-/// The answer.
+/// The answer to a hello.
 pub(super) const WELCOME: [u8; 4] = *b"6789";
 /// Bytes of the header with a wide number.
 pub(super) const HEADER_MAX: usize = 16;
-/// How long a read waits before its thread looks whether it should go home.
+/// The longest read before its thread checks whether to end.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// What a sender that was held up may make good for at once. Stock makes good for all of it, which is a burst.
+/// The delay that a late sender catches up at once. Stock catches up all of it, which makes a burst.
 const ARREARS_MAX: Duration = Duration::from_millis(1);
-/// A wait that is not worth a sleep.
+/// A shorter wait is spent spinning.
 const SPIN: Duration = Duration::from_micros(80);
 
 /// Whether a datagram asks for a stream.
@@ -44,35 +44,33 @@ fn write_header(into: &mut [u8], number: u64, wide: bool) {
     let (seconds, micros) = now();
     into[..4].copy_from_slice(&seconds.to_be_bytes());
     into[4..8].copy_from_slice(&micros.to_be_bytes());
-    match wide {
-        true => into[8..16].copy_from_slice(&number.to_be_bytes()),
-        false => into[8..12].copy_from_slice(&(number as u32).to_be_bytes()),
+    if wide {
+        into[8..16].copy_from_slice(&number.to_be_bytes());
+    } else {
+        into[8..12].copy_from_slice(&(number as u32).to_be_bytes());
     }
 }
 
-/// When it was sent, and its number; none where it is too short.
+/// The sending time, seconds since 1970, and the number of a datagram; none if it is too short.
 pub(super) fn read_header(datagram: &[u8], wide: bool) -> Option<(f64, u64)> {
     let word = |at: usize| Some(u32::from_be_bytes(datagram.get(at..at + 4)?.try_into().ok()?));
     let sent = f64::from(word(0)?) + f64::from(word(4)?) / 1e6;
-    let number = match wide {
-        true => u64::from_be_bytes(datagram.get(8..16)?.try_into().ok()?),
-        false => word(8)?.into(),
-    };
+    let number = if wide { u64::from_be_bytes(datagram.get(8..16)?.try_into().ok()?) } else { word(8)?.into() };
     Some((sent, number))
 }
 
-/// What is counted of a stream.
+/// Counters of a stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     /// Payload bytes.
     pub bytes: u64,
-    /// Sent; or the highest number that came.
+    /// Datagrams sent; at a receiver the highest number received.
     pub packets: u64,
-    /// Forward gaps, less what came late.
+    /// The sum of forward gaps, less the datagrams that came late.
     pub lost: i64,
-    /// Came after a higher number.
+    /// Datagrams that came after a higher number.
     pub late: u64,
-    /// When the last of them came, after the start.
+    /// When the last datagram came, after the start.
     last: Duration,
     jitter_s: f64,
     transit_s: Option<f64>,
@@ -82,7 +80,7 @@ impl Tally {
     pub(super) fn took(&mut self, bytes: usize, number: u64, sent: f64, arrived: f64) {
         self.bytes += bytes as u64;
         if number > self.packets {
-            // Numbers are the peer's: two wide gaps must not be more than there is.
+            // The peer chooses the numbers: the sum of two wide gaps must not overflow.
             self.lost = self.lost.saturating_add_unsigned(number - self.packets - 1);
             self.packets = number;
         } else {
@@ -118,19 +116,19 @@ pub(super) struct Stream {
     pub socket: UdpSocket,
 }
 
-/// How streams send.
+/// Size and rate of the datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Bytes of a datagram's payload.
     pub bytes: usize,
     /// Rate of each stream; 0 for as fast as it goes.
     pub rate_bit_s: u64,
-    /// Numbers have 64 bits.
+    /// Numbers have 64 bits; else 32.
     pub wide: bool,
 }
 
 #[derive(Debug)]
-struct Member {
+struct DatagramThread {
     id: u32,
     sends: bool,
     tally: Arc<Mutex<Tally>>,
@@ -139,8 +137,8 @@ struct Member {
 
 /// The UDP streams of one end, running.
 #[derive(Debug)]
-pub(super) struct Team {
-    members: Vec<Member>,
+pub(super) struct DatagramPool {
+    members: Vec<DatagramThread>,
     hush: Arc<AtomicBool>,
     abandon: Arc<AtomicBool>,
     started: Instant,
@@ -162,7 +160,7 @@ fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool)
         let now = Instant::now();
         let wait = due.saturating_duration_since(now);
         if wait > SPIN {
-            // Short enough to notice the end.
+            // Bounded, so that the end of the test is noticed.
             std::thread::sleep((wait - SPIN / 2).min(PATIENCE));
             continue;
         }
@@ -177,7 +175,7 @@ fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool)
                 let mut tally = lock(tally);
                 (tally.bytes, tally.packets) = (tally.bytes + sent as u64, number);
             }
-            // The queue of the interface is full (ENOBUFS), or nobody listens there any more: sent into the void, as it is.
+            // A full interface queue (ENOBUFS) or a closed port of the peer ends no test: the datagram is not counted.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
@@ -215,32 +213,39 @@ fn receive(
     Ok(())
 }
 
-impl Team {
-    /// Sets all streams going.
-    pub(super) fn start(streams: Vec<Stream>, pace: Pace) -> Result<Team> {
-        let mut team =
-            Team { members: Vec::new(), hush: Arc::default(), abandon: Arc::default(), started: Instant::now() };
+impl DatagramPool {
+    /// Starts a thread for each stream.
+    pub(super) fn start(streams: Vec<Stream>, pace: Pace) -> Result<DatagramPool> {
+        let mut pool = DatagramPool {
+            members: Vec::new(),
+            hush: Arc::default(),
+            abandon: Arc::default(),
+            started: Instant::now(),
+        };
         for stream in streams {
-            // Where one cannot be set going, those before it end with the team.
-            let member = team.member(stream, pace)?;
-            team.members.push(member);
+            // If one cannot be started, dropping the pool ends those before it.
+            let member = pool.member(stream, pace)?;
+            pool.members.push(member);
         }
-        Ok(team)
+        Ok(pool)
     }
 
-    fn member(&self, stream: Stream, pace: Pace) -> Result<Member> {
+    fn member(&self, stream: Stream, pace: Pace) -> Result<DatagramThread> {
         let host = |doing| move |source| Error::Host { doing, source };
         let Stream { id, sends, socket } = stream;
         let timeouts = socket.set_read_timeout(Some(PATIENCE)).and_then(|()| socket.set_write_timeout(Some(PATIENCE)));
         timeouts.map_err(host("set up a socket"))?;
         let (tally, started) = (Arc::<Mutex<Tally>>::default(), self.started);
         let (shared, hush, abandon) = (Arc::clone(&tally), Arc::clone(&self.hush), Arc::clone(&self.abandon));
-        let run = move || match sends {
-            true => send(&socket, pace, &shared, &hush),
-            false => receive(&socket, pace.wide, &shared, &abandon, started),
+        let run = move || {
+            if sends {
+                send(&socket, pace, &shared, &hush)
+            } else {
+                receive(&socket, pace.wide, &shared, &abandon, started)
+            }
         };
         let thread = std::thread::Builder::new().name(format!("probe-{id}")).spawn(run);
-        Ok(Member { id, sends, tally, thread: thread.map_err(host("start a thread"))? })
+        Ok(DatagramThread { id, sends, tally, thread: thread.map_err(host("start a thread"))? })
     }
 
     pub(super) fn started(&self) -> Instant {
@@ -257,15 +262,16 @@ impl Team {
     }
 
     /// Each stream's number, whether it sends, and what was counted so far.
-    pub(super) fn look(&self) -> Vec<(u32, bool, Tally)> {
+    pub(super) fn sample(&self) -> Vec<(u32, bool, Tally)> {
         self.members.iter().map(|member| (member.id, member.sends, lock(&member.tally).clone())).collect()
     }
 
-    /// Waits for all threads. The test was over after `over`: what came later still took until it came.
+    /// Waits for all threads. The test lasted `over`; the span of a receiving stream ends with its last datagram, which may have
+    /// come later.
     pub(super) fn finish(mut self, over: Duration) -> Vec<(bool, StreamResult)> {
         self.abandon();
-        let end = |member: Member| {
-            // A socket that failed has counted what it could.
+        let end = |member: DatagramThread| {
+            // The counters of a failed stream remain valid.
             let _ = member.thread.join();
             let tally = lock(&member.tally);
             let span = if member.sends { over } else { over.max(tally.last) };
@@ -275,8 +281,8 @@ impl Team {
     }
 }
 
-/// A test that ends badly leaves nobody behind who goes on sending: a datagram needs no one who takes it.
-impl Drop for Team {
+/// A failed test must leave no thread behind that goes on sending: unlike TCP, a sender of datagrams needs no receiver.
+impl Drop for DatagramPool {
     fn drop(&mut self) {
         self.abandon();
         for member in std::mem::take(&mut self.members) {
@@ -336,24 +342,24 @@ mod tests {
         let (near, far) = pair();
         let streams = vec![Stream { id: 1, sends: true, socket: near }, Stream { id: 1, sends: false, socket: far }];
         // Datagrams of 1,000 bytes at 8 Mbit/s: one a millisecond.
-        let team = Team::start(streams, Pace { bytes: 1000, rate_bit_s: 8_000_000, wide: true }).unwrap();
-        while team.look()[0].2.packets < 200 {
+        let pool = DatagramPool::start(streams, Pace { bytes: 1000, rate_bit_s: 8_000_000, wide: true }).unwrap();
+        while pool.sample()[0].2.packets < 200 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(team.started().elapsed() >= Duration::from_millis(195));
-        team.hush();
-        let over = team.started().elapsed();
+        assert!(pool.started().elapsed() >= Duration::from_millis(195));
+        pool.hush();
+        let over = pool.started().elapsed();
         // What was sent before the hush, and what was being sent meanwhile, has come.
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             std::thread::sleep(Duration::from_millis(100));
-            let now = team.look();
+            let now = pool.sample();
             if now[0].2.packets == now[1].2.packets || Instant::now() > deadline {
                 break;
             }
         }
-        let ended = team.started().elapsed();
-        let ends = team.finish(over);
+        let ended = pool.started().elapsed();
+        let ends = pool.finish(over);
         let (sent, received) = (&ends[0].1, &ends[1].1);
         assert_eq!((received.bytes, received.packets, received.lost), (sent.bytes, sent.packets, 0));
         assert!(sent.packets >= 200 && received.span_s.1 <= ended.as_secs_f64());
@@ -363,9 +369,9 @@ mod tests {
     fn a_team_that_is_dropped_falls_silent() {
         let (near, far) = pair();
         let pace = Pace { bytes: 100, rate_bit_s: 1_000_000, wide: true };
-        let team = Team::start(vec![Stream { id: 1, sends: true, socket: near }], pace).unwrap();
+        let pool = DatagramPool::start(vec![Stream { id: 1, sends: true, socket: near }], pace).unwrap();
         far.recv(&mut [0; 200]).unwrap();
-        drop(team);
+        drop(pool);
         far.set_nonblocking(true).unwrap();
         while far.recv(&mut [0; 200]).is_ok() {}
         std::thread::sleep(Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! What a client and a server of iperf3 say; see [`crate::fuzzing`].
+//! The input of a client and a server of iperf3; see [`crate::fuzzing`].
 
 use model::v1::probe::Direction;
 use model::v1::probe::tcp::{End, Flow, Order, Total};
@@ -22,14 +22,14 @@ pub fn cookie(bytes: &[u8]) {
     }
 }
 
-/// What a client asks for.
+/// A client's parameters.
 pub fn iperf3_params(bytes: &[u8]) {
     let Ok(params) = Params::parse(bytes) else { return };
     params.quota();
     assert_eq!(Params::parse(&params.encode()), Ok(params), "parameters read otherwise");
 }
 
-/// What a server says of a test, and what a client makes of it.
+/// A server's results, and the report that a client makes of them.
 pub fn iperf3_results(bytes: &[u8]) {
     let Ok(results) = Results::parse(bytes) else { return };
     let total = |stream: u32| {

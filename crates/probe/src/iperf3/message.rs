@@ -2,22 +2,22 @@
 
 use serde_json::{Map, Value, json};
 
-/// What a client asks for.
+/// A client's parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Params {
     /// UDP; else TCP.
     pub udp: bool,
     /// Seconds at the start that do not count.
     pub omit_s: u32,
-    /// Seconds; 0 where bytes or blocks say.
+    /// Seconds of the test; 0 where bytes or blocks bound it.
     pub time_s: u32,
-    /// Bytes; 0 where seconds or blocks say.
+    /// Bytes of the test; 0 where seconds or blocks bound it.
     pub bytes: u64,
-    /// Blocks; 0 where seconds or bytes say.
+    /// Blocks of the test; 0 where seconds or bytes bound it.
     pub blocks: u64,
     /// Streams in each direction.
     pub parallel: u32,
-    /// Bytes of a write, or of a datagram's payload; 0 for what is usual.
+    /// Bytes of a write, or of a datagram's payload; 0 for the default.
     pub block_bytes: u32,
     /// Target rate of each stream; 0 for none.
     pub rate_bit_s: u64,
@@ -33,9 +33,9 @@ pub struct Params {
     pub congestion: Option<String>,
     /// Type of service, as in the IP header.
     pub tos: u32,
-    /// What the kernel may send at most on each stream, bit/s; 0 for no bound.
+    /// The kernel's highest sending rate of each stream, bit/s; 0 for no bound.
     pub pacing_bit_s: u64,
-    /// The server's own words are wanted with the results.
+    /// The client wants the server's text output with the results.
     pub wants_output: bool,
     /// Datagrams have a number of 64 bits.
     pub wide_numbers: bool,
@@ -57,7 +57,7 @@ fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(wrapped).or_else(rounded)
 }
 
-/// A count: what is not there is 0, and so is what is negative.
+/// A count; 0 where it is missing or negative.
 fn count(object: &Map<String, Value>, key: &str) -> u64 {
     object.get(key).and_then(number).map_or(0, |number| number.max(0) as u64)
 }
@@ -83,7 +83,7 @@ fn object(text: &[u8]) -> Result<Map<String, Value>, String> {
 }
 
 impl Params {
-    /// Reads what a client asked for.
+    /// Reads a client's parameters.
     ///
     /// # Errors
     /// In words, for a log: not an object, a protocol that is not there (SCTP), a value beyond stock's bounds.
@@ -152,7 +152,7 @@ impl Params {
         object.to_string().into_bytes()
     }
 
-    /// What each of its streams is to send; no end where time says.
+    /// Bytes that each stream is to send; `u64::MAX` where time bounds the test.
     pub fn quota(&self) -> u64 {
         let parallel = u64::from(self.parallel.max(1));
         match (self.bytes, self.blocks) {
@@ -174,28 +174,28 @@ pub struct StreamResult {
     pub retransmits: Option<u64>,
     /// Variation of the delay (RFC 1889), UDP.
     pub jitter_s: f64,
-    /// Datagrams that did not come.
+    /// Lost datagrams.
     pub lost: i64,
     /// Datagrams sent, or the highest number received.
     pub packets: u64,
-    /// Datagrams that were lost, and that came, at the start that does not count.
+    /// Datagrams lost, and received or sent, in the start that does not count.
     pub omitted: Option<(i64, u64)>,
     /// When it began and ended, after the start of the test.
     pub span_s: (f64, f64),
 }
 
-/// What an end says after a test.
+/// The results of an end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// Share of one processor that the program used: all of it, in user mode, in the kernel; per cent.
     pub cpu_percent: (f64, f64, f64),
-    /// Its sending streams know what was sent again: 1; they do not: 0; it did not send: -1.
+    /// 1 if its sending streams count retransmissions, 0 if they do not, -1 if it did not send.
     pub has_retransmits: i64,
     /// Its congestion control.
     pub congestion: Option<String>,
     /// Its streams.
     pub streams: Vec<StreamResult>,
-    /// Its own words, as text.
+    /// The server's text output.
     pub output: Option<String>,
 }
 
@@ -260,7 +260,7 @@ fn encode_stream(stream: &StreamResult) -> Value {
     object
 }
 
-/// What a stream may claim to have counted: no test comes near it, and sums over all streams stay within their types.
+/// The largest count that a peer may report: no test comes near it, and sums over all streams do not overflow.
 const COUNT_MAX: u64 = 1 << 54;
 
 fn parse_stream(value: &Value) -> Result<StreamResult, String> {

@@ -1,8 +1,8 @@
-//! The server's end: many tests at once, told apart by their cookies, within bounds that are stated.
+//! The server's end: many tests at once, told apart by their cookies, within [`Bounds`].
 
 mod gather;
+mod registry;
 mod running;
-mod seats;
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -15,21 +15,21 @@ use super::message::{Params, Results};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
 use gather::gather;
-use running::{Mark, Running, Words};
-use seats::{Came, Seated, Seats};
+use registry::{StreamHandover, TestRegistry, TestSlot};
+use running::{Baseline, Running, TextReport};
 
-/// What a server lets people do.
+/// Bounds on the tests of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Seconds of a test.
+    /// The longest test, seconds.
     pub seconds_max: u32,
     /// Tests at once.
     pub tests_max: usize,
-    /// Of one address.
+    /// Tests of one address at once.
     pub tests_per_address_max: usize,
     /// Streams of all tests at once: each has a thread.
     pub streams_max: usize,
-    /// What a test's datagrams may come to, over all its streams, each way; 0 for no bound.
+    /// The highest rate of a test's datagrams, over all its streams, in each direction; 0 for no bound.
     pub datagram_bit_s_max: u64,
 }
 
@@ -45,46 +45,46 @@ impl Default for Bounds {
     }
 }
 
-/// What a test was, for a log.
+/// A finished test, for a log.
 #[derive(Clone, Debug)]
-pub struct Done {
-    /// What was asked.
+pub struct TestRecord {
+    /// The client's parameters.
     pub params: Params,
-    /// What this end counted.
+    /// The counters of this end.
     pub results: Results,
-    /// How long it ran.
+    /// How long the test ran.
     pub elapsed: Duration,
 }
 
-/// Hears what tests move: whose test it is (an address of IPv4 as such), and how many bytes of payload it has sent and
-/// received since this was called last; `false` ends the test, or does not let it begin.
+/// Takes the bytes that tests move: the client's address (IPv4 as such), and the payload bytes sent and received since the
+/// last call. `false` ends the test, or does not let it begin.
 ///
-/// It is called with 0 before a test begins, some times a second while it runs, and with the rest once it is over, however
-/// it ended: the sum is what the test has moved. It is called from the thread that serves the test, and should be quick.
+/// It is called with 0 before a test begins, four times a second while it runs, and with the rest once it is over, however
+/// it ended: the sum is all that the test has moved. The thread that serves the test calls it, so it must be quick.
 pub type Moved<'a> = &'a dyn Fn(IpAddr, u64) -> bool;
 
-/// Tests in progress.
+/// A server of iperf3 tests. Clones share the tests in progress.
 #[derive(Clone, Default)]
 pub struct Server {
-    seats: Seats,
+    registry: TestRegistry,
     bounds: Bounds,
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("tests", &self.seats.len()).field("bounds", &self.bounds).finish()
+        f.debug_struct("Server").field("tests", &self.registry.len()).field("bounds", &self.bounds).finish()
     }
 }
 
-/// Stock's numbers for what is wrong (iperf_api.h): how long, how many, what size; parameters in general.
+/// Stock's error numbers (iperf_api.h): duration, number of streams, other parameters.
 const WRONG_DURATION: i32 = 5;
 const WRONG_STREAMS: i32 = 6;
 const WRONG_PARAMS: i32 = 114;
 
-/// How often it is told what has moved.
+/// Time between calls of [`Moved`].
 const TELL: Duration = Duration::from_millis(250);
 
-/// What was told of a test's bytes.
+/// The bytes of a test that were passed to [`Moved`].
 struct Ledger<'a> {
     address: IpAddr,
     moved: Moved<'a>,
@@ -93,7 +93,7 @@ struct Ledger<'a> {
 }
 
 impl Ledger<'_> {
-    /// So many in all.
+    /// Passes on the bytes beyond those of the last call; `sum` is of the whole test.
     fn tell(&mut self, sum: u64) -> Result<()> {
         let more = sum.saturating_sub(self.told);
         (self.told, self.at) = (sum, Instant::now());
@@ -109,11 +109,11 @@ impl Ledger<'_> {
 }
 
 /// A test that its client has ended.
-struct Followed {
+struct EndedTest {
     output: String,
-    /// What counting began with.
-    mark: Mark,
-    /// When it ended, after the start.
+    /// The start that is left out.
+    baseline: Baseline,
+    /// When the client ended it, after the start.
     over: Duration,
 }
 
@@ -123,13 +123,13 @@ impl Server {
         Server { bounds, ..Server::default() }
     }
 
-    /// A connection that begins with a cookie, the `accepted`-th of this node: a stream of a test in progress, which is
-    /// handed over (`None`); or a new test, which is run to its end. `moved` hears of its bytes.
+    /// Serves a connection that begins with a cookie, the `accepted`-th of this node. A stream of a test in progress is handed
+    /// over (`None`); a new test is run to its end, and its bytes are passed to `moved`.
     ///
     /// # Errors
-    /// A peer that vanishes, says what nobody asked for, or wants more than the bounds or `moved` let it have; it has been
-    /// told. [`Error::Interrupted`] where `stop` says so.
-    pub fn serve(&self, socket: TcpStream, accepted: u64, stop: &Stop, moved: Moved<'_>) -> Result<Option<Done>> {
+    /// The peer vanishes, violates the protocol, or asks for more than the bounds or `moved` allow; the peer has been told.
+    /// [`Error::Interrupted`]: stopped.
+    pub fn serve(&self, socket: TcpStream, accepted: u64, stop: &Stop, moved: Moved<'_>) -> Result<Option<TestRecord>> {
         let cookie = {
             let copy = socket.try_clone().map_err(|source| Error::Host { doing: "copy a socket", source })?;
             let mut control = Control::new(copy, stop)?;
@@ -138,59 +138,59 @@ impl Server {
             Cookie::from_bytes(cookie)
         };
         let address = peer_of(&socket)?.ip().to_canonical();
-        let mut socket = match self.seats.stream(&cookie, address, accepted, socket) {
-            Came::New(socket) => socket,
-            Came::Stream => return Ok(None),
-            Came::TooMany => {
+        let mut socket = match self.registry.stream(&cookie, address, accepted, socket) {
+            StreamHandover::New(socket) => socket,
+            StreamHandover::Stream => return Ok(None),
+            StreamHandover::TooMany => {
                 return Err(Error::Refused { peer: address.to_string(), why: "its stream is one too many".into() });
             }
         };
         let mut ledger = Ledger { address, moved, told: 0, at: Instant::now() };
-        let seated = ledger.tell(0).and_then(|()| self.seats.sit(cookie, address, &self.bounds));
-        let seated = seated.inspect_err(|_| {
-            // As stock does when it is busy.
+        let slot = ledger.tell(0).and_then(|()| self.registry.admit(cookie, address, &self.bounds));
+        let slot = slot.inspect_err(|_| {
+            // The answer of a busy stock server.
             let _ = std::io::Write::write_all(&mut socket, &[State::AccessDenied as i8 as u8]);
         })?;
         let mut control = Control::new(socket, stop)?;
-        let result = self.run(&mut control, &seated, &mut ledger, stop);
+        let result = self.run(&mut control, &slot, &mut ledger, stop);
         if result.is_err() {
             let _ = control.say(State::ServerTerminate);
         }
         result.map(Some)
     }
 
-    /// A datagram that belongs to no flow yet: whether it was a test's hello. The answer comes from the test itself.
+    /// Takes a datagram that belongs to no flow yet; returns whether it was a test's hello. The test itself answers it.
     pub fn datagram(&self, from: SocketAddr, datagram: &[u8]) -> bool {
-        is_hello(datagram) && self.seats.hello(from)
+        is_hello(datagram) && self.registry.hello(from)
     }
 
-    fn run(&self, control: &mut Control, seated: &Seated, ledger: &mut Ledger<'_>, stop: &Stop) -> Result<Done> {
+    fn run(&self, control: &mut Control, slot: &TestSlot, ledger: &mut Ledger<'_>, stop: &Stop) -> Result<TestRecord> {
         control.say(State::ParamExchange)?;
-        let params = self.agree(control, seated)?;
-        let running = gather(control, &params, seated, stop)?;
+        let params = self.agree(control, slot)?;
+        let running = gather(control, &params, slot, stop)?;
         let followed = self.follow(control, &params, &running, ledger, stop);
         let over = followed.as_ref().map_or_else(|_| running.elapsed(), |followed| followed.over);
         let mut results = running.finish(over);
-        seated.has_ended();
-        // It is over, and need not be ended.
+        slot.has_ended();
+        // The test is over already, so the verdict does not matter.
         let _ = ledger.tell(results.streams.iter().map(|stream| stream.bytes).sum());
-        let Followed { output, mark, over } = followed?;
-        mark.take_off(&mut results);
+        let EndedTest { output, baseline, over } = followed?;
+        baseline.take_off(&mut results);
         results.output = params.wants_output.then_some(output);
         control.say(State::ExchangeResults)?;
         let theirs = control.hear_text(RESULTS_MAX)?;
         Results::parse(&theirs).map_err(|what| control.wrong(what))?;
         control.send_text(&results.encode())?;
         control.say(State::DisplayResults)?;
-        // Some clients close at once.
+        // Some clients close without the last message.
         let _ = control.hear(PATIENCE);
-        Ok(Done { params, results, elapsed: over })
+        Ok(TestRecord { params, results, elapsed: over })
     }
 
-    /// What the client asks for, if it may have it.
-    fn agree(&self, control: &mut Control, seated: &Seated) -> Result<Params> {
+    /// Reads the client's parameters, and refuses those out of bounds.
+    fn agree(&self, control: &mut Control, slot: &TestSlot) -> Result<Params> {
         let text = control.hear_text(PARAMS_MAX)?;
-        let params = Params::parse(&text).and_then(|params| self.allowed(&params, seated).map(|()| params));
+        let params = Params::parse(&text).and_then(|params| self.allowed(&params, slot).map(|()| params));
         match params {
             Ok(params) => Ok(params),
             Err(why) => {
@@ -206,7 +206,7 @@ impl Server {
         }
     }
 
-    fn allowed(&self, params: &Params, seated: &Seated) -> std::result::Result<(), String> {
+    fn allowed(&self, params: &Params, slot: &TestSlot) -> std::result::Result<(), String> {
         if params.time_s > self.bounds.seconds_max {
             return Err(format!(
                 "{} seconds; this node's tests last {} at most",
@@ -219,13 +219,13 @@ impl Server {
             return Err(format!("datagrams at {}; {} is the most here", BitRate(asked), BitRate(most)));
         }
         let streams = params.parallel as usize * if params.both { 2 } else { 1 };
-        if !seated.take_streams(streams, self.bounds.streams_max) {
+        if !slot.take_streams(streams, self.bounds.streams_max) {
             return Err(format!("{streams} parallel streams; all tests here have {} at most", self.bounds.streams_max));
         }
         Ok(())
     }
 
-    /// Until the client says that it is over.
+    /// Follows the test until the client ends it.
     fn follow(
         &self,
         control: &mut Control,
@@ -233,14 +233,14 @@ impl Server {
         running: &Running,
         ledger: &mut Ledger<'_>,
         stop: &Stop,
-    ) -> Result<Followed> {
+    ) -> Result<EndedTest> {
         control.say(State::TestStart)?;
         control.say(State::TestRunning)?;
         let bound = u64::from(self.bounds.seconds_max) + u64::from(params.omit_s) + PATIENCE.as_secs();
-        let mut words = Words::new(running.bytes(), if params.wants_output { RESULTS_MAX / 4 } else { 0 });
+        let mut text = TextReport::new(running.bytes(), if params.wants_output { RESULTS_MAX / 4 } else { 0 });
         let mut moved = (Instant::now(), 0);
         let omit = Duration::from_secs(params.omit_s.into());
-        let mut mark = omit.is_zero().then(Mark::default);
+        let mut baseline = omit.is_zero().then(Baseline::default);
         loop {
             match control.heard()? {
                 Some(State::TestEnd) => break,
@@ -252,8 +252,8 @@ impl Server {
             if now.as_secs() >= bound {
                 return Err(control.wrong(format!("a test that is not over after {bound} s")));
             }
-            if mark.is_none() && now >= omit {
-                mark = Some(running.mark(now));
+            if baseline.is_none() && now >= omit {
+                baseline = Some(running.baseline(now));
             }
             let bytes = running.bytes();
             let sum: u64 = bytes.iter().map(|(_, bytes)| bytes).sum();
@@ -263,16 +263,16 @@ impl Server {
             } else if moved.0.elapsed() > PATIENCE * 2 {
                 return Err(Error::Silent { peer: control.peer().to_owned(), seconds: PATIENCE.as_secs() * 2 });
             }
-            words.saw(now, bytes);
+            text.saw(now, bytes);
         }
-        // The client's end of it: what settles now is no part of the time.
+        // The test ends here; data that arrives while it settles is no part of its time.
         let over = running.elapsed();
-        if mark.is_none() && over >= omit {
-            // Its client ended it as soon as counting began.
-            mark = Some(running.mark(over));
+        if baseline.is_none() && over >= omit {
+            // The client ended the test as soon as counting began.
+            baseline = Some(running.baseline(over));
         }
         running.settle();
-        Ok(Followed { output: words.close(over, &running.bytes()), mark: mark.unwrap_or_default(), over })
+        Ok(EndedTest { output: text.close(over, &running.bytes()), baseline: baseline.unwrap_or_default(), over })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What differs between two routes: of one direction at two times, or of both directions. Pure.
+//! Differences between two routes: of one direction at two times, or of both directions. Pure.
 
 mod align;
 
@@ -6,13 +6,14 @@ use model::v1::probe::route::{Change, ChangeOf, End, Hop, Mtu, Route};
 
 use align::{Pair, align};
 
-/// A round trip that differs by less is the same: routers and hosts answer when they have time.
+/// A smaller difference of round trips is none: routers and hosts answer when they have time.
 const STEP_S_MIN: f64 = 0.001;
 const STEP_SHARE: f64 = 0.05;
-/// What is no more than so many times by how much the median of either is above its least is how busy somebody was.
+/// A difference below this many times the distance from least to median round trip, of either trace, is the load of a router or
+/// host.
 const STEP_SPREADS: f64 = 2.0;
 
-/// What has changed from one trace of a way to a later one. Hops where nobody answers are no change.
+/// The changes from one trace of a direction to a later one. A silent hop is no change.
 pub fn compare(before: &Route, after: &Route) -> Vec<Change> {
     let (old, new) = (&before.path.hops, &after.path.hops);
     let pairs = align(old, new);
@@ -27,8 +28,8 @@ pub fn compare(before: &Route, after: &Route) -> Vec<Change> {
     changes
 }
 
-/// In what the two directions of a path differ: hops, round trips, MTU. That the same router has another address in each
-/// direction is how routers are, and no difference.
+/// The differences between the two directions of a path: hops, round trips, MTU. Addresses are not compared, as a router
+/// answers with a different address in each direction.
 pub fn asymmetries(forward: &Route, reverse: &Route) -> Vec<Change> {
     let mut found = Vec::new();
     let reached = |route: &Route| route.path.distance.filter(|_| route.path.end == End::Reached);
@@ -57,7 +58,7 @@ fn change(what: ChangeOf, ttl: Option<u8>, before: impl ToString, after: impl To
     Change { what, ttl, before: before.to_string(), after: after.to_string(), text }
 }
 
-/// Whether an end says something of the path, not of whoever traced it.
+/// Whether the end of a trace is a property of the path, not of the tracing host.
 fn is_about_the_path(end: End) -> bool {
     !matches!(end, End::OutOfTime | End::Interrupted)
 }

@@ -1,80 +1,80 @@
-//! Sends what scripts want sent and tells them what was heard, for several flows at once, at a bounded pace.
+//! Sends the probes of scripts and passes them the answers, for several flows at once, at a bounded pace.
 //!
-//! Does not know: what a script is after.
+//! Does not know the purpose of a script.
 
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::flow::{Flow, Heard, Shot};
+use super::flow::{ProbeEvent, ProbeFlow, Shot};
 use crate::{Error, Result, Stop};
 
-/// What a script wants next.
+/// The next action of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A probe to be sent: its number is the number of probes before it.
+    /// Send a probe. Its number is the number of probes before it.
     Shoot(Shot),
-    /// Nothing before this time, unless something is heard.
+    /// Wait until this time, or until an answer arrives.
     Wait(Duration),
-    /// No more.
+    /// The script is finished.
     Done,
 }
 
-/// What probes of one flow are for. Pure: times are since the start.
+/// Chooses the probes of one flow and evaluates the answers. Pure: times count from the start.
 pub trait Script {
-    /// What to do now. A probe that it asks for counts as sent.
+    /// The action now. A probe that it returns counts as sent.
     fn next(&mut self, now: Duration) -> Next;
-    /// Something was heard.
-    fn heard(&mut self, now: Duration, heard: &Heard);
+    /// Takes an event of a probe.
+    fn heard(&mut self, now: Duration, heard: &ProbeEvent);
 }
 
-/// How fast, and how long at most.
+/// Bounds on the pace and the time of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// From one probe to the next, over all flows.
+    /// Least time from one probe to the next, over all flows.
     pub interval: Duration,
-    /// Large probes leave no faster than this.
+    /// The highest rate, which bounds large probes.
     pub rate_bit_s: u64,
-    /// All of it ends then.
+    /// Time after which probing ends.
     pub lasts: Duration,
 }
 
 impl Pace {
-    /// How long after a probe the next may leave.
+    /// Time from a probe to the next one.
     pub fn pause(&self, shot: Shot) -> Duration {
         let bits = u64::from(shot.bytes) * 8;
         self.interval.max(Duration::from_nanos(bits * 1_000_000_000 / self.rate_bit_s.max(1)))
     }
 }
 
-/// How it ended.
+/// Why probing ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All scripts are done.
     Done,
-    /// There was no more time.
+    /// The time was over.
     OutOfTime,
-    /// Somebody ended it.
+    /// It was stopped.
     Stopped,
 }
 
-/// How long it sleeps before it looks whether it is to end.
+/// The longest wait before the stop is checked.
 const NAP: Duration = Duration::from_millis(100);
 
 /// One flow and its script.
-pub struct Run<'a, S> {
+pub struct ScriptedFlow<'a, S> {
     /// The flow.
-    pub flow: Flow<'a>,
+    pub flow: ProbeFlow<'a>,
     /// The script.
     pub script: S,
 }
 
-/// Runs all scripts to their ends.
+/// Runs all scripts until they are finished, or until the time is over.
 ///
 /// # Errors
-/// A socket fails.
-pub fn drive<S: Script>(runs: &mut [Run<'_, S>], pace: &Pace, stop: &Stop) -> Result<Ending> {
+/// [`Error::Host`]: a socket fails.
+pub fn drive<S: Script>(runs: &mut [ScriptedFlow<'_, S>], pace: &Pace, stop: &Stop) -> Result<Ending> {
     let start = Instant::now();
     let mut free = Duration::ZERO;
     loop {
@@ -88,61 +88,62 @@ pub fn drive<S: Script>(runs: &mut [Run<'_, S>], pace: &Pace, stop: &Stop) -> Re
         let wake = if now < free {
             free
         } else {
-            match turn(runs, now)? {
-                Turn::Shot(shot) => {
+            match step(runs, now)? {
+                Step::Shot(shot) => {
                     free = now + pace.pause(shot);
                     free
                 }
-                Turn::Wait(until) => until,
-                Turn::Done => return Ok(Ending::Done),
+                Step::Wait(until) => until,
+                Step::Done => return Ok(Ending::Done),
             }
         };
         let nap = wake.min(pace.lasts).saturating_sub(start.elapsed()).min(NAP);
         for number in ready(runs, nap)? {
-            let Some(Run { flow, script }) = runs.get_mut(number) else { continue };
+            let Some(ScriptedFlow { flow, script }) = runs.get_mut(number) else { continue };
             let now = start.elapsed();
             flow.hear(|heard| script.heard(now, heard))?;
         }
     }
 }
 
-enum Turn {
+/// What [`step`] did, or waits for.
+enum Step {
     Shot(Shot),
     Wait(Duration),
     Done,
 }
 
-/// Sends one probe, of a flow chosen by chance among those that want to: what the network does in turns must not meet
-/// the same flow each time.
-fn turn<S: Script>(runs: &mut [Run<'_, S>], now: Duration) -> Result<Turn> {
+/// Sends one probe, of a random flow among those that are ready, so that periodic effects in the network do not always meet
+/// the same flow.
+fn step<S: Script>(runs: &mut [ScriptedFlow<'_, S>], now: Duration) -> Result<Step> {
     let (mut wake, mut is_done) = (Duration::MAX, true);
     let first = fastrand::usize(..runs.len().max(1));
     let (after, before) = (first..runs.len(), 0..first);
     for number in after.chain(before) {
-        let Some(Run { flow, script }) = runs.get_mut(number) else { continue };
+        let Some(ScriptedFlow { flow, script }) = runs.get_mut(number) else { continue };
         match script.next(now) {
             Next::Shoot(shot) => {
                 flow.send(shot)?;
-                // What was heard while sending is not announced again.
+                // Events that arrived while sending are not announced again.
                 flow.hear(|heard| script.heard(now, heard))?;
-                return Ok(Turn::Shot(shot));
+                return Ok(Step::Shot(shot));
             }
             Next::Wait(until) => (wake, is_done) = (wake.min(until), false),
             Next::Done => {}
         }
     }
-    Ok(if is_done { Turn::Done } else { Turn::Wait(wake) })
+    Ok(if is_done { Step::Done } else { Step::Wait(wake) })
 }
 
-/// Waits; which flows have heard something.
-fn ready<S>(runs: &[Run<'_, S>], nap: Duration) -> Result<Vec<usize>> {
+/// Waits; returns the flows that have events.
+fn ready<S>(runs: &[ScriptedFlow<'_, S>], nap: Duration) -> Result<Vec<usize>> {
     let mut descriptors: Vec<_> = runs.iter().map(|run| PollFd::new(run.flow.socket(), PollFlags::IN)).collect();
     let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
     match poll(&mut descriptors, Some(&nap)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(Error::Host { doing: "wait for answers to probes", source: error.into() }),
     }
-    // Reports are announced as errors, asked for or not.
+    // ICMP reports are announced as errors, which poll always returns.
     let heard = descriptors.iter().enumerate().filter(|(_, one)| !one.revents().is_empty());
     Ok(heard.map(|(number, _)| number).collect())
 }

@@ -1,7 +1,7 @@
 //! Questions and answers between two nodes: a probe datagram, and the short answer that its receiver gives.
 //!
-//! An answer is never longer than its question and goes to where it came from, and only to those who know a token: who
-//! forges an address gains nothing. It says what arrived (size, TTL) and with which TTL it leaves itself.
+//! An answer is never longer than its question, goes to the question's source address, and needs a known token: a sender that
+//! forges an address gains nothing. The answer holds the question's size and TTL on arrival, and its own initial TTL.
 
 use std::io;
 use std::net::UdpSocket;
@@ -14,7 +14,7 @@ use sys::errqueue::{receive, send_from, tell_arrivals};
 
 use crate::{Error, Result, Stop};
 
-/// What both ends of a test know and nobody else.
+/// The secret that the two ends of a test share.
 pub type Token = [u8; 16];
 
 /// Length of an answer, and of the shortest question, in bytes.
@@ -27,25 +27,25 @@ const QUESTION: [u8; 4] = *b"LHrq";
 /// length (2), its TTL as received (1; 0 where it is not known), and the TTL that the answer leaves with (1).
 const ANSWER: [u8; 4] = *b"LHra";
 
-/// Answers leave with the highest TTL, so that the way back may be as long as it likes.
+/// Answers leave with the highest TTL, so that the reverse path may have any length.
 const ANSWER_TTL: u8 = u8::MAX;
-/// How long the loop sleeps before it looks whether it is to end.
+/// The longest wait before the loop checks whether to end.
 const NAP: Duration = Duration::from_millis(100);
-/// Answers in a row before the loop looks up.
+/// Most answers in a row before the loop checks whether to end.
 const BURST: usize = 1_024;
 
-/// What an answer says.
+/// The fields of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Of the question.
+    /// Number of the question.
     pub number: u64,
-    /// Payload of the question as it arrived.
+    /// Payload bytes of the question on arrival.
     pub bytes: u16,
-    /// TTL of the question as it arrived, where known.
+    /// TTL of the question on arrival, if known.
     pub ttl: Option<u8>,
     /// TTL that the answer was sent with.
     pub own_ttl: u8,
-    /// Questions that have come over the flow so far, this one included: what is missing of those was lost on its way there.
+    /// Questions of the flow that have arrived so far, this one included: missing ones were lost in forward direction.
     pub count: u32,
 }
 
@@ -59,7 +59,8 @@ pub fn ask(datagram: &mut [u8], number: u64, token: &Token) {
     }
 }
 
-/// The number of a question of ours, by as much of it as a router quotes. The token is looked at if it is there.
+/// The number of a question with this token, from the part that a router quotes. Only the quoted part of the token is
+/// compared.
 pub fn quoted(part: &[u8], token: &Token) -> Option<u64> {
     let rest = part.strip_prefix(&QUESTION)?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
@@ -67,11 +68,12 @@ pub fn quoted(part: &[u8], token: &Token) -> Option<u64> {
     token.starts_with(seen).then(|| u64::from_be_bytes(*number))
 }
 
-/// The answer to a datagram: none if it is no question, or its token is not known. `ttl` is that of the datagram as it
-/// arrived, `own_ttl` that with which the answer will leave, `count` how many questions came.
+/// The answer to a datagram; none if it is no question, or its token is not known. `ttl` is the datagram's on arrival,
+/// `own_ttl` the initial TTL of the answer, `count` the questions that have arrived.
 pub fn answer(
     datagram: &[u8],
-    (ttl, own_ttl): (Option<u8>, u8),
+    ttl: Option<u8>,
+    own_ttl: u8,
     count: u32,
     knows: impl FnOnce(&Token) -> bool,
 ) -> Option<[u8; ECHO_BYTES]> {
@@ -88,7 +90,7 @@ pub fn answer(
     Some(said)
 }
 
-/// Reads an answer to a question of ours.
+/// Reads an answer to a question with this token.
 pub fn read(datagram: &[u8], token: &Token) -> Option<Answer> {
     let head: &[u8; ECHO_BYTES] = datagram.try_into().ok()?;
     let rest = head.strip_prefix(&ANSWER)?;
@@ -99,29 +101,29 @@ pub fn read(datagram: &[u8], token: &Token) -> Option<Answer> {
     Some(Answer { number: u64::from_be_bytes(*number), bytes: u16::from_be_bytes([high, low]), ttl, own_ttl, count })
 }
 
-/// What a loop of answers did.
+/// Counters of [`serve`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct EchoCounts {
     /// Questions that were answered.
     pub answered: u64,
-    /// Datagrams that were none, or of strangers.
+    /// Datagrams that are no questions, or have an unknown token.
     pub ignored: u64,
     /// Answers that the host could not send.
     pub unsent: u64,
 }
 
-/// Answers questions that come to a socket, until it is stopped or the time is over. The socket may be connected, then
-/// it answers its peer only.
+/// Answers the questions that arrive at a socket, until it is stopped or the time is over. A connected socket answers its peer
+/// only.
 ///
 /// # Errors
-/// The socket fails.
-pub fn serve(socket: &UdpSocket, knows: impl Fn(&Token) -> bool, lasts: Duration, stop: &Stop) -> Result<Served> {
+/// [`Error::Host`]: the socket fails.
+pub fn serve(socket: &UdpSocket, knows: impl Fn(&Token) -> bool, lasts: Duration, stop: &Stop) -> Result<EchoCounts> {
     let failed = |source| Error::Host { doing: "answer probes", source };
     tell_arrivals(socket).map_err(failed)?;
     set_answer_ttl(socket).map_err(failed)?;
     let start = Instant::now();
     let mut buffer = vec![0; 1 << 16];
-    let mut served = Served::default();
+    let mut served = EchoCounts::default();
     while !stop.is_stopped() {
         let Some(left) = lasts.checked_sub(start.elapsed()) else { break };
         let nap = left.min(NAP);
@@ -147,25 +149,25 @@ fn serve_one(
     socket: &UdpSocket,
     buffer: &mut [u8],
     knows: &impl Fn(&Token) -> bool,
-    served: &mut Served,
+    served: &mut EchoCounts,
 ) -> io::Result<()> {
     let arrival = receive(socket, buffer)?;
     let count = served.answered.saturating_add(served.unsent).saturating_add(1);
-    let said = answer(&buffer[..arrival.bytes], (arrival.ttl, ANSWER_TTL), count as u32, knows);
+    let said = answer(&buffer[..arrival.bytes], arrival.ttl, ANSWER_TTL, count as u32, knows);
     let (Some(said), Some(asker)) = (said, arrival.from) else {
         served.ignored += 1;
         return Ok(());
     };
     match send_from(socket, &said, asker, arrival.to) {
         Ok(_) => served.answered += 1,
-        // A full buffer loses an answer, as the network may; it does not end the loop.
+        // A full buffer loses an answer, as the network may, and does not end the loop.
         Err(_) => served.unsent += 1,
     }
     Ok(())
 }
 
-/// Whether an error is what the network said about an earlier answer: whoever asked is gone. Some come as themselves
-/// from receiving on a connected socket.
+/// Whether an error is the ICMP error of an earlier answer, whose receiver is gone. Some are returned by receiving on a
+/// connected socket.
 fn is_about_an_answer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, PermissionDenied};
     let kinds = [ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied, Interrupted];
@@ -199,20 +201,20 @@ mod tests {
 
     #[test]
     fn an_answer_says_what_arrived() {
-        let said = answer(&question(9_000), (Some(61), 255), 77, |token| *token == TOKEN).unwrap();
+        let said = answer(&question(9_000), Some(61), 255, 77, |token| *token == TOKEN).unwrap();
         let wanted = Answer { number: 0x0102_0304_0506_0708, bytes: 9_000, ttl: Some(61), own_ttl: 255, count: 77 };
         assert_eq!(read(&said, &TOKEN), Some(wanted));
         assert_eq!(read(&said, &[0; 16]), None, "of another test");
-        let unknown = answer(&question(32), (None, 64), 1, |_| true).unwrap();
+        let unknown = answer(&question(32), None, 64, 1, |_| true).unwrap();
         assert_eq!(read(&unknown, &TOKEN).unwrap().ttl, None);
     }
 
     #[test]
     fn strangers_and_answers_are_not_answered() {
-        assert_eq!(answer(&question(32), (None, 64), 1, |_| false), None);
-        assert_eq!(answer(&question(31), (None, 64), 1, |_| true), None, "an answer would be longer");
-        let said = answer(&question(32), (None, 64), 1, |_| true).unwrap();
-        assert_eq!(answer(&said, (None, 64), 1, |_| true), None, "or two nodes would answer each other for ever");
+        assert_eq!(answer(&question(32), None, 64, 1, |_| false), None);
+        assert_eq!(answer(&question(31), None, 64, 1, |_| true), None, "an answer would be longer");
+        let said = answer(&question(32), None, 64, 1, |_| true).unwrap();
+        assert_eq!(answer(&said, None, 64, 1, |_| true), None, "or two nodes would answer each other for ever");
     }
 
     #[test]
@@ -233,7 +235,7 @@ mod tests {
             if marked && datagram.len() >= 4 {
                 datagram[..4].copy_from_slice(&QUESTION);
             }
-            let said = answer(&datagram, (Some(1), 2), 3, |_| true);
+            let said = answer(&datagram, Some(1), 2, 3, |_| true);
             prop_assert!(said.is_none_or(|said| said.len() <= datagram.len()));
             let _ = (read(&datagram, &TOKEN), quoted(&datagram, &TOKEN));
         }
@@ -260,7 +262,7 @@ mod tests {
                 assert_eq!((said.bytes, said.ttl, said.own_ttl), (1_000, Some(64), 255), "{host}");
                 stop.stop();
                 let served = serving.join().unwrap().unwrap();
-                assert_eq!(served, Served { answered: 1, ignored: 1, unsent: 0 });
+                assert_eq!(served, EchoCounts { answered: 1, ignored: 1, unsent: 0 });
             });
         }
     }

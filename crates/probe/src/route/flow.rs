@@ -1,12 +1,12 @@
-//! One flow: a connected socket whose addresses and ports stay, probes by number, and what is heard of them.
+//! One flow: a connected socket with fixed addresses and ports, its probes by number, and the events of these.
 //!
-//! Does not know: what to send when.
+//! Does not know which probes to send, and when.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use model::v1::probe::route::Said;
+use model::v1::probe::route::RouterReply;
 use rustix::io::Errno;
 use socket2::SockRef;
 use sys::errqueue::{self, Arrival, Origin, Report};
@@ -15,11 +15,11 @@ use super::echo::{self, ECHO_BYTES, Token};
 use super::icmp;
 use crate::{Error, Result};
 
-/// Attempts to send one probe: each may fail because of what the network said about an earlier one.
+/// Attempts to send one probe: each may return the ICMP error of an earlier one.
 const ATTEMPTS: usize = 16;
-/// Messages taken from one socket before others have their turn.
+/// Messages taken from one socket before the next socket's turn.
 const BURST: usize = 256;
-/// What a probe may be at most, in bytes of IP: the largest UDP datagram.
+/// The largest probe, in bytes of IP: the largest UDP datagram.
 pub const PROBE_BYTES_MAX: u32 = 65_507 + 28;
 
 /// A probe to be sent.
@@ -27,83 +27,83 @@ pub const PROBE_BYTES_MAX: u32 = 65_507 + 28;
 pub struct Shot {
     /// TTL, or hop limit.
     pub ttl: u8,
-    /// Its size in bytes of IP; less than the least probe counts as that.
+    /// Its size in bytes of IP; at least that of the smallest probe is sent.
     pub bytes: u32,
 }
 
-/// What was heard of probes. They are counted from 0, by flow.
+/// An event of a probe. Probes of a flow are numbered from 0.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub enum ProbeEvent {
     /// The far end answered.
     Answer {
-        /// Which probe.
+        /// Number of the probe.
         shot: usize,
         /// Round trip.
         rtt: Duration,
-        /// Hops there, the far end included, where it saw the probe's TTL.
+        /// Hops in forward direction, the far end included; none if it did not see the probe's TTL.
         hops: Option<u8>,
-        /// Hops back, this end included, where the kernel told the answer's TTL.
+        /// Hops in reverse, this end included; none if the kernel did not tell the answer's TTL.
         hops_reverse: Option<u8>,
-        /// The answer's TTL as received.
+        /// TTL of the answer on arrival.
         ttl_reverse: Option<u8>,
         /// Probes of this flow that the far end has counted so far.
         count: u32,
     },
-    /// Somebody sent ICMP.
+    /// A router or host sent an ICMP error.
     Icmp {
-        /// Which probe, where enough of it is quoted.
+        /// Number of the probe, if enough of it is quoted.
         shot: Option<usize>,
-        /// Round trip, where the probe is known.
+        /// Round trip, if the probe is known.
         rtt: Option<Duration>,
-        /// Who.
+        /// Its sender.
         from: IpAddr,
-        /// What it means.
-        said: Said,
+        /// Its meaning.
+        said: RouterReply,
         /// Type and code.
         icmp: [u8; 2],
-        /// Of what was too big: what would fit, in bytes of IP.
+        /// For a packet too big: the size that would fit, in bytes of IP; else 0.
         mtu: u32,
-        /// Its TTL as received.
+        /// Its TTL on arrival.
         ttl_reverse: Option<u8>,
     },
-    /// This host could not send it: its interface carries no more than so many bytes of IP, where it says so.
+    /// This host could not send the probe, as its interface carries no packets of that size.
     TooBigHere {
-        /// Which probe.
+        /// Number of the probe.
         shot: usize,
-        /// The interface's MTU.
+        /// The interface's MTU in bytes of IP, if known.
         mtu: Option<u32>,
     },
 }
 
-struct Sent {
+struct SentProbe {
     ttl: u8,
     at: Instant,
     /// The clock that the kernel stamps arrivals with.
     real: SystemTime,
 }
 
-/// A flow.
-pub struct Flow<'a> {
+/// A flow of probes.
+pub struct ProbeFlow<'a> {
     socket: &'a UdpSocket,
     token: Token,
     near: SocketAddr,
     far: SocketAddr,
-    /// The upper half of all numbers: what was sent earlier with the same ports is told apart.
+    /// The upper half of all numbers, which tells the probes of this run from earlier ones with the same ports.
     run: u32,
-    sent: Vec<Sent>,
+    sent: Vec<SentProbe>,
     ttl: u32,
     ttl_before: u32,
     datagram: Vec<u8>,
-    /// Heard while sending.
-    waiting: Vec<Heard>,
+    /// Events that have not been handed over yet.
+    waiting: Vec<ProbeEvent>,
 }
 
-impl<'a> Flow<'a> {
-    /// Of a connected socket.
+impl<'a> ProbeFlow<'a> {
+    /// The flow of a connected socket.
     ///
     /// # Errors
-    /// It is not connected, or the kernel lacks what probes need.
-    pub fn new(socket: &'a UdpSocket, token: Token) -> Result<Flow<'a>> {
+    /// [`Error::Host`]: the socket is not connected, or the kernel lacks an option that probes need.
+    pub fn new(socket: &'a UdpSocket, token: Token) -> Result<ProbeFlow<'a>> {
         let failed = |source| Error::Host { doing: "prepare a socket for probes", source };
         let prepare = || {
             errqueue::queue_reports(socket)?;
@@ -116,7 +116,7 @@ impl<'a> Flow<'a> {
         let socket_ref = SockRef::from(socket);
         let ttl = if near.is_ipv4() { socket_ref.ttl_v4() } else { socket_ref.unicast_hops_v6() };
         let ttl = ttl.map_err(failed)?;
-        Ok(Flow {
+        Ok(ProbeFlow {
             socket,
             token,
             near,
@@ -146,25 +146,25 @@ impl<'a> Flow<'a> {
         if far.ip().to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 }
     }
 
-    /// The least probe, in bytes of IP.
+    /// The smallest probe, in bytes of IP.
     pub fn bytes_min(far: SocketAddr) -> u32 {
-        Flow::header_bytes(far) + ECHO_BYTES as u32
+        ProbeFlow::header_bytes(far) + ECHO_BYTES as u32
     }
 
-    /// Sends the next probe. That the interface cannot carry it is heard like everything else.
+    /// Sends the next probe. A probe that the interface cannot carry makes an event.
     ///
     /// # Errors
-    /// Nothing leads there (any more), or the socket fails.
+    /// [`Error::Host`]: there is no route, or the socket fails.
     pub fn send(&mut self, shot: Shot) -> Result<()> {
         let failed = |source| Error::Host { doing: "send a probe (is there a route?)", source };
         self.set_ttl(shot.ttl).map_err(failed)?;
         let number = self.sent.len();
-        let payload = shot.bytes.min(PROBE_BYTES_MAX).saturating_sub(Flow::header_bytes(self.far)) as usize;
+        let payload = shot.bytes.min(PROBE_BYTES_MAX).saturating_sub(ProbeFlow::header_bytes(self.far)) as usize;
         self.datagram.resize(payload.max(ECHO_BYTES), 0);
         echo::ask(&mut self.datagram, (u64::from(self.run) << 32) | number as u64, &self.token);
         let mut last = io::Error::from(io::ErrorKind::WouldBlock);
         for _ in 0..ATTEMPTS {
-            let sent = Sent { ttl: shot.ttl, at: Instant::now(), real: SystemTime::now() };
+            let sent = SentProbe { ttl: shot.ttl, at: Instant::now(), real: SystemTime::now() };
             let Err(error) = self.socket.send(&self.datagram) else {
                 self.sent.push(sent);
                 return Ok(());
@@ -172,11 +172,11 @@ impl<'a> Flow<'a> {
             let here = self.drain_reports().map_err(failed)?;
             if let Some(mtu) = here {
                 self.sent.push(sent);
-                self.waiting.push(Heard::TooBigHere { shot: number, mtu: Some(mtu) });
+                self.waiting.push(ProbeEvent::TooBigHere { shot: number, mtu: Some(mtu) });
                 return Ok(());
             }
             match is_pending(&error) {
-                // The kernel has no room now.
+                // The kernel has no buffer at the moment.
                 None => std::thread::sleep(Duration::from_millis(1)),
                 Some(true) => {}
                 Some(false) => return Err(failed(error)),
@@ -184,8 +184,8 @@ impl<'a> Flow<'a> {
             last = error;
         }
         if Errno::from_io_error(&last) == Some(Errno::MSGSIZE) {
-            self.sent.push(Sent { ttl: shot.ttl, at: Instant::now(), real: SystemTime::now() });
-            self.waiting.push(Heard::TooBigHere { shot: number, mtu: None });
+            self.sent.push(SentProbe { ttl: shot.ttl, at: Instant::now(), real: SystemTime::now() });
+            self.waiting.push(ProbeEvent::TooBigHere { shot: number, mtu: None });
             return Ok(());
         }
         Err(failed(last))
@@ -200,7 +200,7 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// Takes all reports; returns the interface's MTU if one says that a probe exceeded it.
+    /// Takes all reports; returns the interface's MTU if a probe exceeded it.
     fn drain_reports(&mut self) -> io::Result<Option<u32>> {
         let mut here = None;
         for _ in 0..BURST {
@@ -215,7 +215,7 @@ impl<'a> Flow<'a> {
         Ok(here)
     }
 
-    /// Notes what a report says; returns the interface's MTU if that is what it is about.
+    /// Makes an event of a report; returns the interface's MTU if a probe exceeded it.
     fn note(&mut self, arrival: &Arrival, quote: &[u8]) -> Option<u32> {
         let report = arrival.report?;
         let Report { origin, kind, code, info, offender, .. } = report;
@@ -235,37 +235,37 @@ impl<'a> Flow<'a> {
                 let shot = self.shot(number)?;
                 (Some(shot), Some(self.rtt(shot, arrival)))
             }
-            // Another program's, sent earlier with the same ports; or too little to tell.
+            // Long enough to tell: it quotes another program's packet with the same ports. Shorter quotes stay unattributed.
             None if quote.len() >= 12 => return None,
             None => (None, None),
         };
-        let mtu = if said == Said::TooBig { info } else { 0 };
+        let mtu = if said == RouterReply::TooBig { info } else { 0 };
         let icmp = [kind, code];
-        self.waiting.push(Heard::Icmp { shot, rtt, from, said, icmp, mtu, ttl_reverse: arrival.ttl });
+        self.waiting.push(ProbeEvent::Icmp { shot, rtt, from, said, icmp, mtu, ttl_reverse: arrival.ttl });
         None
     }
 
-    /// Which probe a number is of; none if not of this run.
+    /// The probe of a number; none if it is not of this run.
     fn shot(&self, number: u64) -> Option<usize> {
         let shot = (number & u64::from(u32::MAX)) as usize;
         (number >> 32 == u64::from(self.run) && shot < self.sent.len()).then_some(shot)
     }
 
-    /// By the kernel's time of arrival, which does not count how late this thread was woken; unless somebody set the
-    /// clock meanwhile: then the two disagree, and the monotonic one is right.
+    /// The round trip by the kernel's time of arrival, which excludes the delay of waking this thread. If the clock was set
+    /// meanwhile, kernel time and monotonic clock disagree, and the monotonic clock is used.
     fn rtt(&self, shot: usize, arrival: &Arrival) -> Duration {
         let sent = &self.sent[shot];
         let most = sent.at.elapsed();
         let by_kernel = arrival.at.and_then(|at| (UNIX_EPOCH + at).duration_since(sent.real).ok());
-        // Longer than a second between arrival and wake-up is not lateness.
+        // More than a second between arrival and wake-up means that the clock was set.
         by_kernel.filter(|rtt| *rtt <= most && most - *rtt < Duration::from_secs(1)).unwrap_or(most)
     }
 
-    /// Hands over what was heard since the last time.
+    /// Passes all new events to `take`.
     ///
     /// # Errors
-    /// The socket fails.
-    pub fn hear(&mut self, mut take: impl FnMut(&Heard)) -> Result<()> {
+    /// [`Error::Host`]: the socket fails.
+    pub fn hear(&mut self, mut take: impl FnMut(&ProbeEvent)) -> Result<()> {
         let failed = |source| Error::Host { doing: "hear what became of probes", source };
         self.drain_reports().map_err(failed)?;
         let mut buffer = [0; ECHO_BYTES + 1];
@@ -285,11 +285,11 @@ impl<'a> Flow<'a> {
         let Some(answer) = echo::read(&buffer[..arrival.bytes.min(buffer.len())], &self.token) else { return };
         let Some(shot) = self.shot(answer.number) else { return };
         let rtt = self.rtt(shot, arrival);
-        // Sent with 3 and received with 1: two routers, and then the far end.
+        // Sent with TTL 3 and received with 1: two routers, and then the far end.
         let hops = |sent: u8, received: u8| sent.checked_sub(received).map(|routers| routers.saturating_add(1));
         let there = answer.ttl.and_then(|ttl| hops(self.sent[shot].ttl, ttl));
         let back = arrival.ttl.and_then(|ttl| hops(answer.own_ttl, ttl));
-        self.waiting.push(Heard::Answer {
+        self.waiting.push(ProbeEvent::Answer {
             shot,
             rtt,
             hops: there,
@@ -305,9 +305,9 @@ impl<'a> Flow<'a> {
     }
 }
 
-impl Drop for Flow<'_> {
+impl Drop for ProbeFlow<'_> {
     fn drop(&mut self) {
-        // The socket is its owner's, who may want to send over more than a few hops.
+        // The owner of the socket needs its TTL as it was.
         let _ = set_ttl(self.socket, self.near, self.ttl_before);
     }
 }
@@ -323,7 +323,7 @@ fn set_ttl(socket: &UdpSocket, near: SocketAddr, ttl: u32) -> io::Result<()> {
     }
 }
 
-/// Whether an error may be what the network said about an earlier probe; none if the kernel had no room.
+/// Whether an error may be the ICMP error of an earlier probe; none if the kernel had no buffer.
 fn is_pending(error: &io::Error) -> Option<bool> {
     match Errno::from_io_error(error)? {
         Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR => None,
@@ -340,7 +340,7 @@ mod tests {
 
     const TOKEN: Token = [9; 16];
 
-    fn hear(flow: &mut Flow) -> Vec<Heard> {
+    fn hear(flow: &mut ProbeFlow) -> Vec<ProbeEvent> {
         let mut all = Vec::new();
         for _ in 0..200 {
             flow.hear(|heard| all.push(heard.clone())).unwrap();
@@ -358,7 +358,7 @@ mod tests {
             let far = UdpSocket::bind((host, 0)).unwrap();
             let near = UdpSocket::bind((host, 0)).unwrap();
             near.connect(far.local_addr().unwrap()).unwrap();
-            let mut flow = Flow::new(&near, TOKEN).unwrap();
+            let mut flow = ProbeFlow::new(&near, TOKEN).unwrap();
             for ttl in [7, 9] {
                 flow.send(Shot { ttl, bytes: 0 }).unwrap();
             }
@@ -369,15 +369,14 @@ mod tests {
             let mut forged = buffer;
             forged[4] ^= 1;
             for question in [forged, buffer] {
-                let said = echo::answer(&question[..32], (Some(8), 64), 5, |_| true).unwrap();
+                let said = echo::answer(&question[..32], Some(8), 64, 5, |_| true).unwrap();
                 far.send_to(&said, near.local_addr().unwrap()).unwrap();
             }
             let heard = hear(&mut flow);
-            let [Heard::Answer { shot: 1, rtt, hops: Some(2), hops_reverse: Some(1), ttl_reverse: Some(64), count: 5 }] =
-                heard[..]
-            else {
+            let [ProbeEvent::Answer { shot: 1, rtt, hops, hops_reverse, ttl_reverse, count }] = heard[..] else {
                 panic!("{heard:?}");
             };
+            assert_eq!((hops, hops_reverse, ttl_reverse, count), (Some(2), Some(1), Some(64), 5));
             assert!(rtt < Duration::from_secs(2));
             drop(flow);
             assert_eq!(near.ttl().unwrap(), 64, "as it was");
@@ -390,11 +389,12 @@ mod tests {
             let gone = UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap();
             let near = UdpSocket::bind((host, 0)).unwrap();
             near.connect(gone).unwrap();
-            let mut flow = Flow::new(&near, TOKEN).unwrap();
+            let mut flow = ProbeFlow::new(&near, TOKEN).unwrap();
             for number in 0..3 {
                 flow.send(Shot { ttl: 64, bytes: 200 }).unwrap();
                 let heard = hear(&mut flow);
-                let [Heard::Icmp { shot, said: Said::PortUnreachable, icmp: seen, from, .. }] = heard[..] else {
+                let [ProbeEvent::Icmp { shot, said: RouterReply::PortUnreachable, icmp: seen, from, .. }] = heard[..]
+                else {
                     panic!("{heard:?}");
                 };
                 assert_eq!((shot, seen, from), (Some(number), icmp, gone.ip()));

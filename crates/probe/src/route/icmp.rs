@@ -1,20 +1,20 @@
 //! What ICMP types and codes mean to a probe (RFC 792, RFC 1812 section 5.2.7.1, RFC 4443).
 
-use model::v1::probe::route::Said;
+use model::v1::probe::route::RouterReply;
 
 /// The meaning of an ICMP error.
-pub fn meaning(is_v4: bool, kind: u8, code: u8) -> Said {
+pub fn meaning(is_v4: bool, kind: u8, code: u8) -> RouterReply {
     match (is_v4, kind, code) {
-        (true, 11, 0) | (false, 3, 0) => Said::TimeExceeded,
-        (true, 3, 3) | (false, 1, 4) => Said::PortUnreachable,
+        (true, 11, 0) | (false, 3, 0) => RouterReply::TimeExceeded,
+        (true, 3, 3) | (false, 1, 4) => RouterReply::PortUnreachable,
         // Unknown, isolated, or not for this type of service.
-        (true, 3, 0 | 6 | 8 | 11) | (false, 1, 0) => Said::NetworkUnreachable,
-        (true, 3, 1 | 7 | 12) | (false, 1, 2 | 3) => Said::HostUnreachable,
-        (true, 3, 2) | (false, 4, 1) => Said::ProtocolUnreachable,
+        (true, 3, 0 | 6 | 8 | 11) | (false, 1, 0) => RouterReply::NetworkUnreachable,
+        (true, 3, 1 | 7 | 12) | (false, 1, 2 | 3) => RouterReply::HostUnreachable,
+        (true, 3, 2) | (false, 4, 1) => RouterReply::ProtocolUnreachable,
         // By whom exactly does not matter: network, host, communication, precedence; policy, reject route.
-        (true, 3, 9 | 10 | 13..=15) | (false, 1, 1 | 5 | 6) => Said::AdminProhibited,
-        (true, 3, 4) | (false, 2, 0) => Said::TooBig,
-        _ => Said::Other,
+        (true, 3, 9 | 10 | 13..=15) | (false, 1, 1 | 5 | 6) => RouterReply::AdminProhibited,
+        (true, 3, 4) | (false, 2, 0) => RouterReply::TooBig,
+        _ => RouterReply::Other,
     }
 }
 
@@ -29,7 +29,7 @@ mod tests {
         let v6 =
             [(3, 0), (1, 4), (1, 0), (1, 3), (4, 1), (1, 1), (2, 0), (3, 1), (4, 0)].map(|(k, c)| meaning(false, k, c));
         assert_eq!(v4, v6);
-        use Said::*;
+        use RouterReply::*;
         let wanted = [
             TimeExceeded,
             PortUnreachable,

@@ -1,8 +1,8 @@
-//! The largest packet that gets through, in one direction: by sending packets of several sizes that nobody may fragment,
-//! and seeing which are answered (RFC 8899). What routers say of it (ICMP) is a hint, tried like any other size.
+//! Finds the largest packet that passes in one direction: sends packets of several sizes that may not be fragmented, and sees
+//! which are answered (RFC 8899). A size that a router reports by ICMP is a hint, and tried like any other size.
 //!
-//! It takes a node at the far end, as other hosts do not say what arrived. Large probes get short answers, so the way
-//! back has no part in it: the far end finds that direction's MTU by the same, towards us.
+//! The far end must be a node, as other hosts do not report what arrived. Large probes get short answers, so the reverse path
+//! does not matter: the far end finds its MTU by the same method.
 
 mod search;
 mod seeker;
@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 
 use model::v1::probe::route::Mtu;
 
-use super::drive::{Ending, Pace, Run, drive};
+use super::drive::{Ending, Pace, ScriptedFlow, drive};
 use super::echo::Token;
-use super::flow::{Flow, PROBE_BYTES_MAX};
+use super::flow::{PROBE_BYTES_MAX, ProbeFlow};
 use crate::{Error, Result, Stop};
 
 use seeker::Seeker;
 
-/// How to look for it.
+/// The plan of a search for the MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// No larger packets are tried, in bytes of IP; 576 to 65,535.
+    /// The largest packet to try, in bytes of IP; 576 to 65,535.
     pub bytes_max: u32,
-    /// A far end that has not answered the least probes for so long is not there; up to a minute.
+    /// A far end that has not answered the smallest probes for this long counts as gone; up to a minute.
     pub patience: Duration,
-    /// From one probe to the next; up to a second.
+    /// Time from one probe to the next; up to a second.
     pub interval: Duration,
-    /// Probes leave no faster than this, so that they do not fill a queue and are lost there; 100 kbit/s or more.
+    /// The highest rate of probes, so that they do not overflow a queue; 100 kbit/s or more.
     pub rate_bit_s: u64,
-    /// All of it ends then.
+    /// Time after which the search ends.
     pub lasts: Duration,
 }
 
@@ -62,25 +62,25 @@ impl Plan {
     }
 }
 
-/// Finds the MTU of the way to a node, over a connected socket (see [`super::open`]).
+/// Finds the MTU of the path to a node, over a connected socket (see [`super::open`]).
 ///
 /// # Errors
-/// The plan makes no sense, the socket fails, the far end does not answer the least probes, the time is over before
-/// anything is known for sure, or it was stopped.
+/// The plan is out of bounds, the socket fails, the far end does not answer the smallest probes, the time is over before any
+/// result, or the search was stopped.
 pub fn mtu(socket: &UdpSocket, token: &Token, plan: &Plan, stop: &Stop) -> Result<Mtu> {
     plan.check()?;
     let start = Instant::now();
-    let flow = Flow::new(socket, *token)?;
+    let flow = ProbeFlow::new(socket, *token)?;
     let far = flow.far();
     let script = Seeker::new(*plan, far);
-    let mut runs = [Run { flow, script }];
+    let mut runs = [ScriptedFlow { flow, script }];
     let pace = Pace { interval: plan.interval, rate_bit_s: plan.rate_bit_s, lasts: plan.lasts };
     let ending = drive(&mut runs, &pace, stop)?;
-    let [Run { script, .. }] = runs;
+    let [ScriptedFlow { script, .. }] = runs;
     let silent = || Error::Silent { peer: far.to_string(), seconds: start.elapsed().as_secs() };
     match ending {
         Ending::Stopped => Err(Error::Interrupted),
-        // What is known by then: at least this gets through, unconfirmed.
+        // The size that is known to pass by then, unconfirmed.
         Ending::Done | Ending::OutOfTime => {
             let found = script.found().ok_or_else(silent)?;
             Ok(Mtu { seconds: start.elapsed().as_secs_f64(), ..found })

@@ -1,24 +1,24 @@
-//! All of one direction, as it was ordered: hops, other ways, MTU.
+//! The ordered tests of one direction: hops, parallel paths, MTU.
 //!
-//! The order may come from a stranger: what it asks for is checked before anything is sent.
+//! The order may come from an untrusted client: all bounds are checked before anything is sent.
 
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use model::v1::probe::route::{Route, RouteOrder, Said};
+use model::v1::probe::route::{Route, RouteOrder, RouterReply};
 
 use super::echo::Token;
 use super::{mtu, sweep, trace};
 use crate::{Error, Result, Stop};
 
-/// What each part is to do.
+/// The plans of the parts.
 struct Plans {
     trace: trace::Plan,
     sweep: sweep::Plan,
     mtu: Option<mtu::Plan>,
 }
 
-/// No part may take longer.
+/// The longest time of a part.
 const LASTS_MAX: Duration = Duration::from_secs(3_600);
 
 impl Plans {
@@ -48,16 +48,17 @@ impl Plans {
     }
 }
 
-/// Does what is ordered, over as many connected sockets as the order has flows. The hops and the MTU are those of the
-/// first.
+/// Carries out an order, over as many connected sockets as it has flows. The hops and the MTU are those of the first flow.
 ///
 /// # Errors
-/// The order makes no sense, a socket fails, or it was stopped. That nobody answers is a result.
+/// [`Error::Order`]: the order is out of bounds. [`Error::Host`]: a socket fails. [`Error::Interrupted`]: stopped. A silent far
+/// end is a result.
 pub fn explore(sockets: &[UdpSocket], token: &Token, order: &RouteOrder, stop: &Stop) -> Result<Route> {
     let plans = Plans::of(order, sockets.len())?;
     let [first, others @ ..] = sockets else { return Ok(Route::default()) };
     let path = trace::trace(first, token, &plans.trace, stop)?;
-    let is_node = path.hops.last().is_some_and(|hop| hop.routers.iter().any(|router| router.said == Said::Answered));
+    let is_node =
+        path.hops.last().is_some_and(|hop| hop.routers.iter().any(|router| router.said == RouterReply::Answered));
     let mtu = match plans.mtu.filter(|_| is_node).map(|plan| mtu::mtu(first, token, &plan, stop)) {
         Some(Ok(found)) => Some(found),
         // It answered a moment ago: what the path then did is in the hops, and the test goes on.
@@ -68,10 +69,7 @@ pub fn explore(sockets: &[UdpSocket], token: &Token, order: &RouteOrder, stop: &
         [] => None,
         _ => Some(sweep::sweep(sockets, token, &plans.sweep, stop)?),
     };
-    match stop.is_stopped() {
-        true => Err(Error::Interrupted),
-        false => Ok(Route { path, mtu, sweep }),
-    }
+    if stop.is_stopped() { Err(Error::Interrupted) } else { Ok(Route { path, mtu, sweep }) }
 }
 
 #[cfg(test)]

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use super::drive::{Next, Pace, Script};
-use super::flow::{Heard, Shot};
+use super::flow::{ProbeEvent, Shot};
 
 /// Runs a script to its end; returns the time that took and the number of probes. `network` is given each probe with its
 /// number and says what will be heard of it, and how long after.
 pub fn run(
     script: &mut impl Script,
     pace: &Pace,
-    mut network: impl FnMut(usize, Shot) -> Vec<(Duration, Heard)>,
+    mut network: impl FnMut(usize, Shot) -> Vec<(Duration, ProbeEvent)>,
 ) -> (Duration, usize) {
     let (mut now, mut free, mut shots) = (Duration::ZERO, Duration::ZERO, 0);
-    let mut coming: Vec<(Duration, Heard)> = Vec::new();
+    let mut coming: Vec<(Duration, ProbeEvent)> = Vec::new();
     for _ in 0..1_000_000 {
         coming.sort_by_key(|(at, _)| *at);
         while coming.first().is_some_and(|(at, _)| *at <= now) {

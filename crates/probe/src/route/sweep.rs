@@ -1,9 +1,9 @@
 //! A sweep: many flows that differ in their source port alone, so that each takes one of the paths that routers spread
-//! flows over; which paths there are, and whether one of them is bad.
+//! flows over. Finds these paths, and whether one of them is bad.
 //!
-//! One bad member of a bundle of n spoils every n-th flow and nothing else: a test of one flow misses it or finds
-//! nothing else. Loss is compared by Fisher's exact test; how much it sees depends on the number of probes: 5 % on 4
-//! of 16 flows takes some 200 probes for each flow where the flows' hops look alike, and 40 where they do not.
+//! One bad member of a bundle of n affects every n-th flow only, so a test of one flow misses it, or sees nothing else. Loss is
+//! compared by Fisher's exact test, whose power depends on the number of probes: to find 5 % on 4 of 16 flows takes some 200
+//! probes for each flow where the flows' hops look alike, and 40 where they do not.
 
 mod odds;
 mod paths;
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use model::v1::probe::route::{End, Sweep, SweepFlow, SweepPath};
 
-use super::drive::{Ending, Run, drive};
+use super::drive::{Ending, ScriptedFlow, drive};
 use super::echo::Token;
-use super::flow::Flow;
+use super::flow::ProbeFlow;
 use super::trace::{self, Tracer, path, trace_all};
 use crate::{Error, Result, Stop};
 
@@ -26,14 +26,14 @@ use volley::Volley;
 /// Flows of one sweep.
 pub const FLOWS_MAX: usize = 64;
 
-/// How to sweep.
+/// The plan of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// For the hops of each flow.
+    /// How to trace the hops of each flow.
     pub trace: trace::Plan,
     /// Probes to the far end for each flow; up to 10,000.
     pub probes: u32,
-    /// From one of these to the next, over all flows; up to a second.
+    /// Time from one of these probes to the next, over all flows; up to a second.
     pub interval: Duration,
 }
 
@@ -58,16 +58,16 @@ impl Plan {
     }
 }
 
-/// What is known of one flow.
+/// Hops, loss and round trips of one flow.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct FlowStats {
     port: u16,
     /// Addresses by hop.
     hops: Vec<Vec<String>>,
     is_reached: bool,
     sent: u32,
     answered: u32,
-    /// Of those not answered, the ones that the far end did not get.
+    /// Unanswered probes that did not reach the far end.
     lost_forward: u32,
     rtt_min_s: Option<f64>,
     rtt_median_s: Option<f64>,
@@ -76,22 +76,22 @@ struct Known {
 /// Sweeps over the flows of connected sockets (see [`super::open`]), all to the same address and port.
 ///
 /// # Errors
-/// The plan makes no sense, or a socket fails. That nobody answers is a result.
+/// [`Error::Order`]: the plan is out of bounds. [`Error::Host`]: a socket fails. A silent far end is a result.
 pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> Result<Sweep> {
     plan.check(sockets.len())?;
     let start = Instant::now();
     let sockets: Vec<&UdpSocket> = sockets.iter().collect();
     let (traced, ending) = trace_all(&sockets, token, &plan.trace, stop)?;
-    let mut known: Vec<Known> = traced.iter().map(|run| know(run, ending)).collect();
+    let mut known: Vec<FlowStats> = traced.iter().map(|run| flow_stats(run, ending)).collect();
     let (mut ending, mut is_node) = (ending, false);
     let left = plan.trace.lasts.saturating_sub(start.elapsed());
     if ending == Ending::Done && known.iter().any(|one| one.is_reached) {
         drop(traced);
         let mut runs = Vec::new();
         for socket in sockets {
-            let flow = Flow::new(socket, *token)?;
+            let flow = ProbeFlow::new(socket, *token)?;
             let script = Volley::new(plan.probes, plan.trace.patience, flow.far());
-            runs.push(Run { flow, script });
+            runs.push(ScriptedFlow { flow, script });
         }
         let pace = super::drive::Pace { interval: plan.interval, lasts: left, ..plan.trace.pace() };
         let begun = Instant::now();
@@ -113,7 +113,7 @@ pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> 
     Ok(Sweep { end, seconds: start.elapsed().as_secs_f64(), ..judge(&known, is_node) })
 }
 
-fn know(run: &Run<'_, Tracer>, ending: Ending) -> Known {
+fn flow_stats(run: &ScriptedFlow<'_, Tracer>, ending: Ending) -> FlowStats {
     let path = path(run, ending, Duration::ZERO);
     let addresses = |hop: &model::v1::probe::route::Hop| {
         let mut all: Vec<String> = hop.routers.iter().map(|router| router.address.clone()).collect();
@@ -121,16 +121,16 @@ fn know(run: &Run<'_, Tracer>, ending: Ending) -> Known {
         all.dedup();
         all
     };
-    Known {
+    FlowStats {
         port: run.flow.near().port(),
         hops: path.hops.iter().map(addresses).collect(),
         is_reached: path.end == End::Reached,
-        ..Known::default()
+        ..FlowStats::default()
     }
 }
 
-/// Groups flows by their hops, and finds those that fare worse.
-fn judge(known: &[Known], is_node: bool) -> Sweep {
+/// Groups flows by their hops, and finds those with more loss or longer round trips.
+fn judge(known: &[FlowStats], is_node: bool) -> Sweep {
     let groups = paths::group(known);
     let mut paths = Vec::new();
     let mut flows: Vec<SweepFlow> = Vec::new();

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use model::v1::probe::route::{End, Path};
 
-use super::drive::{Ending, Pace, Run, drive};
+use super::drive::{Ending, Pace, ScriptedFlow, drive};
 use super::echo::Token;
-use super::flow::Flow;
+use super::flow::ProbeFlow;
 use crate::{Error, Result, Stop};
 
 pub(super) use tracer::{Tracer, least_and_median};
@@ -19,19 +19,19 @@ pub(super) use tracer::{Tracer, least_and_median};
 pub struct Plan {
     /// The highest TTL; 1 to 64.
     pub ttl_max: u8,
-    /// After so many silent hops in a row nobody further is asked; 1 to 64.
+    /// Tracing ends after this many silent hops in a row; 1 to 64.
     pub gap: u8,
     /// Probes for each hop; 1 to 16.
     pub queries: u8,
-    /// Probes without an answer at one time; 1 to 64.
+    /// Most probes without an answer at one time; 1 to 64.
     pub window: usize,
-    /// A probe without an answer for so long is lost (an answer that comes later still counts); up to a minute.
+    /// A probe without an answer for this long is lost, although a later answer still counts; up to a minute.
     pub patience: Duration,
-    /// From one probe to the next; up to a second.
+    /// Time from one probe to the next; up to a second.
     pub interval: Duration,
-    /// From one round over all hops to the next: routers answer only so often; up to a minute.
+    /// Pause between two rounds over all hops, as routers limit their answers; up to a minute.
     pub pause: Duration,
-    /// All of it ends then.
+    /// Time after which the trace ends.
     pub lasts: Duration,
 }
 
@@ -51,10 +51,10 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Whether it can be done.
+    /// Checks the bounds of the plan.
     ///
     /// # Errors
-    /// What is out of its bounds.
+    /// [`Error::Order`]: the field that is out of bounds, and its bounds.
     pub fn check(&self) -> Result<()> {
         let minute = Duration::from_secs(60);
         let faults = [
@@ -80,7 +80,7 @@ impl Plan {
 /// Traces the flow of a connected socket (see [`super::open`]).
 ///
 /// # Errors
-/// The plan makes no sense, or the socket fails. That nobody answers is a result.
+/// [`Error::Order`]: the plan is out of bounds. [`Error::Host`]: the socket fails. A silent far end is a result.
 pub fn trace(socket: &UdpSocket, token: &Token, plan: &Plan, stop: &Stop) -> Result<Path> {
     let start = Instant::now();
     let (mut runs, ending) = trace_all(&[socket], token, plan, stop)?;
@@ -94,27 +94,27 @@ pub(super) fn trace_all<'a>(
     token: &Token,
     plan: &Plan,
     stop: &Stop,
-) -> Result<(Vec<Run<'a, Tracer>>, Ending)> {
+) -> Result<(Vec<ScriptedFlow<'a, Tracer>>, Ending)> {
     plan.check()?;
     let prepare = |socket: &&'a UdpSocket| {
-        let flow = Flow::new(socket, *token)?;
+        let flow = ProbeFlow::new(socket, *token)?;
         let script = Tracer::new(*plan, flow.far());
-        Ok(Run { flow, script })
+        Ok(ScriptedFlow { flow, script })
     };
     let mut runs = sockets.iter().map(prepare).collect::<Result<Vec<_>>>()?;
     let ending = drive(&mut runs, &plan.pace(), stop)?;
     Ok((runs, ending))
 }
 
-/// What a trace found.
-pub(super) fn path(run: &Run<'_, Tracer>, ending: Ending, took: Duration) -> Path {
+/// The path of a trace.
+pub(super) fn path(run: &ScriptedFlow<'_, Tracer>, ending: Ending, took: Duration) -> Path {
     let mut path = run.script.path();
     path.source = run.flow.near().to_string();
     path.target = run.flow.far().to_string();
     path.seconds = took.as_secs_f64();
     match ending {
         Ending::Done => {}
-        // What was found is found.
+        // The end of the route is known, so an early end of the trace does not matter.
         _ if matches!(path.end, End::Reached | End::Blocked) => {}
         Ending::OutOfTime => path.end = End::OutOfTime,
         Ending::Stopped => path.end = End::Interrupted,

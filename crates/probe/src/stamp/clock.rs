@@ -1,5 +1,5 @@
-//! The two clocks of a host, read together: the monotonic one for what takes how long, the real-time one for what other
-//! hosts understand. A seam, so that tests can set a clock in the middle of a test.
+//! The two clocks of a host, read together: the monotonic one for durations, the real-time one for times that other hosts
+//! understand. A trait, so that tests can set a clock during a test.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ pub type RealNs = i64;
 /// Both clocks at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The monotonic clock, from wherever it counts.
+    /// The monotonic clock, nanoseconds since an arbitrary moment.
     pub mono_ns: i64,
     /// The real-time clock.
     pub real_ns: RealNs,
-    /// The two were read at most this far apart.
+    /// The most time between the two reads, nanoseconds.
     pub apart_ns: i64,
 }
 
 impl Reading {
-    /// What the monotonic clock said when the real-time clock said `real_ns`, if neither was set in between.
+    /// The monotonic time at the real time `real_ns`, if no clock was set in between.
     pub fn mono_at(&self, real_ns: RealNs) -> i64 {
         self.mono_ns.saturating_sub(self.real_ns.saturating_sub(real_ns))
     }
 
-    /// Real-time minus monotonic: stays the same, however the clock is sped up or slowed down, until it is set.
+    /// Real-time minus monotonic: constant until the real-time clock is set, as both are sped up and slowed down alike.
     pub fn offset_ns(&self) -> i64 {
         self.real_ns.saturating_sub(self.mono_ns)
     }
@@ -37,10 +37,10 @@ pub trait Clock: Sync {
     /// Both clocks, now.
     fn read(&self) -> Reading;
 
-    /// How good the real-time clock is; none where nobody can say.
+    /// How good the real-time clock is; none where the host does not tell.
     fn quality(&self) -> Option<ClockQuality>;
 
-    /// A time stamp of the kernel on this clock; none where they cannot be compared.
+    /// A kernel time stamp as a time of this clock; none where they cannot be compared.
     fn of_kernel(&self, stamp: Duration) -> Option<RealNs> {
         i64::try_from(stamp.as_nanos()).ok()
     }
@@ -55,11 +55,11 @@ fn nanos(clock: ClockId) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Two reads of a clock that are this close have nothing between them but each other.
+/// Two reads of the monotonic clock this close were not interrupted.
 const CLOSE_NS: i64 = 1_000;
 
 impl Clock for HostClock {
-    /// The real-time clock between two looks at the monotonic one; again where something came between.
+    /// Reads the real-time clock between two reads of the monotonic one, and again if the reads were interrupted.
     fn read(&self) -> Reading {
         let mut best = Reading { apart_ns: i64::MAX, ..Reading::default() };
         for _ in 0..4 {

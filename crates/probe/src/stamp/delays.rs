@@ -1,8 +1,8 @@
-//! Four times of each packet become round trips, delays and variation by direction.
+//! Makes round trips, delays and variation by direction from the four times of each packet.
 //!
-//! The near end's times are monotonic, the far end's are its real-time clock: what lies between the two clocks is one
-//! unknown number as long as nobody sets the far clock. Variation does not see it; a far clock that is set shows as the way
-//! there getting longer and the way back shorter at the same moment by the same amount ([`steps`]).
+//! The near end's times are monotonic, the far end's are those of its real-time clock. The offset between the two clocks is
+//! one unknown number as long as the far clock is not set. Variation does not depend on it. If the far clock is set, the
+//! forward delay grows and the reverse delay shrinks at the same moment by the same amount ([`steps`]).
 
 pub mod steps;
 
@@ -11,27 +11,27 @@ use model::v1::probe::latency::{Bucket, Delay, Variation};
 
 use steps::Windows;
 
-/// When a packet left, came, was answered, and when the answer came back, nanoseconds.
+/// The four times of a packet and its answer, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Left: the near monotonic clock.
+    /// The packet left; near monotonic clock.
     pub left_ns: i64,
-    /// Came: the far real-time clock.
+    /// The packet arrived; far real-time clock.
     pub came_ns: i64,
-    /// Answered: the far real-time clock.
+    /// The answer left; far real-time clock.
     pub answered_ns: i64,
-    /// The answer is here: the near monotonic clock.
+    /// The answer arrived; near monotonic clock.
     pub back_ns: i64,
 }
 
-/// Longest time that is told apart: more than any packet is waited for.
+/// Longer times count as this: more than the longest timeout of a packet.
 const LONGEST_NS: u64 = 100_000_000_000;
 /// Three digits: percentiles are within 0.1 %.
 const DIGITS: u8 = 3;
 
-/// Many times of one kind.
+/// A distribution of delays.
 #[derive(Clone, Debug)]
-pub struct Spread {
+pub struct DelayHistogram {
     times: Option<Histogram<u64>>,
     least_ns: u64,
     most_ns: u64,
@@ -43,16 +43,16 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-impl Default for Spread {
-    fn default() -> Spread {
+impl Default for DelayHistogram {
+    fn default() -> DelayHistogram {
         // The bounds are constants that the library takes; there is none only if that ever changes.
         let times = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).ok();
-        Spread { times, least_ns: u64::MAX, most_ns: 0, sum_ns: 0, count: 0 }
+        DelayHistogram { times, least_ns: u64::MAX, most_ns: 0, sum_ns: 0, count: 0 }
     }
 }
 
-impl Spread {
-    /// One more; less than nothing counts as nothing.
+impl DelayHistogram {
+    /// Adds a delay; a negative one counts as 0.
     pub fn note(&mut self, ns: i64) {
         let ns = u64::try_from(ns).unwrap_or(0);
         self.least_ns = self.least_ns.min(ns);
@@ -64,23 +64,23 @@ impl Spread {
         }
     }
 
-    /// How many.
+    /// Number of delays.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least; none where there are none.
+    /// The least delay; none where there are no delays.
     pub fn least_ns(&self) -> Option<u64> {
         (self.count > 0).then_some(self.least_ns)
     }
 
-    /// Not above the exact maximum, as the histogram's buckets may be.
+    /// The quantile, bounded by the exact minimum and maximum, which the histogram's buckets may exceed.
     fn quantile_s(&self, quantile: f64) -> f64 {
         let ns = self.times.as_ref().map_or(0, |times| times.value_at_quantile(quantile));
         seconds(ns.clamp(self.least_ns.min(self.most_ns), self.most_ns))
     }
 
-    /// Least, mean and most are exact, the others within 0.1 %.
+    /// Summary of the delays: minimum, mean and maximum are exact, the others within 0.1 %. None where there are no delays.
     pub fn delay(&self) -> Option<Delay> {
         (self.count > 0).then(|| Delay {
             min_s: seconds(self.least_ns),
@@ -92,7 +92,7 @@ impl Spread {
         })
     }
 
-    /// As differences between neighbours.
+    /// Summary of differences between neighbouring packets; none where there are no pairs.
     pub fn variation(&self) -> Option<Variation> {
         let (p50_s, p95_s, p99_s) = (self.quantile_s(0.5), self.quantile_s(0.95), self.quantile_s(0.99));
         (self.count > 0).then_some(Variation { pairs: self.count, p50_s, p95_s, p99_s })
@@ -118,39 +118,39 @@ impl Spread {
 /// All delays of a test.
 #[derive(Clone, Debug)]
 pub struct Delays {
-    /// Near real-time minus near monotonic, at the beginning: what makes the near times comparable with the far ones.
+    /// Near real-time minus near monotonic clock, at the beginning: makes near times comparable with far ones.
     offset_ns: i64,
-    /// There and back, without the stay.
-    pub round_trip: Spread,
-    /// The stay at the far end.
-    pub residence: Spread,
-    /// There.
-    pub forward: Spread,
-    /// And back.
-    pub reverse: Spread,
-    /// Of neighbours.
-    pub variation_forward: Spread,
-    /// Of neighbours.
-    pub variation_reverse: Spread,
-    /// Packets that took less than no time on one way: the clocks do not agree.
+    /// Round trip, without the residence time.
+    pub round_trip: DelayHistogram,
+    /// Residence time at the far end.
+    pub residence: DelayHistogram,
+    /// Forward delay.
+    pub forward: DelayHistogram,
+    /// Reverse delay.
+    pub reverse: DelayHistogram,
+    /// Variation of the forward delay between neighbouring packets.
+    pub variation_forward: DelayHistogram,
+    /// Variation of the reverse delay between neighbouring packets.
+    pub variation_reverse: DelayHistogram,
+    /// Packets with a negative delay in one direction: the clocks do not agree.
     pub impossible: u64,
-    /// Packets that were answered before they came, or stayed longer than they were away.
+    /// Packets that were answered before they arrived, or whose residence time exceeds their round trip.
     pub nonsense: u64,
     before: Option<(u64, i64, i64)>,
     windows: Windows,
 }
 
 impl Delays {
-    /// For a test of about `packets` at so many per second. `offset_ns` is the near real-time clock minus the near monotonic one.
+    /// For a test of about `packets`. `offset_ns` is the near real-time clock minus the near monotonic one.
     pub fn new(offset_ns: i64, packets: u64, rate_packets_s: f64) -> Delays {
         Delays {
             offset_ns,
-            round_trip: Spread::default(),
-            residence: Spread::default(),
-            forward: Spread::default(),
-            reverse: Spread::default(),
-            variation_forward: Spread::default(),
-            variation_reverse: Spread::default(),
+            round_trip: DelayHistogram::default(),
+            residence: DelayHistogram::default(),
+            forward: DelayHistogram::default(),
+            reverse: DelayHistogram::default(),
+            variation_forward: DelayHistogram::default(),
+            variation_reverse: DelayHistogram::default(),
             impossible: 0,
             nonsense: 0,
             before: None,
@@ -158,7 +158,7 @@ impl Delays {
         }
     }
 
-    /// A packet that was answered; in the order of their numbers.
+    /// Adds an answered packet; in the order of the numbers.
     pub fn note(&mut self, sequence: u64, times: &Times) {
         let away = times.back_ns.saturating_sub(times.left_ns).max(0);
         let said = times.answered_ns.saturating_sub(times.came_ns);
@@ -179,7 +179,7 @@ impl Delays {
         self.windows.note(sequence, forward, reverse);
     }
 
-    /// By how much the far clock was set, if it was, nanoseconds.
+    /// By how much the far clock was set, nanoseconds; none if it was not.
     pub fn far_step_ns(&self) -> Option<i64> {
         self.windows.step_ns()
     }

@@ -1,21 +1,20 @@
-//! What a sender and a reflector of STAMP hear; see [`crate::fuzzing`].
+//! The input of a sender and a reflector of STAMP; see [`crate::fuzzing`].
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::clock::Reading;
 use super::delays::{Delays, Times};
 use super::packet::{Answer, BASE, Question, is_answer};
-use super::reflect::{Came, Now, Reflector, Refusal, Trust};
+use super::reflect::{AnswerClock, QuestionArrival, Reflector, Refusal, Trust};
 use super::tally::Tally;
 use super::tlv::{HEAD, walk};
 
 /// Sessions of the reflector: few, so that the table gets full.
 const SESSIONS: usize = 4;
-/// When the questions come, nanoseconds since 1970.
+/// When the questions arrive, nanoseconds since 1970.
 const CAME_NS: i64 = 1_795_000_000_000_000_000;
 
-/// Questions to a reflector: each behind three bytes, which say how long it is, from whom it comes, and what passes before the
-/// next one.
+/// Questions to a reflector: each follows three bytes, which are its length, its sender, and the time before the next one.
 pub fn stamp_question(bytes: &[u8]) {
     let mut reflector = Reflector::new(SESSIONS);
     let (mut rest, mut mono_ns, mut answer) = (bytes, 0, Vec::new());
@@ -24,14 +23,14 @@ pub fn stamp_question(bytes: &[u8]) {
         rest = others;
         mono_ns += i64::from(*passes) << 30;
         let trust = [Trust::Symmetric, Trust::Whole, Trust::None][usize::from(from % 3)];
-        let came = Came {
+        let came = QuestionArrival {
             from: SocketAddr::from((Ipv4Addr::LOCALHOST, u16::from(from >> 4))),
             at: CAME_NS,
             ttl: (from & 1 == 0).then_some(*from),
             trust,
         };
-        let now =
-            Now { reading: Reading { mono_ns, real_ns: CAME_NS + i64::from(*passes), apart_ns: 0 }, quality: None };
+        let reading = Reading { mono_ns, real_ns: CAME_NS + i64::from(*passes), apart_ns: 0 };
+        let now = AnswerClock { reading, quality: None };
         let answered = reflector.answer(question, &came, &now, &mut answer);
         assert!(reflector.sessions() <= SESSIONS);
         let Ok((key, sequence)) = answered else { continue };

@@ -24,7 +24,7 @@ pub const PACKET_MAX: usize = 65_507;
 const EPOCH_S: i64 = 2_208_988_800;
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// A time as it stands in a packet: 32 bits of seconds, 32 bits of their fraction (RFC 5905, section 6), unless the error
+/// The wire form of a time: 32 bits of seconds, 32 bits of their fraction (RFC 5905, section 6), unless the error
 /// estimate says PTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamp(pub u64);
@@ -55,9 +55,9 @@ impl Timestamp {
 /// How good the clock behind a time is (RFC 4656, section 4.1.2; the format bit is RFC 8186's).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorEstimate {
-    /// Held to UTC by something outside.
+    /// The clock is synchronised to UTC.
     pub synchronised: bool,
-    /// The times of this packet are PTP's, not NTP's.
+    /// The times of this packet are in PTP's format, not in NTP's.
     pub ptp: bool,
     /// Six bits.
     pub scale: u8,
@@ -84,7 +84,7 @@ impl ErrorEstimate {
         (self.multiplier != 0).then(|| Duration::new(seconds, (nanos % SECOND_NS as u128) as u32))
     }
 
-    /// As it stands in a packet.
+    /// The wire form.
     pub fn bits(self) -> u16 {
         u16::from(self.synchronised) << 15
             | u16::from(self.ptp) << 14
@@ -92,7 +92,7 @@ impl ErrorEstimate {
             | u16::from(self.multiplier)
     }
 
-    /// From a packet.
+    /// From the wire form.
     pub fn of_bits(bits: u16) -> ErrorEstimate {
         let [high, multiplier] = bits.to_be_bytes();
         ErrorEstimate { synchronised: high & 0x80 != 0, ptp: high & 0x40 != 0, scale: high & 63, multiplier }
@@ -120,7 +120,7 @@ fn half(packet: &[u8], at: usize) -> Option<u16> {
     octets(packet, at).map(u16::from_be_bytes)
 }
 
-/// What the sender says in its packet.
+/// The fields of the sender's packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Question {
     /// From 0, one more with each packet.
@@ -134,8 +134,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Reads a packet of any length; none where it is too short to be one. What is shorter than STAMP's has no session:
-    /// there TWAMP-Light has padding, which may be random.
+    /// Reads a packet of any length; none if it is too short. A packet shorter than STAMP's has no session: in its place
+    /// TWAMP-Light has padding, which may be random.
     pub fn read(packet: &[u8]) -> Option<Question> {
         let ssid = if packet.len() < BASE { 0 } else { half(packet, 14)? };
         let error = ErrorEstimate::of_bits(half(packet, 12)?);
@@ -157,7 +157,7 @@ impl Question {
     }
 }
 
-/// What the reflector says in its packet.
+/// The fields of the reflector's packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The reflector's own count, or the question's number where it keeps none.
@@ -168,7 +168,7 @@ pub struct Answer {
     pub error: ErrorEstimate,
     /// The session, copied; 0 from reflectors that do not know of sessions.
     pub ssid: u16,
-    /// When the question came.
+    /// When the question arrived.
     pub received: Timestamp,
     /// The question's number.
     pub asked: u32,
@@ -176,7 +176,7 @@ pub struct Answer {
     pub asked_at: Timestamp,
     /// How good that time was.
     pub asked_error: ErrorEstimate,
-    /// TTL or hop limit that the question came with; 0 where the reflector cannot tell.
+    /// TTL or hop limit of the question on arrival; 0 where the reflector cannot tell.
     pub ttl: u8,
 }
 
@@ -215,7 +215,7 @@ impl Answer {
 /// Whether a packet is an answer rather than a question: where a question has zeros or padding stands a time that is
 /// within a minute of the packet's own. Random padding looks like that once in 36 million packets.
 ///
-/// A reflector that answered answers would, with another of its kind and one forged packet, do so for ever.
+/// Two reflectors that answer answers would, after one forged packet, answer each other for ever.
 pub fn is_answer(packet: &[u8]) -> bool {
     let (Some(sent), Some(received)) = (word(packet, 4), word(packet, 16)) else { return false };
     received != 0 && sent.wrapping_sub(received).wrapping_add(60) <= 120

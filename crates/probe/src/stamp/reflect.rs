@@ -1,5 +1,5 @@
-//! The end that answers (RFC 8762, section 4.3), with a count of its own for each session, so that the other end can tell
-//! which way a packet was lost.
+//! The reflector (RFC 8762, section 4.3), with a count of its own for each session, so that the sender can tell in which
+//! direction a packet was lost.
 //!
 //! [`Reflector`] is pure: octets and times in, octets out. [`serve`] puts it on a socket.
 
@@ -15,29 +15,30 @@ use super::clock::{Reading, RealNs};
 use super::packet::{self, Answer, BASE, ErrorEstimate, Question, Timestamp};
 use super::tlv::{self, Facts};
 
-pub use service::{Responder, Served, serve};
+pub use service::{ReflectorCounts, Responder, serve};
 pub(super) use service::{is_passing, set_ttl};
 
-/// What a sender may have.
+/// The answers that a sender may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// No answer.
     None,
-    /// An answer as long as its question. Questions shorter than an answer get none, so that nobody can make this host
-    /// send more than was sent to it.
+    /// An answer as long as its question. Questions shorter than an answer get none, so that this host cannot be made to send
+    /// more than it receives.
     Symmetric,
     /// An answer to every question: the address is known to be the sender's own.
     Whole,
-    /// The same for a session that TWAMP-Control has begun: what follows the 14 octets of a question is padding, whatever it looks like.
+    /// An answer to every question of a session that TWAMP-Control has begun: all after the 14 octets of a question is padding, also if
+    /// it looks like TLVs.
     Twamp,
 }
 
-/// Why there is no answer.
+/// Why a question is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Not a question: too short, or an answer.
     NotAQuestion,
-    /// The sender may not have any.
+    /// The sender may not have answers.
     Untrusted,
     /// The answer would be longer than the question.
     Longer,
@@ -45,29 +46,29 @@ pub enum Refusal {
     Full,
 }
 
-/// How a question came.
+/// The arrival of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Came {
-    /// From whom.
+pub struct QuestionArrival {
+    /// Address of the sender.
     pub from: SocketAddr,
-    /// When.
+    /// Time of arrival.
     pub at: RealNs,
-    /// TTL or hop limit that was left; none where the socket does not say.
+    /// TTL or hop limit on arrival; none where the socket does not tell.
     pub ttl: Option<u8>,
-    /// What the sender may have.
+    /// The answers that the sender may have.
     pub trust: Trust,
 }
 
 /// This host's clocks when the answer is written.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Now {
-    /// What they say.
+pub struct AnswerClock {
+    /// Both clocks.
     pub reading: Reading,
-    /// How good the real-time clock is; none where nobody can say.
+    /// How good the real-time clock is; none where the host does not tell.
     pub quality: Option<ClockQuality>,
 }
 
-/// A test of one sender: address, port and session number (RFC 8972, section 3).
+/// Identifies a session: the sender's address and port, and the session number (RFC 8972, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey {
     /// The sender.
@@ -78,24 +79,24 @@ pub struct SessionKey {
 
 #[derive(Debug)]
 struct Session {
-    /// Answers sent, which is the next one's number. Wraps.
+    /// Answers sent, which is the number of the next one. Wraps.
     sent: u32,
-    /// When the last question came, monotonic.
+    /// When the last question arrived, monotonic.
     seen_ns: i64,
     /// Number and departure of the last answer whose departure is known.
     last: Option<(u32, Timestamp)>,
 }
 
-/// Sessions that are remembered: some 100 bytes each, so 1 MiB.
+/// Most sessions in the table: some 100 bytes each, so 1 MiB.
 pub const SESSIONS_MAX: usize = 8_192;
-/// A session that is silent for so long is forgotten (`REFWAIT`, RFC 5357, section 4.2).
+/// A session that is silent for this long is removed (`REFWAIT`, RFC 5357, section 4.2).
 pub const IDLE: Duration = Duration::from_secs(900);
-/// In a full table, one that is silent for so long gives way.
+/// In a full table, a session that is silent for this long is removed.
 const IDLE_WHEN_FULL: Duration = Duration::from_secs(30);
-/// The table is gone through for silent ones at most this often: a flood of new sessions costs no more than that.
+/// The table is searched for silent sessions at most this often, which bounds the cost of a flood of new sessions.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Answers questions.
+/// A reflector: answers questions, and counts the answers of each session.
 #[derive(Debug)]
 pub struct Reflector {
     sessions: HashMap<SessionKey, Session>,
@@ -114,26 +115,26 @@ fn nanos(span: Duration) -> i64 {
 }
 
 impl Reflector {
-    /// With room for so many sessions.
+    /// A reflector with room for `sessions_max` sessions.
     pub fn new(sessions_max: usize) -> Reflector {
         Reflector { sessions: HashMap::new(), sessions_max, swept_ns: None }
     }
 
-    /// Sessions that it remembers.
+    /// Number of sessions in the table.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Answers a question into `answer`, whose content goes. The answer's number and session are given back, for
+    /// Writes the answer to a question into `answer`, replacing its content. Returns the answer's session and number, for
     /// [`Reflector::left`].
     ///
     /// # Errors
-    /// There is no answer, and why. Nothing is kept of such a question.
+    /// Why the question is not answered. Such a question changes no session.
     pub fn answer(
         &mut self,
         question: &[u8],
-        came: &Came,
-        now: &Now,
+        came: &QuestionArrival,
+        now: &AnswerClock,
         answer: &mut Vec<u8>,
     ) -> Result<(SessionKey, u32), Refusal> {
         let mut asked = Question::read(question).ok_or(Refusal::NotAQuestion)?;
@@ -176,13 +177,13 @@ impl Reflector {
         if !is_twamp {
             tlv::reflect(&mut answer[BASE..], &facts);
         }
-        // Until the kernel tells better.
+        // Replaced when the kernel reports the departure.
         session.last = Some((sequence, at));
         Ok((key, sequence))
     }
 
-    /// An answer left this host later than it says. Told to the sender with the next answer, if it asks (RFC 8972, section
-    /// 4.7). What comes behind the next answer is too late, and forgotten.
+    /// Takes the time at which an answer left this host, which is later than the time in it. The next answer carries it, if the
+    /// sender asks (RFC 8972, section 4.7). A departure reported after the next answer is ignored.
     pub fn left(&mut self, key: &SessionKey, sequence: u32, at: RealNs) {
         if let Some(last) = self.sessions.get_mut(key).and_then(|session| session.last.as_mut())
             && last.0 == sequence

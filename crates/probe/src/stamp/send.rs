@@ -1,6 +1,6 @@
-//! The end that asks: packets on a schedule, answers to any of them in any order, and what they say.
+//! The sender of a test: sends packets on a schedule, takes answers in any order, and evaluates them.
 //!
-//! One thread. Each packet has its time from the start, so a late one does not make the next late. Works against any
+//! One thread. The due time of each packet counts from the start, so that a late one does not delay the next. Works against any
 //! reflector of RFC 8762 and, with packets of 14 to 43 octets or a reflector without sessions, TWAMP-Light.
 
 mod flight;
@@ -18,7 +18,7 @@ use socket2::SockRef;
 use sys::stamps;
 
 use super::clock::{Clock, Reading};
-use super::delays::{Delays, Spread, Times};
+use super::delays::{DelayHistogram, Delays, Times};
 use super::packet::{Answer, BASE, PACKET_MAX, Question, Timestamp};
 use super::reflect::{is_passing, set_ttl};
 use super::tally::{Tally, Verdict};
@@ -26,33 +26,33 @@ use super::tlv;
 use crate::{Error, Result, Stop};
 use flight::{Flight, Slot};
 use near::NearClock;
-use outcome::Far;
+use outcome::FarEndSummary;
 
 pub use order::{Extent, Order};
 
-/// A sender that was stopped for longer than this (a host asleep, a debugger) does not make up for it.
+/// A sender that was stopped for longer than this (a sleeping host, a debugger) skips the packets of that time.
 const STALL_NS: i64 = 1_000_000_000;
-/// How long nobody looks whether to stop.
+/// The longest wait before the stop is checked.
 const LOOK_NS: i64 = 100_000_000;
-/// Answers taken before looking at the schedule.
+/// Most answers taken before the schedule is checked.
 const BATCH: usize = 64;
-/// Closing packets: see [`super::tally`]. More than one only where one is lost.
+/// Most closing packets, see [`super::tally`]. A second one is sent only if the first is lost.
 const CLOSERS: usize = 3;
-/// Answers and copies may take this much longer than the longest so far before nobody waits for them.
+/// How much longer than the longest answer so far the sender waits for stragglers and duplicates.
 const GRACE_NS: i64 = 100_000_000;
-/// Room for answers in the socket: those of a second in which this process does not run, at 1,000 a second.
+/// Receive buffer: the answers of a second without a processor, at 1,000 a second.
 const BUFFER_BYTES: usize = 1 << 20;
 
 fn nanos(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Sends, waits for stragglers, and tells what it found. `socket` is connected to the reflector, and nobody else reads it;
-/// its TTL, code point and time stamps are set here.
+/// Runs a test: sends packets, waits for stragglers, and returns the result. `socket` is connected to the reflector and read by
+/// nobody else; its TTL, code point and time stamps are set here.
 ///
 /// # Errors
-/// The order cannot be done, the socket fails, or nobody listens there. Packets that are lost are a result, all of them
-/// too.
+/// [`Error::Order`]: the order is out of bounds. [`Error::Host`]: the socket fails. [`Error::Connect`]: nothing listens at the
+/// peer's port. Lost packets are a result, even if all are lost.
 pub fn run(socket: &UdpSocket, order: &Order, stop: &Stop, clock: &dyn Clock) -> Result<Latency> {
     order.check()?;
     let mut sender = Sender::new(socket, order, stop, clock)?;
@@ -76,13 +76,13 @@ struct Sender<'a> {
     /// Number and time of each closing packet.
     closers: Vec<(u32, Timestamp)>,
     near: NearClock,
-    far: Far,
-    lateness: Spread,
-    /// How many packets had left when the kernel counted 0; none where it does not tell departures.
+    far: FarEndSummary,
+    lateness: DelayHistogram,
+    /// How many packets had left when the kernel counted 0; none where it does not report departures.
     numbered_from: Option<u64>,
-    /// All answers had the kernel's time.
+    /// All answers had a time stamp of the kernel.
     kernel_times: bool,
-    /// The longest that an answer took, and when the last one came.
+    /// The longest time to an answer, and when the last answer arrived.
     longest_ns: i64,
     heard_ns: i64,
     ignored: u64,
@@ -93,8 +93,8 @@ struct Sender<'a> {
     started_ns: i64,
 }
 
-/// The octets of a question behind the 44: one TLV of padding where there is room for its head, random, so that nothing
-/// on the way makes it smaller.
+/// A question of this length. The octets after the 44 are one TLV of padding, if its head fits, with random content, which no
+/// link can compress.
 fn blank(length: usize) -> Vec<u8> {
     let mut packet = vec![0; length];
     if let Some(tail) = packet.get_mut(BASE..).filter(|tail| tail.len() >= tlv::HEAD) {
@@ -113,7 +113,7 @@ fn prepare(socket: &UdpSocket, order: &Order) -> io::Result<()> {
     let class = u32::from(order.dscp) << 2;
     if socket.local_addr()?.is_ipv6() {
         reference.set_tclass_v6(class)?;
-        // For IPv4 over an IPv6 socket; one that takes IPv6 alone may refuse.
+        // For IPv4 over an IPv6 socket; an IPv6-only socket may refuse.
         let _ = reference.set_tos_v4(class);
     } else {
         reference.set_tos_v4(class)?;
@@ -128,7 +128,7 @@ impl<'a> Sender<'a> {
         let failed = |doing: &'static str| move |source: io::Error| Error::Host { doing, source };
         let peer = socket.peer_addr().map_err(failed("find out whom the socket is connected to"))?.to_string();
         prepare(socket, order).map_err(failed("set the socket's TTL and code point"))?;
-        // Without stamps the times are those of this process: worse by what it waits for a processor, no more.
+        // Without kernel stamps the times are those of this process, which are late by its wait for a processor.
         let numbered_from = stamps::enable(socket, true).ok().map(|()| 0);
         let near = NearClock::new(clock);
         let reading = clock.read();
@@ -146,8 +146,8 @@ impl<'a> Sender<'a> {
             flight: Flight::default(),
             closers: Vec::new(),
             near,
-            far: Far::default(),
-            lateness: Spread::default(),
+            far: FarEndSummary::default(),
+            lateness: DelayHistogram::default(),
             numbered_from,
             kernel_times: numbered_from.is_some(),
             longest_ns: 0,
@@ -279,7 +279,7 @@ impl<'a> Sender<'a> {
         Ok(false)
     }
 
-    /// After a send that failed nobody knows whether the kernel counted it.
+    /// Begins the kernel's count anew: after a failed send it is unknown whether the kernel counted it.
     fn count_afresh(&mut self) {
         self.departures();
         if self.numbered_from.is_some() {
@@ -362,8 +362,8 @@ impl<'a> Sender<'a> {
         self.heard_ns = reading.mono_ns;
     }
 
-    /// The session is ours, and the packet that it answers is one that left with that very time; of packets that nobody
-    /// waits for any more the times are forgotten.
+    /// Whether an answer belongs to this test: its session, and the time of the packet that it answers. The time is not checked for
+    /// packets after their timeout, as it is no longer stored.
     fn is_ours(&self, answer: &Answer) -> bool {
         let is_session = answer.ssid == self.order.ssid || answer.ssid == 0;
         let closer = self.closers.iter().find(|(sequence, _)| *sequence == answer.asked);
@@ -371,7 +371,7 @@ impl<'a> Sender<'a> {
         is_session && asked_at.is_none_or(|at| at == answer.asked_at)
     }
 
-    /// Packets that nobody waits for any more give their delays, in the order of their numbers.
+    /// Takes the delays of packets whose timeout is over, in the order of their numbers.
     fn retire(&mut self, now_ns: i64) {
         let timeout_ns = nanos(self.order.timeout);
         while let Some((sequence, slot)) = self.flight.retire(now_ns, timeout_ns) {

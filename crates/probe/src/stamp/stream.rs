@@ -1,8 +1,9 @@
-//! A stream of packets without end: what each minute of it lost, in which direction, and how long packets took.
+//! A stream of packets without end: loss by direction and delays, minute by minute.
 //!
-//! [`Stream`] is pure: times and answers in, packets and reports out. [`driver`] puts many of them on sockets, on one thread. Unlike a test
-//! ([`super::send`]), a stream has no closing packets: what is lost is placed by the next answer. Its numbers begin at 1, so that a reflector
-//! that counts for itself (from 0) is never taken for one that copies.
+//! [`Stream`] is pure: it takes times and answers, and returns packets and reports. [`driver`] runs many streams on sockets, on
+//! one thread. Unlike a test ([`super::send`]), a stream has no closing packets: the next answer tells in which direction
+//! packets were lost. Its numbers begin at 1, so that a reflector that counts for itself (from 0) is never taken for one that
+//! copies.
 
 pub mod driver;
 pub(crate) mod fuzzing;
@@ -19,52 +20,57 @@ use super::clock::{Reading, RealNs};
 use super::packet::{ErrorEstimate, PACKET_MAX};
 use crate::{Error, Result};
 use minute::Minute;
-use port::{Port, Sent};
+use port::{Port, SentPacket};
 
-/// After so long without an answer the other end is called silent.
+/// Least time without an answer before the far end is reported silent.
 const SILENT_NS: i64 = 5_000_000_000;
-/// And so many packets.
+/// Least packets without an answer before the far end is reported silent.
 const SILENT_PACKETS: u32 = 3;
-/// After so long without an answer it is asked once a second at most.
+/// After this long without an answer the stream slows down to one packet a second.
 const SLOW_AFTER_NS: i64 = 60_000_000_000;
 const SLOW_INTERVAL_NS: i64 = 1_000_000_000;
-/// A sender that was stopped for longer than this (a host asleep, a debugger) does not make up for it.
+/// A sender that was stopped for longer than this (a sleeping host, a debugger) skips the packets of that time.
 const STALL_NS: i64 = 1_000_000_000;
-/// How long a minute that is over waits, beyond the timeout, for the answers that place what it lost.
+/// How long a minute waits after its end, beyond the timeout, for the answers that place its lost packets.
 const PLACE_NS: i64 = 2_000_000_000;
 
-/// What a stream does, checked.
+/// The checked settings of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     test: StreamTest,
-    /// One port after the other is renewed: not where the other end knows our ports (TWAMP), or has none (ping).
+    /// Ports are renewed one after the other: not where the far end knows the stream's ports (TWAMP), or has none (ping).
     renews: bool,
 }
 
 impl Settings {
-    /// Checks an order. `renews`: the other end does not mind where packets come from.
+    /// Checks an order. `renews`: the far end accepts packets from changing ports.
     ///
     /// # Errors
-    /// A number is out of its bounds.
+    /// [`Error::Order`]: a number is out of its bounds.
     pub fn new(test: StreamTest, renews: bool) -> Result<Settings> {
         let within = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
-        let wrong = match () {
-            () if !within(test.rate_packets_s, 0.1, 100.0) => "a stream has 0.1 to 100 packets/s",
-            () if !within(test.packet_bytes.into(), 44.0, 8_972.0) => "packets of a stream have 44 to 8,972 bytes",
-            () if !within(test.timeout_s, 0.1, 30.0) => "an answer is waited for 0.1 to 30 s",
-            () if !within(test.report_s, 1.0, 300.0) => "a measurement of a stream lasts 1 to 300 s",
-            () if test.dscp > 63 => "a code point is 0 to 63",
-            () if !(1..=32).contains(&test.ports) => "a stream has 1 to 32 ports",
-            () if test.packet_bytes as usize > PACKET_MAX => "packets are too long",
-            () => {
-                let ports = if renews { test.ports } else { 1 };
-                return Ok(Settings { test: StreamTest { ports, ..test }, renews });
-            }
+        let wrong = if !within(test.rate_packets_s, 0.1, 100.0) {
+            "a stream has 0.1 to 100 packets/s"
+        } else if !within(test.packet_bytes.into(), 44.0, 8_972.0) {
+            "packets of a stream have 44 to 8,972 bytes"
+        } else if !within(test.timeout_s, 0.1, 30.0) {
+            "an answer is waited for 0.1 to 30 s"
+        } else if !within(test.report_s, 1.0, 300.0) {
+            "a measurement of a stream lasts 1 to 300 s"
+        } else if test.dscp > 63 {
+            "a code point is 0 to 63"
+        } else if !(1..=32).contains(&test.ports) {
+            "a stream has 1 to 32 ports"
+        } else if test.packet_bytes as usize > PACKET_MAX {
+            "packets are too long"
+        } else {
+            let ports = if renews { test.ports } else { 1 };
+            return Ok(Settings { test: StreamTest { ports, ..test }, renews });
         };
         Err(Error::Order(wrong.into()))
     }
 
-    /// As it was ordered.
+    /// The order, with the number of ports that are used.
     pub fn test(&self) -> &StreamTest {
         &self.test
     }
@@ -85,69 +91,69 @@ fn nanos(seconds: f64) -> i64 {
 /// A packet to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// From this port.
+    /// Name of its port.
     pub port: u64,
     /// Its number.
     pub sequence: u32,
 }
 
-/// An answer, as far as the other end's protocol tells.
+/// An answer, as far as the far end's protocol tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// The number of the packet that it answers.
     pub asked: u32,
-    /// The other end's own number; none where it has none.
+    /// The far end's own number; none where its protocol has none.
     pub number: Option<u32>,
-    /// When the packet came there and when the answer left, by the clock there.
+    /// When the packet arrived at the far end and when the answer left, by the far clock.
     pub there: Option<(RealNs, RealNs)>,
-    /// How good that clock is.
+    /// How good the far clock is.
     pub error: Option<ErrorEstimate>,
-    /// TTL of the packet as it came there.
+    /// TTL of the packet on arrival at the far end.
     pub ttl_there: Option<u8>,
-    /// TTL of the answer as it came here.
+    /// TTL of the answer on arrival here.
     pub ttl_here: Option<u8>,
 }
 
 /// How good this host's clock is, seconds; none where it is not synchronised.
 pub type NearClockError = Option<Duration>;
 
-/// What a stream has to tell.
+/// An event of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A measurement is complete: when it began, how long it lasted.
+    /// A measurement is complete.
     Report {
-        /// Nanoseconds since 1970.
+        /// When it began, nanoseconds since 1970.
         at_ns: RealNs,
-        /// Seconds.
+        /// How long it lasted, seconds.
         seconds: f64,
-        /// What was found.
+        /// The measurement.
         report: Box<StreamReport>,
     },
-    /// Nothing answers.
+    /// The far end does not answer.
     Silent {
-        /// When this was known.
+        /// When this was known, nanoseconds since 1970.
         at_ns: RealNs,
     },
-    /// Answers come again.
+    /// The far end answers again.
     Answers {
-        /// When the first one came.
+        /// When the first answer arrived, nanoseconds since 1970.
         at_ns: RealNs,
     },
 }
 
-/// A stream: pure.
+/// The state of a stream. Pure.
 #[derive(Debug)]
 pub struct Stream {
     settings: Settings,
     ports: Vec<Port>,
-    /// Which of them sends next.
+    /// Index of the port that sends next.
     turn: usize,
     /// The name of the next new port.
     next_port: u64,
     due_ns: i64,
-    /// Open ones, oldest first; the last one takes what is sent now.
+    /// Open minutes, oldest first; packets that leave now belong to the last one.
     minutes: VecDeque<Minute>,
-    /// The number of the last one.
+    /// The number of the last minute.
     minute: u64,
     heard_ns: i64,
     unanswered: u32,
@@ -157,7 +163,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Begins now. `seed` decides the jitter of its packets: two streams do not beat together.
+    /// Begins a stream. `seed` determines the jitter of its packets, so that two streams are not in step.
     pub fn new(settings: Settings, now: &Reading, seed: u64) -> Stream {
         let mut stream = Stream {
             settings,
@@ -188,7 +194,7 @@ impl Stream {
         self.ports.iter().map(|port| port.name)
     }
 
-    /// What the socket of a port is bound to, once it is there.
+    /// Takes the UDP port that a port's socket is bound to.
     pub fn bound(&mut self, port: u64, number: u16) {
         if let Some(port) = self.ports.iter_mut().find(|one| one.name == port) {
             port.number = number;
@@ -227,7 +233,7 @@ impl Stream {
         self.turn = (self.turn + 1) % active;
         let minute = self.minute;
         let port = self.ports.iter_mut().filter(|port| !port.is_retiring).nth(self.turn)?;
-        let sequence = port.send(Sent { minute, left: *now, answer: None });
+        let sequence = port.send(SentPacket { minute, left: *now, answer: None });
         let name = port.name;
         self.unanswered = self.unanswered.saturating_add(1);
         if let Some(current) = self.minutes.back_mut() {
@@ -257,14 +263,14 @@ impl Stream {
     pub fn handle(&mut self, port: u64, reply: &Reply, back: &Reading, near: NearClockError) {
         let Some(port) = self.ports.iter_mut().find(|one| one.name == port) else { return };
         match port.reply(reply, back) {
-            port::Heard::First => {}
-            port::Heard::Copy(minute) => {
+            port::ReplyKind::First => {}
+            port::ReplyKind::Copy(minute) => {
                 if let Some(minute) = self.minutes.iter_mut().find(|one| one.number == minute) {
                     minute.report.duplicates += 1;
                 }
                 return;
             }
-            port::Heard::Stranger => return,
+            port::ReplyKind::Stranger => return,
         }
         self.heard_ns = back.mono_ns;
         self.unanswered = 0;

@@ -1,19 +1,19 @@
-//! What was lost, copied and reordered, by direction, from sequence numbers alone.
+//! Loss, duplicates and reordering by direction, from sequence numbers alone.
 //!
-//! The sender numbers its packets; a stateful reflector numbers its answers. A packet lost on the way there leaves a gap
-//! in the sender's numbers only, an answer lost on the way back in both. Two things stay unknown, and are resolved by a
-//! few closing packets after the test that count for nothing else:
+//! The sender numbers its packets; a stateful reflector numbers its answers. A packet lost in forward direction leaves a gap
+//! in the sender's numbers only, an answer lost in reverse a gap in both. Two facts stay unknown, and are resolved by a few
+//! closing packets after the test, which do not count otherwise:
 //!
-//! - what came of packets behind the last answer: the next answer's number tells;
+//! - the fate of packets after the last answer: the number of the next answer tells;
 //! - whether a reflector whose numbers equal the sender's counts for itself, or copies: the closing packets leave out one
-//!   number, which to the reflector looks like a packet lost; one that copies, copies the gap.
+//!   number. A reflector that counts takes that for a lost packet; one that copies, copies the gap.
 
 use std::collections::BTreeMap;
 
 use model::v1::probe::latency::Packets;
 
-/// Most packets of a test, 18 hours at 1,000 a second. The sets below take three bits for each, up to six with a
-/// reflector whose numbers are nonsense: 48 MiB in all.
+/// Most packets of a test: 18 hours at 1,000 a second. The sets below take three bits for each packet, up to six if the
+/// reflector's numbers are invalid: 48 MiB in all.
 pub const PACKETS_MAX: u64 = 1 << 26;
 
 /// A set of small numbers, as large as its largest member.
@@ -21,7 +21,7 @@ pub const PACKETS_MAX: u64 = 1 << 26;
 struct Bits(Vec<u64>);
 
 impl Bits {
-    /// Whether it was not there before.
+    /// Adds a number; returns whether it is new.
     fn insert(&mut self, number: u64) -> bool {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if self.0.len() <= word {
@@ -33,14 +33,14 @@ impl Bits {
     }
 }
 
-/// What an answer turned out to be.
+/// How an answer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The first to its packet.
+    /// The first answer to its packet.
     First,
-    /// One more to a packet that was answered.
+    /// A duplicate: the packet was answered before.
     Copy,
-    /// To a packet that was never sent.
+    /// The packet was never sent.
     Stranger,
 }
 
@@ -49,7 +49,7 @@ pub enum Verdict {
 struct Numbers {
     /// The number that counts as 0.
     base: u32,
-    /// The reflector had counted before this test: what was lost before the first answer cannot be placed.
+    /// The reflector had counted before this test: packets lost before the first answer cannot be placed.
     is_stale: bool,
     seen: Bits,
     /// Counted from `base`.

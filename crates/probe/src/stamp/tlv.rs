@@ -1,4 +1,4 @@
-//! What may follow the 44 octets: TLVs (RFC 8972, section 4), or TWAMP-Light's padding, which means nothing.
+//! The part of a packet after the 44 octets: TLVs (RFC 8972, section 4), or TWAMP-Light's padding, which has no meaning.
 //!
 //! ```text
 //! 0 flags (U M I) · 1 type · 2 length of the value · 4 value
@@ -6,9 +6,9 @@
 
 use super::packet::Timestamp;
 
-/// The reflector does not know the type. A sender sets it, so that one who ignores TLVs leaves it set.
+/// The reflector does not know the type. The sender sets the flag, so that a reflector that ignores TLVs leaves it set.
 pub const UNRECOGNISED: u8 = 0x80;
-/// The length cannot be.
+/// The length is invalid.
 pub const MALFORMED: u8 = 0x40;
 /// The HMAC over the TLVs did not match.
 pub const INTEGRITY: u8 = 0x20;
@@ -22,7 +22,7 @@ pub const EXTRA_PADDING: u8 = 1;
 pub const TIMESTAMP_INFORMATION: u8 = 3;
 /// Counts of packets sent, received, and sent back: three words.
 pub const DIRECT_MEASUREMENT: u8 = 5;
-/// When an earlier answer really left: number, time, how it was taken, three zeros.
+/// When an earlier answer left: number, time, method of the time stamp, three zeros.
 pub const FOLLOW_UP_TELEMETRY: u8 = 7;
 
 /// One TLV.
@@ -67,14 +67,14 @@ pub fn walk(tail: &[u8]) -> impl Iterator<Item = Tlv<'_>> {
     })
 }
 
-/// What a reflector knows beside the packet.
+/// Facts that a reflector adds to the TLVs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Its clock is held to UTC.
+    /// Its clock is synchronised to UTC.
     pub synchronised: bool,
-    /// Questions of this session that came, this one included.
+    /// Questions of this session that arrived, this one included.
     pub received: u32,
-    /// Answers that went, this one included.
+    /// Answers of this session that left, this one included.
     pub sent: u32,
     /// Number and departure of an earlier answer.
     pub last: Option<(u32, Timestamp)>,

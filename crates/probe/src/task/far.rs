@@ -1,4 +1,4 @@
-//! The end that is asked.
+//! The far end of a task.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use crate::stamp::{HostClock, Reflector, Trust};
 use crate::udp::{self, datagram};
 use crate::{Error, Result, Stop, route, stamp};
 
-/// How often the far end looks whether it is over.
+/// Time between checks whether the task is over.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often it says that it lives, and so learns whether anybody listens.
+/// Time between lines of progress, which also show whether the near end still reads.
 const SAY: Duration = Duration::from_secs(1);
-/// After the last word of the near end, what is still on its way is answered.
+/// How long datagrams in flight are answered after the near end has ended the task.
 const LINGER: Duration = Duration::from_millis(300);
-/// Tasks end by themselves after their time and so much more.
+/// A task ends by itself this long after its time.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// How long a task may last; none where its order makes no sense.
+/// The longest that a task may last.
 ///
 /// # Errors
-/// [`Error::Order`]: what makes no sense, and the bounds.
+/// [`Error::Order`]: the field that is out of bounds, and its bounds.
 pub fn longest(flows: &Flows) -> Result<Duration> {
     if !(1..=FLOWS_MAX).contains(&flows.flows) {
         return Err(Error::Order(format!("{} flows; a test has from 1 to {FLOWS_MAX}", flows.flows)));
@@ -37,20 +37,21 @@ pub fn longest(flows: &Flows) -> Result<Duration> {
         }
         Task::Explore(order) => 3.0 * order.lasts_s,
     };
-    match seconds > 0.0 && seconds <= udp::SECONDS_MAX {
-        true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(Error::Order(format!("{seconds} s; a test lasts more than 0 and at most {} s", udp::SECONDS_MAX))),
+    if seconds > 0.0 && seconds <= udp::SECONDS_MAX {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(Error::Order(format!("{seconds} s; a test lasts more than 0 and at most {} s", udp::SECONDS_MAX)))
     }
 }
 
-/// Hears of bytes as they move; `false` ends the test.
+/// Called with the bytes moved since the last call; `false` ends the test.
 pub type Moved<'a> = &'a dyn Fn(u64) -> bool;
 
-/// Does the far end's part for a session from `near`, over sockets that share `local` with the node's own; `tell` gives
-/// its lines to the near end, and says whether that still listens.
+/// Does the far end's part for a session from `near`, over sockets that share `local` with the node's own. `tell` sends a
+/// line to the near end, and returns whether the near end still reads.
 ///
 /// # Errors
-/// The near end has been told.
+/// The order is out of bounds, flows are missing, or the part fails. The failure has been reported to the near end.
 pub fn answer(
     tests: &flow::Flows,
     order: &Flows,
@@ -58,7 +59,7 @@ pub fn answer(
     (stop, moved): (&Stop, Moved<'_>),
     tell: &mut dyn FnMut(&FlowLine) -> bool,
 ) -> Result<()> {
-    let result = part(tests, order, (near, local), (stop, moved), tell);
+    let result = carry_out(tests, order, near, local, stop, moved, tell);
     match &result {
         Ok(done) => tell(&FlowLine::Done(Box::new(done.clone()))),
         Err(error) => tell(&FlowLine::Failed(Failure { fault: error.fault(), why: chain(error) })),
@@ -70,11 +71,14 @@ fn chain(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |e| e.source()).fold(error.to_string(), |text, e| format!("{text}: {e}"))
 }
 
-fn part(
+/// Gathers the flows and does the far end's part.
+fn carry_out(
     tests: &flow::Flows,
     order: &Flows,
-    (near, local): (IpAddr, SocketAddr),
-    (stop, moved): (&Stop, Moved<'_>),
+    near: IpAddr,
+    local: SocketAddr,
+    stop: &Stop,
+    moved: Moved<'_>,
     tell: &mut dyn FnMut(&FlowLine) -> bool,
 ) -> Result<FlowsDone> {
     let lasts = longest(order)?;
@@ -86,13 +90,13 @@ fn part(
         return Err(Error::Interrupted);
     }
     let sockets = test.gather(local, order.flows, stop)?;
-    let mut done = Part { order, sockets: &sockets, lasts, stop, moved, test: &mut test, tell }.run()?;
+    let mut done = FarHalf { order, sockets: &sockets, lasts, stop, moved, test: &mut test, tell }.run()?;
     done.host = watch.read();
     Ok(done)
 }
 
-/// The far end while its part lasts: one thread works, this one watches and speaks.
-struct Part<'a> {
+/// The far end's half of a task: a worker thread does it, this thread supervises and reports.
+struct FarHalf<'a> {
     order: &'a Flows,
     sockets: &'a [UdpSocket],
     lasts: Duration,
@@ -102,72 +106,75 @@ struct Part<'a> {
     tell: &'a mut dyn FnMut(&FlowLine) -> bool,
 }
 
-/// What the watching thread holds of the working one.
+/// The handles by which this thread controls the worker.
 #[derive(Default)]
-struct Reins {
+struct WorkerControl {
     stop: Stop,
-    ending: udp::Ending,
+    ending: udp::EndNotice,
     watch: udp::Watch,
 }
 
-impl Part<'_> {
+impl FarHalf<'_> {
     fn run(mut self) -> Result<FlowsDone> {
         let Some(socket) = self.sockets.first() else { return Err(Error::Order("no flows".into())) };
         let (token, sockets, lasts) = (self.order.token, self.sockets, self.lasts);
-        let reins = Reins::default();
-        let flow = |run| udp::Flow { token: datagram::Token(token), run };
+        let control = WorkerControl::default();
+        let flow = |run| udp::FlowId { token: datagram::Token(token), run };
         let done = FlowsDone::default();
         match &self.order.task {
-            Task::Reflect { .. } => self.work(&reins, || reflect(socket, &reins.stop).map(|()| done)),
-            Task::Echo { .. } => self.work(&reins, || echo(sockets, &token, lasts, &reins.stop).map(|()| done)),
+            Task::Reflect { .. } => self.work(&control, || reflect(socket, &control.stop).map(|()| done)),
+            Task::Echo { .. } => self.work(&control, || echo(sockets, &token, lasts, &control.stop).map(|()| done)),
             Task::Receive { run, order } => {
-                // Before the near end hears that it may send.
+                // The receiver must be ready before the near end is told to send.
                 let receiver = udp::Receiver::prepare(socket, order, flow(*run))?;
-                self.work(&reins, || {
-                    let received = receiver.run(&reins.ending, &reins.watch, &reins.stop)?;
+                self.work(&control, || {
+                    let received = receiver.run(&control.ending, &control.watch, &control.stop)?;
                     Ok(FlowsDone { received: Some(received), ..done })
                 })
             }
-            Task::Send { run, order } => self.work(&reins, || {
-                flow::wait_for_go(socket, &token, &reins.stop)?;
-                let sent = udp::send(socket, order, flow(*run), &reins.watch, &reins.stop)?;
+            Task::Send { run, order } => self.work(&control, || {
+                flow::wait_for_go(socket, &token, &control.stop)?;
+                let sent = udp::send(socket, order, flow(*run), &control.watch, &control.stop)?;
                 Ok(FlowsDone { sent: Some(sent), ..done })
             }),
-            Task::Answer { run, answer_bytes_max, .. } => self.work(&reins, || {
+            Task::Answer { run, answer_bytes_max, .. } => self.work(&control, || {
                 let answered =
-                    udp::request::answer(socket, flow(*run), *answer_bytes_max, (&reins.watch, &reins.stop))?;
+                    udp::request::answer(socket, flow(*run), *answer_bytes_max, &control.watch, &control.stop)?;
                 Ok(FlowsDone { answered: Some(answered), ..done })
             }),
-            Task::Explore(order) => self.work(&reins, || {
-                let route = route::explore(sockets, &token, order, &reins.stop)?;
+            Task::Explore(order) => self.work(&control, || {
+                let route = route::explore(sockets, &token, order, &control.stop)?;
                 Ok(FlowsDone { route: Some(route), ..done })
             }),
         }
     }
 
-    /// Says that all is ready, does the work in a thread of its own, and ends it when the near end, the node or the time
-    /// says so.
-    fn work(&mut self, reins: &Reins, work: impl FnOnce() -> Result<FlowsDone> + Send) -> Result<FlowsDone> {
+    /// Reports that all flows are there, runs `work` in a thread of its own, and ends it when the near end ends the task, the
+    /// node stops, or its time is over.
+    fn work(&mut self, control: &WorkerControl, work: impl FnOnce() -> Result<FlowsDone> + Send) -> Result<FlowsDone> {
         if !(self.tell)(&FlowLine::Ready) {
             return Err(Error::Interrupted);
         }
         std::thread::scope(|scope| {
             let worker = std::thread::Builder::new().name("probe".into()).spawn_scoped(scope, work);
             let worker = worker.map_err(|source| Error::Host { doing: "start a thread", source })?;
-            let gone = self.watch(reins, &|| worker.is_finished());
+            let gone = self.watch(control, &|| worker.is_finished());
             let done = worker.join().unwrap_or(Err(Error::Interrupted))?;
             if gone { Err(Error::Interrupted) } else { Ok(done) }
         })
     }
 
-    /// Whether nobody listens any more, the node stops, or there was no end to it.
-    fn watch(&mut self, reins: &Reins, is_finished: &dyn Fn() -> bool) -> bool {
+    /// Supervises the worker until it finishes. Returns whether it was cut short: the near end reads no more, `moved` refuses, the
+    /// node stops, or the time is over.
+    fn watch(&mut self, control: &WorkerControl, is_finished: &dyn Fn() -> bool) -> bool {
         let begun = Instant::now();
-        let (mut said, mut over, mut gone) = (begun, None, false);
+        let mut said = begun;
+        let mut over = None;
+        let mut gone = false;
         let mut counted = 0;
-        // What the watch counts are datagrams of one size.
-        let mut moves = |reins: &Reins| {
-            let more = reins.watch.datagrams().saturating_sub(counted);
+        // All datagrams that the watch counts have one size.
+        let mut moves = |control: &WorkerControl| {
+            let more = control.watch.datagrams().saturating_sub(counted);
             counted += more;
             (self.moved)(more.saturating_mul(datagram_bytes(&self.order.task)))
         };
@@ -176,27 +183,27 @@ impl Part<'_> {
             if over.is_none()
                 && let Some(sent) = self.test.is_over()
             {
-                reins.ending.tell(sent);
+                control.ending.tell(sent);
                 over = Some(Instant::now());
             }
             if said.elapsed() >= SAY {
                 said = Instant::now();
-                let (datagrams, missing) = (reins.watch.datagrams(), reins.watch.missing());
-                gone |= !moves(reins) || !(self.tell)(&FlowLine::Progress { datagrams, missing });
+                let (datagrams, missing) = (control.watch.datagrams(), control.watch.missing());
+                gone |= !moves(control) || !(self.tell)(&FlowLine::Progress { datagrams, missing });
             }
             gone |= self.stop.is_stopped() || begun.elapsed() > self.lasts + GRACE;
-            // Who receives hears out what is on its way by itself.
+            // A receiver waits for datagrams in flight by itself.
             let receives = matches!(self.order.task, Task::Receive { .. });
             if gone || !receives && over.is_some_and(|at: Instant| at.elapsed() >= LINGER) {
-                reins.stop.stop();
+                control.stop.stop();
             }
         }
-        moves(reins);
+        moves(control);
         gone
     }
 }
 
-/// Payload of the datagrams that a task is about.
+/// Payload bytes of a task's datagrams; 0 where they are not counted.
 fn datagram_bytes(task: &Task) -> u64 {
     match task {
         Task::Receive { order, .. } | Task::Send { order, .. } => order.bytes.into(),
@@ -208,12 +215,12 @@ fn datagram_bytes(task: &Task) -> u64 {
 fn reflect(socket: &UdpSocket, stop: &Stop) -> Result<()> {
     let peer =
         socket.peer_addr().map_err(|source| Error::Host { doing: "find out whom a socket is connected to", source })?;
-    // The flow is of a session at this very address: nobody forges it.
+    // The peer's address is that of an authenticated session, so no third host can be flooded with answers.
     let trust = |from: SocketAddr| if from == peer { Trust::Whole } else { Trust::None };
     stamp::serve(socket, stop, &HostClock, &mut Reflector::default(), &trust).map(drop)
 }
 
-/// Answers probes on all flows at once.
+/// Answers probes on all flows, with a thread for each.
 pub(super) fn echo(sockets: &[UdpSocket], token: &Token, lasts: Duration, stop: &Stop) -> Result<()> {
     std::thread::scope(|scope| {
         let serve = |socket| move || route::echo::serve(socket, |its| its == token, lasts, stop);

@@ -1,4 +1,4 @@
-//! The end that asks.
+//! The near end of a task.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::OnceLock;
@@ -16,27 +16,30 @@ use crate::host::Watch;
 use crate::udp::datagram;
 use crate::{Error, Result, Stop, flow, route, stamp, udp};
 
-/// What an end allows itself beyond the length of a test.
+/// Seconds that an end may take beyond the length of a test.
 const GRACE_S: f64 = 10.0;
 
 /// The other end of tests over flows, as the near end sees it.
 pub trait Peer {
-    /// Where its datagrams go.
+    /// The address for datagrams to the peer.
     fn address(&self) -> SocketAddr;
-    /// Has it do its part, and hands on what it says until that is over.
+    /// Has the peer do its part, and hands each of its lines to `hear` until it is over.
+    ///
+    /// # Errors
+    /// The peer refuses the task, or the session to it breaks.
     fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> Result<()>;
-    /// What messages call it.
+    /// The peer's name in messages.
     fn name(&self) -> &str;
-    /// Hears how both hosts did during the last task.
+    /// Takes the use of both hosts during the last task.
     fn saw(&mut self, hosts: Hosts) {
         drop(hosts);
     }
 }
 
-/// The name of a new test.
+/// A new token for a test.
 ///
 /// # Errors
-/// The host gives no random numbers.
+/// [`Error::Host`]: the host gives no random numbers.
 pub fn token() -> Result<Token> {
     let mut token = Token::default();
     rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
@@ -44,29 +47,31 @@ pub fn token() -> Result<Token> {
     Ok(token)
 }
 
-/// What a near end does once its flows are there: what it found, and how many datagrams it sent, or none where the far end
-/// knows by itself when it is over.
-type Work<'a, T> = dyn FnMut(&[UdpSocket], &Token) -> Result<(T, Option<u64>)> + Send + 'a;
+/// The near end's part, once its flows are open. Returns the result, and how many datagrams it sent; none where the far end
+/// knows by itself when the task is over.
+type NearWork<'a, T> = dyn FnMut(&[UdpSocket], &Token) -> Result<(T, Option<u64>)> + Send + 'a;
 
-/// One task: opens the flows, does `work` when the far end is ready, and tells it when that is over. The session is listened
-/// to all the while: who is silent for half a minute is taken for gone.
+/// Runs one task: opens the flows, does `work` when the far end is ready, and tells the far end when `work` is over. This
+/// thread reads the session meanwhile: a peer that is silent for half a minute counts as gone.
 ///
 /// # Errors
-/// Those of the flows, of `work` and of the far end, in this order: the first one tells why the others came.
+/// The first error of the flows, of `work` and of the far end, in this order, as an earlier one causes the later ones.
 pub fn run<T: Send>(
     peer: &mut dyn Peer,
-    (flows, task): (u32, Task),
+    flows: u32,
+    task: Task,
     stop: &Stop,
-    work: &mut Work<'_, T>,
+    work: &mut NearWork<'_, T>,
 ) -> Result<(T, FlowsDone)> {
     let (to, name) = (peer.address(), peer.name().to_owned());
     let order = Flows { token: token()?, flows, task };
-    let (ready, over) = (AtomicBool::new(false), OnceLock::new());
+    let ready = AtomicBool::new(false);
+    let over = OnceLock::new();
     let (say, hears) = channel();
     let mut done = None;
     let watch = Watch::begin();
     let (found, asked) = std::thread::scope(|scope| {
-        let near = Near { to, order: &order, stop, ready: &ready, over: &over, hears };
+        let near = NearHalf { to, order: &order, stop, ready: &ready, over: &over, hears };
         let near = scope.spawn(move || near.run(work));
         let asked = peer.ask(&order, &mut |line| match line {
             FlowLine::Waiting | FlowLine::Ready => {
@@ -75,9 +80,9 @@ pub fn run<T: Send>(
             }
             FlowLine::Done(end) => done = Some(Ok(*end)),
             FlowLine::Failed(why) => done = Some(Err(why)),
-            // The answer to it is that the far end could not go on.
+            // The far end answers with a failure, which ends the session's wait.
             FlowLine::Progress { .. } if stop.is_stopped() => flow::close(to, &order.token, 0),
-            // It has not heard yet that it is over: what it was told with was lost.
+            // The far end still runs, so the datagram that ended the task was lost: it is sent again.
             FlowLine::Progress { .. } => over.get().into_iter().for_each(|sent| flow::close(to, &order.token, *sent)),
         });
         drop(say);
@@ -96,22 +101,22 @@ pub fn run<T: Send>(
     }
 }
 
-/// The near end's own half, beside the thread that listens to the session.
-struct Near<'a> {
+/// The near end's half, in a thread beside the one that reads the session.
+struct NearHalf<'a> {
     to: SocketAddr,
     order: &'a Flows,
     stop: &'a Stop,
     /// The far end has all flows.
     ready: &'a AtomicBool,
-    /// All datagrams have been sent, so many.
+    /// The number of datagrams, once all have been sent.
     over: &'a OnceLock<u64>,
-    /// It waits for them, and it has them.
+    /// Two signals from the far end: it waits for the flows, and it has them.
     hears: Receiver<()>,
 }
 
-impl Near<'_> {
-    /// None where the far end ended before it began.
-    fn run<T>(&self, work: &mut Work<'_, T>) -> Option<Result<T>> {
+impl NearHalf<'_> {
+    /// Does the near end's part; none where the far end ended before it was ready.
+    fn run<T>(&self, work: &mut NearWork<'_, T>) -> Option<Result<T>> {
         self.hears.recv().ok()?;
         let is_ready = || self.ready.load(Ordering::Acquire);
         let opened = flow::open(self.to, &self.order.token, self.order.flows, self.stop, &is_ready);
@@ -122,7 +127,7 @@ impl Near<'_> {
             }
             Err(error) => Err(error),
         };
-        // The far end is told also of a failure, so that it waits for nobody.
+        // Ends the task at the far end also after a failure here.
         let sent = match &done {
             Ok((_, sent)) => *sent,
             Err(_) => Some(0),
@@ -139,11 +144,11 @@ fn first(sockets: &[UdpSocket]) -> Result<&UdpSocket> {
     sockets.first().ok_or_else(|| Error::Order("a test has a flow at least".into()))
 }
 
-fn udp_flow(token: &Token, run: u32) -> udp::Flow {
-    udp::Flow { token: datagram::Token(*token), run }
+fn udp_flow(token: &Token, run: u32) -> udp::FlowId {
+    udp::FlowId { token: datagram::Token(*token), run }
 }
 
-/// Latency to a node, whose STAMP reflector answers.
+/// Latency to a node, by its STAMP reflector.
 ///
 /// # Errors
 /// Those of [`stamp::run`] and [`run`].
@@ -153,10 +158,10 @@ pub fn latency(peer: &mut dyn Peer, order: &stamp::Order, stop: &Stop) -> Result
     let seconds = seconds.min(udp::SECONDS_MAX);
     let mut work =
         |sockets: &[UdpSocket], _: &Token| Ok((stamp::run(first(sockets)?, order, stop, &stamp::HostClock)?, Some(0)));
-    run(peer, (1, Task::Reflect { seconds }), stop, &mut work).map(|(latency, _)| latency)
+    run(peer, 1, Task::Reflect { seconds }, stop, &mut work).map(|(latency, _)| latency)
 }
 
-/// Latency to a reflector that is not a node's: STAMP, or TWAMP-Light.
+/// Latency to another reflector of STAMP or TWAMP-Light.
 ///
 /// # Errors
 /// Those of [`stamp::run`].
@@ -179,7 +184,7 @@ pub fn send(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: &St
         let count = sent.datagrams;
         Ok((sent, Some(count)))
     };
-    let (sent, done) = run(peer, (1, Task::Receive { run: 0, order: *order }), stop, &mut work)?;
+    let (sent, done) = run(peer, 1, Task::Receive { run: 0, order: *order }, stop, &mut work)?;
     let received = done.received.ok_or_else(|| silent_about(peer, "received"))?;
     Ok(udp::point(*order, sent, received))
 }
@@ -194,16 +199,16 @@ pub fn receive(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: 
         let socket = first(sockets)?;
         let receiver = udp::Receiver::prepare(socket, order, udp_flow(token, 0))?;
         flow::go(socket, token);
-        // How many there were its own datagrams tell; where they are lost, silence does.
-        let received = receiver.run(&udp::Ending::default(), watch, stop)?;
+        // The sender's last datagrams tell how many there were; where these are lost, silence ends the run.
+        let received = receiver.run(&udp::EndNotice::default(), watch, stop)?;
         Ok((received, Some(0)))
     };
-    let (received, done) = run(peer, (1, Task::Send { run: 0, order: *order }), stop, &mut work)?;
+    let (received, done) = run(peer, 1, Task::Send { run: 0, order: *order }, stop, &mut work)?;
     let sent = done.sent.ok_or_else(|| silent_about(peer, "sent"))?;
     Ok(udp::point(*order, sent, received))
 }
 
-/// Questions of one size and answers of several.
+/// Round trips of requests of one size with answers of several sizes.
 ///
 /// # Errors
 /// Those of [`udp::request::measure`] and [`run`].
@@ -215,19 +220,21 @@ pub fn request(peer: &mut dyn Peer, order: &UdpRequestOrder, stop: &Stop) -> Res
     let mut work = |sockets: &[UdpSocket], token: &Token| {
         Ok((udp::request::measure(first(sockets)?, order, udp_flow(token, 0), stop)?, Some(0)))
     };
-    run(peer, (1, task), stop, &mut work).map(|(requests, _)| requests)
+    run(peer, 1, task, stop, &mut work).map(|(requests, _)| requests)
 }
 
-/// The way to the node, and the node's way back.
+/// The route to the node, and the route from the node back.
 ///
 /// # Errors
 /// Those of [`route::explore`] and [`run`].
 pub fn explore(peer: &mut dyn Peer, order: &RouteOrder, stop: &Stop) -> Result<(Route, Option<Route>)> {
-    let (flows, seconds) = (u32::from(order.flows.max(1)), 3.0 * order.lasts_s + GRACE_S);
+    let flows = u32::from(order.flows.max(1));
+    let seconds = 3.0 * order.lasts_s + GRACE_S;
     let mut forward =
         |sockets: &[UdpSocket], token: &Token| Ok((route::explore(sockets, token, order, stop)?, Some(0)));
-    let (there, _) = run(peer, (flows, Task::Echo { seconds }), stop, &mut forward)?;
-    let (over, lasts) = (Stop::default(), Duration::from_secs_f64(seconds.min(udp::SECONDS_MAX)));
+    let (there, _) = run(peer, flows, Task::Echo { seconds }, stop, &mut forward)?;
+    let over = Stop::default();
+    let lasts = Duration::from_secs_f64(seconds.min(udp::SECONDS_MAX));
     let mut answers = |sockets: &[UdpSocket], token: &Token| {
         let failed = |source| Error::Host { doing: "answer probes", source };
         let sockets = sockets.iter().map(UdpSocket::try_clone).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
@@ -236,15 +243,15 @@ pub fn explore(peer: &mut dyn Peer, order: &RouteOrder, stop: &Stop) -> Result<(
         let echo = echo.spawn(move || super::far::echo(&sockets, &token, lasts, &over)).map_err(failed)?;
         Ok((echo, None))
     };
-    let asked = run(peer, (flows, Task::Explore(order.clone())), stop, &mut answers);
+    let asked = run(peer, flows, Task::Explore(order.clone()), stop, &mut answers);
     over.stop();
     let (echo, done) = asked?;
-    // Answers that could not be given are in what the far end found.
+    // A failure of the echo thread shows as missing answers in the far end's result.
     let _ = echo.join();
     Ok((there, done.route))
 }
 
-/// Both ways, and in what they differ.
+/// The routes in both directions, and their differences.
 ///
 /// # Errors
 /// Those of [`explore`].

@@ -1,4 +1,4 @@
-//! What a direction could be expected to carry, by the laws of TCP and the facts of both hosts, and which term binds. Pure.
+//! The rates that the laws of TCP and the facts of both hosts allow in a direction, and the term that binds. Pure.
 
 use model::laws;
 use model::units::{BitRate, Bytes};
@@ -7,23 +7,24 @@ use model::v1::probe::tcp::{DirectionReport, End, Order, Term, Total};
 
 use crate::host::largest;
 
-/// From this share of a processor on a stream's thread is what may limit it.
+/// A stream's thread that uses this share of a processor may be the limit.
 const BUSY: f64 = 0.6;
-/// From this share of the busy time on a window or buffer was full, and its term says what it let through.
+/// A window or buffer that was full for this share of the busy time counts as full.
 const FULL: f64 = 0.1;
-/// A result this near to a term is explained by it: above it nothing is held back, far below it something else holds.
+/// A rate within this share of a term is explained by the term. Above the term nothing was held back; far below it
+/// something else limits.
 const NEAR: f64 = 0.2;
-/// The laws of loss hold in the mean, over long times: a result is within this factor of them.
+/// The laws of loss hold in the mean over long times; a rate is within this factor of them.
 const LAWFUL: f64 = 2.0;
-/// Loss that is worth a term: one segment of ten million, and more than a few of them.
+/// The least share of bytes sent again, and the least segments, that make a term for loss.
 const LOSS_MIN: f64 = 1e-7;
 const SEGMENTS_MIN: f64 = 10.0;
-/// What took fewer round trips than these, or carried fewer segments, shows how a connection begins, and no limit.
+/// A test of fewer round trips, or of fewer segments than [`SEGMENTS_MIN`], shows the start of a connection and no limit.
 const ROUNDS_MIN: f64 = 8.0;
-/// A window that is open by less than this part of the buffer that its host allows is bounded by something else than that.
+/// A window below the buffer that its host allows, divided by this, is bounded by something else than the buffer.
 const OPEN: u64 = 4;
 
-/// The directions of a test, from both ends.
+/// The report of each direction of a test, from the totals of both ends.
 pub fn directions(order: &Order, near: &End, far: &End) -> Vec<DirectionReport> {
     let has = |up: bool| near.totals.iter().any(|total| total.flow.direction.is_forward() == up);
     let way = |up: bool| {
@@ -39,7 +40,7 @@ struct Sums<'a> {
     received: Vec<&'a Total>,
     rate: f64,
     seconds: f64,
-    /// What came before that does not count.
+    /// The start that was left out.
     omit_s: f64,
 }
 
@@ -64,7 +65,7 @@ impl<'a> Sums<'a> {
         self.kernel(of) / self.sent.len().max(1) as f64
     }
 
-    /// What was reached by the end, where that is more than the mean: what grows takes its time.
+    /// The rate at the end, where it is above the mean: a window takes time to grow.
     fn grown(&self) -> f64 {
         self.rate.max(self.kernel(|k| k.delivery_rate_bit_s as f64))
     }
@@ -74,7 +75,7 @@ impl<'a> Sums<'a> {
         self.sent.iter().filter_map(|total| total.flow.kernel).map(|k| k.window_bytes).max().unwrap_or(0)
     }
 
-    /// Why nothing can be said of what limits, where that is so.
+    /// Why the test was too short to show a limit; none if it was long enough.
     fn too_little(&self) -> Option<String> {
         let (rtt, mss) = (self.mean(|k| k.min_rtt_s), self.mean(|k| f64::from(k.mss_bytes)));
         let rounds = if rtt > 0.0 { (self.seconds + self.omit_s) / rtt } else { f64::INFINITY };
@@ -137,7 +138,7 @@ fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
         let busy = sums.kernel(|k| k.busy_s);
         let offered = sums.mean(|k| k.window_bytes as f64);
         let full = share(sums.kernel(|k| k.receive_window_limited_s), busy);
-        // A window grows as long as there is need: what it was offers no bound unless it was full, or its buffer is fixed.
+        // A window grows on demand, so its size is a bound only if it was full or its buffer is fixed.
         let largest_window = match order.window_bytes {
             0 => largest(&to.host, "net.ipv4.tcp_rmem"),
             bytes => bytes,
@@ -157,7 +158,7 @@ fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
         terms.push(term("send_buffer", laws::window_rate_bit_s(buffer as f64 / 2.0, rtt) * streams, evidence));
         terms.extend(loss(sums, rtt, streams));
     }
-    // Threads' time counts from the start, also what is left out of the rate.
+    // The threads' processor time counts from the start, so it includes the part that is left out of the rate.
     let span = sums.seconds + order.omit_s;
     for (name, totals) in [("cpu_sender", &sums.sent), ("cpu_receiver", &sums.received)] {
         let busiest = totals.iter().map(|total| share(total.cpu_s, span)).fold(0.0, f64::max);
@@ -169,7 +170,7 @@ fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
     terms
 }
 
-/// What congestion control makes of the loss that was seen.
+/// The rate that congestion control allows at the observed loss.
 fn loss(sums: &Sums<'_>, rtt: f64, streams: f64) -> Option<Term> {
     let (lost, name) = (sums.resent(), sums.sent.first()?.congestion.clone());
     let mss = sums.mean(|k| f64::from(k.mss_bytes));
@@ -195,9 +196,9 @@ fn binding<'a>(sums: &Sums<'_>, expected: &'a [Term]) -> Option<&'a Term> {
             "pace" => sums.rate > allows * (1.0 - NEAR),
             _ if is_little => false,
             "receive_window" => full(|k| k.receive_window_limited_s) && reached(sums.grown(), 1.0 + NEAR),
-            // How much of a buffer is the kernel's own differs.
+            // The kernel's own part of a buffer varies.
             "send_buffer" => full(|k| k.send_buffer_limited_s) && reached(sums.grown(), 2.0 * (1.0 + NEAR)),
-            // A thread that could do half as much again is not what limits.
+            // A thread with enough processor time left for half as much again is not the limit.
             "cpu_sender" | "cpu_receiver" => allows < sums.rate / BUSY,
             _ => (allows / LAWFUL..=allows * LAWFUL).contains(&sums.rate),
         }
@@ -227,12 +228,10 @@ fn limit(sums: &Sums<'_>, expected: &[Term], to: &End) -> String {
         }
         let waited = share(busy, sums.seconds * sums.sent.len() as f64);
         let full = share(sums.kernel(|k| k.receive_window_limited_s), busy);
-        let window = match full > FULL {
-            true => format!(
-                "a receive window that was full {:.0} % of the time would have allowed another rate",
-                full * 100.0
-            ),
-            false => "no host withheld anything".into(),
+        let window = if full > FULL {
+            format!("a receive window that was full {:.0} % of the time would have allowed another rate", full * 100.0)
+        } else {
+            "no host withheld anything".into()
         };
         return format!(
             "the path: {window}, and {:.4} % was sent again; something was on its way {:.0} % of the time",

@@ -1,21 +1,21 @@
-//! What may be asked of a TCP test.
+//! The bounds of an order for a TCP test.
 
 use model::v1::probe::tcp::Order;
 
 use crate::error::{Error, Result};
 
-/// Streams of a test, each way.
+/// Most streams of a test in each direction.
 pub(super) const STREAMS_MAX: u32 = 128;
-/// A day, as iperf3 has it.
+/// The longest test, seconds: a day, as in iperf3.
 const SECONDS_MAX: f64 = 86_400.0;
 const BLOCK_MIN: u32 = 1;
 const BLOCK_MAX: u32 = 16 << 20;
-/// A window can say no more than this (RFC 7323); the kernel's own limits are below.
+/// The largest window that TCP can express (RFC 7323); the kernel's limits are lower.
 const WINDOW_MAX: u64 = 2 << 30;
-/// What a TCP segment may carry at least (RFC 9293) and at most.
+/// Least (RFC 9293) and most payload bytes of a TCP segment.
 const MSS: std::ops::RangeInclusive<u32> = 88..=65_483;
 
-/// Whether a test can be carried out at all.
+/// Checks the bounds of an order.
 ///
 /// # Errors
 /// [`Error::Order`], which names the value and the bounds.
@@ -79,7 +79,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a stranger asks for: what is let through can be run.
+        /// An order that passes the check can be run, whoever sent it.
         #[test]
         fn what_passes_can_be_run(streams: u32, seconds: f64, bytes: u64, omit_s: f64, interval_s: f64) {
             let order = Order { streams, seconds, bytes, omit_s, interval_s, ..Order::default() };

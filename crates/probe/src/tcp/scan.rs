@@ -1,5 +1,5 @@
-//! Scans: the same test over and over with one thing changed, and what the row of results says. Running it is the
-//! caller's; what is here is pure.
+//! Scans: one test repeated with one value changed, and the conclusion from the results. The caller runs the tests; this
+//! module is pure.
 
 use model::laws;
 use model::v1::probe::tcp::{Order, Report, Scan, ScanPoint, ScanReport};
@@ -7,9 +7,9 @@ use model::v1::probe::tcp::{Order, Report, Scan, ScanPoint, ScanReport};
 use super::order::STREAMS_MAX;
 use crate::error::{Error, Result};
 
-/// One point within so much of the best one is as good as it.
+/// A point at this share of the best rate is as good as the best.
 const AS_GOOD: f64 = 0.97;
-/// A processor that gives less than this part of what the median one gives is a bad one.
+/// A processor with less than this share of the median rate is a bad one.
 const BAD: f64 = 0.9;
 /// The smallest buffer of a scan, and the largest.
 const WINDOW_MIN: u64 = 64 << 10;
@@ -17,7 +17,7 @@ const WINDOW_MAX: u64 = 1 << 30;
 /// Points of a scan.
 const POINTS_MAX: usize = 256;
 
-/// The values of a scan where nobody says which.
+/// The default values of a scan.
 pub fn values(scan: Scan, processors: (u32, u32)) -> Vec<u64> {
     let doubling =
         |from: u64, to: u64| std::iter::successors(Some(from), move |value| Some(value * 2).filter(|v| *v <= to));
@@ -33,7 +33,7 @@ pub fn values(scan: Scan, processors: (u32, u32)) -> Vec<u64> {
 /// The orders of a scan.
 ///
 /// # Errors
-/// No values, too many, or one that no test can have.
+/// [`Error::Order`]: no values, more than 256, or a value that [`check`](super::check) refuses.
 pub fn orders(scan: Scan, values: &[u64], order: &Order) -> Result<Vec<(u64, Order)>> {
     if values.is_empty() || values.len() > POINTS_MAX {
         return Err(Error::Order(format!("a scan over {} values: 1 to {POINTS_MAX}", values.len())));
@@ -55,7 +55,7 @@ pub fn orders(scan: Scan, values: &[u64], order: &Order) -> Result<Vec<(u64, Ord
     values.iter().map(one).collect()
 }
 
-/// A point, from the report of its test.
+/// The point of a test's report.
 pub fn point(value: u64, report: &Report) -> ScanPoint {
     let ways = &report.directions;
     let rtt = report.near.totals.iter().chain(&report.far.totals).filter_map(|total| total.flow.kernel);

@@ -1,4 +1,4 @@
-//! The streams of one end: a thread each, which writes or reads and counts, and does nothing else.
+//! The streams of one end: each has a thread that writes or reads, and counts.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,106 +12,106 @@ use sys::files::Aligned;
 
 use crate::error::{Error, Result};
 
-/// How long a write or read waits before its thread looks whether it should go home.
+/// The longest write or read before its thread checks whether to end.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// One connected stream of a test.
 #[derive(Debug)]
-pub struct Flow {
+pub struct TestStream {
     /// Its number, from 1.
     pub id: u32,
-    /// Data goes from where the command runs to the other end.
+    /// Data goes forward: from the near end to the far end.
     pub up: bool,
     /// This end sends.
     pub sends: bool,
     /// The connection.
     pub socket: TcpStream,
-    /// How much it is to send; no end where it is not bounded by that.
+    /// Bytes to send; `u64::MAX` for no bound.
     pub quota: u64,
 }
 
-/// What a stream's thread counts.
+/// Counters of a stream's thread.
 #[derive(Debug, Default)]
-struct Count {
+struct StreamCounters {
     bytes: AtomicU64,
-    /// Nanoseconds after the start at which the first and the last of them went or came.
+    /// When the first and the last byte was sent or received, nanoseconds after the start.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
     cpu_ns: AtomicU64,
     over: AtomicBool,
 }
 
-/// A stream as it looks at one moment.
+/// The state of a stream at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct StreamSample {
     /// Its number.
     pub id: u32,
-    /// Data goes to the other end.
+    /// Data goes forward: from the near end to the far end.
     pub up: bool,
     /// This end sends.
     pub sends: bool,
     /// Bytes so far.
     pub bytes: u64,
-    /// When the first of them went or came, after the start.
+    /// When the first byte was sent or received, after the start.
     pub first: Duration,
-    /// When the last of them did.
+    /// When the last byte was sent or received, after the start.
     pub last: Duration,
     /// The kernel's counts since the start.
     pub tcp: TcpInfo,
 }
 
-/// How the threads of a team work.
+/// Settings of the threads of a pool.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner<'a> {
+pub struct StreamSettings<'a> {
     /// Bytes of one write, or of the buffer of one read.
     pub block_bytes: usize,
-    /// Processors for the threads, in turn; all of them where there is none.
+    /// Processors for the threads, in turn; if empty, threads run anywhere.
     pub cores: &'a [u32],
-    /// No thread works longer than this, whatever anybody says or does not say.
+    /// The longest that a thread runs.
     pub lasts: Duration,
-    /// A stream that has sent its part says so by closing its direction. Other people's servers take that for trouble.
+    /// A stream that has sent its quota shuts its sending direction down. Stock iperf3 servers take that for an error.
     pub shuts: bool,
 }
 
-/// How a stream ended.
+/// A stream after its thread has ended.
 #[derive(Debug)]
-pub struct Ended {
-    /// The stream, as it was then.
-    pub look: Look,
+pub struct FinishedStream {
+    /// The last sample.
+    pub sample: StreamSample,
     /// Processor time of its thread.
     pub cpu: Duration,
     /// Its congestion control.
     pub congestion: String,
-    /// How it failed, if it did.
+    /// The error that ended the stream, if one did.
     pub error: Option<io::Error>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct StreamThread {
     id: u32,
     up: bool,
     sends: bool,
     socket: TcpStream,
     base: TcpInfo,
-    count: Arc<Count>,
+    counters: Arc<StreamCounters>,
     thread: JoinHandle<io::Result<()>>,
 }
 
 /// The streams of one end, running.
 #[derive(Debug)]
-pub struct Team {
-    members: Vec<Member>,
-    /// Nothing more is sent.
+pub struct StreamPool {
+    members: Vec<StreamThread>,
+    /// Threads send no more.
     hush: Arc<AtomicBool>,
-    /// Nothing more is waited for.
+    /// Threads end without waiting for anything.
     abandon: Arc<AtomicBool>,
     started: Instant,
 }
 
-/// What a thread needs.
-struct Work {
+/// What a stream's thread works with.
+struct StreamWorker {
     socket: TcpStream,
-    count: Arc<Count>,
+    counters: Arc<StreamCounters>,
     hush: Arc<AtomicBool>,
     abandon: Arc<AtomicBool>,
     started: Instant,
@@ -119,20 +119,20 @@ struct Work {
     shuts: bool,
 }
 
-impl Work {
+impl StreamWorker {
     fn counted(&self, bytes: usize) {
         let now = self.started.elapsed().as_nanos() as u64;
-        if self.count.bytes.fetch_add(bytes as u64, Ordering::Relaxed) == 0 {
-            self.count.first_ns.store(now, Ordering::Relaxed);
+        if self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed) == 0 {
+            self.counters.first_ns.store(now, Ordering::Relaxed);
         }
-        self.count.last_ns.store(now, Ordering::Relaxed);
+        self.counters.last_ns.store(now, Ordering::Relaxed);
     }
 
     fn is_over(&self) -> bool {
         self.abandon.load(Ordering::Relaxed) || self.started.elapsed() >= self.lasts
     }
 
-    /// Writes until told to stop, or for as much as there is to send.
+    /// Writes `left` bytes, or until told to stop.
     fn send(&self, block: &[u8], mut left: u64) -> io::Result<()> {
         while left > 0 && !self.is_over() && !self.hush.load(Ordering::Relaxed) {
             let next = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -149,7 +149,7 @@ impl Work {
         if self.shuts { self.socket.shutdown(Shutdown::Write) } else { Ok(()) }
     }
 
-    /// Reads to the end.
+    /// Reads until the peer closes, or until told to stop.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<()> {
         while !self.is_over() {
             match (&self.socket).read(buffer) {
@@ -167,107 +167,120 @@ pub(crate) fn waits(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-impl Team {
-    /// Sets all streams going.
-    pub fn start(flows: Vec<Flow>, manner: Manner<'_>) -> Result<Team> {
-        let Manner { block_bytes, cores, .. } = manner;
+impl StreamPool {
+    /// Starts a thread for each stream.
+    ///
+    /// # Errors
+    /// [`Error::Order`]: this program may not run on one of the processors. [`Error::Host`]: a socket cannot be set up, or
+    /// there is no thread left.
+    pub fn start(streams: Vec<TestStream>, settings: StreamSettings<'_>) -> Result<StreamPool> {
+        let StreamSettings { block_bytes, cores, .. } = settings;
         if let Some(core) = cores.iter().find(|core| !sys::schedule::may_run_on(**core)) {
             return Err(Error::Order(format!("processor {core} is none that this program may use here")));
         }
-        // What compresses, or is all zeros, is not what a path carries.
+        // Random bytes: a link that compresses would carry zeros faster than real data.
         let mut block = Aligned::zeroed(block_bytes);
         fastrand::Rng::with_seed(block_bytes as u64).fill(&mut block);
         let block = Arc::new(block);
-        let mut team =
-            Team { members: Vec::new(), hush: Arc::default(), abandon: Arc::default(), started: Instant::now() };
-        for (at, flow) in flows.into_iter().enumerate() {
+        let mut pool =
+            StreamPool { members: Vec::new(), hush: Arc::default(), abandon: Arc::default(), started: Instant::now() };
+        for (at, stream) in streams.into_iter().enumerate() {
             let core = cores.get(at % cores.len().max(1)).copied();
-            let started = team.member(flow, &block, core, manner);
+            let started = pool.member(stream, &block, core, settings);
             match started {
-                Ok(member) => team.members.push(member),
+                Ok(member) => pool.members.push(member),
                 Err(error) => {
-                    team.abandon();
-                    team.finish();
+                    pool.abandon();
+                    pool.finish();
                     return Err(error);
                 }
             }
         }
-        Ok(team)
+        Ok(pool)
     }
 
-    fn member(&self, flow: Flow, block: &Arc<Aligned>, core: Option<u32>, manner: Manner<'_>) -> Result<Member> {
+    fn member(
+        &self,
+        stream: TestStream,
+        block: &Arc<Aligned>,
+        core: Option<u32>,
+        settings: StreamSettings<'_>,
+    ) -> Result<StreamThread> {
         let host = |doing| move |source| Error::Host { doing, source };
-        let Flow { id, up, sends, socket, quota } = flow;
+        let TestStream { id, up, sends, socket, quota } = stream;
         socket.set_write_timeout(Some(PATIENCE)).map_err(host("set up a socket"))?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(host("set up a socket"))?;
         let handle = socket.try_clone().map_err(host("copy a socket"))?;
         let base = sys::tcp::info(&handle).map_err(host("read the kernel's facts about a connection"))?;
-        let count = Arc::<Count>::default();
-        let work = Work {
+        let counters = Arc::<StreamCounters>::default();
+        let work = StreamWorker {
             socket,
-            count: Arc::clone(&count),
+            counters: Arc::clone(&counters),
             hush: Arc::clone(&self.hush),
             abandon: Arc::clone(&self.abandon),
             started: self.started,
-            lasts: manner.lasts,
-            shuts: manner.shuts,
+            lasts: settings.lasts,
+            shuts: settings.shuts,
         };
         let block = Arc::clone(block);
         let run = move || {
             let pinned = core.map_or(Ok(()), sys::schedule::run_on);
-            let result = pinned.and_then(|()| match sends {
-                true => work.send(&block, quota),
-                // The kernel's copy into memory off the bounds of pages costs twice the time on some processors.
-                false => work.receive(&mut Aligned::zeroed(block.len())),
+            let result = pinned.and_then(|()| {
+                if sends {
+                    work.send(&block, quota)
+                } else {
+                    // Copying into memory off page boundaries takes the kernel twice the time on some processors.
+                    work.receive(&mut Aligned::zeroed(block.len()))
+                }
             });
-            work.count.cpu_ns.store(sys::clock::thread_cpu().as_nanos() as u64, Ordering::Relaxed);
-            work.count.over.store(true, Ordering::Release);
+            work.counters.cpu_ns.store(sys::clock::thread_cpu().as_nanos() as u64, Ordering::Relaxed);
+            work.counters.over.store(true, Ordering::Release);
             result
         };
         let thread = std::thread::Builder::new().name(format!("probe-{id}")).spawn(run);
         let thread = thread.map_err(host("start a thread"))?;
-        Ok(Member { id, up, sends, socket: handle, base, count, thread })
+        Ok(StreamThread { id, up, sends, socket: handle, base, counters, thread })
     }
 
-    /// When it began.
+    /// When the pool was started.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// All streams now.
-    pub fn look(&self) -> Vec<Look> {
-        self.members.iter().map(Member::look).collect()
+    /// A sample of each stream, now.
+    pub fn sample(&self) -> Vec<StreamSample> {
+        self.members.iter().map(StreamThread::sample).collect()
     }
 
-    /// Nothing more is sent.
+    /// Stops sending.
     pub fn hush(&self) {
         self.hush.store(true, Ordering::Relaxed);
     }
 
-    /// Nothing more is sent or waited for.
+    /// Stops sending and receiving.
     pub fn abandon(&self) {
         self.abandon.store(true, Ordering::Relaxed);
     }
 
-    /// Whether all streams have come to their end.
+    /// Whether all threads have finished.
     pub fn is_over(&self) -> bool {
-        self.members.iter().all(|member| member.count.over.load(Ordering::Acquire))
+        self.members.iter().all(|member| member.counters.over.load(Ordering::Acquire))
     }
 
-    /// Whether all that send have sent what they were to.
+    /// Whether all sending streams have finished.
     pub fn has_sent(&self) -> bool {
-        self.members.iter().all(|member| !member.sends || member.count.over.load(Ordering::Acquire))
+        self.members.iter().all(|member| !member.sends || member.counters.over.load(Ordering::Acquire))
     }
 
     /// Waits for all threads.
-    pub fn finish(mut self) -> Vec<Ended> {
-        std::mem::take(&mut self.members).into_iter().map(Member::finish).collect()
+    pub fn finish(mut self) -> Vec<FinishedStream> {
+        std::mem::take(&mut self.members).into_iter().map(StreamThread::finish).collect()
     }
 }
 
-/// A test that ends badly leaves nobody behind who goes on sending. Every write and read has an end of its own, so that
-/// no thread is waited for longer than that.
-impl Drop for Team {
+/// A failed test must leave no thread behind that goes on sending. Every write and read has a timeout of its own, which
+/// bounds the wait here.
+impl Drop for StreamPool {
     fn drop(&mut self) {
         self.hush();
         self.abandon();
@@ -277,31 +290,31 @@ impl Drop for Team {
     }
 }
 
-impl Member {
-    fn look(&self) -> Look {
+impl StreamThread {
+    fn sample(&self) -> StreamSample {
         let tcp = sys::tcp::info(&self.socket).unwrap_or_default().since(&self.base);
-        Look {
+        StreamSample {
             id: self.id,
             up: self.up,
             sends: self.sends,
-            bytes: self.count.bytes.load(Ordering::Relaxed),
-            first: Duration::from_nanos(self.count.first_ns.load(Ordering::Relaxed)),
-            last: Duration::from_nanos(self.count.last_ns.load(Ordering::Relaxed)),
+            bytes: self.counters.bytes.load(Ordering::Relaxed),
+            first: Duration::from_nanos(self.counters.first_ns.load(Ordering::Relaxed)),
+            last: Duration::from_nanos(self.counters.last_ns.load(Ordering::Relaxed)),
             tcp,
         }
     }
 
-    fn finish(self) -> Ended {
+    fn finish(self) -> FinishedStream {
         let congestion = sys::tcp::congestion(&self.socket);
-        let count = Arc::clone(&self.count);
-        let before = self.look();
+        let counters = Arc::clone(&self.counters);
+        let before = self.sample();
         let error = match self.thread.join() {
             Ok(result) => result.err(),
             Err(_) => Some(io::Error::other("its thread failed")),
         };
-        let bytes = count.bytes.load(Ordering::Relaxed);
-        let last = Duration::from_nanos(count.last_ns.load(Ordering::Relaxed));
-        let cpu = Duration::from_nanos(count.cpu_ns.load(Ordering::Relaxed));
-        Ended { look: Look { bytes, last, ..before }, cpu, congestion, error }
+        let bytes = counters.bytes.load(Ordering::Relaxed);
+        let last = Duration::from_nanos(counters.last_ns.load(Ordering::Relaxed));
+        let cpu = Duration::from_nanos(counters.cpu_ns.load(Ordering::Relaxed));
+        FinishedStream { sample: StreamSample { bytes, last, ..before }, cpu, congestion, error }
     }
 }

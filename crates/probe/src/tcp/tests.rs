@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use super::*;
 
 /// A far end in this process.
-struct Here {
+struct LoopbackPeer {
     listener: TcpListener,
     joined: Vec<(TcpStream, u32)>,
     /// It takes so many streams and loses the others.
@@ -16,14 +16,14 @@ struct Here {
     bounds: Bounds<'static>,
 }
 
-impl Here {
-    fn new() -> Here {
+impl LoopbackPeer {
+    fn new() -> LoopbackPeer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        Here { listener, joined: Vec::new(), takes: usize::MAX, refuses: None, bounds: Bounds::OWN }
+        LoopbackPeer { listener, joined: Vec::new(), takes: usize::MAX, refuses: None, bounds: Bounds::OWN }
     }
 }
 
-impl Peer for Here {
+impl Peer for LoopbackPeer {
     fn dial(&mut self, ids: &[u32], _: &Order) -> Result<Vec<(u32, TcpStream)>> {
         let dial = |id: &u32| {
             let near = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
@@ -33,13 +33,13 @@ impl Peer for Here {
         Ok(ids.iter().map(dial).collect())
     }
 
-    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(Line)) -> Result<()> {
+    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(TcpSampleLine)) -> Result<()> {
         if let Some(why) = self.refuses {
             return Err(Error::Refused { peer: self.name().into(), why: why.into() });
         }
         let (sender, joined) = channel();
         self.joined.drain(..).take(self.takes).for_each(|stream| sender.send(stream).unwrap());
-        let mut tell = |line: &Line| {
+        let mut tell = |line: &TcpSampleLine| {
             hear(line.clone());
             true
         };
@@ -61,7 +61,7 @@ fn both_ends_count_the_same_whichever_way() {
     for (direction, streams) in [(Directions::Forward, 1), (Directions::Reverse, 3), (Directions::Both, 2)] {
         let (mut seen, from) = (0, Instant::now());
         let order = order(direction, streams);
-        let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| seen += 1).unwrap();
+        let report = test(&order, &mut LoopbackPeer::new(), &Stop::default(), &mut |_| seen += 1).unwrap();
         assert_eq!(report.directions.len(), if direction == Directions::Both { 2 } else { 1 });
         for way in &report.directions {
             assert!(way.sent_bytes > 1 << 20 && way.sent_bytes == way.received_bytes, "{way:?}");
@@ -81,14 +81,14 @@ fn both_ends_count_the_same_whichever_way() {
 #[test]
 fn so_many_bytes_and_not_one_more() {
     let order = Order { bytes: 10_000_001, seconds: 0.0, streams: 3, block_bytes: 7_777, ..Order::default() };
-    let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
+    let report = test(&order, &mut LoopbackPeer::new(), &Stop::default(), &mut |_| {}).unwrap();
     assert_eq!((report.directions[0].sent_bytes, report.directions[0].received_bytes), (10_000_001, 10_000_001));
 }
 
 #[test]
 fn the_start_is_left_out_and_a_pace_is_kept() {
     let order = Order { omit_s: 0.3, pace_bit_s: 20_000_000, ..order(Directions::Forward, 2) };
-    let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
+    let report = test(&order, &mut LoopbackPeer::new(), &Stop::default(), &mut |_| {}).unwrap();
     assert!(report.intervals[0].omitted && !report.intervals.last().unwrap().omitted);
     let way = &report.directions[0];
     // Pacing lets go of a first burst; what it must not do is let much more through.
@@ -100,20 +100,20 @@ fn the_start_is_left_out_and_a_pace_is_kept() {
 #[test]
 fn what_the_host_does_not_take_is_said() {
     let order = Order { congestion: Some("nosuch".into()), ..order(Directions::Forward, 1) };
-    let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
+    let report = test(&order, &mut LoopbackPeer::new(), &Stop::default(), &mut |_| {}).unwrap();
     assert!(report.near.remarks[0].contains("nosuch"), "{:?}", report.near.remarks);
     assert!(!report.near.totals[0].congestion.is_empty());
 }
 
 #[test]
 fn a_far_end_that_refuses_or_stops_ends_the_test() {
-    let mut refuses = Here { refuses: Some("too many tests"), ..Here::new() };
+    let mut refuses = LoopbackPeer { refuses: Some("too many tests"), ..LoopbackPeer::new() };
     let refused = test(&order(Directions::Forward, 1), &mut refuses, &Stop::default(), &mut |_| {}).unwrap_err();
     assert!(refused.to_string().contains("too many tests"), "{refused}");
     let stop = Stop::default();
     let from = Instant::now();
     let endless = Order { seconds: 60.0, ..order(Directions::Both, 1) };
-    let ended = test(&endless, &mut Here::new(), &stop, &mut |interval| {
+    let ended = test(&endless, &mut LoopbackPeer::new(), &stop, &mut |interval| {
         if interval.end_s > 0.3 {
             stop.stop();
         }
@@ -129,9 +129,10 @@ fn the_far_end_has_bounds_whatever_the_order_says() {
         let order = Order { direction, ..endless.clone() };
         let from = Instant::now();
         let short = Bounds { lasts: Duration::from_millis(400), moved: &|_| true };
-        let _ = test(&order, &mut Here { bounds: short, ..Here::new() }, &Stop::default(), &mut |_| {});
+        let _ = test(&order, &mut LoopbackPeer { bounds: short, ..LoopbackPeer::new() }, &Stop::default(), &mut |_| {});
         let little = Bounds { moved: &|bytes| bytes == 0, ..Bounds::OWN };
-        let ended = test(&order, &mut Here { bounds: little, ..Here::new() }, &Stop::default(), &mut |_| {});
+        let mut peer = LoopbackPeer { bounds: little, ..LoopbackPeer::new() };
+        let ended = test(&order, &mut peer, &Stop::default(), &mut |_| {});
         assert!(ended.is_err() && from.elapsed() < Duration::from_secs(5), "{direction:?}: {ended:?}");
     }
 }

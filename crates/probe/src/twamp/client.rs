@@ -9,7 +9,7 @@ use model::v1::node::StreamTest;
 use super::message::{self, ACCEPT, Accept, GREETING, Request, SERVER_START, SHORT, UNAUTHENTICATED};
 use crate::{Error, Result};
 
-/// How long the reflector may take for each of its messages.
+/// The longest wait for each message of the reflector.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Octets of a test packet before its padding.
 const HEAD: u32 = 14;
@@ -17,19 +17,19 @@ const HEAD: u32 = 14;
 /// A session that has begun.
 #[derive(Debug)]
 pub struct TwampSession {
-    /// Connected to the reflector's port; test packets go out here.
+    /// The socket for test packets, connected to the reflector's port.
     pub socket: UdpSocket,
     /// The session goes on until this is dropped.
     pub control: Box<dyn std::fmt::Debug + Send>,
 }
 
-/// The control connection: it says that the session is over when nobody needs it any more.
+/// The control connection, which ends the session when dropped.
 #[derive(Debug)]
 struct Control(TcpStream);
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Who has gone does not mind.
+        // A reflector that is gone has ended the session.
         let _ = self.0.write_all(&message::stop_sessions(1));
     }
 }
@@ -37,7 +37,8 @@ impl Drop for Control {
 /// Begins a session with a server of TWAMP.
 ///
 /// # Errors
-/// Nobody is there, or it does not accept, or breaks off.
+/// [`Error::Connect`]: the server cannot be reached. [`Error::Protocol`]: it refuses the session. [`Error::Broken`]: the
+/// connection breaks.
 pub fn begin(to: SocketAddr, test: &StreamTest) -> Result<TwampSession> {
     let connect = |source| Error::Connect { to: to.to_string(), source };
     let mut control = TcpStream::connect_timeout(&to, PATIENCE).map_err(connect)?;
@@ -57,7 +58,7 @@ pub fn begin(to: SocketAddr, test: &StreamTest) -> Result<TwampSession> {
     let sender_port = socket.local_addr().map_err(broken)?.port();
     let request = Request {
         sender: (own.ip(), sender_port),
-        // The reflector may choose another one; its own control port is the customary wish.
+        // Testers customarily propose the control port; the reflector may choose another one.
         receiver: (to.ip(), to.port()),
         padding: test.packet_bytes.saturating_sub(HEAD),
         timeout: ((test.timeout_s * 2f64.powi(32)) as u64).max(1 << 32),

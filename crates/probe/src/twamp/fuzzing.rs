@@ -1,4 +1,4 @@
-//! What a tester may say to a server of TWAMP.
+//! The input of a server of TWAMP.
 
 use super::message::{REQUEST, Request};
 

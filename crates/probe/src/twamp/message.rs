@@ -12,7 +12,7 @@ pub const REQUEST: usize = 112;
 pub const ACCEPT: usize = 48;
 pub const SHORT: usize = 32;
 
-/// What the first octet of a command says.
+/// The first octet of a command.
 pub const START_SESSIONS: u8 = 2;
 pub const STOP_SESSIONS: u8 = 3;
 pub const REQUEST_TW_SESSION: u8 = 5;
@@ -41,14 +41,14 @@ impl Accept {
     }
 }
 
-/// Asks for a session.
+/// A request for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub sender: (IpAddr, u16),
     pub receiver: (IpAddr, u16),
-    /// Octets behind the 14 of a test packet.
+    /// Octets of padding after the 14 octets of a test packet.
     pub padding: u32,
-    /// How long answers go on after the end, as NTP has seconds and their fraction.
+    /// How long packets are answered after the end, in NTP's seconds and fraction.
     pub timeout: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The reflector's end: one control connection. Its sessions' packets go to a reflector that somebody else runs.
+//! The reflector's end: one control connection. The caller's reflector answers the packets of its sessions.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -11,12 +11,12 @@ use crate::stamp::packet::Timestamp;
 use crate::stamp::{Clock, HostClock};
 use crate::{Error, Result, Stop};
 
-/// Within which bounds sessions are taken.
+/// Bounds on the sessions of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Of one connection.
+    /// Most sessions of one connection.
     pub sessions: usize,
-    /// A connection that says nothing for so long is closed (`SERVWAIT`, RFC 5357, section 3.1).
+    /// A connection that is silent for this long is closed (`SERVWAIT`, RFC 5357, section 3.1).
     pub idle: Duration,
 }
 
@@ -26,17 +26,18 @@ impl Default for Bounds {
     }
 }
 
-/// A session that is to be reflected from when it starts until this is dropped.
+/// A running session, whose packets are answered until this is dropped.
 pub trait TestSession {}
 
-/// How often one who waits looks whether to stop.
+/// The longest read before the stop is checked.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Serves one control connection until it is closed. `begin` is told of each sender whose packets are to be answered, and gives what ends it;
-/// none where there is no room. Packets are answered at `port`.
+/// Serves one control connection until it is closed; returns the number of sessions. `begin` is called with the address of each
+/// sender whose packets are to be answered, and returns the running session; none if there is no room. Packets are answered at
+/// `port`.
 ///
 /// # Errors
-/// The connection broke, or the tester does not speak the protocol.
+/// [`Error::Broken`]: the connection broke. [`Error::Protocol`]: the tester violates the protocol.
 pub fn serve(
     mut control: TcpStream,
     port: u16,
@@ -94,7 +95,7 @@ pub fn serve(
     }
 }
 
-/// Judges a request. Packets are answered to the host that asked and to no other: nobody has somebody else flooded.
+/// Checks a request. Only packets of the requesting host are answered, so that no tester can have a third host flooded.
 fn request(
     octets: &[u8; REQUEST],
     peer: SocketAddr,
@@ -122,7 +123,7 @@ fn is_same(a: IpAddr, b: IpAddr) -> bool {
 /// Address, time and randomness, as RFC 4656 has it (section 3.5).
 fn session_id(peer: SocketAddr, now: Timestamp, port: u16) -> [u8; 16] {
     let mut sid = [0; 16];
-    // Without randomness it is still another one for each moment.
+    // Without random numbers the id still differs from moment to moment.
     let _ = getrandom(&mut sid[12..], GetRandomFlags::empty());
     sid[..2].copy_from_slice(&port.to_be_bytes());
     sid[2..4].copy_from_slice(&peer.port().to_be_bytes());
@@ -130,7 +131,7 @@ fn session_id(peer: SocketAddr, now: Timestamp, port: u16) -> [u8; 16] {
     sid
 }
 
-/// Reads all of `octets`; `false` where the other end is gone, silent for too long, or we stop.
+/// Fills `octets`; returns `false` if the other end is gone or silent for too long, or at a stop.
 fn read(control: &mut TcpStream, octets: &mut [u8], bounds: &Bounds, stop: &Stop) -> io::Result<bool> {
     let (mut filled, since) = (0, Instant::now());
     while filled < octets.len() {

@@ -1,14 +1,14 @@
-//! The clocks of a sender, as a seam: tests put one there that stalls.
+//! The clocks of a sender, as a trait: tests use one that stalls.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What time it is, and waiting.
+/// Reads time, and sleeps.
 pub trait Clock {
     /// Nanoseconds of a clock that never steps.
     fn now(&mut self) -> u64;
-    /// Nanoseconds since 1970, of a clock that others can compare with theirs.
+    /// Nanoseconds since 1970, comparable with the clocks of other hosts.
     fn real(&mut self) -> u64;
-    /// Gives the processor away for about so many nanoseconds.
+    /// Sleeps for about `nanos`.
     fn nap(&mut self, nanos: u64);
 }
 

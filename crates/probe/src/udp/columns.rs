@@ -1,4 +1,4 @@
-//! A run in udpmon's columns, for whoever has scripts that read them.
+//! A run in udpmon's columns, for scripts that read these.
 
 use std::fmt::Write as _;
 
@@ -16,10 +16,9 @@ pub const SHAPE_TITLES: &str = " num_in_hist; mean; sigma; median; iq25; iq75;";
 pub fn row(point: &UdpPoint) -> String {
     let (sent, received) = (&point.sent, &point.received);
     let bytes = f64::from(point.order.bytes);
-    // The rates are made again from what they are made of: the public ones are whole numbers of bit/s.
-    let mbit_s = |bytes: f64, many: u64, seconds: f64| match seconds > 0.0 {
-        true => bytes * 8.0 * many as f64 / seconds / 1e6,
-        false => 0.0,
+    // Computed from bytes and seconds again, as the public rates are rounded to bit/s.
+    let mbit_s = |bytes: f64, many: u64, seconds: f64| {
+        if seconds > 0.0 { bytes * 8.0 * many as f64 / seconds / 1e6 } else { 0.0 }
     };
     let mut row = format!(" {}; {};", point.order.bytes, sent.datagrams);
     let spacing_us = sent.spacing_target_s.unwrap_or(0.0) * 1e6;
@@ -44,8 +43,8 @@ pub fn shape(point: &UdpPoint) -> String {
     shape
 }
 
-/// What C's printf makes of `%.{digits}g`: so many digits that matter, no zeros behind them, an exponent where it is
-/// below -4 or has no room.
+/// Formats as C's printf does with `%.{digits}g`: significant digits without trailing zeros, and an exponent where it is below
+/// -4 or not below `digits`.
 fn general(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".into();
@@ -53,9 +52,8 @@ fn general(value: f64, digits: usize) -> String {
     let rounded = format!("{:.*e}", digits - 1, value);
     let (digits_of, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let short = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text.to_string(),
+    let short = |text: &str| {
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text.to_string() }
     };
     if exponent < -4 || exponent >= digits as i32 {
         let sign = if exponent < 0 { '-' } else { '+' };

@@ -1,4 +1,4 @@
-//! The head of every datagram of a test: whose it is, its number, and when it left.
+//! The head of every datagram of a test: its flow, its run, its number, and its sending time.
 //!
 //! ```text
 //!  0  magic "LHU1"        4
@@ -19,33 +19,33 @@ pub const ASK_BYTES: usize = HEAD_BYTES + 4;
 /// The largest payload over IPv4: 65,535 less 20 of IP and 8 of UDP.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 
-/// What a node gave out for one flow; nobody who has not seen it can take part.
+/// The secret of a flow, given out by a node: datagrams without it are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub [u8; 16]);
 
-/// Whose a datagram is: the flow, and which run over it.
+/// Identifies the flow of a datagram, and the run over that flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// The flow's.
+pub struct FlowId {
+    /// Token of the flow.
     pub token: Token,
-    /// Tells stragglers of the run before from this one's.
+    /// Number of the run: tells late datagrams of the run before from those of this one.
     pub run: u32,
 }
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Begins a flow.
     Hello,
     /// Answers a hello.
     Welcome,
-    /// One of those that are counted.
+    /// Data, which is counted.
     Data,
-    /// There are no more; its number is how many there were.
+    /// Ends a run; its number is the number of data datagrams sent.
     End,
-    /// Wants an answer of a size.
+    /// Requests an answer of a given size.
     Ask,
-    /// To an `Ask` of the same number.
+    /// Answers the `Ask` of the same number.
     Answer,
 }
 
@@ -65,13 +65,13 @@ impl Kind {
 /// The head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Whose it is.
-    pub flow: Flow,
-    /// What it is.
+    /// Flow and run.
+    pub flow: FlowId,
+    /// Kind.
     pub kind: Kind,
-    /// Its number.
+    /// Number within the run.
     pub number: u64,
-    /// When it left, nanoseconds since 1970 by the sender's clock.
+    /// Sending time, nanoseconds since 1970 by the sender's clock.
     pub sent_ns: u64,
 }
 
@@ -85,7 +85,7 @@ impl Head {
         if bytes.len() < HEAD_BYTES || bytes[..4] != MAGIC {
             return None;
         }
-        let flow = Flow { token: Token(field(bytes, 4)?), run: u32::from_be_bytes(field(bytes, 21)?) };
+        let flow = FlowId { token: Token(field(bytes, 4)?), run: u32::from_be_bytes(field(bytes, 21)?) };
         let kind = Kind::of(bytes[20])?;
         let [number, sent_ns] = [u64::from_be_bytes(field(bytes, 25)?), u64::from_be_bytes(field(bytes, 33)?)];
         Some(Head { flow, kind, number, sent_ns })
@@ -103,7 +103,7 @@ impl Head {
         true
     }
 
-    /// Writes only what differs between datagrams of one run.
+    /// Writes number and sending time only: all that differs between datagrams of one run.
     pub(super) fn renumber(bytes: &mut [u8], number: u64, sent_ns: u64) {
         if let Some(room) = bytes.get_mut(25..HEAD_BYTES) {
             room[..8].copy_from_slice(&number.to_be_bytes());
@@ -122,7 +122,7 @@ pub fn want_bytes(ask: &mut [u8], bytes: u32) -> bool {
     ask.get_mut(HEAD_BYTES..ASK_BYTES).map(|room| room.copy_from_slice(&bytes.to_be_bytes())).is_some()
 }
 
-/// Something that no link on the way compresses; the same in each run.
+/// Random bytes, which no link on the path can compress; the same in each run.
 pub(super) fn filling(bytes: usize) -> Vec<u8> {
     let mut filled = vec![0; bytes];
     fastrand::Rng::with_seed(0x4c48_5531).fill(&mut filled);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_head() {
-        let flow = Flow { token: Token(*b"0123456789abcdef"), run: 0x0102_0304 };
+        let flow = FlowId { token: Token(*b"0123456789abcdef"), run: 0x0102_0304 };
         let head = Head { flow, kind: Kind::Data, number: 7, sent_ns: 0x1122_3344_5566_7788 };
         let mut bytes = [0xff; HEAD_BYTES + 1];
         assert!(head.write(&mut bytes));
@@ -161,7 +161,7 @@ mod tests {
         #[test]
         fn what_was_written_is_read(token: [u8; 16], run: u32, kind in 0..6usize, number: u64, sent_ns: u64,
                                     padding in 0..100usize) {
-            let head = Head { flow: Flow { token: Token(token), run }, kind: KINDS[kind].0, number, sent_ns };
+            let head = Head { flow: FlowId { token: Token(token), run }, kind: KINDS[kind].0, number, sent_ns };
             let mut bytes = vec![0; HEAD_BYTES + padding];
             prop_assert!(head.write(&mut bytes));
             prop_assert_eq!(Head::read(&bytes), Some(head));

@@ -1,27 +1,27 @@
-//! What the receiving end of a run hears; see [`crate::fuzzing`].
+//! The input of the receiving end of a run; see [`crate::fuzzing`].
 
 use std::collections::BTreeSet;
 
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 use sys::datagrams::Piece;
 
-use super::Ending;
-use super::datagram::{Flow, HEAD_BYTES, Head, Kind, Token};
+use super::EndNotice;
+use super::datagram::{FlowId, HEAD_BYTES, Head, Kind, Token};
 use super::order::Plan;
-use super::receive::Desk;
+use super::receive::RunAccumulator;
 use super::tally::{Arrival, Tally};
 
 /// Pieces of a run, 18 bytes each: what kind of datagram it is and whose, its number, the time in it.
 pub fn udp_run(bytes: &[u8]) {
     let order = UdpOrder { bytes: HEAD_BYTES as u32, pace: UdpPace::Max, count: None, seconds: Some(1.0) };
-    let ours = Flow { token: Token([1; 16]), run: 1 };
+    let ours = FlowId { token: Token([1; 16]), run: 1 };
     let Ok(plan) = Plan::of(&order) else { return };
-    let mut desk = Desk::new(&plan, ours);
+    let mut accumulator = RunAccumulator::new(&plan, ours);
     let (mut pieces, mut came) = (0u64, 0);
     for [kind, run, number @ .., a, b, c, d, e, f, g, h] in bytes.as_chunks::<18>().0 {
         let kind = if *kind < 0xf0 { Kind::Data } else { Kind::End };
         let head = Head {
-            flow: Flow { run: u32::from(run / 0xf0) + 1, ..ours },
+            flow: FlowId { run: u32::from(run / 0xf0) + 1, ..ours },
             kind,
             number: u64::from_be_bytes(*number),
             sent_ns: u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]),
@@ -30,9 +30,10 @@ pub fn udp_run(bytes: &[u8]) {
         head.write(&mut datagram);
         pieces += 1;
         came += u64::from(kind == Kind::Data && head.flow == ours);
-        desk.take(&Piece { bytes: &datagram, stamp_ns: Some(pieces * 1_000), datagram_bytes: None, truncated: false });
+        let stamp_ns = Some(pieces * 1_000);
+        accumulator.take(&Piece { bytes: &datagram, stamp_ns, datagram_bytes: None, truncated: false });
     }
-    let told = desk.told(&Ending::default());
+    let told = accumulator.told(&EndNotice::default());
     assert!(told.datagrams + told.duplicates + told.unjudged <= came, "{} of {came}", told.datagrams);
     assert!(told.expected.is_none_or(|sent| told.lost <= sent.max(plan.count)));
 }

@@ -1,9 +1,9 @@
-//! What a host says it lost: the kernel's counters of all programs, to be compared over a run.
+//! Losses in this host: the kernel's counters of all programs, to be compared over a run.
 
 use std::fs;
 use std::path::Path;
 
-/// Counters of the network that the calling thread is in. Those that are not there read as 0.
+/// Counters of the calling thread's network namespace. Those that the kernel does not have are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
     /// `InErrors` of UDP over IPv4 and IPv6; includes the next two.
@@ -12,18 +12,18 @@ pub struct HostCounters {
     pub udp_buffer_errors: u64,
     /// `InCsumErrors`.
     pub udp_checksum_errors: u64,
-    /// `SndbufErrors`: no room for what was to be sent.
+    /// `SndbufErrors`: no room for a datagram to be sent.
     pub udp_send_errors: u64,
-    /// What a processor's queue had no room for (second column of softnet_stat).
+    /// Packets that a processor's queue had no room for (second column of softnet_stat).
     pub backlog: u64,
     /// `rx_missed_errors` of all interfaces: no buffer in the interface's ring.
     pub interfaces: u64,
 }
 
 impl HostCounters {
-    /// Reads them.
+    /// Reads the counters.
     pub fn read() -> HostCounters {
-        // A process may have threads in several networks: /proc/net is that of its first.
+        // Threads of a process may be in several network namespaces; /proc/net is that of its first thread.
         let net = |file: &str| fs::read_to_string(Path::new("/proc/thread-self/net").join(file)).unwrap_or_default();
         let (four, six) = (net("snmp"), net("snmp6"));
         let udp = |name: &str| snmp(&four, name).saturating_add(snmp6(&six, name));
@@ -37,7 +37,7 @@ impl HostCounters {
         }
     }
 
-    /// What was counted after an earlier reading.
+    /// The counts since an earlier reading.
     pub fn since(&self, before: &HostCounters) -> HostCounters {
         HostCounters {
             udp_errors: self.udp_errors.saturating_sub(before.udp_errors),

@@ -1,4 +1,4 @@
-//! What was ordered, checked, in whole nanoseconds: [`Plan`].
+//! The checked order of a run, in whole nanoseconds: [`Plan`].
 
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 
@@ -7,11 +7,11 @@ use crate::{Error, Result};
 
 /// The longest run, seconds.
 pub const SECONDS_MAX: f64 = 3_600.0;
-/// The longest pause between two datagrams, so that silence means something.
+/// The longest pause between two datagrams: a longer silence means that the sender is gone.
 const PAUSE_NS_MAX: u64 = 10_000_000_000;
-/// Datagrams of a run. 10^12 at 100 ns each last a day; and a stranger's number does not become a gap of 2^64.
+/// Most datagrams of a run. 10^12 at 100 ns each last a day. The bound also keeps a forged number from making a gap of 2^64.
 pub(super) const DATAGRAMS_MAX: u64 = 1_000_000_000_000;
-/// Runs of lost numbers told in a result: at 30 bytes each, 300 KB, below the 512 KiB of a line between nodes.
+/// Most runs of lost numbers in a result: at 30 bytes each 300 KB, below the 512 KiB of a line between nodes.
 pub const RUNS_TOLD_MAX: usize = 10_000;
 
 /// When datagrams leave.
@@ -19,14 +19,14 @@ pub const RUNS_TOLD_MAX: usize = 10_000;
 pub enum Mode {
     /// One at a time, from start to start.
     Spaced {
-        /// At least so long apart.
+        /// Least time from one start to the next.
         spacing_ns: u64,
     },
     /// Some in a row, then a pause.
     Bursts {
         /// Datagrams of a burst.
         length: u64,
-        /// Within a burst.
+        /// Time from start to start within a burst.
         spacing_ns: u64,
         /// From the end of the last spacing to the next burst.
         gap_ns: u64,
@@ -35,7 +35,7 @@ pub enum Mode {
     Max,
 }
 
-/// A run whose words make sense.
+/// A checked run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Payload of each datagram.
@@ -44,7 +44,7 @@ pub struct Plan {
     pub mode: Mode,
     /// Datagrams, at most.
     pub count: u64,
-    /// For so long at most, where that was ordered.
+    /// Most nanoseconds of the run, if the order has a bound.
     pub length_ns: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Plan {
         Ok(Plan { bytes, mode, count, length_ns })
     }
 
-    /// The longest pause that the order itself makes.
+    /// The longest pause between datagrams by the order itself.
     pub(super) fn pause_ns(&self) -> u64 {
         match self.mode {
             Mode::Spaced { spacing_ns } => spacing_ns,
@@ -97,7 +97,7 @@ fn refuse<T>(what: String) -> Result<T> {
     Err(Error::Order(what))
 }
 
-/// A payload that can be sent and has room for a head.
+/// Checks that a payload can be sent and has room for a head.
 pub(super) fn size(bytes: u32) -> Result<usize> {
     match bytes as usize {
         fits @ HEAD_BYTES..=DATAGRAM_BYTES_MAX => Ok(fits),
@@ -107,9 +107,10 @@ pub(super) fn size(bytes: u32) -> Result<usize> {
 
 fn pause(what: &str, seconds: f64) -> Result<u64> {
     let nanos = seconds * 1e9;
-    match nanos >= 0.0 && nanos <= PAUSE_NS_MAX as f64 {
-        true => Ok(nanos.round() as u64),
-        false => refuse(format!("a {what} of {seconds} s: it is from 0 to {} s", PAUSE_NS_MAX / 1_000_000_000)),
+    if nanos >= 0.0 && nanos <= PAUSE_NS_MAX as f64 {
+        Ok(nanos.round() as u64)
+    } else {
+        refuse(format!("a {what} of {seconds} s: it is from 0 to {} s", PAUSE_NS_MAX / 1_000_000_000))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sender that minds its spacing: one system call for each datagram, at its time or later, never sooner.
+//! The sender that keeps a spacing: one system call for each datagram, at its time or later, never sooner.
 //!
 //! The next time counts from the start of the last send. A stall therefore shifts everything after it and is seen as
 //! one long spacing; a sender that caught up would turn each of its own stalls into a burst on the network.
@@ -8,32 +8,32 @@ use std::io;
 use model::v1::probe::udp::UdpSent;
 
 use super::clock::Clock;
-use super::datagram::{Flow, Head, Kind, filling};
+use super::datagram::{FlowId, Head, Kind, filling};
+use super::histogram::TimeHistogram;
 use super::order::{Mode, Plan};
 use super::sent::Faults;
-use super::spread::Spread;
 use super::{Watch, seconds};
 use crate::{Result, Stop};
 
-/// A longer wait than this begins with sleep.
+/// A longer wait begins with sleep.
 const NAP_ABOVE_NS: u64 = 200_000;
 /// The end of a wait is spent spinning: a sleep ends up to 50 µs late by the kernel's slack, and then a processor has
 /// to wake up.
 const SPIN_NS: u64 = 120_000;
-/// A longer sleep would not notice that it is to end.
+/// The longest sleep before the sender checks whether to end.
 const NAP_NS_MAX: u64 = 50_000_000;
 /// A host keeps a spacing if 99 % of them are below twice of it, and their mean is no more than 5 % above it: beyond
 /// that the rate is the host's and not the one that was ordered.
 const P99_LATE: f64 = 2.0;
 const MEAN_LATE: f64 = 1.05;
 
-/// Sends what the plan says through `out`; [`Mode::Max`] is taken as a spacing of 0.
+/// Sends the plan's datagrams through `out`. [`Mode::Max`] is a spacing of 0.
 ///
 /// # Errors
-/// What `out` says, where trying again for 10 s did not help or cannot.
+/// A lasting error of `out`, or a temporary one that lasted for 10 s.
 pub fn paced(
     plan: &Plan,
-    flow: Flow,
+    flow: FlowId,
     to: &str,
     clock: &mut impl Clock,
     mut out: impl FnMut(&[u8]) -> io::Result<usize>,
@@ -49,7 +49,7 @@ pub fn paced(
             break;
         }
         let Some(start) = wait(clock, pace.due, stop) else { break };
-        // A stall may have taken the rest of the time.
+        // The run may have ended during a stall.
         if plan.length_ns.is_some_and(|length| start - pace.begun >= length) {
             break;
         }
@@ -70,8 +70,8 @@ pub fn paced(
     Ok(sent)
 }
 
-/// Waits until it is time; returns when it was, or none where the test is to end. The end of the wait does nothing but
-/// read the clock: a processor's hint to pause costs a virtual machine an exit, and so more than it waits for.
+/// Waits until `due`; returns the time, or none if the test is to end. The end of the wait spins on the clock without the
+/// processor's pause hint, which costs a virtual machine an exit, longer than the wait itself.
 fn wait(clock: &mut impl Clock, due: u64, stop: &Stop) -> Option<u64> {
     loop {
         let now = clock.now();
@@ -87,7 +87,7 @@ fn wait(clock: &mut impl Clock, due: u64, stop: &Stop) -> Option<u64> {
     }
 }
 
-/// When the next one is due, and how well the last ones kept their time.
+/// When the next datagram is due, and how well the earlier ones kept their time.
 struct Pace {
     spacing_ns: u64,
     /// Datagrams of a burst, and the pause after it.
@@ -95,10 +95,10 @@ struct Pace {
     begun: u64,
     due: u64,
     sent: u64,
-    /// The start of the last one.
+    /// When the last datagram began to leave.
     last: Option<u64>,
-    spacings: Spread,
-    gaps: Spread,
+    spacings: TimeHistogram,
+    gaps: TimeHistogram,
 }
 
 impl Pace {
@@ -108,16 +108,16 @@ impl Pace {
             Mode::Bursts { length, spacing_ns, gap_ns } => (spacing_ns, Some((length, gap_ns))),
             Mode::Max => (0, None),
         };
-        let (spacings, gaps) = (Spread::default(), Spread::default());
+        let (spacings, gaps) = (TimeHistogram::default(), TimeHistogram::default());
         Pace { spacing_ns, burst, begun: now, due: now, sent: 0, last: None, spacings, gaps }
     }
 
-    /// So many were sent, and a burst is full.
+    /// Whether the last datagram completed a burst.
     fn burst_is_over(&self) -> bool {
         self.burst.is_some_and(|(length, _)| self.sent.is_multiple_of(length))
     }
 
-    /// One that began to leave at `start` has left.
+    /// Counts a datagram that began to leave at `start`.
     fn took(&mut self, start: u64) {
         match self.last {
             Some(last) if self.burst_is_over() => self.gaps.record(start - last),
@@ -146,7 +146,7 @@ impl Pace {
         super::sent::with_rates(sent, plan, end - self.begun)
     }
 
-    /// The spacing was not kept: now and then by far, or all the time by a little.
+    /// Says how the spacing was not kept, in words: now and then by far, or all the time by a little.
     fn host_limited(&self) -> Option<String> {
         let [p99, mean, target] =
             [self.spacings.quantile(0.99) as f64, self.spacings.mean(), self.spacing_ns as f64].map(|ns| ns / 1e3);

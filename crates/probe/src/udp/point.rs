@@ -1,16 +1,16 @@
-//! Both ends of a run put together: what was lost, and where.
+//! Combines both ends of a run: the losses, and where they occurred.
 
 use model::v1::probe::udp::{UdpOrder, UdpPoint, UdpReceived, UdpSent};
 
-/// Compares what both ends counted.
+/// Compares the counters of both ends.
 ///
-/// Lost is sent less received (udpmon). Of that the receiving host lost what its own counters say: drops of the very
-/// socket, less what had a wrong checksum and so was spoilt on its way, and full queues of processors and interfaces.
-/// What the sending host dropped behind the program's back never was on the network. The rest is the network's; none of
-/// them is below 0.
+/// Lost is sent less received (udpmon). The receiving host lost what its own counters say: drops of this socket, less
+/// datagrams with a wrong checksum, which were damaged on the path, and drops of full queues of processors and interfaces.
+/// Datagrams that the sending host dropped without an error never were on the network. The rest was lost in the network; none
+/// of these is below 0.
 pub fn point(order: UdpOrder, sent: UdpSent, received: UdpReceived) -> UdpPoint {
     let missing = sent.datagrams.saturating_sub(received.datagrams);
-    // Who stops listening does not lose what still comes: then only the numbers that were jumped over count.
+    // A receiver that was stopped did not lose the datagrams that arrived later: then only gaps in the numbers count.
     let lost = if received.ended == "interrupted" { received.lost.min(missing) } else { missing };
     let drops = &received.drops;
     let own = drops.socket.unwrap_or(drops.udp_buffer_errors).saturating_sub(drops.udp_checksum_errors);
@@ -40,8 +40,8 @@ pub fn point(order: UdpOrder, sent: UdpSent, received: UdpReceived) -> UdpPoint 
     }
 }
 
-/// Whether what the receiving host dropped is known one by one. What the socket dropped may have been copies, or
-/// somebody else's, wherever such came, and certainly was where it is more than what is missing.
+/// Whether the receiving host's drops are known exactly. Where duplicates or foreign datagrams arrived, the socket may have
+/// dropped such ones; it certainly did if it dropped more than is missing.
 fn is_exact(received: &UdpReceived, own: u64, lost: u64) -> bool {
     let drops = &received.drops;
     let elsewhere = drops.backlog > 0 || drops.interfaces > 0 || drops.udp_checksum_errors > 0;

@@ -5,47 +5,47 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use model::v1::probe::udp::{UdpDrops, UdpOrder, UdpReceived, WIRE_BYTES};
-use sys::datagrams::{Basket, MESSAGES_MAX, Piece, dropped, join_arrivals, set_receive_buffer, stamp_arrivals};
+use sys::datagrams::{MESSAGES_MAX, Piece, ReceiveBuffers, dropped, join_arrivals, set_receive_buffer, stamp_arrivals};
 
 use super::clock::real;
-use super::datagram::{Flow, Head, Kind};
+use super::datagram::{FlowId, Head, Kind};
+use super::histogram::{OneWay, TimeHistogram};
 use super::host::HostCounters;
 use super::order::{Mode, Plan, RUNS_TOLD_MAX, SECONDS_MAX};
-use super::spread::{OneWay, Spread};
 use super::tally::{Arrival, Tally};
-use super::{Ending, Watch, rate_bit_s, seconds};
+use super::{EndNotice, Watch, rate_bit_s, seconds};
 use crate::{Error, Result, Stop};
 
-/// What arrives within 2.5 ms at 100 Gbit/s, and 270 ms at 1: a receiver that was not run for so long loses nothing.
+/// Holds the data of 2.5 ms at 100 Gbit/s, or of 270 ms at 1 Gbit/s: a receiver that does not run for so long loses nothing.
 const RECEIVE_BUFFER_BYTES: usize = 32 << 20;
-/// Joined pieces in one system call: 1 MiB, which the second-level cache still holds.
+/// Joined pieces in one system call: 1 MiB, which fits the second-level cache.
 const PIECES: usize = 16;
-/// The kernel joins no more than an IP packet has.
+/// The largest joined piece: that of an IP packet.
 const PIECE_BYTES_MAX: usize = 65_535;
-/// How often a receiver that gets nothing looks up.
+/// The longest wait for a datagram before the receiver checks whether to end.
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// Silence that ends a run whose end nobody told, beside the order's own pauses.
+/// Silence that ends a run whose end is not known, beside the order's own pauses.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Silence that ends a run of which some are missing: stragglers are waited for (udpmon waits as long).
+/// Silence that ends a run with missing datagrams, which may still arrive late (udpmon waits as long).
 const STRAGGLERS: Duration = Duration::from_secs(1);
-/// Silence that ends a run of which all came: the last ones may come twice.
+/// Silence that ends a complete run: duplicates of the last datagrams may still arrive.
 const ECHOES: Duration = Duration::from_millis(100);
-/// A run may take so much longer than was ordered.
+/// The longest that a run may exceed its ordered length.
 const GRACE: Duration = Duration::from_secs(10);
-/// A socket into which somebody pours is not empty for long: what comes later is looked at one by one.
+/// The longest time for emptying a socket, which a flood would keep full. Later datagrams are checked one by one.
 const EMPTYING_MAX: Duration = Duration::from_millis(200);
-/// Stamps and clock agree on how long a run took, or the host's time was set meanwhile.
+/// Where kernel stamps and the monotonic clock differ by more over a run, the host's time was set meanwhile.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Takes one run from a connected socket, until its end was told and heard out.
+/// Receives one run from a connected socket, to its end.
 ///
 /// # Errors
 /// As [`Receiver::prepare`] and [`Receiver::run`].
 pub fn receive(
     socket: &UdpSocket,
     order: &UdpOrder,
-    flow: Flow,
-    ending: &Ending,
+    flow: FlowId,
+    ending: &EndNotice,
     watch: &Watch,
     stop: &Stop,
 ) -> Result<UdpReceived> {
@@ -56,57 +56,57 @@ fn host(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Host { doing, source }
 }
 
-/// A receiving end that is ready: from now on nothing is lost because it has not begun.
+/// A receiving end that is ready: datagrams that arrive from now on are queued.
 pub struct Receiver<'a> {
     socket: &'a UdpSocket,
     plan: Plan,
-    desk: Desk,
+    accumulator: RunAccumulator,
     granted: usize,
-    /// Datagrams come joined.
+    /// The kernel joins datagrams.
     joined: bool,
-    /// What was lost before it began.
+    /// The counters of losses before the run.
     before: (HostCounters, Option<u32>),
-    /// Silence that ends a run of which some are missing.
+    /// Silence that ends a run with missing datagrams.
     stragglers: Duration,
 }
 
 impl<'a> Receiver<'a> {
-    /// Sets the socket's options for a run. What the socket already holds is of no run that is to come: it may have
-    /// come from anybody, before the socket was connected.
+    /// Sets the socket's options for a run, and discards the datagrams that it holds: these may be from any sender, as they may
+    /// have arrived before the socket was connected.
     ///
     /// # Errors
-    /// An order out of bounds; a socket that does not work.
-    pub fn prepare(socket: &'a UdpSocket, order: &UdpOrder, flow: Flow) -> Result<Receiver<'a>> {
+    /// [`Error::Order`]: the order is out of bounds. [`Error::Host`]: the socket fails.
+    pub fn prepare(socket: &'a UdpSocket, order: &UdpOrder, flow: FlowId) -> Result<Receiver<'a>> {
         let plan = Plan::of(order)?;
-        let mut desk = Desk::new(&plan, flow);
-        desk.foreign += empty(socket).map_err(host("empty a socket"))?;
+        let mut accumulator = RunAccumulator::new(&plan, flow);
+        accumulator.foreign += empty(socket).map_err(host("empty a socket"))?;
         socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
         let granted =
             set_receive_buffer(socket, RECEIVE_BUFFER_BYTES).map_err(host("set a socket's receive buffer"))?;
-        // What a kernel cannot do is done here: joining not at all, stamping later.
+        // Kernels without these options: datagrams come one by one, and are stamped by this program, later.
         let max = plan.mode == Mode::Max;
         let joined = join_arrivals(socket, max).is_ok() && max;
         let _ = stamp_arrivals(socket, true);
         let before = (HostCounters::read(), dropped(socket).ok());
-        Ok(Receiver { socket, plan, desk, granted, joined, before, stragglers: STRAGGLERS })
+        Ok(Receiver { socket, plan, accumulator, granted, joined, before, stragglers: STRAGGLERS })
     }
 
-    /// The same, for a path on which nothing is late: a silence of this length ends a run of which some are missing.
+    /// Changes the silence that ends a run with missing datagrams, for paths on which none is late.
     #[must_use]
     pub fn waiting(self, stragglers: Duration) -> Receiver<'a> {
         Receiver { stragglers, ..self }
     }
 
-    /// Takes the run.
+    /// Receives the run.
     ///
     /// # Errors
-    /// A socket that does not work.
-    pub fn run(mut self, ending: &Ending, watch: &Watch, stop: &Stop) -> Result<UdpReceived> {
+    /// [`Error::Host`]: the socket fails.
+    pub fn run(mut self, ending: &EndNotice, watch: &Watch, stop: &Stop) -> Result<UdpReceived> {
         let ended = self.take_all(ending, watch, stop);
         let _ = join_arrivals(self.socket, false);
         let ended = ended.map_err(host("receive datagrams"))?.into();
         let (drops, receive_buffer_bytes) = (self.drops(), self.granted as u64);
-        Ok(UdpReceived { drops, receive_buffer_bytes, ended, ..self.desk.told(ending) })
+        Ok(UdpReceived { drops, receive_buffer_bytes, ended, ..self.accumulator.told(ending) })
     }
 
     fn drops(&self) -> UdpDrops {
@@ -115,7 +115,7 @@ impl<'a> Receiver<'a> {
         UdpDrops {
             socket: socket.map(|(before, now)| now.wrapping_sub(before).into()),
             in_trains: self.joined,
-            train_datagrams: self.desk.datagrams as f64 / self.desk.pieces.max(1) as f64,
+            train_datagrams: self.accumulator.datagrams as f64 / self.accumulator.pieces.max(1) as f64,
             udp_errors: counters.udp_errors,
             udp_buffer_errors: counters.udp_buffer_errors,
             udp_checksum_errors: counters.udp_checksum_errors,
@@ -124,44 +124,45 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    fn take_all(&mut self, ending: &Ending, watch: &Watch, stop: &Stop) -> std::io::Result<&'static str> {
-        let mut basket = match self.joined {
-            true => Basket::new(PIECES, PIECE_BYTES_MAX),
-            false => Basket::new(MESSAGES_MAX, self.plan.bytes),
+    fn take_all(&mut self, ending: &EndNotice, watch: &Watch, stop: &Stop) -> std::io::Result<&'static str> {
+        let mut basket = if self.joined {
+            ReceiveBuffers::new(PIECES, PIECE_BYTES_MAX)
+        } else {
+            ReceiveBuffers::new(MESSAGES_MAX, self.plan.bytes)
         };
-        let mut over = Over::new(&self.plan, self.stragglers);
-        let desk = &mut self.desk;
+        let mut over = EndDetector::new(&self.plan, self.stragglers);
+        let accumulator = &mut self.accumulator;
         loop {
             if stop.is_stopped() {
                 return Ok("interrupted");
             }
             match basket.receive(self.socket) {
                 Ok(_) => {
-                    basket.pieces().for_each(|piece| desk.take(&piece));
-                    watch.set(desk.tally.received(), desk.tally.missing());
+                    basket.pieces().for_each(|piece| accumulator.take(&piece));
+                    watch.set(accumulator.tally.received(), accumulator.tally.missing());
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
-                // Refusals are answers to what this end has sent before.
+                // A refusal by ICMP is about a datagram that this end has sent before.
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
                 Err(e) => return Err(e),
             }
-            if let Some(why) = over.look(Instant::now(), desk, ending) {
+            if let Some(why) = over.look(Instant::now(), accumulator, ending) {
                 return Ok(why);
             }
         }
     }
 }
 
-/// Throws away what a socket holds; returns how many datagrams that were.
+/// Discards the datagrams that a socket holds; returns their number.
 fn empty(socket: &UdpSocket) -> std::io::Result<u64> {
-    let (mut basket, mut gone) = (Basket::new(MESSAGES_MAX, 1), 0);
+    let (mut basket, mut gone) = (ReceiveBuffers::new(MESSAGES_MAX, 1), 0);
     socket.set_nonblocking(true)?;
     let until = Instant::now() + EMPTYING_MAX;
     while Instant::now() < until {
         match basket.receive(socket) {
             Ok(came) => gone += came as u64,
             Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-            // Errors of what was sent before are told once each.
+            // Each error of an earlier datagram is returned once.
             Err(_) => {}
         }
     }
@@ -169,35 +170,35 @@ fn empty(socket: &UdpSocket) -> std::io::Result<u64> {
     Ok(gone)
 }
 
-/// When a run is over.
-struct Over {
+/// Decides when a run is over.
+struct EndDetector {
     began: Instant,
     silence: Duration,
     stragglers: Duration,
     length: Duration,
-    /// What was counted at the last look, and when that last changed.
+    /// Datagrams so far and whether the end is known, at the last look; and when these last changed.
     seen: (u64, bool),
     changed: Instant,
 }
 
-impl Over {
-    fn new(plan: &Plan, stragglers: Duration) -> Over {
+impl EndDetector {
+    fn new(plan: &Plan, stragglers: Duration) -> EndDetector {
         let began = Instant::now();
         let length = plan.length_ns.map_or(Duration::from_secs_f64(SECONDS_MAX), Duration::from_nanos) + GRACE;
         let silence = SILENCE + Duration::from_nanos(plan.pause_ns());
-        Over { began, silence, stragglers, length, seen: (0, false), changed: began }
+        EndDetector { began, silence, stragglers, length, seen: (0, false), changed: began }
     }
 
-    fn look(&mut self, now: Instant, desk: &Desk, ending: &Ending) -> Option<&'static str> {
-        let sent = desk.expected(ending);
-        let seen = (desk.datagrams, sent.is_some());
+    fn look(&mut self, now: Instant, accumulator: &RunAccumulator, ending: &EndNotice) -> Option<&'static str> {
+        let sent = accumulator.expected(ending);
+        let seen = (accumulator.datagrams, sent.is_some());
         if seen != self.seen {
             (self.seen, self.changed) = (seen, now);
         }
         let quiet = now - self.changed;
         match sent {
             _ if now - self.began > self.length => Some("deadline"),
-            Some(sent) if desk.tally.received() >= sent && quiet >= ECHOES => Some("complete"),
+            Some(sent) if accumulator.tally.received() >= sent && quiet >= ECHOES => Some("complete"),
             Some(_) if quiet >= self.stragglers => Some("told"),
             None if quiet >= self.silence => Some("silence"),
             _ => None,
@@ -205,29 +206,29 @@ impl Over {
     }
 }
 
-/// Looks at each datagram and keeps the books.
-pub(super) struct Desk {
-    flow: Flow,
+/// Counts the datagrams of a run.
+pub(super) struct RunAccumulator {
+    flow: FlowId,
     bytes: usize,
-    /// Arrivals have a time each; not where they come joined.
+    /// Each arrival has a time of its own; not where the kernel joins datagrams.
     timed: bool,
     tally: Tally,
     foreign: u64,
-    /// Datagrams of this run, those that came again included, and the pieces that they came in.
+    /// Datagrams of this run, including duplicates, and the pieces that they arrived in.
     datagrams: u64,
     pieces: u64,
-    /// As the sender's own datagrams told.
+    /// Number of datagrams sent, by the sender's last datagrams.
     end: Option<u64>,
-    /// Of the first and the last, nanoseconds since 1970, and by the clock that does not step.
+    /// Times of the first and the last arrival: nanoseconds since 1970, and by the monotonic clock.
     arrived: Option<[(u64, Instant); 2]>,
     stamped: bool,
-    inter_arrival: Spread,
+    inter_arrival: TimeHistogram,
     one_way: OneWay,
 }
 
-impl Desk {
-    pub(super) fn new(plan: &Plan, flow: Flow) -> Desk {
-        Desk {
+impl RunAccumulator {
+    pub(super) fn new(plan: &Plan, flow: FlowId) -> RunAccumulator {
+        RunAccumulator {
             flow,
             bytes: plan.bytes,
             timed: plan.mode != Mode::Max,
@@ -238,7 +239,7 @@ impl Desk {
             end: None,
             arrived: None,
             stamped: true,
-            inter_arrival: Spread::default(),
+            inter_arrival: TimeHistogram::default(),
             one_way: OneWay::default(),
         }
     }
@@ -287,8 +288,8 @@ impl Desk {
         }
     }
 
-    /// How many were sent, as told by whomever.
-    fn expected(&self, ending: &Ending) -> Option<u64> {
+    /// Number of datagrams sent, from either source.
+    fn expected(&self, ending: &EndNotice) -> Option<u64> {
         ending.told().or(self.end)
     }
 
@@ -301,7 +302,7 @@ impl Desk {
         agreed.unwrap_or(by_clock).as_nanos() as u64
     }
 
-    pub(super) fn told(self, ending: &Ending) -> UdpReceived {
+    pub(super) fn told(self, ending: &EndNotice) -> UdpReceived {
         let expected = self.expected(ending);
         let missing = self.tally.missing_of(expected, RUNS_TOLD_MAX);
         let (datagrams, seconds) = (self.tally.received(), seconds(self.lasted()));
@@ -338,13 +339,13 @@ mod tests {
     use super::super::datagram::{HEAD_BYTES, Token};
     use super::*;
 
-    const FLOW: Flow = Flow { token: Token([1; 16]), run: 3 };
+    const FLOW: FlowId = FlowId { token: Token([1; 16]), run: 3 };
 
     fn plan(pace: UdpPace) -> Plan {
         Plan::of(&UdpOrder { bytes: 60, pace, count: Some(10), seconds: None }).unwrap()
     }
 
-    fn datagram(flow: Flow, kind: Kind, number: u64, bytes: usize) -> Vec<u8> {
+    fn datagram(flow: FlowId, kind: Kind, number: u64, bytes: usize) -> Vec<u8> {
         let mut datagram = vec![0; bytes];
         assert!(Head { flow, kind, number, sent_ns: 1_000 + number }.write(&mut datagram));
         datagram
@@ -356,9 +357,9 @@ mod tests {
 
     #[test]
     fn what_is_not_of_this_run_is_not_counted() {
-        let mut desk = Desk::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
-        let other = Flow { run: 2, ..FLOW };
-        let stranger = Flow { token: Token([2; 16]), ..FLOW };
+        let mut accumulator = RunAccumulator::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
+        let other = FlowId { run: 2, ..FLOW };
+        let stranger = FlowId { token: Token([2; 16]), ..FLOW };
         for (bytes, flow, kind, number) in [
             (60, other, Kind::Data, 0),
             (60, stranger, Kind::Data, 0),
@@ -367,24 +368,24 @@ mod tests {
             (60, FLOW, Kind::Data, 10),
             (HEAD_BYTES, other, Kind::End, 5),
         ] {
-            desk.take(&piece(&datagram(flow, kind, number, bytes), 5_000, None));
+            accumulator.take(&piece(&datagram(flow, kind, number, bytes), 5_000, None));
         }
-        desk.take(&Piece { truncated: true, ..piece(&datagram(FLOW, Kind::Data, 0, 60), 5_000, None) });
-        desk.take(&piece(&[], 5_000, None));
-        assert_eq!((desk.foreign, desk.datagrams, desk.end), (8, 0, None));
-        let told = desk.told(&Ending::default());
+        accumulator.take(&Piece { truncated: true, ..piece(&datagram(FLOW, Kind::Data, 0, 60), 5_000, None) });
+        accumulator.take(&piece(&[], 5_000, None));
+        assert_eq!((accumulator.foreign, accumulator.datagrams, accumulator.end), (8, 0, None));
+        let told = accumulator.told(&EndNotice::default());
         assert_eq!((told.datagrams, told.lost, told.rate_bit_s, told.one_way), (0, 0, 0, None));
     }
 
     #[test]
     fn joined_datagrams_are_taken_apart() {
-        let mut desk = Desk::new(&plan(UdpPace::Max), FLOW);
+        let mut accumulator = RunAccumulator::new(&plan(UdpPace::Max), FLOW);
         let train: Vec<u8> = [0, 1, 3].iter().flat_map(|n| datagram(FLOW, Kind::Data, *n, 60)).collect();
-        desk.take(&piece(&train, 1_000_000, Some(60)));
-        desk.take(&piece(&datagram(FLOW, Kind::Data, 2, 60), 3_000_000, None));
-        desk.take(&piece(&datagram(FLOW, Kind::End, 5, HEAD_BYTES), 3_000_000, None));
-        assert_eq!((desk.datagrams, desk.pieces, desk.end), (4, 2, Some(5)));
-        let told = desk.told(&Ending::default());
+        accumulator.take(&piece(&train, 1_000_000, Some(60)));
+        accumulator.take(&piece(&datagram(FLOW, Kind::Data, 2, 60), 3_000_000, None));
+        accumulator.take(&piece(&datagram(FLOW, Kind::End, 5, HEAD_BYTES), 3_000_000, None));
+        assert_eq!((accumulator.datagrams, accumulator.pieces, accumulator.end), (4, 2, Some(5)));
+        let told = accumulator.told(&EndNotice::default());
         assert_eq!((told.datagrams, told.bytes, told.expected), (4, 240, Some(5)));
         assert_eq!((told.lost_runs, told.reordered), (vec![(4, 1)], 1));
         assert_eq!((told.seconds, told.rate_bit_s, told.wire_rate_bit_s), (2e-3, 960_000, 2_016_000));
@@ -395,29 +396,31 @@ mod tests {
     #[test]
     fn when_a_run_is_over() {
         let spaced = plan(UdpPace::Spacing { spacing_s: 2.0 });
-        let mut over = Over::new(&spaced, STRAGGLERS);
-        let (mut desk, ending) = (Desk::new(&spaced, FLOW), Ending::default());
+        let mut over = EndDetector::new(&spaced, STRAGGLERS);
+        let (mut accumulator, ending) = (RunAccumulator::new(&spaced, FLOW), EndNotice::default());
         let after = |ms: u64| over.began + Duration::from_millis(ms);
         let times = [0, 11_900, 12_000].map(after);
-        assert_eq!(times.map(|at| over.look(at, &desk, &ending)), [None, None, Some("silence")]);
-        desk.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 0, None));
-        let at = |over: &Over, ms: u64| over.began + Duration::from_millis(ms);
-        let look = |over: &mut Over, desk: &Desk, ms| over.look(at(over, ms), desk, &ending);
-        assert_eq!(look(&mut over, &desk, 12_001), None, "something came");
+        assert_eq!(times.map(|at| over.look(at, &accumulator, &ending)), [None, None, Some("silence")]);
+        accumulator.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 0, None));
+        let at = |over: &EndDetector, ms: u64| over.began + Duration::from_millis(ms);
+        let look =
+            |over: &mut EndDetector, accumulator: &RunAccumulator, ms| over.look(at(over, ms), accumulator, &ending);
+        assert_eq!(look(&mut over, &accumulator, 12_001), None, "something came");
         ending.tell(2);
-        assert_eq!([13_000, 13_900, 14_000].map(|ms| look(&mut over, &desk, ms)), [None, None, Some("told")]);
-        desk.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 0, None));
-        assert_eq!([14_010, 14_100, 14_110].map(|ms| look(&mut over, &desk, ms)), [None, None, Some("complete")]);
-        assert_eq!(look(&mut over, &desk, 3_620_000), Some("deadline"));
+        assert_eq!([13_000, 13_900, 14_000].map(|ms| look(&mut over, &accumulator, ms)), [None, None, Some("told")]);
+        accumulator.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 0, None));
+        let ends = [14_010, 14_100, 14_110].map(|ms| look(&mut over, &accumulator, ms));
+        assert_eq!(ends, [None, None, Some("complete")]);
+        assert_eq!(look(&mut over, &accumulator, 3_620_000), Some("deadline"));
     }
 
     #[test]
     fn a_clock_that_was_set_does_not_make_a_rate() {
-        let mut desk = Desk::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
-        desk.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 9_000_000_000, None));
-        desk.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 5_000_000_000, None));
-        assert!(desk.lasted() < 1_000_000_000, "{}", desk.lasted());
-        desk.take(&piece(&datagram(FLOW, Kind::Data, 2, 60), 9_000_005_000, None));
-        assert_eq!(desk.lasted(), 5_000);
+        let mut accumulator = RunAccumulator::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
+        accumulator.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 9_000_000_000, None));
+        accumulator.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 5_000_000_000, None));
+        assert!(accumulator.lasted() < 1_000_000_000, "{}", accumulator.lasted());
+        accumulator.take(&piece(&datagram(FLOW, Kind::Data, 2, 60), 9_000_005_000, None));
+        assert_eq!(accumulator.lasted(), 5_000);
     }
 }

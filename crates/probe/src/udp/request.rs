@@ -1,5 +1,5 @@
-//! Request and response: how long an answer takes against its size. The slope is what a byte costs on all copies and
-//! links of its way, the intercept what a datagram costs whatever its size.
+//! Request and response: the round trip against the size of the answer. The slope is the cost of a byte on all copies and links
+//! of the path, the intercept the cost of a datagram of any size.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -9,10 +9,12 @@ use model::v1::probe::udp::{UdpAnswered, UdpLine, UdpRequestOrder, UdpRequests, 
 
 use super::Watch;
 use super::clock::{HostClock, real};
-use super::datagram::{ASK_BYTES, DATAGRAM_BYTES_MAX, Flow, HEAD_BYTES, Head, Kind, filling, want_bytes, wanted_bytes};
+use super::datagram::{
+    ASK_BYTES, DATAGRAM_BYTES_MAX, FlowId, HEAD_BYTES, Head, Kind, filling, want_bytes, wanted_bytes,
+};
+use super::histogram::TimeHistogram;
 use super::order::size;
 use super::send::say_end;
-use super::spread::Spread;
 use crate::{Error, Result, Stop};
 
 /// Sizes of one test.
@@ -21,11 +23,11 @@ const SIZES_MAX: usize = 1_000;
 const COUNT_MAX: u64 = 10_000_000;
 /// The longest that an answer may take, seconds.
 const TIMEOUT_S_MAX: f64 = 10.0;
-/// So many questions in a row without an answer, and nobody is there.
+/// After this many requests in a row without an answer the peer counts as gone.
 const UNANSWERED_MAX: u32 = 10;
-/// How often an end that waits looks up.
+/// The longest wait for a datagram before an end checks whether to stop.
 const LOOK_UP: Duration = Duration::from_millis(20);
-/// An answering end that hears nothing for so long is alone.
+/// Silence after which an answering end takes the requester for gone.
 const SILENCE: Duration = Duration::from_secs(15);
 
 fn check(order: &UdpRequestOrder) -> Result<Duration> {
@@ -44,11 +46,10 @@ fn check(order: &UdpRequestOrder) -> Result<Duration> {
     if order.count == 0 || order.count > COUNT_MAX {
         return refuse(format!("each size takes 1 to {COUNT_MAX} questions, not {}", order.count));
     }
-    match order.timeout_s > 0.0 && order.timeout_s <= TIMEOUT_S_MAX {
-        true => Ok(Duration::from_secs_f64(order.timeout_s)),
-        false => {
-            refuse(format!("an answer takes more than 0 and at most {TIMEOUT_S_MAX} s, not {} s", order.timeout_s))
-        }
+    if order.timeout_s > 0.0 && order.timeout_s <= TIMEOUT_S_MAX {
+        Ok(Duration::from_secs_f64(order.timeout_s))
+    } else {
+        refuse(format!("an answer takes more than 0 and at most {TIMEOUT_S_MAX} s, not {} s", order.timeout_s))
     }
 }
 
@@ -56,17 +57,18 @@ fn nothing_there(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Asks, one question after the other, and says when it is done.
+/// Sends one request after the other and times its answer; then tells the other end that it is over.
 ///
 /// # Errors
-/// An order out of bounds; ten questions in a row without an answer; a socket that does not work.
-pub fn measure(socket: &UdpSocket, order: &UdpRequestOrder, flow: Flow, stop: &Stop) -> Result<UdpRequests> {
+/// [`Error::Order`]: the order is out of bounds. [`Error::Silent`]: ten requests in a row without an answer.
+/// [`Error::Broken`], [`Error::Host`]: the socket fails.
+pub fn measure(socket: &UdpSocket, order: &UdpRequestOrder, flow: FlowId, stop: &Stop) -> Result<UdpRequests> {
     let timeout = check(order)?;
-    let mut asker = Asker::new(socket, order, flow, timeout)?;
+    let mut requester = Requester::new(socket, order, flow, timeout)?;
     let mut told = UdpRequests::default();
     let mut dots = Vec::new();
     for bytes in &order.answer_bytes {
-        let series = asker.series(*bytes, order.count, stop)?;
+        let series = requester.series(*bytes, order.count, stop)?;
         if series.trips.answered > 0 {
             dots.push((f64::from(*bytes), series.least, series.mean));
         }
@@ -76,50 +78,61 @@ pub fn measure(socket: &UdpSocket, order: &UdpRequestOrder, flow: Flow, stop: &S
             break;
         }
     }
-    say_end(socket, flow, asker.number, &mut HostClock::default());
+    say_end(socket, flow, requester.number, &mut HostClock::default());
     told.line_of_min = line(dots.iter().map(|(bytes, least, _)| (*bytes, *least)));
     told.line_of_mean = line(dots.iter().map(|(bytes, _, mean)| (*bytes, *mean)));
     Ok(told)
 }
 
-/// One size's round trips; their least and mean in seconds.
+/// The round trips of one answer size; their least and mean in seconds.
 struct Series {
     trips: UdpRoundTrips,
     least: f64,
     mean: f64,
 }
 
-struct Asker<'a> {
+/// The end that sends requests.
+struct Requester<'a> {
     socket: &'a UdpSocket,
     peer: String,
-    flow: Flow,
+    flow: FlowId,
     timeout: Duration,
     ask: Vec<u8>,
     heard: Vec<u8>,
-    /// Of the next question; they go on from size to size.
+    /// Number of the next request; numbers go on from size to size.
     number: u64,
 }
 
-impl Asker<'_> {
-    fn new<'a>(socket: &'a UdpSocket, order: &UdpRequestOrder, flow: Flow, timeout: Duration) -> Result<Asker<'a>> {
+impl Requester<'_> {
+    fn new<'a>(
+        socket: &'a UdpSocket,
+        order: &UdpRequestOrder,
+        flow: FlowId,
+        timeout: Duration,
+    ) -> Result<Requester<'a>> {
         let host = |doing| move |source| Error::Host { doing, source };
         let peer = socket.peer_addr().map_err(host("ask over a socket without a peer"))?.to_string();
         socket.set_read_timeout(Some(timeout.min(LOOK_UP))).map_err(host("set a socket's options"))?;
         let ask = filling(order.request_bytes as usize);
-        Ok(Asker { socket, peer, flow, timeout, ask, heard: vec![0; DATAGRAM_BYTES_MAX], number: 0 })
+        Ok(Requester { socket, peer, flow, timeout, ask, heard: vec![0; DATAGRAM_BYTES_MAX], number: 0 })
     }
 
     fn series(&mut self, answer_bytes: u32, count: u64, stop: &Stop) -> Result<Series> {
         want_bytes(&mut self.ask, answer_bytes);
         let mut trips = UdpRoundTrips { answer_bytes, ..UdpRoundTrips::default() };
-        let (mut spread, mut least, mut sum, mut unanswered) = (Spread::default(), Duration::MAX, Duration::ZERO, 0);
+        let mut round_trips = TimeHistogram::default();
+        let mut least = Duration::MAX;
+        let mut sum = Duration::ZERO;
+        let mut unanswered = 0;
         while trips.asked < count && !stop.is_stopped() {
             trips.asked += 1;
             match self.round_trip(answer_bytes, &mut trips.late, stop)? {
                 Some(took) => {
-                    (trips.answered, unanswered) = (trips.answered + 1, 0);
-                    (least, sum) = (least.min(took), sum + took);
-                    spread.record(took.as_nanos() as u64);
+                    trips.answered += 1;
+                    unanswered = 0;
+                    least = least.min(took);
+                    sum += took;
+                    round_trips.record(took.as_nanos() as u64);
                 }
                 None if unanswered + 1 == UNANSWERED_MAX => {
                     let seconds = (self.timeout * UNANSWERED_MAX).as_secs();
@@ -128,12 +141,12 @@ impl Asker<'_> {
                 None => unanswered += 1,
             }
         }
-        trips.round_trip = spread.told().unwrap_or_default();
+        trips.round_trip = round_trips.told().unwrap_or_default();
         let mean = sum.as_secs_f64() / trips.answered.max(1) as f64;
         Ok(Series { trips, least: least.as_secs_f64(), mean })
     }
 
-    /// One question; none where its answer did not come in time.
+    /// The round trip of one request; none if its answer did not come in time.
     fn round_trip(&mut self, answer_bytes: u32, late: &mut u64, stop: &Stop) -> Result<Option<Duration>> {
         let number = self.number;
         self.number += 1;
@@ -148,7 +161,7 @@ impl Asker<'_> {
             let heard = match self.socket.recv(&mut self.heard) {
                 Ok(bytes) => &self.heard[..bytes],
                 Err(error) if nothing_there(&error) => continue,
-                // Nobody listens there: no sooner asked again than if nobody had answered.
+                // The peer's port is closed. The pause keeps this loop from spinning until the timeout.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                     std::thread::sleep(self.timeout.saturating_sub(asked.elapsed()).min(LOOK_UP));
                     continue;
@@ -180,26 +193,30 @@ fn line(dots: impl Iterator<Item = (f64, f64)> + Clone) -> Option<UdpLine> {
     (xx > 0.0).then(|| UdpLine { intercept_s: y - x * xy / xx, slope_s_per_byte: xy / xx })
 }
 
-/// The most that answers come to, in bytes per second: a small question may have a large one.
+/// Most bytes of answers per second: a small request may have a large answer.
 const ANSWERS_BYTES_S: f64 = 125e6;
 
-/// Answers questions with as many bytes as they want, at most `answer_bytes_max`, until the end is told, somebody stops
-/// it, or nothing was asked for 15 s.
+/// Answers requests with the size that each asks for, at most `answer_bytes_max`. It ends with the requester's last datagram, at a
+/// stop, or after 15 s without a request.
 ///
 /// # Errors
-/// A socket that does not work.
+/// [`Error::Host`]: the socket fails.
 pub fn answer(
     socket: &UdpSocket,
-    flow: Flow,
+    flow: FlowId,
     answer_bytes_max: u32,
-    (watch, stop): (&Watch, &Stop),
+    watch: &Watch,
+    stop: &Stop,
 ) -> Result<UdpAnswered> {
     let host = |doing| move |source| Error::Host { doing, source };
     socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
-    let (mut heard, mut reply) = (vec![0; DATAGRAM_BYTES_MAX], filling(DATAGRAM_BYTES_MAX));
+    let mut heard = vec![0; DATAGRAM_BYTES_MAX];
+    let mut reply = filling(DATAGRAM_BYTES_MAX);
     let largest = (answer_bytes_max as usize).min(DATAGRAM_BYTES_MAX);
-    let (mut told, mut asked) = (UdpAnswered::default(), Instant::now());
-    let (begun, mut sent_bytes) = (asked, 0.0);
+    let mut told = UdpAnswered::default();
+    let begun = Instant::now();
+    let mut asked = begun;
+    let mut sent_bytes = 0.0;
     while !stop.is_stopped() && asked.elapsed() < SILENCE {
         let question = match socket.recv(&mut heard) {
             Ok(bytes) => &heard[..bytes],
@@ -214,7 +231,7 @@ pub fn answer(
             (Kind::End, _) => break,
             (Kind::Ask, Some(bytes)) if (HEAD_BYTES..=largest).contains(&bytes) => {
                 asked = Instant::now();
-                // Whoever asks one question at a time, as the near end does, never meets this.
+                // A requester that waits for each answer, as the near end does, never reaches this bound.
                 if sent_bytes > ANSWERS_BYTES_S * begun.elapsed().as_secs_f64().max(1.0) {
                     told.not_sent += 1;
                     continue;

@@ -1,4 +1,4 @@
-//! What a sender says of what it sent: its rates, and what the kernel did not take.
+//! The sender's report: its rates, and the datagrams that the kernel refused.
 
 use std::io;
 use std::net::UdpSocket;
@@ -13,11 +13,11 @@ use super::order::Plan;
 use super::{rate_bit_s, seconds};
 use crate::{Error, Result};
 
-/// A sender that gets nothing through for so long gives up.
+/// A sender that the kernel refuses for longer than this gives up.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// After a refusal that passes.
+/// Pause after a temporary refusal.
 const BREATH_NS: u64 = 20_000;
-/// Reports that are taken at once; the rest is announced again.
+/// Most reports taken at once; the kernel announces the rest again.
 const REPORTS: usize = 256;
 
 /// Empties the queue of reports, of which an error may be the first. Reports that an unreachable host or network may
@@ -38,7 +38,7 @@ pub(super) fn sift(socket: &UdpSocket, error: io::Error) -> io::Error {
     if passes && !is_kept { Errno::INTR.into() } else { error }
 }
 
-/// Fills in bytes, time and rates of what was sent within so many nanoseconds.
+/// Fills in the bytes, the time and the rates of a run that took `nanos`.
 pub(super) fn with_rates(sent: UdpSent, plan: &Plan, nanos: u64) -> UdpSent {
     let (bytes, seconds) = (sent.datagrams * plan.bytes as u64, seconds(nanos));
     let wire = bytes + sent.datagrams * WIRE_BYTES;
@@ -51,17 +51,17 @@ pub(super) fn with_rates(sent: UdpSent, plan: &Plan, nanos: u64) -> UdpSent {
     }
 }
 
-/// What the kernel did not take, and for how long nothing passed.
+/// Counts the kernel's refusals, and since when nothing was sent.
 pub(super) struct Faults<'a> {
     to: &'a str,
     bytes: usize,
     would_block: u64,
     no_buffers: u64,
     refused: u64,
-    /// Calls that took some of what was offered: the error was counted by the kernel, and is not told.
+    /// Calls that took a part of the datagrams: the kernel counts an error, but does not return it.
     partial: u64,
     before: HostCounters,
-    /// Since when nothing passes.
+    /// Since when the kernel has refused everything.
     stuck: Option<u64>,
 }
 
@@ -71,17 +71,20 @@ impl Faults<'_> {
         Faults { to, bytes, would_block: 0, no_buffers: 0, refused: 0, partial: 0, before, stuck: None }
     }
 
-    /// Only some of what was offered was taken; the rest will be offered again.
+    /// A call took a part of the datagrams; the rest is sent again.
     pub fn took_some(&mut self) {
         self.partial += 1;
     }
 
-    /// Something passed.
+    /// The kernel took datagrams.
     pub fn passed(&mut self) {
         self.stuck = None;
     }
 
-    /// Whether to try again, after a breath that it takes here.
+    /// Counts an error. After a temporary one it pauses, and the caller tries again.
+    ///
+    /// # Errors
+    /// [`Error::Order`]: the datagram does not fit the path's MTU. [`Error::Broken`]: a lasting error, or 10 s of temporary ones.
     pub fn judge(&mut self, error: io::Error, clock: &mut impl Clock) -> Result<()> {
         let now = clock.now();
         match Errno::from_io_error(&error) {
@@ -101,7 +104,7 @@ impl Faults<'_> {
         if now.saturating_sub(*self.stuck.get_or_insert(now)) > PATIENCE_NS {
             return Err(Error::Broken { peer: self.to.into(), source: error });
         }
-        // A refusal is the answer to an earlier datagram, and says nothing against the next; nor does a signal.
+        // A refusal by ICMP is about an earlier datagram, and a signal about none: the next one can be sent at once.
         if !matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted) {
             clock.nap(BREATH_NS);
         }
@@ -111,11 +114,11 @@ impl Faults<'_> {
     pub fn tell(&self, sent: &mut UdpSent) {
         (sent.would_block, sent.no_buffers, sent.refused) = (self.would_block, self.no_buffers, self.refused);
         let calls = HostCounters::read().since(&self.before).udp_send_errors.saturating_sub(self.told());
-        // A train that is dropped counts as one.
+        // The kernel counts a dropped train as one error.
         sent.host_dropped = calls.saturating_mul(sent.train_datagrams.into()).min(sent.datagrams);
     }
 
-    /// The kernel counts an error of a socket whose buffer has once been full whatever it is, and each that is told.
+    /// Errors that were returned. The kernel counts them as well, so they are subtracted from its counter.
     fn told(&self) -> u64 {
         self.would_block + self.no_buffers + self.refused + self.partial
     }

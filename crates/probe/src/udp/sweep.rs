@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpSweep};
 
-use super::datagram::{Flow, Token};
+use super::datagram::{FlowId, Token};
 use super::order::Plan;
 use super::{Watch, point, send};
 use crate::{Error, Result, Stop};
@@ -18,26 +18,32 @@ pub const UDPMON_SPACINGS_US: std::ops::RangeInclusive<u32> = 0..=40;
 
 /// One run of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
-    /// How its datagrams are told from others.
-    pub flow: Flow,
-    /// What is sent.
+pub struct SweepRun {
+    /// Identifies the run's datagrams.
+    pub flow: FlowId,
+    /// The order of the run.
     pub order: UdpOrder,
 }
 
-/// The other end of a sweep, however one talks to it.
+/// The far end of a sweep, over the caller's connection to it.
 pub trait FarEnd {
-    /// Has it receive this run; returns when it is ready ([`super::Receiver::prepare`]).
-    fn start(&mut self, run: &Run) -> Result<()>;
-    /// What it received, of so many that were sent. They are all on their way, or lost.
+    /// Has the far end receive this run; returns when it is ready ([`super::Receiver::prepare`]).
+    ///
+    /// # Errors
+    /// The far end does not answer, or cannot receive the run.
+    fn start(&mut self, run: &SweepRun) -> Result<()>;
+    /// The far end's result, after `sent` datagrams have left.
+    ///
+    /// # Errors
+    /// The far end does not answer, or failed.
     fn result(&mut self, sent: u64) -> Result<UdpReceived>;
 }
 
 /// The runs of a sweep, numbered from `first_run` on.
 ///
 /// # Errors
-/// More than [`RUNS_MAX`], none, or one that is out of bounds.
-pub fn runs(sweep: &UdpSweep, token: Token, first_run: u32) -> Result<Vec<Run>> {
+/// [`Error::Order`]: no runs, more than [`RUNS_MAX`], or one that is out of bounds.
+pub fn runs(sweep: &UdpSweep, token: Token, first_run: u32) -> Result<Vec<SweepRun>> {
     let many = sweep.sizes_bytes.len().saturating_mul(sweep.spacings_s.len());
     if many == 0 || many > RUNS_MAX {
         return Err(Error::Order(format!("a sweep has 1 to {RUNS_MAX} runs, sizes times spacings, not {many}")));
@@ -48,23 +54,23 @@ pub fn runs(sweep: &UdpSweep, token: Token, first_run: u32) -> Result<Vec<Run>> 
         let pace = UdpPace::Spacing { spacing_s };
         let order = UdpOrder { bytes, pace, count: sweep.count, seconds: sweep.seconds };
         Plan::of(&order)?;
-        Ok(Run { flow: Flow { token, run: first_run.wrapping_add(n) }, order })
+        Ok(SweepRun { flow: FlowId { token, run: first_run.wrapping_add(n) }, order })
     });
     numbered.collect()
 }
 
-/// Sends the runs one after the other; `on_point` sees each as soon as both ends have counted it. A stop ends it with
-/// the run that it interrupts, which is seen as well.
+/// Sends the runs one after the other. `on_point` is called as soon as both ends have counted a run. A stop ends the sweep
+/// with the run that it interrupts, for which `on_point` is called as well.
 ///
 /// # Errors
 /// Those of [`send`] and of the far end.
 pub fn sweep(
     socket: &UdpSocket,
-    runs: &[Run],
+    runs: &[SweepRun],
     far: &mut impl FarEnd,
     watch: &Watch,
     stop: &Stop,
-    mut on_point: impl FnMut(&Run, &UdpPoint),
+    mut on_point: impl FnMut(&SweepRun, &UdpPoint),
 ) -> Result<()> {
     for run in runs {
         if stop.is_stopped() {

@@ -1,8 +1,8 @@
-//! Which numbers came: exact sets of what was lost, came late and came twice, in a bounded memory.
+//! Counts the numbers that arrive: the exact sets of lost, late and repeated ones, in bounded memory.
 //!
-//! Pure. What is kept is the gaps: runs of numbers below the highest one that have not come. A number in a gap is late
-//! (RFC 4737: less than the next expected) and closes or splits it; one outside of all gaps has been here before. So
-//! duplicates are told from late ones without a bit for each number, and what is in order costs a comparison.
+//! Pure. It keeps the gaps: runs of numbers below the highest one that have not arrived. A number in a gap is late
+//! (RFC 4737: less than the next expected), and closes or splits the gap; one outside of all gaps is a duplicate. This tells
+//! duplicates from late numbers without a bit for each number, and a number in order costs one comparison.
 
 mod lengths;
 
@@ -11,22 +11,22 @@ use std::collections::BTreeMap;
 pub use lengths::Lengths;
 use model::v1::probe::udp::UdpBin;
 
-/// Gaps that are kept: some 40 MB at most.
+/// Most gaps that are kept: some 40 MB.
 pub const GAPS_MAX: usize = 1_000_000;
 
-/// What a number was when it came.
+/// What the arrival of a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Higher than all before.
+    /// Higher than all earlier numbers.
     Ahead,
-    /// Behind the highest, and new.
+    /// Below the highest, and new.
     Late {
         /// By how many numbers.
         distance: u64,
     },
-    /// It has come before.
+    /// A duplicate.
     Again,
-    /// Late or again: its gap was given up because there were too many.
+    /// Late or a duplicate: its gap was given up, as there were too many.
     Unjudged,
     /// No such number was sent.
     Strange,
@@ -35,12 +35,12 @@ pub enum Arrival {
 /// Counts numbers as they come.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Numbers from here on do not exist.
+    /// The first number that is not sent.
     end: u64,
     gaps_max: usize,
     /// One more than the highest number seen.
     next: u64,
-    /// First missing number to the one after the last missing.
+    /// From the first missing number of each gap to the one after the last missing.
     gaps: BTreeMap<u64, u64>,
     missing: u64,
     received: u64,
@@ -53,14 +53,14 @@ pub struct Tally {
     given_up: Lengths,
 }
 
-/// What is missing in the end.
+/// The missing numbers at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// Numbers.
+    /// Missing numbers.
     pub lost: u64,
-    /// Runs of them: the first one and how many, lowest first, those given up left out.
+    /// Runs of missing numbers: the first number and the length, lowest first, without those given up.
     pub runs: Vec<(u64, u64)>,
-    /// Runs, those given up and those left out included.
+    /// Number of runs, including those that are given up or left out.
     pub runs_total: u64,
     /// Runs by length.
     pub lengths: Vec<UdpBin>,
@@ -129,10 +129,11 @@ impl Tally {
 
     fn fill(&mut self, from: u64, to: u64, number: u64) {
         self.missing -= 1;
-        match from == number {
-            true => self.gaps.remove(&from),
-            false => self.gaps.insert(from, number),
-        };
+        if from == number {
+            self.gaps.remove(&from);
+        } else {
+            self.gaps.insert(from, number);
+        }
         if number + 1 < to {
             self.gaps.insert(number + 1, to);
             self.give_up();
@@ -174,18 +175,17 @@ impl Tally {
         &self.reordered
     }
 
-    /// Numbers that were late or came again, nobody knows which.
+    /// Numbers that were late or duplicates, which is not known.
     pub fn unjudged(&self) -> u64 {
         self.unjudged
     }
 
-    /// Some gaps were given up: what is missing is a bound from above.
+    /// Whether gaps were given up: then the missing numbers are an upper bound.
     pub fn is_bounded(&self) -> bool {
         self.floor > 0
     }
 
-    /// What is missing of `sent` numbers, or of all up to the highest where that is not known; the first `runs_max`
-    /// runs by name.
+    /// The missing ones of `sent` numbers, or of all up to the highest if that is not known; with the first `runs_max` runs.
     pub fn missing_of(&self, sent: Option<u64>, runs_max: usize) -> Missing {
         let tail = sent.filter(|sent| *sent > self.next).map(|sent| (self.next, sent));
         let mut lengths = self.given_up.clone();

@@ -1,5 +1,5 @@
-//! The sender that only minds the rate: trains of datagrams that the kernel or the interface cuts (UDP_SEGMENT), several
-//! trains in one system call. A train leaves back to back, so spacing means nothing here.
+//! The sender at the highest rate: trains of datagrams that the kernel or the interface cuts (UDP_SEGMENT), several trains in
+//! one system call. A train leaves back to back, so there is no spacing.
 
 use std::io::{self, IoSlice};
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ use sys::udp::set_datagram_bytes;
 
 use super::Watch;
 use super::clock::Clock;
-use super::datagram::{Flow, Head, Kind, filling};
+use super::datagram::{FlowId, Head, Kind, filling};
 use super::order::Plan;
 use super::sent::{Faults, sift, with_rates};
 use crate::{Result, Stop};
@@ -26,21 +26,21 @@ const TRAINS: usize = 8;
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 /// The datagrams of one system call, back to back.
-struct Yard {
+struct TrainBatch {
     bytes: Vec<u8>,
     datagram: usize,
     /// Datagrams of a train.
     cars: usize,
 }
 
-impl Yard {
-    fn new(flow: Flow, datagram: usize, cars: usize) -> Yard {
+impl TrainBatch {
+    fn new(flow: FlowId, datagram: usize, cars: usize) -> TrainBatch {
         let trains = if cars > 1 { TRAINS } else { MESSAGES_MAX };
         let mut bytes = filling(trains * cars * datagram);
         for room in bytes.chunks_exact_mut(datagram) {
             Head { flow, kind: Kind::Data, number: 0, sent_ns: 0 }.write(room);
         }
-        Yard { bytes, datagram, cars }
+        TrainBatch { bytes, datagram, cars }
     }
 
     /// Numbers as many as there is room for, of `left`; returns how many.
@@ -67,32 +67,32 @@ impl Yard {
     }
 }
 
-/// Sends as fast as it goes.
+/// Sends as fast as the host can.
 ///
 /// # Errors
 /// As [`super::send`].
 pub(super) fn trains(
     socket: &UdpSocket,
     plan: &Plan,
-    flow: Flow,
+    flow: FlowId,
     to: &str,
     clock: &mut impl Clock,
     stop: &Stop,
     watch: &Watch,
 ) -> Result<UdpSent> {
-    // Without it the default's 208 KiB hold three trains: slower, and otherwise the same.
+    // A refusal leaves the default of 208 KiB, which holds three trains: slower, and otherwise the same.
     let _ = set_send_buffer(socket, SEND_BUFFER_BYTES);
-    let mut yard = Yard::new(flow, plan.bytes, couple(socket, plan.bytes));
+    let mut batch = TrainBatch::new(flow, plan.bytes, couple(socket, plan.bytes));
     let mut faults = Faults::new(to, plan.bytes);
     let (begun, mut sent) = (clock.now(), 0);
     let mut now = begun;
     let mut told = loop {
         let over = plan.length_ns.is_some_and(|length| now - begun >= length);
         if sent >= plan.count || over || stop.is_stopped() {
-            break UdpSent { datagrams: sent, train_datagrams: yard.cars as u32, ..UdpSent::default() };
+            break UdpSent { datagrams: sent, train_datagrams: batch.cars as u32, ..UdpSent::default() };
         }
-        let many = yard.number(sent, plan.count - sent, clock.real());
-        match yard.send(socket, many) {
+        let many = batch.number(sent, plan.count - sent, clock.real());
+        match batch.send(socket, many) {
             Ok((left, is_all)) => {
                 faults.passed();
                 if !is_all {
@@ -101,8 +101,8 @@ pub(super) fn trains(
                 sent += left;
                 watch.set(sent, 0);
             }
-            Err(error) if yard.cars > 1 && cannot_cut(&error) => {
-                yard = Yard::new(flow, plan.bytes, uncouple(socket));
+            Err(error) if batch.cars > 1 && cannot_cut(&error) => {
+                batch = TrainBatch::new(flow, plan.bytes, uncouple(socket));
             }
             Err(error) => {
                 if let Err(error) = faults.judge(error, clock) {
@@ -119,7 +119,7 @@ pub(super) fn trains(
     Ok(with_rates(told, plan, now - begun))
 }
 
-/// Has the kernel cut what is sent; returns how many datagrams a train has.
+/// Turns on the cutting of trains in the kernel; returns the datagrams of a train.
 fn couple(socket: &UdpSocket, bytes: usize) -> usize {
     let cars = (TRAIN_BYTES_MAX / bytes).clamp(1, CARS_MAX);
     match u16::try_from(bytes) {
@@ -128,7 +128,7 @@ fn couple(socket: &UdpSocket, bytes: usize) -> usize {
     }
 }
 
-/// Each message is one datagram again, of which a train has 1.
+/// Turns off the cutting of trains; returns the datagrams of a train, which is 1.
 fn uncouple(socket: &UdpSocket) -> usize {
     let _ = set_datagram_bytes(socket, 0);
     1

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use lab::{Lab, rig};
-use model::v1::probe::route::{ChangeOf, End, MtuBound, Route, Said, SuspectBy};
+use model::v1::probe::route::{ChangeOf, End, MtuBound, Route, RouterReply, SuspectBy};
 use probe::route::{asymmetries, compare, mtu, open, sweep, trace};
 use probe::{Error, Stop};
 
@@ -56,9 +56,9 @@ fn hops_of_a_node_are_found_with_their_distances() {
         for (hop, number) in path.hops.iter().zip(1..) {
             let [router] = &hop.routers[..] else { panic!("{hop:?}") };
             let (wanted, said) = match (number, v6) {
-                (4, _) => (address(&lab, "b", v6), Said::Answered),
-                (_, false) => ([10, 78, 1, number].into(), Said::TimeExceeded),
-                (_, true) => (format!("fd4c:6f6e:6701:1::{number}").parse().unwrap(), Said::TimeExceeded),
+                (4, _) => (address(&lab, "b", v6), RouterReply::Answered),
+                (_, false) => ([10, 78, 1, number].into(), RouterReply::TimeExceeded),
+                (_, true) => (format!("fd4c:6f6e:6701:1::{number}").parse().unwrap(), RouterReply::TimeExceeded),
             };
             assert_eq!((&router.address, router.said), (&wanted.to_string(), said));
             assert_eq!((hop.ttl, hop.sent, hop.answered), (number, 3, 3));
@@ -84,7 +84,7 @@ fn a_host_that_is_no_node_ends_a_trace_too() {
         // A kernel without a listener says so only so often.
         let path = trace_by(&trace::Plan::default(), &lab, v6, nobody).path;
         assert_eq!((path.end, path.distance, path.distance_reverse), (End::Reached, Some(3), None), "{path:?}");
-        assert_eq!(path.hops[2].routers[0].said, Said::PortUnreachable);
+        assert_eq!(path.hops[2].routers[0].said, RouterReply::PortUnreachable);
         // Its answers are no measure of what arrives.
         let near = socket(&lab, "a", v6, Some(nobody));
         let plan = mtu::Plan { patience: Duration::from_millis(300), ..mtu::Plan::default() };
@@ -105,7 +105,7 @@ fn a_dead_path_is_silent() {
     let nowhere = SocketAddr::new([10, 99, 99, 99].into(), 33_434);
     let path = trace_to(&lab, false, nowhere).path;
     assert_eq!((path.end, path.hops.len()), (End::Blocked, 1));
-    assert_eq!(path.hops[0].routers[0].said, Said::NetworkUnreachable);
+    assert_eq!(path.hops[0].routers[0].said, RouterReply::NetworkUnreachable);
 }
 
 #[test]

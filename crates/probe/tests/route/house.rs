@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use lab::rig::Turn;
+use lab::rig::LabLock;
 use sys::namespace::Namespaces;
 
 /// A host; gone with this.
@@ -13,13 +13,13 @@ pub struct Host(Arc<Namespaces>);
 
 /// Hosts of one test, which has the machine to itself.
 pub struct House {
-    _turn: Turn,
+    _turn: LabLock,
 }
 
 impl House {
     /// None where there can be none: that is said loudly.
     pub fn new(test: &str) -> Option<House> {
-        lab::rig::able(test).then(|| House { _turn: Turn::take().unwrap() })
+        lab::rig::able(test).then(|| House { _turn: LabLock::take().unwrap() })
     }
 
     /// A host that forwards, and answers by ICMP as often as it is asked.

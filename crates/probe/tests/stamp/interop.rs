@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use probe::Stop;
 use probe::stamp::{Extent, HostClock, Order, Trust, run};
 
-use super::relay::{Fate, Way, connected, loopback, reflector, relay};
+use super::relay::{PacketFate, RelayPlan, connected, loopback, reflector, relay};
 use super::skipped;
 
 /// A program that ends with its owner.
@@ -63,7 +63,9 @@ fn their_reflector(test: &str, more: &[&str]) -> Option<(Program, std::net::Sock
 fn our_sender_and_their_stateful_reflector() {
     let test = "our_sender_and_their_stateful_reflector";
     let Some((_program, address)) = their_reflector(test, &["--stateful-reflector"]) else { return };
-    let path = relay(address, Way::of(&[(7, Fate::Lost), (8, Fate::Lost)]), Way::of(&[(20, Fate::Lost)]));
+    let forward = RelayPlan::of(&[(7, PacketFate::Lost), (8, PacketFate::Lost)]);
+    let reverse = RelayPlan::of(&[(20, PacketFate::Lost)]);
+    let path = relay(address, forward, reverse);
     let found = run(&connected(path.address), &order(60), &Stop::default(), &HostClock).unwrap();
     let packets = &found.packets;
     assert_eq!((packets.sent, packets.received, packets.ignored), (60, 57, 0), "{packets:?}");

@@ -15,8 +15,8 @@ use probe::stamp::packet::{Answer, BASE, Question};
 use probe::stamp::{Clock, Extent, HostClock, Order, Trust, run};
 use probe::{Error, Stop};
 
-use relay::Fate::{Lost, Overtaken, Twice};
-use relay::{Running, TestClock, Way, connected, loopback, reflector, relay, set_later};
+use relay::PacketFate::{Lost, Overtaken, Twice};
+use relay::{RelayPlan, Running, TestClock, connected, loopback, reflector, relay, set_later};
 
 fn order(packets: u64, rate_packets_s: f64) -> Order {
     Order {
@@ -68,7 +68,7 @@ fn ipv6_and_longer_packets() {
 #[test]
 fn each_loss_copy_and_swap_is_counted_on_its_way() {
     let far = reflector(Trust::Symmetric, HostClock);
-    let forward = Way::of(&[
+    let forward = RelayPlan::of(&[
         (0, Lost),
         (5, Lost),
         (6, Lost),
@@ -80,7 +80,7 @@ fn each_loss_copy_and_swap_is_counted_on_its_way() {
         (150, Overtaken),
         (250, Overtaken),
     ]);
-    let reverse = Way::of(&[
+    let reverse = RelayPlan::of(&[
         (10, Lost),
         (77, Lost),
         (298, Lost),
@@ -129,7 +129,7 @@ fn copying(misdeed: fn(&UdpSocket, SocketAddr, &Answer)) -> Running<()> {
 #[test]
 fn a_stateless_reflector_tells_no_directions() {
     let far = copying(|_, _, _| {});
-    let path = relay(far.address, Way::of(&[(3, Lost)]), Way::of(&[(8, Lost)]));
+    let path = relay(far.address, RelayPlan::of(&[(3, Lost)]), RelayPlan::of(&[(8, Lost)]));
     let found = test(path.address, &order(50, 1_000.0), &HostClock);
     let packets = &found.packets;
     assert_eq!((packets.lost, packets.lost_forward, packets.lost_unplaced), (2, None, 2), "{packets:?}");
@@ -179,8 +179,8 @@ fn short_packets_of_twamp_light() {
 #[test]
 fn a_peer_that_vanishes_ends_the_test_in_time() {
     let far = reflector(Trust::Symmetric, HostClock);
-    let lost: Vec<(u32, relay::Fate)> = (30..200).map(|n| (n, Lost)).collect();
-    let path = relay(far.address, Way::of(&lost), Way::default());
+    let lost: Vec<(u32, relay::PacketFate)> = (30..200).map(|n| (n, Lost)).collect();
+    let path = relay(far.address, RelayPlan::of(&lost), RelayPlan::default());
     let begun = Instant::now();
     let asked = Order { timeout: Duration::from_millis(400), ..order(60, 200.0) };
     let found = test(path.address, &asked, &HostClock);
@@ -223,7 +223,7 @@ fn a_test_that_is_stopped_keeps_what_it_has() {
 #[test]
 fn late_answers_are_lost_and_told() {
     let far = reflector(Trust::Symmetric, HostClock);
-    let path = relay(far.address, Way::default(), Way::taking(200));
+    let path = relay(far.address, RelayPlan::default(), RelayPlan::taking(200));
     // The first packets' time is over before the answers come, while later ones are still being sent.
     let asked = Order { timeout: Duration::from_millis(100), ..order(100, 200.0) };
     let found = test(path.address, &asked, &HostClock);
@@ -235,7 +235,7 @@ fn late_answers_are_lost_and_told() {
 fn one_way_delays_where_both_clocks_are_good() {
     let clock = TestClock::good();
     let far = reflector(Trust::Symmetric, TestClock { shift_ns: clock.shift_ns, ..TestClock::good() });
-    let path = relay(far.address, Way::taking(20), Way::taking(5));
+    let path = relay(far.address, RelayPlan::taking(20), RelayPlan::taking(5));
     let found = test(path.address, &order(100, 500.0), &clock);
     assert_eq!(found.one_way_refused, None, "{found:?}");
     let (there, back) = (found.forward.unwrap(), found.reverse.unwrap());
@@ -257,7 +257,7 @@ fn one_way_delays_are_refused_where_a_clock_is_not_good_enough() {
     ];
     for (near, far, why) in cases {
         let far = reflector(Trust::Symmetric, far);
-        let path = relay(far.address, Way::taking(5), Way::taking(5));
+        let path = relay(far.address, RelayPlan::taking(5), RelayPlan::taking(5));
         let found = test(path.address, &order(20, 500.0), &near);
         let said = found.one_way_refused.unwrap();
         assert!(said.contains(why), "{said}");
@@ -269,7 +269,7 @@ fn one_way_delays_are_refused_where_a_clock_is_not_good_enough() {
 /// Which end's clock is set by 40 ms in the middle of a test over 10 ms, and what is said of it.
 fn stepped(near: TestClock, far: TestClock, set: &'static std::sync::atomic::AtomicI64) -> Latency {
     let far = reflector(Trust::Symmetric, far);
-    let path = relay(far.address, Way::taking(5), Way::taking(5));
+    let path = relay(far.address, RelayPlan::taking(5), RelayPlan::taking(5));
     let setter = set_later(set, Duration::from_millis(250), Duration::from_millis(40));
     let found = test(path.address, &order(100, 200.0), &near);
     setter.join().unwrap();
@@ -299,7 +299,7 @@ fn a_far_clock_that_is_set_ends_one_way_delays() {
 #[test]
 fn a_result_is_the_same_after_json() {
     let far = reflector(Trust::Symmetric, HostClock);
-    let path = relay(far.address, Way::of(&[(3, Lost)]), Way::default());
+    let path = relay(far.address, RelayPlan::of(&[(3, Lost)]), RelayPlan::default());
     let found = test(path.address, &order(30, 1_000.0), &HostClock);
     let text = serde_json::to_string(&found).unwrap();
     assert_eq!(serde_json::from_str::<Latency>(&text).unwrap(), found);

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use probe::Stop;
 use probe::stamp::clock::{Reading, RealNs};
-use probe::stamp::reflect::Served;
+use probe::stamp::reflect::ReflectorCounts;
 use probe::stamp::{Clock, HostClock, Reflector, Trust, serve};
 use sys::clock_quality::ClockQuality;
 
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum PacketFate {
     Lost,
     Twice,
     /// Behind the next one.
@@ -24,40 +24,40 @@ pub enum Fate {
 
 /// One way: fates by the sender's number, and the time it takes.
 #[derive(Clone, Debug, Default)]
-pub struct Way {
-    pub fates: HashMap<u32, Fate>,
+pub struct RelayPlan {
+    pub fates: HashMap<u32, PacketFate>,
     pub delay: Duration,
 }
 
-impl Way {
-    pub fn of(fates: &[(u32, Fate)]) -> Way {
-        Way { fates: fates.iter().copied().collect(), delay: Duration::ZERO }
+impl RelayPlan {
+    pub fn of(fates: &[(u32, PacketFate)]) -> RelayPlan {
+        RelayPlan { fates: fates.iter().copied().collect(), delay: Duration::ZERO }
     }
 
-    pub fn taking(ms: u64) -> Way {
-        Way { fates: HashMap::new(), delay: Duration::from_millis(ms) }
+    pub fn taking(ms: u64) -> RelayPlan {
+        RelayPlan { fates: HashMap::new(), delay: Duration::from_millis(ms) }
     }
 }
 
-struct Lane {
-    way: Way,
+struct RelayQueue {
+    plan: RelayPlan,
     held: Option<Vec<u8>>,
     queue: VecDeque<(Instant, Vec<u8>)>,
 }
 
-impl Lane {
+impl RelayQueue {
     fn take(&mut self, packet: &[u8], number: u32) {
-        let due = Instant::now() + self.way.delay;
-        let fate = self.way.fates.get(&number);
+        let due = Instant::now() + self.plan.delay;
+        let fate = self.plan.fates.get(&number);
         match fate {
-            Some(Fate::Lost) => return,
-            Some(Fate::Overtaken) if self.held.is_none() => {
+            Some(PacketFate::Lost) => return,
+            Some(PacketFate::Overtaken) if self.held.is_none() => {
                 self.held = Some(packet.to_vec());
                 return;
             }
             _ => self.queue.push_back((due, packet.to_vec())),
         }
-        if fate == Some(&Fate::Twice) {
+        if fate == Some(&PacketFate::Twice) {
             self.queue.push_back((due, packet.to_vec()));
         }
         self.queue.extend(self.held.take().map(|held| (due, held)));
@@ -110,7 +110,7 @@ pub fn connected(to: SocketAddr) -> UdpSocket {
 }
 
 /// Our own reflector.
-pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<Served> {
+pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<ReflectorCounts> {
     Running::start(loopback(), move |socket, stop| {
         let _ = sys::schedule::prefer_this_thread();
         serve(&socket, &stop, &clock, &mut Reflector::default(), &|_| trust).unwrap()
@@ -118,14 +118,14 @@ pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<Se
 }
 
 /// Between a sender and `target`.
-pub fn relay(target: SocketAddr, forward: Way, reverse: Way) -> Running<()> {
+pub fn relay(target: SocketAddr, forward: RelayPlan, reverse: RelayPlan) -> Running<()> {
     Running::start(loopback(), move |near, stop| {
         let _ = sys::schedule::prefer_this_thread();
         let far = connected(target);
         near.set_nonblocking(true).unwrap();
         far.set_nonblocking(true).unwrap();
-        let lane = |way| Lane { way, held: None, queue: VecDeque::new() };
-        let (mut forward, mut reverse) = (lane(forward), lane(reverse));
+        let relayed = |plan| RelayQueue { plan, held: None, queue: VecDeque::new() };
+        let (mut forward, mut reverse) = (relayed(forward), relayed(reverse));
         let (mut sender, mut buffer) = (None, [0u8; 2048]);
         let number = |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
         while !stop.is_stopped() {

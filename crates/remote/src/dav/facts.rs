@@ -1,5 +1,5 @@
-//! What a server tells of its files: by PROPFIND where it speaks WebDAV, by HEAD where it does not, by the first byte where
-//! it takes neither.
+//! The facts of files on a server: by PROPFIND where it speaks WebDAV, by HEAD where it does not, and by a GET of the first byte
+//! where it takes neither.
 
 use std::sync::atomic::Ordering;
 
@@ -13,17 +13,17 @@ use web::{Headers, HttpUrl, Method, Response, date};
 
 use super::{Dav, SPEAKS_DAV, SPEAKS_HTTP, UNHEARD};
 use crate::failed::Failed;
-use crate::known::{Entry, Facts, Told};
-use crate::server::{Asked, Whole};
+use crate::known::{Entry, Facts, Namespace};
+use crate::server::{BufferedResponse, ClientRequest};
 
-/// What is asked of every file.
+/// The request for the facts of files.
 const PROPFIND: &[u8] = b"<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:propfind xmlns:D=\"DAV:\"><D:prop>\
 <D:resourcetype/><D:getcontentlength/><D:getlastmodified/><D:getetag/></D:prop></D:propfind>";
 
-/// The statuses by which servers say that they do not speak WebDAV, or not with everybody.
+/// Statuses with which servers refuse WebDAV, to all clients or to some.
 const NOT_DAV: [u16; 7] = [400, 403, 404, 405, 415, 500, 501];
 
-/// What is known of a file from the head of an answer.
+/// The facts in the head of a response.
 pub(crate) fn of_response(response: &Response, size: u64) -> Facts {
     let mtime = response.headers.get("last-modified").and_then(date::parse_http);
     let etag = response.headers.get("etag").map(str::to_owned);
@@ -66,16 +66,16 @@ fn is_within(dir: &[u8], other: &[u8]) -> bool {
 }
 
 impl Dav {
-    fn propfind(&self, url: &HttpUrl, depth: &str) -> Result<Whole, Failed> {
+    fn propfind(&self, url: &HttpUrl, depth: &str) -> Result<BufferedResponse, Failed> {
         let headers = Headers::new().with("Depth", depth).with("Content-Type", "application/xml; charset=utf-8");
         let method = Method::Propfind;
-        let plain = Asked::plain(&method, url, &headers);
-        let asked = Asked { body: PROPFIND, most: LISTING_BYTES_MAX, ..plain };
+        let plain = ClientRequest::plain(&method, url, &headers);
+        let asked = ClientRequest { body: PROPFIND, most: LISTING_BYTES_MAX, ..plain };
         let whole = self.0.server.whole(&asked)?;
         match whole.response.status {
             207 => Ok(whole),
             status if (200..300).contains(&status) => {
-                // Who does not know the method may answer with the page.
+                // A server that does not know the method may answer with a page.
                 Err(Failed { status: Some(405), ..Failed::peer(format!("{} is no WebDAV server", url.authority())) })
             }
             _ => Err(whole.refusal(url)),
@@ -85,10 +85,10 @@ impl Dav {
     fn resources(&self, url: &HttpUrl, depth: &str) -> Result<Vec<Resource>, Failed> {
         let whole = self.propfind(url, depth)?;
         let read = listing::parse(&whole.body);
-        read.map_err(|e| Failed::peer(format!("{} answers with a listing that does not read: {e}", url.authority())))
+        read.map_err(|e| Failed::peer(format!("{} answers with a malformed listing: {e}", url.authority())))
     }
 
-    /// Asks what is at a path.
+    /// Asks for the facts of a path, and notes whether the server speaks WebDAV.
     pub(super) fn facts_there(&self, path: &RelPath) -> Result<Facts, Failed> {
         let speaks = self.0.speaks.load(Ordering::Relaxed);
         if speaks != SPEAKS_HTTP {
@@ -115,7 +115,7 @@ impl Dav {
         let mut resources = self.resources(&url, "0")?;
         let unsaid = || Failed::peer(format!("{} does not say how long {path} is", url.authority()));
         match resources.len() {
-            // The listing leaves out what it says is not there.
+            // The parser leaves out entries that the server reports as missing.
             0 => Err(Failed::status(url.authority(), 404, b"")),
             1 => of_resource(resources.remove(0)).ok_or_else(unsaid),
             n => Err(Failed::peer(format!("{} answers with {n} files when asked for one", url.authority()))),
@@ -146,11 +146,11 @@ impl Dav {
         self.by_first_byte(&url, headers)
     }
 
-    /// For those who answer GET and nothing else: an address that was signed for GET is good for GET alone.
+    /// For servers that answer GET alone, and for addresses that are signed for GET.
     fn by_first_byte(&self, url: &HttpUrl, headers: Headers) -> Result<Facts, Failed> {
         let headers = headers.with("Range", "bytes=0-0");
         let method = Method::Get;
-        let begun = self.0.server.begin(&Asked::plain(&method, url, &headers))?;
+        let begun = self.0.server.begin(&ClientRequest::plain(&method, url, &headers))?;
         if begun.url.is_directory_of(url) {
             return Ok(Facts::dir());
         }
@@ -171,7 +171,7 @@ impl Dav {
         Failed { status: Some(405), fault: Fault::Config, ..Failed::peer(why) }
     }
 
-    /// The entries of a directory. One whose facts make no sense comes with the reason.
+    /// The entries of a directory. An entry without usable facts holds the reason.
     pub(super) fn all_entries(&self, path: &RelPath) -> Result<Vec<Entry>, Failed> {
         let speaks = self.0.speaks.load(Ordering::Relaxed);
         if speaks == SPEAKS_HTTP {
@@ -179,7 +179,7 @@ impl Dav {
         }
         let url = self.url(path, true)?;
         let resources = match self.resources(&url, "1") {
-            // It may well be a server of files, which has a page there.
+            // A plain HTTP server may have a page at this address.
             Err(failed) if speaks == UNHEARD && failed.is(&NOT_DAV) && self.by_head(path).is_ok() => {
                 return Err(self.lists_nothing());
             }
@@ -190,7 +190,7 @@ impl Dav {
     }
 }
 
-/// What a listing says is in the directory at `path` below `base`.
+/// The entries of the directory at `path` below `base`, from its listing.
 pub(crate) fn entries_of(
     resources: Vec<Resource>,
     (base, path): (&RelPath, &RelPath),
@@ -212,8 +212,8 @@ pub(crate) fn entries_of(
             Some(at) => (&shown[..at], &shown[at + 1..]),
             None => (&b""[..], &shown[..]),
         };
-        // Whoever lists what is not in the directory could have files written anywhere, and whoever leaves it out would take
-        // a full directory for an empty one.
+        // An entry of another directory is an error. To accept it would let the server have files written anywhere; to leave it
+        // out would make a full directory look empty.
         let Some(name) = Name::new(name).ok().filter(|_| is_own(dir)) else {
             return Err(Failed::peer(format!("{server} lists {:?} as if it were in {path}", resource.href)));
         };

@@ -1,7 +1,7 @@
-//! Files that were being sent when the line died, and have nobody who removes them: kept out of listings, and swept when somebody
-//! writes where they were seen and they are old enough to be nobody's.
+//! Temporary files of uploads that broke off. They are kept out of listings, and removed when a client writes to their directory
+//! and they are old enough to be abandoned.
 //!
-//! Their age is that of their names: some servers give a file the time that we ask for, so its own says nothing.
+//! Their age is read from their names: some servers give a file the time that we ask for, so its own time says nothing.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,12 +14,12 @@ use super::Dav;
 use crate::failed::Failed;
 use crate::known::Entry;
 
-/// How long a file may be on its way, or rest, before it is taken for left behind.
+/// The age, and the time without a change, from which a temporary file counts as abandoned.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 /// Directories whose leftovers are remembered; more are not swept.
 const DIRS_MAX: usize = 1000;
 
-/// Leftovers that were seen, by directory.
+/// Abandoned temporary files that were listed, by directory.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers(Mutex<BTreeMap<RelPath, Vec<RelPath>>>);
 
@@ -28,24 +28,24 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// The name that a file is sent under from now on. Not that of an unfinished file of a node's: nodes take none of that name from
-/// others.
+/// A temporary name for an upload that begins now. It differs from the names of a node's unfinished files: nodes refuse those from
+/// clients.
 pub(super) fn temporary_name(tag: &str) -> Vec<u8> {
     format!(".longhaul-{:x}-{}.upload", now(), tag.replace(['/', '\0'], "_")).into_bytes()
 }
 
-/// What such a name says besides; none where it is another one.
+/// The middle of a temporary name; `None` for other names.
 fn between(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(b".longhaul-")?.strip_suffix(b".upload")
 }
 
-/// When it was begun, seconds of the epoch.
+/// When the upload of a temporary name began, seconds of the epoch.
 fn begun(name: &[u8]) -> Option<u64> {
     let (at, _) = std::str::from_utf8(between(name)?).ok()?.split_once('-')?;
     u64::from_str_radix(at, 16).ok()
 }
 
-/// Whether it was begun long ago, and as far as the server tells nothing has come since. A large file may be on its way for days.
+/// Whether an upload began long ago and, as far as the server reports, its file has not changed since: a large upload may take days.
 fn is_stale((name, facts): &Entry, now: u64) -> bool {
     let before = now.saturating_sub(STALE.as_secs());
     let changed = facts.as_ref().ok().and_then(|facts| facts.mtime);
@@ -53,7 +53,7 @@ fn is_stale((name, facts): &Entry, now: u64) -> bool {
 }
 
 impl Dav {
-    /// The entries of a directory but for leftovers, of which the old ones are noted.
+    /// The entries of a directory without temporary files. Notes the abandoned ones among them.
     pub(super) fn without_leftovers(&self, dir: &RelPath, entries: Vec<Entry>) -> Vec<Entry> {
         let (left, entries): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|(name, _)| between(name.as_bytes()).is_some());
@@ -67,13 +67,13 @@ impl Dav {
         entries
     }
 
-    /// Whether there is nothing in a directory but what nobody waits for.
+    /// Whether a directory holds nothing but abandoned temporary files.
     pub(super) fn is_empty(&self, dir: &RelPath) -> Result<bool, Failed> {
         let now = now();
         Ok(self.all_entries(dir)?.iter().all(|entry| is_stale(entry, now)))
     }
 
-    /// Removes what was left in a directory, as far as the server lets us.
+    /// Removes the abandoned temporary files of a directory, as far as the server permits.
     pub(super) fn sweep(&self, dir: &RelPath) {
         let stale = self.0.leftovers.0.lock().remove(dir);
         for path in stale.unwrap_or_default() {

@@ -8,7 +8,7 @@ use web::{Headers, HttpUrl, Method, Response};
 use super::Dav;
 use super::facts::bytes_of;
 use crate::failed::Failed;
-use crate::server::Asked;
+use crate::server::ClientRequest;
 
 /// How much of a page is looked at.
 const HEAD_BYTES: usize = 4 << 10;
@@ -41,7 +41,7 @@ impl Dav {
         }
         let range = format!("bytes=0-{}", HEAD_BYTES - 1);
         let headers = Headers::new().with("Accept-Encoding", "identity").with("Range", range);
-        let mut begun = self.0.server.begin(&Asked::plain(&Method::Get, url, &headers))?;
+        let mut begun = self.0.server.begin(&ClientRequest::plain(&Method::Get, url, &headers))?;
         if !matches!(begun.response.status, 200 | 206) {
             return Ok(false);
         }

@@ -1,7 +1,6 @@
-//! A file of a server, read over several connections, or over one where the server knows no ranges.
+//! Reading a file of a server: over several connections, or over one where the server knows no ranges.
 //!
-//! Every answer is held against what was known when the file was opened: a file that changes while it is read is not put
-//! together from two.
+//! Every response is compared with the facts of the file when it was opened, so that no read mixes two versions of a file.
 
 mod piece;
 
@@ -18,54 +17,58 @@ use web::{ClientError, Headers, Method};
 
 use super::Dav;
 use super::facts::of_response;
-use crate::ahead::{CHUNK_BYTES, Fetch, File};
+use crate::ahead::{CHUNK_BYTES, Fetch, RemoteFile};
 use crate::failed::Failed;
-use crate::known::{Facts, Told};
-use crate::server::{Asked, Begun};
+use crate::known::{Facts, Namespace};
+use crate::server::{ClientRequest, StreamingResponse};
 
-/// Chunks that are kept for readers that lag, where the file comes over one connection, in order.
+/// Chunks that are kept for readers that lag, where the file comes in order over one connection.
 const SPARE_MAX: usize = 16;
 
-/// A file, opened to be read.
-pub(super) fn open(dav: &Dav, path: &RelPath, facts: Facts) -> File {
+/// Opens a file for reading.
+pub(super) fn open(dav: &Dav, path: &RelPath, facts: Facts) -> RemoteFile {
     let (stat, no_ranges) = (facts.stat(dav.host(), path), AtomicBool::new(false));
-    File::new(Fetching { dav: dav.clone(), path: path.clone(), facts, no_ranges, flow: Mutex::default() }, stat)
+    RemoteFile::new(DavFile { dav: dav.clone(), path: path.clone(), facts, no_ranges, body: Mutex::default() }, stat)
 }
 
-struct Fetching {
+struct DavFile {
     dav: Dav,
     path: RelPath,
     facts: Facts,
     no_ranges: AtomicBool,
-    flow: Mutex<Flow>,
+    body: Mutex<SequentialBody>,
 }
 
-/// A file that comes in order.
+/// The body of a GET without ranges, read in order.
 #[derive(Default)]
-struct Flow {
-    line: Option<Begun>,
-    /// The next byte that comes.
+struct SequentialBody {
+    response: Option<StreamingResponse>,
+    /// The offset of the next byte.
     at: u64,
-    /// What came before somebody asked for it.
+    /// Chunks that were read before a reader asked for them, by their offsets.
     spare: BTreeMap<u64, Vec<u8>>,
 }
 
-/// What the answer to a range was.
-enum Got {
+/// The answer to a request for a range.
+enum RangeAnswer {
     Bytes(Vec<u8>),
-    /// All of the file, although a part was asked for.
-    All(Box<Begun>),
+    /// The whole file, although a part was asked for.
+    All(Box<StreamingResponse>),
 }
 
-impl Fetch for Fetching {
+impl Fetch for DavFile {
     fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>> {
-        let fetched = match self.no_ranges.load(Ordering::Relaxed) {
-            true => self.in_order(&span),
-            false => match self.range(&span) {
-                Ok(Got::Bytes(bytes)) => Ok(bytes),
-                Ok(Got::All(line)) => self.becomes_flow(*line).and_then(|()| self.in_order(&span)),
+        let fetched = if self.no_ranges.load(Ordering::Relaxed) {
+            self.in_order(&span)
+        } else {
+            match self.range(&span) {
+                Ok(RangeAnswer::Bytes(bytes)) => Ok(bytes),
+                Ok(RangeAnswer::All(response)) => {
+                    self.read_in_order_from(*response);
+                    self.in_order(&span)
+                }
                 Err(failed) => Err(failed),
-            },
+            }
         };
         fetched.map_err(|failed| match failed.status {
             Some(404 | 410 | 412 | 416) => {
@@ -81,7 +84,7 @@ impl Fetch for Fetching {
     }
 }
 
-impl Fetching {
+impl DavFile {
     fn changed(&self) -> Error {
         let why = format!(
             "it changed on {} while it was being read; run the same command again when it is at rest",
@@ -94,8 +97,8 @@ impl Fetching {
         *span == (0..self.facts.size)
     }
 
-    /// Asks for a range: tried again where the line breaks, refused where the server lies.
-    fn range(&self, span: &Range<u64>) -> std::result::Result<Got, Failed> {
+    /// Asks for a range. Tries again where the connection breaks; fails where the response contradicts the file's facts.
+    fn range(&self, span: &Range<u64>) -> std::result::Result<RangeAnswer, Failed> {
         let url = self.dav.url(&self.path, false)?;
         let mut headers = Headers::new().with("Accept-Encoding", "identity");
         if !self.is_whole(span) {
@@ -103,7 +106,7 @@ impl Fetching {
         }
         let method = Method::Get;
         let most = (span.end - span.start) as usize;
-        let asked = Asked::plain(&method, &url, &headers);
+        let asked = ClientRequest::plain(&method, &url, &headers);
         let mut broken = 0;
         loop {
             let mut begun = self.dav.0.server.begin(&asked)?;
@@ -112,7 +115,7 @@ impl Fetching {
                 200 if self.is_whole(span) => {}
                 200 => {
                     self.check_facts(&begun, begun.body.length())?;
-                    return Ok(Got::All(Box::new(begun)));
+                    return Ok(RangeAnswer::All(Box::new(begun)));
                 }
                 status if (200..300).contains(&status) => {
                     return Err(Failed::peer(format!("{} answered {status} to a GET", self.dav.host())));
@@ -132,7 +135,7 @@ impl Fetching {
                     if !begun.body.ends_with_line() {
                         self.dav.0.server.keep(&begun.url, &begun.response, begun.client);
                     }
-                    return Ok(Got::Bytes(bytes));
+                    return Ok(RangeAnswer::Bytes(bytes));
                 }
                 Ok(bytes) => {
                     let why = format!("{} ended after {} of {most} bytes", self.dav.host(), bytes.len());
@@ -144,14 +147,14 @@ impl Fetching {
                 }
                 Err(error) => {
                     let broke = Failed::from(error);
-                    // Whoever answers and breaks off, again and again, does so with this file.
+                    // A server that keeps breaking off its responses fails for this file, not for all.
                     again(&mut broken, Failed { fault: Fault::Peer, general: false, ..broke })?;
                 }
             }
         }
     }
 
-    fn check_range(&self, begun: &Begun, span: &Range<u64>) -> std::result::Result<(), Failed> {
+    fn check_range(&self, begun: &StreamingResponse, span: &Range<u64>) -> std::result::Result<(), Failed> {
         let told = begun.response.headers.get("content-range").unwrap_or("no range");
         match ContentRange::parse(told) {
             Some(ContentRange::Part(part, size)) if part.start == span.start && part.end() == span.end => {
@@ -165,32 +168,29 @@ impl Fetching {
         }
     }
 
-    /// Whether the answer speaks of the file that was opened.
-    fn check_facts(&self, begun: &Begun, size: Option<u64>) -> std::result::Result<(), Failed> {
+    /// Checks that a response describes the file that was opened.
+    fn check_facts(&self, begun: &StreamingResponse, size: Option<u64>) -> std::result::Result<(), Failed> {
         let mut now = of_response(&begun.response, size.unwrap_or(self.facts.size));
-        // Who keeps the bytes may tag and date them otherwise than who keeps the names.
+        // A server that holds the bytes may tag and date them otherwise than the server that holds the names.
         if begun.url.authority() != self.dav.host() {
             (now.etag, now.mtime) = (None, None);
         }
-        match now.agrees(&self.facts) {
-            true => Ok(()),
-            false => Err(self.changed_to("it answers with another")),
-        }
+        if now.agrees(&self.facts) { Ok(()) } else { Err(self.changed_to("it answers with another")) }
     }
 
     fn changed_to(&self, why: &str) -> Failed {
         Failed { status: Some(412), ..Failed::peer(why) }
     }
 
-    fn becomes_flow(&self, line: Begun) -> std::result::Result<(), Failed> {
-        let mut flow = self.flow.lock();
+    /// Reads in order from now on, beginning with this response to a GET of the whole file.
+    fn read_in_order_from(&self, response: StreamingResponse) {
+        let mut body = self.body.lock();
         if !self.no_ranges.swap(true, Ordering::Relaxed) {
-            *flow = Flow { line: Some(line), ..Flow::default() };
+            *body = SequentialBody { response: Some(response), ..SequentialBody::default() };
         }
-        Ok(())
     }
 
-    /// A span of a file that comes in order, from its beginning where that has passed.
+    /// Reads a span of a file that comes in order. Begins the file again where the span has passed.
     fn in_order(&self, span: &Range<u64>) -> std::result::Result<Vec<u8>, Failed> {
         let mut bytes = Vec::with_capacity((span.end - span.start) as usize);
         let mut at = span.start;
@@ -205,50 +205,50 @@ impl Fetching {
     }
 
     fn chunk_in_order(&self, start: u64) -> std::result::Result<Vec<u8>, Failed> {
-        let mut flow = self.flow.lock();
+        let mut body = self.body.lock();
         let mut broken = 0;
         loop {
-            if let Some(bytes) = flow.spare.remove(&start) {
+            if let Some(bytes) = body.spare.remove(&start) {
                 return Ok(bytes);
             }
-            match self.advance(&mut flow, start) {
+            match self.advance(&mut body, start) {
                 Ok(()) => {}
                 Err(failed) => {
-                    *flow = Flow::default();
+                    *body = SequentialBody::default();
                     again(&mut broken, failed)?;
                 }
             }
         }
     }
 
-    /// Takes the next chunk in.
-    fn advance(&self, flow: &mut Flow, start: u64) -> std::result::Result<(), Failed> {
-        if flow.line.is_none() || flow.at > start {
-            *flow = Flow { line: Some(self.begin_again()?), ..Flow::default() };
+    /// Reads the next chunk into `spare`.
+    fn advance(&self, body: &mut SequentialBody, start: u64) -> std::result::Result<(), Failed> {
+        if body.response.is_none() || body.at > start {
+            *body = SequentialBody { response: Some(self.begin_again()?), ..SequentialBody::default() };
         }
-        let Some(line) = &mut flow.line else { return Ok(()) };
-        let len = CHUNK_BYTES.min(self.facts.size - flow.at) as usize;
+        let Some(response) = &mut body.response else { return Ok(()) };
+        let len = CHUNK_BYTES.min(self.facts.size - body.at) as usize;
         let mut bytes = vec![0; len];
         let mut filled = 0;
         while filled < len {
-            match line.client.read(&mut line.body, &mut bytes[filled..])? {
+            match response.client.read(&mut response.body, &mut bytes[filled..])? {
                 0 => return Err(Failed::peer(format!("{} ended before all bytes came", self.dav.host()))),
                 got => filled += got,
             }
         }
-        if flow.spare.len() >= SPARE_MAX {
-            flow.spare.pop_first();
+        if body.spare.len() >= SPARE_MAX {
+            body.spare.pop_first();
         }
-        flow.spare.insert(flow.at, bytes);
-        flow.at += len as u64;
+        body.spare.insert(body.at, bytes);
+        body.at += len as u64;
         Ok(())
     }
 
-    fn begin_again(&self) -> std::result::Result<Begun, Failed> {
+    fn begin_again(&self) -> std::result::Result<StreamingResponse, Failed> {
         let url = self.dav.url(&self.path, false)?;
         let headers = Headers::new().with("Accept-Encoding", "identity");
         let method = Method::Get;
-        let begun = self.dav.0.server.begin(&Asked::plain(&method, &url, &headers))?;
+        let begun = self.dav.0.server.begin(&ClientRequest::plain(&method, &url, &headers))?;
         if begun.response.status != 200 {
             return Err(begun.refusal());
         }
@@ -257,7 +257,7 @@ impl Fetching {
     }
 }
 
-/// Once more, and not for ever: who ends three times before it is done is not believed to have more.
+/// Counts a broken response and pauses before the next try. Fails after three, or where a retry is pointless.
 fn again(broken: &mut u32, failed: Failed) -> std::result::Result<(), Failed> {
     *broken += 1;
     let hopeless = failed.status.is_some() || failed.fault == Fault::Auth;

@@ -1,7 +1,7 @@
-//! A file on its way to a server: sent from the first byte to the last under a name of its own, held against what the server
-//! then says it has, and renamed. Where the server renames nothing, it is sent under its final name.
+//! Writing a file to a server. It is sent in order under a temporary name, compared with the size and digest that the server then
+//! reports, and renamed. Where the server cannot rename, it is sent under its final name.
 //!
-//! Does not know: a second way. What broke off begins again: HTTP has no way to go on with a PUT that every server takes.
+//! An upload that breaks off begins again: no way to continue a PUT works with every server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,48 +12,48 @@ use model::name::{Name, RelPath};
 use model::{Algorithm, Fault};
 use parking_lot::{Mutex, MutexGuard};
 use store::error::shown;
-use store::{Coming, Error, Finish, Result, Sink, Source};
+use store::{Error, FileAnnouncement, Finish, Result, Sink, Source};
 use web::{Headers, Method, digest};
 
 use super::{Dav, leftovers};
 use crate::failed::Failed;
-use crate::known::{Facts, Told};
+use crate::known::{Facts, Namespace};
 use crate::server::Upload;
 
-/// Zeros sent at a time where a file has a hole.
+/// Zeros that are sent at a time where a file has a hole at its end.
 const ZEROS: usize = 256 << 10;
 
 /// A file being sent.
-pub(super) struct Putting {
+pub(super) struct DavSink {
     dav: Dav,
     path: RelPath,
-    /// The name it is sent under; none where that is its final one.
+    /// The temporary name; `None` where the file is sent under its final name.
     temporary: Option<RelPath>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    coming: Option<Coming>,
+    coming: Option<FileAnnouncement>,
     upload: Option<Upload>,
     at: u64,
     sum: Option<BlockSum>,
-    /// It has its name, or is given up.
+    /// The file is committed or given up.
     over: bool,
-    /// The server may have something under the name it is sent under.
+    /// The server may have a part of the file.
     begun: bool,
-    /// A part of it is lost: no other part can be sent behind it.
+    /// A part of the file is lost, so that nothing can be sent after it.
     failed: bool,
 }
 
-impl std::fmt::Debug for Putting {
+impl std::fmt::Debug for DavSink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Putting").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("DavSink").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
 impl Dav {
-    /// Whether files can be renamed there. A server that does not answer is believed to do what most do.
+    /// Whether the server can rename files, by its answer to OPTIONS. A server with a `DAV` header and no `Allow` is taken to.
     fn can_move(&self) -> bool {
         let asked = || {
             let Ok(url) = self.url(&RelPath::root(), true) else { return true };
@@ -70,11 +70,11 @@ impl Dav {
     }
 }
 
-impl Putting {
-    pub fn new(dav: &Dav, path: &RelPath, tag: &str) -> Putting {
+impl DavSink {
+    pub fn new(dav: &Dav, path: &RelPath, tag: &str) -> DavSink {
         let name = Name::new(&leftovers::temporary_name(tag)).ok();
         let temporary = name.filter(|_| dav.can_move()).map(|name| path.parent().join(&name));
-        Putting { dav: dav.clone(), path: path.clone(), temporary, state: Mutex::default() }
+        DavSink { dav: dav.clone(), path: path.clone(), temporary, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -90,7 +90,7 @@ impl Putting {
         let url = self.dav.url(self.sent_as(), false)?;
         let mut headers = Headers::new().with("Content-Type", "application/octet-stream");
         if let Some(coming) = &state.coming {
-            // Kept by ownCloud's kin, by dCache and by our own nodes.
+            // ownCloud and its descendants, dCache and our own nodes keep this time.
             headers.add("X-OC-Mtime", coming.mtime.seconds.to_string());
         }
         let replace = state.coming.is_none_or(|coming| coming.replace);
@@ -104,7 +104,7 @@ impl Putting {
 
     fn send(&self, state: &mut State, bytes: &[u8]) -> std::result::Result<(), Failed> {
         let sent = self.send_on(state, bytes);
-        // Room that comes later does not bring the beginning back: the file begins again, and not by itself.
+        // The bytes sent so far are gone, so that waiting for space does not help: the whole file must be sent again.
         let begun = state.at > 0;
         state.failed |= sent.is_err() && begun;
         sent.map_err(|failed| if begun { failed.for_good() } else { failed })
@@ -123,7 +123,7 @@ impl Putting {
         Ok(())
     }
 
-    /// What the server has must be what was sent.
+    /// Checks that the server has the bytes that were sent.
     fn verify(&self, size: u64, sum: Option<BlockSum>) -> std::result::Result<Facts, Failed> {
         let (path, host) = (self.sent_as(), self.dav.host());
         let damaged = |why: String| Failed { fault: Fault::Integrity, ..Failed::peer(why) };
@@ -136,7 +136,7 @@ impl Putting {
         let ours = [Some(Digest::crc32c(sum.crc32c)), adler];
         let headers = Headers::new().with("Want-Digest", digest::want(&[Algorithm::Adler32, Algorithm::Crc32c]));
         let url = self.dav.url(path, false)?;
-        // Who makes no digests, or not for us, has still told the length.
+        // A server that makes no digests for us has still reported the size.
         let Ok(whole) = self.dav.0.server.ask(&Method::Head, &url, &headers) else { return Ok(facts) };
         let theirs = digest::parse(whole.response.headers.all("digest"));
         let differs = |ours: &Digest| theirs.iter().any(|t| t.algorithm() == ours.algorithm() && t != ours);
@@ -155,7 +155,7 @@ impl Putting {
         let upload = match state.upload.take() {
             Some(upload) => upload,
             None => {
-                state.coming = Some(Coming { size: Some(0), mtime: finish.mtime, replace: finish.replace });
+                state.coming = Some(FileAnnouncement { size: Some(0), mtime: finish.mtime, replace: finish.replace });
                 self.begin(state).map_err(cannot)?
             }
         };
@@ -166,26 +166,26 @@ impl Putting {
         })?;
         let facts = self.verify(finish.size, state.sum).map_err(|failed| {
             if failed.fault == Fault::Integrity && self.temporary.is_none() {
-                // By its time it would pass for the newest version.
+                // Its time would make it look like the newest version.
                 self.remove(&self.path);
             }
             cannot(failed)
         })?;
         self.place(finish)?;
-        // Its tag and time may be others under another name.
+        // A rename may change its tag and time.
         let facts = if self.temporary.is_some() { Facts { etag: None, mtime: None, ..facts } } else { facts };
         self.dav.0.known.learn(&self.path, facts);
         Ok(())
     }
 
-    /// As far as the server can be reached.
+    /// Removes a file, if the server can be reached.
     fn remove(&self, path: &RelPath) {
         if let Ok(url) = self.dav.url(path, false) {
             let _ = self.dav.0.server.ask(&Method::Delete, &url, &Headers::new());
         }
     }
 
-    /// Gives it its final name.
+    /// Gives the file its final name.
     fn place(&self, finish: &Finish) -> Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         // MOVE would put the file in the place of a directory, with all that is in it.
@@ -196,7 +196,7 @@ impl Putting {
         let moved = self.dav.relate(&Method::Move, (temporary, &self.path), false, finish.replace);
         moved.map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(&self.path)),
-            // It said that it renames, and does not: from here on files go under their final names. This one begins again.
+            // The server said that it can rename, and cannot. Later files are sent under their final names; this one begins again.
             Some(403 | 405 | 501) => {
                 self.dav.0.moves_not.store(true, Ordering::Relaxed);
                 let why = format!("{} (files are sent under their final names from here on)", failed.why);
@@ -207,8 +207,8 @@ impl Putting {
     }
 }
 
-impl Sink for Putting {
-    fn announce(&self, coming: &Coming) -> Result<()> {
+impl Sink for DavSink {
+    fn announce(&self, coming: &FileAnnouncement) -> Result<()> {
         self.state().coming = Some(*coming);
         Ok(())
     }
@@ -249,11 +249,12 @@ impl Sink for Putting {
             return;
         }
         let upload = state.upload.take();
-        // A server that has all of a body keeps it, whoever hangs up. It is heard out, or it would put the file there after it was removed.
+        // A server that has a whole body stores it even if the connection closes. Its answer is waited for, or it could store the
+        // file after the removal.
         if state.coming.is_some_and(|coming| coming.size == Some(state.at)) {
             let _ = upload.map(Upload::finish);
         }
-        // Under its final name there may be what was there before: servers that write beside and rename at the end keep it.
+        // A file under its final name is not removed: it may be the old one, which servers that rename at the end still have.
         if let Some(temporary) = self.temporary.as_ref().filter(|_| state.begun) {
             drop(state);
             self.remove(temporary);
@@ -261,7 +262,7 @@ impl Sink for Putting {
     }
 }
 
-impl Drop for Putting {
+impl Drop for DavSink {
     fn drop(&mut self) {
         self.discard();
     }

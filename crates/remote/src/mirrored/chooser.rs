@@ -1,9 +1,8 @@
-//! Who of a set brings which bytes: a machine without a clock, a socket or a thread.
+//! Chooses which member of a set brings which bytes: a state machine without a clock, a socket or a thread.
 //!
-//! What is wanted waits in a line. A member takes from its front when it has a free place, and as much as it brings in some
-//! four tenths of a second; so shares come out in proportion to rates without anybody computing them. It takes nothing that
-//! the others would have brought before it. Towards the end pieces become smaller, and what is on its way and late is
-//! asked of a second one as well: the first copy of each byte counts.
+//! Wanted bytes wait in a queue. A member with a free slot takes from its front as many bytes as it brings in about 0.4 s, so that
+//! shares come out in proportion to rates. It takes nothing that the others would bring sooner. Towards the end of a file pieces
+//! become smaller, and a piece that is late is asked of a second member too: the first copy of each byte counts.
 //!
 //! Does not know: what a load is for, how bytes come, what a failure was.
 
@@ -11,84 +10,86 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use super::member::{Member, PIECE_MAX, PIECE_MIN};
-use crate::pieces::How;
+use crate::pieces::FailureScope;
 
-/// Members of one set.
+/// The most members of one set.
 pub(super) const MEMBERS_MAX: usize = 16;
-/// Who has brought nothing of a piece for so long is not waited for alone, seconds.
+/// The silence, in seconds, after which a piece may be asked of a second member.
 pub(super) const SILENT_S: f64 = 2.0;
-/// Who takes more than this many times as long as was expected, and so much more, is late as well.
+/// A piece is late after this many times its expected time, and `LATE_S` seconds more.
 const LATE_TIMES: f64 = 3.0;
 const LATE_S: f64 = 1.0;
-/// Members that are asked for the same bytes at most.
+/// The most members that are asked for the same bytes.
 const ASKED_MAX: usize = 4;
-/// A rest is taken over where that brings it in this part of the time or less, and so many seconds sooner.
+/// The rest of a piece is taken over where another member needs at most this part of the time, and brings it `WORTH_S` seconds sooner.
 const WORTH_PART: f64 = 0.7;
 const WORTH_S: f64 = 0.03;
-/// A line tells its own rate after this time, seconds.
+/// The age from which a connection's own rate is used, seconds.
 const SEEN_S: f64 = 0.25;
-/// Of what the others need for all that is left, a member may take so much for one piece: readers wait for those in front.
+/// A member's piece may take at most this part of the time that the others need for all that is left: readers wait for the first pieces.
 const PATIENT_PART: f64 = 0.5;
 
-/// A question to a member.
+/// A request to a member for bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct PieceRequest {
+    /// The number of the request.
     pub ask: u64,
     pub member: usize,
-    /// For which load.
+    /// The load that wants the bytes.
     pub load: u64,
-    /// Of which file.
     pub file: u64,
-    /// Which bytes of the file.
+    /// The bytes of the file.
     pub span: Range<u64>,
 }
 
-/// What became of bytes that came.
+/// The effect of bytes that came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Brought {
-    /// Those of them that were not here yet.
+pub(super) struct NewBytes {
+    /// The bytes that had not come before.
     pub new: Range<u64>,
-    /// Questions whose answers nobody needs any more.
+    /// Requests that are no longer needed.
     pub given_up: Vec<u64>,
 }
 
-/// Bytes that nobody has been asked for yet.
+/// Bytes that no member has been asked for yet.
 #[derive(Debug)]
-struct Want {
+struct WantedSpan {
     load: u64,
     file: u64,
     span: Range<u64>,
 }
 
-/// Bytes that somebody was asked for.
+/// Bytes that at least one member has been asked for.
 #[derive(Debug)]
-struct Piece {
+struct RequestedPiece {
     load: u64,
     file: u64,
     end: u64,
-    /// Up to here they have come.
+    /// The offset up to which they have come.
     filled: u64,
     asks: Vec<u64>,
 }
 
 #[derive(Debug)]
-struct Ask {
+struct RequestState {
     piece: u64,
     member: usize,
-    /// The first byte, and the next that comes.
+    /// The first byte.
     from: u64,
+    /// The next byte.
     at: u64,
     began: f64,
-    /// When something came first, and last.
+    /// When bytes first came.
     first: f64,
+    /// When bytes last came.
     heard: Option<f64>,
-    /// When it should have been here.
+    /// When the piece should be complete.
     due: f64,
-    /// Of a member that has failed and is tried again: nobody waits for it alone.
+    /// The member has failed and is tried again: the piece is asked of another one too.
     trial: bool,
 }
 
-impl Ask {
+impl RequestState {
     fn is_silent(&self, now: f64) -> bool {
         now - self.heard.unwrap_or(self.began) >= SILENT_S
     }
@@ -98,14 +99,14 @@ impl Ask {
     }
 }
 
-/// The machine.
+/// The state machine. Times are in seconds.
 #[derive(Debug, Default)]
 pub(super) struct Chooser {
     members: Vec<Member>,
-    wants: VecDeque<Want>,
-    pieces: BTreeMap<u64, Piece>,
-    asks: BTreeMap<u64, Ask>,
-    /// Members that do not have a file, or not the same: a bit each.
+    wants: VecDeque<WantedSpan>,
+    pieces: BTreeMap<u64, RequestedPiece>,
+    asks: BTreeMap<u64, RequestState>,
+    /// By file, the members that do not have it or have another version: a bit each.
     out: HashMap<u64, u32>,
     /// Bytes that each member was the first to bring.
     counted: Vec<u64>,
@@ -113,7 +114,7 @@ pub(super) struct Chooser {
 }
 
 impl Chooser {
-    /// For so many members.
+    /// A chooser for this number of members.
     pub fn new(members: usize) -> Chooser {
         Chooser { members: vec![Member::default(); members], counted: vec![0; members], ..Chooser::default() }
     }
@@ -128,36 +129,36 @@ impl Chooser {
         self.members[member].gone
     }
 
-    /// Whether it has failed and brought nothing since.
+    /// Whether a member has failed and brought nothing since.
     pub fn is_doubtful(&self, member: usize) -> bool {
         self.members[member].is_doubtful()
     }
 
-    /// A member could not be reached for something else.
+    /// Notes that a member could not be reached for something else than bytes.
     pub fn stumbled(&mut self, member: usize, now: f64) {
         self.members[member].stumbled(now, None);
     }
 
-    /// A member takes no further part.
+    /// Excludes a member for good.
     pub fn leave_out(&mut self, member: usize) {
         self.members[member].gone = true;
     }
 
-    /// Bytes of a file are wanted, after all that is wanted already.
+    /// Adds bytes of a file to the end of the queue.
     pub fn want(&mut self, load: u64, file: u64, span: Range<u64>) {
         if !span.is_empty() {
-            self.wants.push_back(Want { load, file, span });
+            self.wants.push_back(WantedSpan { load, file, span });
         }
     }
 
-    /// Nobody waits for this load any more. Returns the questions that are to be given up.
+    /// Drops a load. Returns the requests that are no longer needed.
     pub fn forget(&mut self, load: u64, now: f64) -> Vec<u64> {
         self.wants.retain(|want| want.load != load);
         let pieces: Vec<u64> = self.pieces.iter().filter(|(_, p)| p.load == load).map(|(id, _)| *id).collect();
         pieces.into_iter().flat_map(|piece| self.end(piece, None, now)).collect()
     }
 
-    /// A file has been closed.
+    /// Forgets a file that has been closed.
     pub fn close(&mut self, file: u64) {
         self.out.remove(&file);
     }
@@ -166,27 +167,27 @@ impl Chooser {
         !self.members[member].gone && self.out.get(&file).is_none_or(|out| out & (1 << member) == 0)
     }
 
-    /// Whether nobody is left that could bring bytes of a file, now or later.
+    /// Whether no member can bring bytes of a file, now or later.
     pub fn is_hopeless(&self, file: u64) -> bool {
         (0..self.members.len()).all(|member| !self.may(member, file))
     }
 
-    /// The next question to ask now, if there is one. To be asked for until there is none.
-    pub fn next(&mut self, now: f64) -> Option<Order> {
+    /// The next request to make now. Call it until it returns `None`.
+    pub fn next(&mut self, now: f64) -> Option<PieceRequest> {
         self.members.iter_mut().for_each(|member| member.tick(now));
         let found = self.rescue(now).or_else(|| self.take_over(now));
         if let Some((piece, member)) = found {
             return Some(self.ask(piece, member, now));
         }
         let (want, member, size) = self.deal(now)?;
-        let Want { load, file, span } = &mut self.wants[want];
+        let WantedSpan { load, file, span } = &mut self.wants[want];
         let (load, file, from) = (*load, *file, span.start);
         span.start += size;
         if span.is_empty() {
             self.wants.remove(want);
         }
         let piece = self.number();
-        self.pieces.insert(piece, Piece { load, file, end: from + size, filled: from, asks: Vec::new() });
+        self.pieces.insert(piece, RequestedPiece { load, file, end: from + size, filled: from, asks: Vec::new() });
         Some(self.ask(piece, member, now))
     }
 
@@ -195,7 +196,7 @@ impl Chooser {
         self.next
     }
 
-    fn ask(&mut self, piece: u64, member: usize, now: f64) -> Order {
+    fn ask(&mut self, piece: u64, member: usize, now: f64) -> PieceRequest {
         let ask = self.number();
         let of = self.pieces.get_mut(&piece);
         let (load, file, span) = of.map_or((0, 0, 0..0), |p| {
@@ -207,13 +208,23 @@ impl Chooser {
         self.members[member].asked(now);
         self.asks.insert(
             ask,
-            Ask { piece, member, from: span.start, at: span.start, began: now, first: now, heard: None, due, trial },
+            RequestState {
+                piece,
+                member,
+                from: span.start,
+                at: span.start,
+                began: now,
+                first: now,
+                heard: None,
+                due,
+                trial,
+            },
         );
-        Order { ask, member, load, file, span }
+        PieceRequest { ask, member, load, file, span }
     }
 
-    /// A piece that is late, and a member that is free for it. It comes before all that nobody has been asked for. Where the
-    /// best has no free place yet, it is waited for: another one that crawls would be no help.
+    /// A late piece, and a free member for it. Late pieces come before the queue. Where the fastest member has no free slot, the
+    /// piece waits for it, unless another one needs at most twice the time.
     fn rescue(&self, now: f64) -> Option<(u64, usize)> {
         self.pieces.iter().find_map(|(id, piece)| {
             let mut asks = piece.asks.iter().filter_map(|ask| self.asks.get(ask));
@@ -229,19 +240,19 @@ impl Chooser {
         })
     }
 
-    fn is_asked(&self, piece: &Piece, member: usize) -> bool {
+    fn is_asked(&self, piece: &RequestedPiece, member: usize) -> bool {
         piece.asks.iter().any(|ask| self.asks.get(ask).is_some_and(|a| a.member == member))
     }
 
-    /// The free member that would bring the rest of a piece first, among those that are not asked for it.
-    fn best_free(&self, piece: &Piece, now: f64) -> Option<usize> {
+    /// The free member that would bring the rest of a piece first, among those that have not been asked for it.
+    fn best_free(&self, piece: &RequestedPiece, now: f64) -> Option<usize> {
         let free = |m: &usize| self.members[*m].is_free(now) && self.may(*m, piece.file) && !self.is_asked(piece, *m);
         let left = piece.end - piece.filled;
         let time = |m: &usize| self.members[*m].expected(left);
         (0..self.members.len()).filter(free).min_by(|a, b| time(a).total_cmp(&time(b)))
     }
 
-    /// Where nothing waits: the piece on its way that would be here last, and a free member that would bring it sooner.
+    /// Where the queue is empty: of the pieces that a free member would bring sooner, the one that would be complete last.
     fn take_over(&self, now: f64) -> Option<(u64, usize)> {
         if !self.wants.is_empty() {
             return None;
@@ -257,32 +268,32 @@ impl Chooser {
         worth.max_by(|a, b| a.2.total_cmp(&b.2)).map(|(id, member, _)| (id, member))
     }
 
-    /// How much longer an answer takes, as far as one can tell.
-    fn stays(&self, ask: &Ask, end: u64, now: f64) -> f64 {
+    /// The estimated time until a request is complete, in seconds.
+    fn stays(&self, ask: &RequestState, end: u64, now: f64) -> f64 {
         let (left, member) = (end - ask.at, &self.members[ask.member]);
-        // A line that has been silent for a while may well be so for as long again.
+        // A connection that has been silent for a while is expected to stay silent for as long again.
         let Some(heard) = ask.heard else {
             let begins = (member.latency() - (now - ask.began)).max(0.0);
             return (begins + member.rest(left)).max(now - ask.began - member.latency());
         };
-        // What the line itself brought so far counts, once it has been seen for a while.
+        // The connection's own rate counts once it has been measured for a while.
         let seen = now - ask.first;
         let own = if seen > SEEN_S { left as f64 * seen / (ask.at - ask.from).max(1) as f64 } else { 0.0 };
         member.rest(left).max(now - heard).max(own)
     }
 
-    /// Bytes that are not here yet, wanted or on their way.
+    /// Bytes that have not come yet, wanted or on their way.
     fn left(&self) -> u64 {
         let wanted: u64 = self.wants.iter().map(|want| want.span.end - want.span.start).sum();
         wanted + self.pieces.values().map(|piece| piece.end - piece.filled).sum::<u64>()
     }
 
-    /// Which want, who, and how much of it.
+    /// The next wanted span (its index), the member to ask, and the number of bytes.
     fn deal(&self, now: f64) -> Option<(usize, usize, u64)> {
         let left = self.left();
         let mut seen: Vec<u64> = Vec::new();
         for (at, want) in self.wants.iter().enumerate() {
-            // What the first of a file was refused, the second is as well.
+            // Where no member takes the first span of a file, none takes its later ones.
             if seen.contains(&want.file) {
                 continue;
             }
@@ -302,8 +313,8 @@ impl Chooser {
         None
     }
 
-    /// How much of a want a member is asked for: less towards the end, so that all end together.
-    fn size(&self, member: usize, left: u64, want: &Want, now: f64) -> u64 {
+    /// The bytes of a span that a member is asked for: fewer towards the end, so that all members end together.
+    fn size(&self, member: usize, left: u64, want: &WantedSpan, now: f64) -> u64 {
         let (asked, there) = (&self.members[member], want.span.end - want.span.start);
         let all: f64 = self.members.iter().filter(|m| m.is_usable(now)).filter_map(Member::rate).sum();
         let share = asked.rate().map_or(u64::MAX, |rate| {
@@ -311,11 +322,11 @@ impl Chooser {
             (left as f64 * part) as u64
         });
         let size = asked.piece().min(share).clamp(PIECE_MIN, PIECE_MAX).min(there);
-        // No crumbs.
+        // A small rest goes with this piece.
         if there - size < PIECE_MIN / 2 { there } else { size }
     }
 
-    /// Whether all is not here sooner where this member is left out of it.
+    /// Whether a request to this member completes the file sooner than the other members would without it.
     fn is_worth(&self, member: usize, size: u64, left: u64, file: u64, now: f64) -> bool {
         let Some(own) = self.members[member].rate() else { return true };
         let other = |m: &usize| *m != member && self.members[*m].is_usable(now) && self.may(*m, file);
@@ -329,8 +340,8 @@ impl Chooser {
         self.members[member].expected(size) <= without
     }
 
-    /// Bytes of an answer have come. None where nobody needs it any more: the answer is to be left.
-    pub fn brought(&mut self, ask: u64, bytes: u64, now: f64) -> Option<Brought> {
+    /// Enters bytes that came. `None` where the request is no longer needed and is to be given up.
+    pub fn brought(&mut self, ask: u64, bytes: u64, now: f64) -> Option<NewBytes> {
         let asked = self.asks.get_mut(&ask)?;
         let after = asked.heard.is_none().then_some(now - asked.began);
         if after.is_some() {
@@ -345,14 +356,14 @@ impl Chooser {
         let new = from.max(of.filled)..at.min(of.end).max(of.filled);
         of.filled = new.end;
         self.counted[member] += new.end.saturating_sub(new.start);
-        let mut brought = Brought { new: new.start.min(new.end)..new.end, given_up: Vec::new() };
+        let mut brought = NewBytes { new: new.start.min(new.end)..new.end, given_up: Vec::new() };
         if of.filled == of.end {
             brought.given_up = self.end(piece, Some(ask), now);
         }
         Some(brought)
     }
 
-    /// A piece is over: what was asked for it and has not ended it is given up.
+    /// Ends a piece, which request `by` has completed. Returns its other requests, which are no longer needed.
     fn end(&mut self, piece: u64, by: Option<u64>, now: f64) -> Vec<u64> {
         let Some(piece) = self.pieces.remove(&piece) else { return Vec::new() };
         let mut given_up = Vec::new();
@@ -370,24 +381,24 @@ impl Chooser {
         given_up
     }
 
-    /// An answer failed, or ended before its end. Whether anybody still needed it.
-    pub fn failed(&mut self, ask: u64, how: How, now: f64) -> bool {
-        let Some(Ask { piece, member, .. }) = self.asks.remove(&ask) else { return false };
+    /// Enters the failure of a request. Returns whether the request was still needed.
+    pub fn failed(&mut self, ask: u64, how: FailureScope, now: f64) -> bool {
+        let Some(RequestState { piece, member, .. }) = self.asks.remove(&ask) else { return false };
         self.members[member].over(now, None);
         match how {
-            How::Passing(pause) => self.members[member].stumbled(now, pause),
-            How::Ever => self.members[member].gone = true,
-            How::File => {}
+            FailureScope::Passing(pause) => self.members[member].stumbled(now, pause),
+            FailureScope::Ever => self.members[member].gone = true,
+            FailureScope::File => {}
         }
         let Some(of) = self.pieces.get_mut(&piece) else { return true };
         of.asks.retain(|other| *other != ask);
         let (load, file, span) = (of.load, of.file, of.filled..of.end);
-        if how == How::File {
+        if how == FailureScope::File {
             *self.out.entry(file).or_default() |= 1 << member;
         }
         if self.pieces.get(&piece).is_some_and(|of| of.asks.is_empty()) {
             self.pieces.remove(&piece);
-            self.wants.push_front(Want { load, file, span });
+            self.wants.push_front(WantedSpan { load, file, span });
         }
         true
     }

@@ -1,7 +1,7 @@
-//! A file of several sources, open for reading: opened at each of them when it is first asked there, and held against a digest
-//! that one of them tells.
+//! A file of a set of mirrors, open for reading. It is opened at each source when bytes are first asked of that source, and
+//! verified with a digest that one of the sources reports.
 //!
-//! Does not know: who brings which bytes.
+//! Does not know: which source brings which bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use parking_lot::Mutex;
 use store::error::shown;
 use store::{Error, Result, Stat};
 
-use super::crew::{Crew, Whole};
-use super::proof::{Part, Proof};
-use crate::ahead::{AHEAD, Fetch, File};
-use crate::pieces::{Pieces, Trouble};
+use super::proof::{PartSum, Proof};
+use super::source_set::{SharedFile, SourceSet};
+use crate::ahead::{AHEAD, Fetch, RemoteFile};
+use crate::pieces::{MemberFailure, RangeSource};
 
-/// Chunks ahead of the reader, whatever number of members there is.
+/// The most chunks that are fetched ahead of the reader, however many members there are.
 const AHEAD_MAX: u64 = 31;
 
-/// What all who fetch it have in common.
-struct Opened {
+/// A file that several threads fetch.
+struct OpenedFile {
     id: u64,
     path: RelPath,
     size: u64,
-    /// At each member, once it was asked there.
-    opened: Vec<Mutex<Option<Arc<dyn Pieces>>>>,
+    /// The file at each member, once it has been opened there.
+    opened: Vec<Mutex<Option<Arc<dyn RangeSource>>>>,
     proof: Arc<Proof>,
 }
 
-impl Whole for Opened {
+impl SharedFile for OpenedFile {
     fn id(&self) -> u64 {
         self.id
     }
@@ -43,47 +43,51 @@ impl Whole for Opened {
         self.size
     }
 
-    fn at(self: Arc<Self>, crew: &Arc<Crew>, member: usize) -> std::result::Result<Arc<dyn Pieces>, Trouble> {
+    fn at(
+        self: Arc<Self>,
+        sources: &Arc<SourceSet>,
+        member: usize,
+    ) -> std::result::Result<Arc<dyn RangeSource>, MemberFailure> {
         if member != 0 {
-            self.proof.admits(crew, &self.path)?;
-            let whole: Arc<dyn Whole> = Arc::<Opened>::clone(&self);
-            self.proof.ask(crew, &whole);
+            self.proof.admits(sources, &self.path)?;
+            let whole: Arc<dyn SharedFile> = Arc::<OpenedFile>::clone(&self);
+            self.proof.ask(sources, &whole);
         }
         let mut opened = self.opened[member].lock();
         if let Some(pieces) = &*opened {
             return Ok(Arc::clone(pieces));
         }
-        let (size, pieces) = crew.members[member].pieces(&self.path)?;
+        let (size, pieces) = sources.members[member].pieces(&self.path)?;
         if size != self.size {
             let why = format!("it has {size} bytes there and {} at the first source", self.size);
             let (path, fault) = (shown(&self.path), Fault::Storage);
-            return Err(Trouble::from(Error::Server { doing: "read", path, fault, general: false, why }));
+            return Err(MemberFailure::from(Error::Server { doing: "read", path, fault, general: false, why }));
         }
-        let pieces: Arc<dyn Pieces> = Arc::from(pieces);
+        let pieces: Arc<dyn RangeSource> = Arc::from(pieces);
         *opened = Some(Arc::clone(&pieces));
         Ok(pieces)
     }
 }
 
-struct Fetching {
-    crew: Arc<Crew>,
-    file: Arc<Opened>,
+struct MirroredFile {
+    sources: Arc<SourceSet>,
+    file: Arc<OpenedFile>,
 }
 
-impl Fetch for Fetching {
+impl Fetch for MirroredFile {
     fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>> {
-        let Fetching { crew, file } = self;
-        let whole: Arc<dyn Whole> = Arc::<Opened>::clone(file);
+        let MirroredFile { sources, file } = self;
+        let whole: Arc<dyn SharedFile> = Arc::<OpenedFile>::clone(file);
         loop {
-            file.proof.not_lied_to(crew, &file.path)?;
-            let (bytes, runs) = crew.fetch(&whole, span.clone())?;
-            let liars = crew.liars();
-            // Found out while its bytes were on their way: they are asked of the others.
+            file.proof.not_lied_to(sources, &file.path)?;
+            let (bytes, runs) = sources.fetch(&whole, span.clone())?;
+            let liars = sources.liars();
+            // A source with other bytes was found while its bytes were on their way: they are fetched from the others.
             if runs.iter().any(|run| liars & (1 << run.by) != 0) {
                 continue;
             }
-            if let Some(sum) = file.proof.add(Part::all_of(&bytes, runs), file.size) {
-                file.proof.check(crew, &whole, sum)?;
+            if let Some(sum) = file.proof.add(PartSum::all_of(&bytes, runs), file.size) {
+                file.proof.check(sources, &whole, sum)?;
             }
             return Ok(bytes);
         }
@@ -94,19 +98,19 @@ impl Fetch for Fetching {
     }
 }
 
-impl Drop for Fetching {
+impl Drop for MirroredFile {
     fn drop(&mut self) {
-        self.crew.close(self.file.id);
+        self.sources.close(self.file.id);
     }
 }
 
-/// A file of several sources. Its facts are those that the first one told.
-pub(super) fn file(crew: &Arc<Crew>, path: &RelPath, stat: Stat, proof: Arc<Proof>) -> File {
-    let members = crew.members.len();
+/// Opens a file of a set. Its facts are those of the first source.
+pub(super) fn file(sources: &Arc<SourceSet>, path: &RelPath, stat: Stat, proof: Arc<Proof>) -> RemoteFile {
+    let members = sources.members.len();
     let opened = (0..members).map(|_| Mutex::default()).collect();
-    let (id, path, size) = (crew.number(), path.clone(), stat.meta.size);
-    let file = Arc::new(Opened { id, path, size, opened, proof });
-    let fetching = Fetching { crew: Arc::clone(crew), file };
+    let (id, path, size) = (sources.number(), path.clone(), stat.meta.size);
+    let file = Arc::new(OpenedFile { id, path, size, opened, proof });
+    let fetching = MirroredFile { sources: Arc::clone(sources), file };
     let ahead = ((AHEAD + 1) * members as u64 - 1).min(AHEAD_MAX);
-    File::so_far(fetching, stat, ahead)
+    RemoteFile::so_far(fetching, stat, ahead)
 }

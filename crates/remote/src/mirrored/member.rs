@@ -1,21 +1,21 @@
-//! What is known of one member of a set: how fast it is, how long it takes to begin, how often it failed.
+//! The state of one member of a set: its rate, its latency, its failures.
 //!
-//! Does not know: clocks (it is told the time, in seconds), who it is, which bytes are asked of it.
+//! Does not know: clocks (the time is an argument, in seconds), the member's name, which bytes are asked of it.
 
-/// Bytes that a member is asked for at least, if so many are left: an answer has a head, and a request a round trip.
+/// The least bytes of a request, if so many are left: each request costs a round trip and the head of a response.
 pub(super) const PIECE_MIN: u64 = 128 << 10;
-/// And at most: what is lost where it dies, and what others wait for where it slows down.
+/// The most bytes of a request: they are lost where the member dies, and waited for where it slows down.
 pub(super) const PIECE_MAX: u64 = 4 << 20;
-/// Pieces that one member has on their way at most.
+/// The most pieces that one member has on their way.
 const ON_WAY_MAX: usize = 16;
-/// Pieces that it has on their way at least: one arrives while the next is asked for.
+/// The least pieces that one member has on their way: one arrives while the next is asked for.
 const ON_WAY_MIN: usize = 2;
 
-/// A rate is looked at so often, seconds.
+/// The interval at which a rate is measured, seconds.
 const SAMPLE_S: f64 = 0.2;
-/// What was seen so long ago counts a third, seconds.
+/// The time constant of the average rate, seconds: a sample of that age weighs 1/e.
 const MEMORY_S: f64 = 1.0;
-/// A piece should take about so long, and at least four times what passes before its first byte, seconds.
+/// The time that a piece should take, seconds: at least this, and at least four times the latency up to the longest.
 const PIECE_S: f64 = 0.4;
 const PIECE_LONGEST_S: f64 = 2.0;
 /// Pauses after failures: the first, and the longest, seconds.
@@ -25,26 +25,27 @@ const PAUSE_LONGEST_S: f64 = 60.0;
 /// One member.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Member {
-    /// Bytes per second, all its lines together; none until some came.
+    /// Bytes per second, all connections together; `None` until some came.
     rate: Option<f64>,
-    /// Seconds from a question to its first byte: as of late, and the least there ever was.
+    /// Seconds from a request to its first byte, averaged.
     latency: Option<f64>,
+    /// The least such time so far.
     nearest: Option<f64>,
     /// Pieces on their way.
     pub on_way: usize,
-    /// Since when the bytes of this sample are counted.
+    /// The time at which the present sample began.
     since: f64,
     sample: u64,
-    /// Failures since something came in full.
+    /// Failures since a piece last came in full.
     failures: u32,
     fell: f64,
     paused_until: f64,
-    /// For good.
+    /// The member is left out for good.
     pub gone: bool,
 }
 
 impl Member {
-    /// Bytes per second, where that is known.
+    /// Bytes per second, where known.
     pub fn rate(&self) -> Option<f64> {
         self.rate.map(|rate| rate.max(1.0))
     }
@@ -59,40 +60,39 @@ impl Member {
         !self.gone && now >= self.paused_until
     }
 
-    /// Whether it may be asked for one more piece. Who has just failed is asked for one.
+    /// Whether it may be asked for one more piece. A member that has just failed is asked for one at a time.
     pub fn is_free(&self, now: f64) -> bool {
         let most = if self.failures > 0 { 1 } else { self.slots() };
         self.is_usable(now) && self.on_way < most
     }
 
-    /// Pieces that fill the path to it: twice its bandwidth-delay product, so that a rate that is held back by the number of
-    /// lines grows with it. By the least delay there was: by that of late, a line on which our own pieces wait for each other
-    /// would be given ever more of them.
+    /// The number of pieces that fill the path to it: twice its bandwidth-delay product, so that the number grows where it limits the
+    /// rate. The delay is the least so far: with a recent one, pieces that queue behind each other would call for ever more of them.
     pub fn slots(&self) -> usize {
         let (Some(rate), Some(nearest)) = (self.rate, self.nearest) else { return ON_WAY_MIN };
         let due = (2.0 * rate * nearest / PIECE_MAX as f64).ceil() as usize;
         (ON_WAY_MIN + due).min(ON_WAY_MAX)
     }
 
-    /// How many bytes it should be asked for at once.
+    /// The bytes of its next request.
     pub fn piece(&self) -> u64 {
         let Some(rate) = self.rate.filter(|_| self.failures == 0) else { return PIECE_MIN };
         let seconds = (4.0 * self.latency()).clamp(PIECE_S, PIECE_LONGEST_S);
         ((rate / self.slots() as f64 * seconds) as u64).clamp(PIECE_MIN, PIECE_MAX)
     }
 
-    /// Seconds until so many bytes would be here if it were asked for them now, beside all that it has on its way.
+    /// Seconds in which it would bring so many bytes if it were asked for them now, beside its pieces on their way.
     pub fn expected(&self, bytes: u64) -> f64 {
         let rate = self.rate.unwrap_or(PIECE_MAX as f64).max(1.0);
         self.latency() + bytes as f64 * (self.on_way + 1) as f64 / rate
     }
 
-    /// Seconds for so many bytes on a line that has begun.
+    /// Seconds in which it brings so many more bytes of a piece that has begun to come.
     pub fn rest(&self, bytes: u64) -> f64 {
         bytes as f64 * self.on_way.max(1) as f64 / self.rate.unwrap_or(PIECE_MAX as f64).max(1.0)
     }
 
-    /// It is asked for a piece.
+    /// Notes that it is asked for a piece.
     pub fn asked(&mut self, now: f64) {
         if self.on_way == 0 {
             (self.since, self.sample) = (now, 0);
@@ -100,7 +100,7 @@ impl Member {
         self.on_way += 1;
     }
 
-    /// Bytes came, the first of a piece after so many seconds.
+    /// Notes bytes that came; `first_after` is the latency in seconds where they are the first of a piece.
     pub fn brought(&mut self, bytes: u64, first_after: Option<f64>) {
         self.sample += bytes;
         if let Some(after) = first_after {
@@ -110,8 +110,8 @@ impl Member {
         }
     }
 
-    /// A piece is no longer on its way. Since when it was, where it came in full: what was asked for before a failure, and was in
-    /// some buffer then, proves nothing.
+    /// Notes that a piece is no longer on its way; `in_full` is the time of its request where it came in full. A piece that was asked
+    /// for before a failure may come from a buffer: it does not show that the member works.
     pub fn over(&mut self, now: f64, in_full: Option<f64>) {
         if self.on_way == 1 || self.rate.is_none() {
             self.look(now, 0.0);
@@ -122,7 +122,7 @@ impl Member {
         }
     }
 
-    /// The rate of late, where it is time to look.
+    /// Measures the rate, if the interval has passed.
     pub fn tick(&mut self, now: f64) {
         if self.on_way > 0 {
             self.look(now, SAMPLE_S);
@@ -140,9 +140,9 @@ impl Member {
         (self.since, self.sample) = (now, 0);
     }
 
-    /// It failed in a way that may pass: it is left alone for a while, or as long as it asks to be.
+    /// Notes a failure that may pass: the member is paused, at least for as long as it asks.
     pub fn stumbled(&mut self, now: f64, asked: Option<f64>) {
-        // Pieces that were on their way together fail together, and are one failure.
+        // Pieces that were on their way together fail together, and count as one failure.
         if now < self.paused_until {
             return;
         }

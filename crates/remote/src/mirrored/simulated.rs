@@ -1,88 +1,95 @@
-//! The chooser in virtual time: members with rates, delays and deaths of their own, and a reader with a window. What would
-//! take hours takes milliseconds, and a seed draws the same world again.
+//! Tests of the chooser in virtual time: members with rates, delays and failures of their own, and a reader with a window. Hours
+//! take milliseconds, and the same seed gives the same simulation.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::chooser::{Chooser, Order};
-use crate::pieces::How;
+use super::chooser::{Chooser, PieceRequest};
+use crate::pieces::FailureScope;
 
 const MB: f64 = 1e6;
 const CHUNK: u64 = 8 << 20;
 const STEP_S: f64 = 0.005;
-/// Where no second counts.
+/// The step of tests that need no precise times.
 const COARSE_STEP_S: f64 = 0.025;
 
-/// From this second on a member is like this.
+/// The behaviour of a member from some second on.
 #[derive(Clone, Copy, Debug)]
-enum Is {
-    /// Bytes per second, all its lines together.
+enum SiteState {
+    /// Bytes per second, all its connections together.
     At(f64),
-    /// Lines break, and nobody answers.
+    /// Connections break, and new ones fail.
     Dead,
-    /// Nothing comes, and nobody says so.
+    /// Nothing comes, and connections stay open.
     Silent,
 }
 
 #[derive(Clone, Debug)]
 struct Site {
     delay: f64,
-    /// Bytes of one line, per second, at most.
+    /// The most bytes per second of one connection.
     line: f64,
-    course: Vec<(f64, Is)>,
+    course: Vec<(f64, SiteState)>,
 }
 
-fn site(delay: f64, course: &[(f64, Is)]) -> Site {
+fn site(delay: f64, course: &[(f64, SiteState)]) -> Site {
     Site { delay, line: f64::INFINITY, course: course.to_vec() }
 }
 
 fn steady(rate: f64) -> Site {
-    site(0.02, &[(0.0, Is::At(rate))])
+    site(0.02, &[(0.0, SiteState::At(rate))])
 }
 
 impl Site {
-    fn now(&self, now: f64) -> Is {
-        self.course.iter().rev().find(|(from, _)| *from <= now).map_or(Is::Dead, |(_, is)| *is)
+    fn now(&self, now: f64) -> SiteState {
+        self.course.iter().rev().find(|(from, _)| *from <= now).map_or(SiteState::Dead, |(_, is)| *is)
     }
 }
 
-struct Answer {
-    order: Order,
+struct OpenAnswer {
+    order: PieceRequest,
     began: f64,
     sent: f64,
     told: u64,
 }
 
-/// What came of a file.
+/// The result of reading a file.
 #[derive(Debug)]
-struct Course {
+struct ReadOutcome {
     seconds: f64,
     first_half: f64,
     counted: Vec<u64>,
-    /// Bytes that were asked for, and came, beyond those of the file.
+    /// Bytes that came beyond those of the file.
     twice: u64,
 }
 
-impl Course {
+impl ReadOutcome {
     fn tail(&self) -> f64 {
         (self.seconds - self.first_half) / self.first_half
     }
 }
 
-struct World {
+struct Simulation {
     step_s: f64,
     sites: Vec<Site>,
     chooser: Chooser,
-    answers: Vec<Answer>,
+    answers: Vec<OpenAnswer>,
     came: u64,
-    /// Ranges that were given to the reader.
+    /// Ranges that the reader has got.
     given: BTreeMap<u64, u64>,
 }
 
-impl World {
-    fn new(sites: &[Site]) -> World {
+impl Simulation {
+    fn new(sites: &[Site]) -> Simulation {
         let chooser = Chooser::new(sites.len());
-        World { step_s: STEP_S, sites: sites.to_vec(), chooser, answers: Vec::new(), came: 0, given: BTreeMap::new() }
+        Simulation {
+            step_s: STEP_S,
+            sites: sites.to_vec(),
+            chooser,
+            answers: Vec::new(),
+            came: 0,
+            given: BTreeMap::new(),
+        }
     }
 
     fn give(&mut self, new: Range<u64>) {
@@ -102,9 +109,9 @@ impl World {
         ranges.sum()
     }
 
-    /// What every member sends in one step.
+    /// Sends the bytes of every member for one step.
     fn step(&mut self, now: f64) {
-        let active = |answers: &[Answer], member: usize, delay: f64| {
+        let active = |answers: &[OpenAnswer], member: usize, delay: f64| {
             answers.iter().filter(|a| a.order.member == member && now - a.began >= delay).count().max(1) as f64
         };
         let lines: Vec<f64> = (0..self.sites.len()).map(|m| active(&self.answers, m, self.sites[m].delay)).collect();
@@ -115,13 +122,13 @@ impl World {
             let member = answer.order.member;
             let site = &self.sites[member];
             let rate = match site.now(now) {
-                Is::Dead => {
-                    self.chooser.failed(ask, How::Passing(None), now);
+                SiteState::Dead => {
+                    self.chooser.failed(ask, FailureScope::Passing(None), now);
                     self.answers.remove(at);
                     continue;
                 }
-                Is::Silent => continue,
-                Is::At(rate) => (rate / lines[member]).min(site.line),
+                SiteState::Silent => continue,
+                SiteState::At(rate) => (rate / lines[member]).min(site.line),
             };
             if now - answer.began < site.delay {
                 continue;
@@ -144,8 +151,8 @@ impl World {
         }
     }
 
-    /// Reads a file of `size` bytes, with so many chunks wanted at once.
-    fn read(mut self, size: u64, window: u64) -> Course {
+    /// Reads a file of `size` bytes, with `window` chunks wanted at once.
+    fn read(mut self, size: u64, window: u64) -> ReadOutcome {
         let (mut now, mut first_half, mut asked) = (0.0, None, 0);
         let chunks = size.div_ceil(CHUNK);
         let span = |chunk: u64| chunk * CHUNK..((chunk + 1) * CHUNK).min(size);
@@ -164,7 +171,7 @@ impl World {
                         || a.order.span.start >= order.span.end),
                     "a member is asked twice for the same: {order:?}"
                 );
-                self.answers.push(Answer { order, began: now, sent: 0.0, told: 0 });
+                self.answers.push(OpenAnswer { order, began: now, sent: 0.0, told: 0 });
             }
             self.step(now);
             now += self.step_s;
@@ -177,15 +184,15 @@ impl World {
                 let counted: Vec<u64> = (0..self.sites.len()).map(|m| self.chooser.counted(m)).collect();
                 assert_eq!(counted.iter().sum::<u64>(), size, "what each brought makes the file");
                 let first_half = first_half.unwrap_or(now);
-                return Course { seconds: now, first_half, counted, twice: self.came - size };
+                return ReadOutcome { seconds: now, first_half, counted, twice: self.came - size };
             }
             assert!(now < 50_000.0, "it never ends: {:?} {:?}", self.sites, self.chooser);
         }
     }
 }
 
-fn read(sites: &[Site], size: u64) -> Course {
-    World::new(sites).read(size, window(sites))
+fn read(sites: &[Site], size: u64) -> ReadOutcome {
+    Simulation::new(sites).read(size, window(sites))
 }
 
 fn window(sites: &[Site]) -> u64 {
@@ -197,14 +204,14 @@ fn shares_are_in_proportion_to_rates() {
     for rates in [vec![20.0, 10.0, 5.0], vec![50.0, 50.0], vec![40.0, 10.0, 10.0, 10.0], vec![100.0, 10.0]] {
         let sites: Vec<_> = rates.iter().map(|rate| steady(rate * MB)).collect();
         let (size, all) = (1_000_000_000, rates.iter().sum::<f64>());
-        let course = read(&sites, size);
-        for (rate, counted) in rates.iter().zip(&course.counted) {
+        let outcome = read(&sites, size);
+        for (rate, counted) in rates.iter().zip(&outcome.counted) {
             let (is, should) = (*counted as f64 / size as f64, rate / all);
             assert!((is - should).abs() <= 0.1 * should, "{rates:?}: {is} where {should} was due");
         }
-        let rate = size as f64 / course.seconds / MB;
+        let rate = size as f64 / outcome.seconds / MB;
         assert!(rate > 0.9 * all, "{rates:?}: {rate} of {all}");
-        assert!(course.tail() < 1.1, "{rates:?}: {}", course.tail());
+        assert!(outcome.tail() < 1.1, "{rates:?}: {}", outcome.tail());
     }
 }
 
@@ -214,7 +221,7 @@ fn shares_are_in_proportion_to_rates() {
 fn the_tail_of_t46_is_gone() {
     let fast = 70.0 * MB;
     let good = || steady(fast);
-    let course = read(
+    let outcome = read(
         &[
             good(),
             good(),
@@ -222,57 +229,59 @@ fn the_tail_of_t46_is_gone() {
             good(),
             good(),
             good(),
-            site(0.05, &[(0.0, Is::At(fast)), (8.0, Is::At(fast / 50.0))]),
-            site(0.05, &[(0.0, Is::At(fast)), (9.0, Is::Dead)]),
-            site(0.05, &[(0.0, Is::At(fast)), (10.0, Is::Silent)]),
-            site(0.1, &[(0.0, Is::At(fast / 100.0))]),
+            site(0.05, &[(0.0, SiteState::At(fast)), (8.0, SiteState::At(fast / 50.0))]),
+            site(0.05, &[(0.0, SiteState::At(fast)), (9.0, SiteState::Dead)]),
+            site(0.05, &[(0.0, SiteState::At(fast)), (10.0, SiteState::Silent)]),
+            site(0.1, &[(0.0, SiteState::At(fast / 100.0))]),
         ],
         15_000_000_000,
     );
-    assert!(course.tail() < 1.5, "{course:?}");
+    assert!(outcome.tail() < 1.5, "{outcome:?}");
     // 9 sources for some 9 s, 6 from then on: nobody could do better. The window is half a second of such a rate, so that every
     // second that is needed to see that a member crawls is one in which the reader waits.
     let ideal = 9.0 + (15e9 - 9.0 * 9.0 * fast) / (6.0 * fast);
-    assert!(course.seconds < ideal * 1.3, "{} s where {ideal} s were possible", course.seconds);
+    assert!(outcome.seconds < ideal * 1.3, "{} s where {ideal} s were possible", outcome.seconds);
 }
 
 #[test]
 fn the_last_pieces_of_a_crawling_source_are_taken_over() {
     // Two of three stop to crawl a moment before the end.
-    for bad in [Is::At(0.02 * MB), Is::Silent, Is::Dead] {
-        let turning = site(0.02, &[(0.0, Is::At(20.0 * MB)), (9.3, bad)]);
-        let course = read(&[steady(20.0 * MB), turning.clone(), turning], 600_000_000);
-        assert!(course.tail() < 1.5, "{bad:?}: {course:?}");
-        assert!(course.twice < 60_000_000, "{bad:?}: {course:?}");
+    for bad in [SiteState::At(0.02 * MB), SiteState::Silent, SiteState::Dead] {
+        let turning = site(0.02, &[(0.0, SiteState::At(20.0 * MB)), (9.3, bad)]);
+        let outcome = read(&[steady(20.0 * MB), turning.clone(), turning], 600_000_000);
+        assert!(outcome.tail() < 1.5, "{bad:?}: {outcome:?}");
+        assert!(outcome.twice < 60_000_000, "{bad:?}: {outcome:?}");
     }
 }
 
 #[test]
 fn a_small_file_of_many_sources_does_not_wait_for_the_slow() {
     let sites = [steady(0.05 * MB), steady(20.0 * MB), steady(0.1 * MB)];
-    let course = read(&sites, 20_000_000);
-    assert!(course.seconds < 3.5, "{course:?}");
+    let outcome = read(&sites, 20_000_000);
+    assert!(outcome.seconds < 3.5, "{outcome:?}");
 }
 
 #[test]
 fn far_members_get_as_many_pieces_as_fill_the_path() {
     // Lines of 4 MiB windows over 300 ms: 14 MB/s each, and a path of 150 MB/s.
-    let far = Site { line: 14.0 * MB, ..site(0.3, &[(0.0, Is::At(150.0 * MB))]) };
-    let course = World::new(&[far]).read(4_000_000_000, 32);
-    assert!(course.seconds < 4000.0 / 80.0, "{course:?}");
+    let far = Site { line: 14.0 * MB, ..site(0.3, &[(0.0, SiteState::At(150.0 * MB))]) };
+    let outcome = Simulation::new(&[far]).read(4_000_000_000, 32);
+    assert!(outcome.seconds < 4000.0 / 80.0, "{outcome:?}");
 }
 
 #[test]
 fn all_gone_for_a_while_is_waited_out() {
-    let away = |from: f64| site(0.02, &[(0.0, Is::At(10.0 * MB)), (from, Is::Dead), (20.0, Is::At(10.0 * MB))]);
-    let course = read(&[away(3.0), away(4.0)], 400_000_000);
-    assert!(course.seconds < 20.0 + 32.0 + 40.0, "{course:?}");
+    let away = |from: f64| {
+        site(0.02, &[(0.0, SiteState::At(10.0 * MB)), (from, SiteState::Dead), (20.0, SiteState::At(10.0 * MB))])
+    };
+    let outcome = read(&[away(3.0), away(4.0)], 400_000_000);
+    assert!(outcome.seconds < 20.0 + 32.0 + 40.0, "{outcome:?}");
 }
 
 /// A generator of Marsaglia's: small, and the same everywhere.
-struct Dice(u64);
+struct XorShift(u64);
 
-impl Dice {
+impl XorShift {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -284,23 +293,23 @@ impl Dice {
 #[test]
 fn whatever_happens_every_byte_comes_once() {
     for seed in 1..=50 {
-        let mut dice = Dice(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed));
+        let mut dice = XorShift(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed));
         (0..8).for_each(|_| {
             dice.roll(2);
         });
         let count = 1 + dice.roll(5) as usize;
         let mut sites: Vec<Site> = (0..count)
             .map(|_| {
-                let mut course = vec![(0.0, Is::At((1 + dice.roll(40)) as f64 * MB))];
+                let mut course = vec![(0.0, SiteState::At((1 + dice.roll(40)) as f64 * MB))];
                 for _ in 0..dice.roll(4) {
                     let at = dice.roll(300) as f64 / 10.0;
                     course.push((
                         at,
                         match dice.roll(4) {
-                            0 => Is::Dead,
-                            1 => Is::Silent,
-                            2 => Is::At((1 + dice.roll(100)) as f64 * 1e3),
-                            _ => Is::At((1 + dice.roll(40)) as f64 * MB),
+                            0 => SiteState::Dead,
+                            1 => SiteState::Silent,
+                            2 => SiteState::At((1 + dice.roll(100)) as f64 * 1e3),
+                            _ => SiteState::At((1 + dice.roll(40)) as f64 * MB),
                         },
                     ));
                 }
@@ -309,12 +318,12 @@ fn whatever_happens_every_byte_comes_once() {
             })
             .collect();
         // One is there throughout, so that there is an end.
-        sites[0].course = vec![(0.0, Is::At((2 + dice.roll(20)) as f64 * MB))];
-        let (Is::At(least), line, delay) = (sites[0].now(0.0), sites[0].line, sites[0].delay) else { continue };
+        sites[0].course = vec![(0.0, SiteState::At((2 + dice.roll(20)) as f64 * MB))];
+        let (SiteState::At(least), line, delay) = (sites[0].now(0.0), sites[0].line, sites[0].delay) else { continue };
         let size = 1 + dice.roll(300_000_000);
-        let course = World { step_s: COARSE_STEP_S, ..World::new(&sites) }.read(size, window(&sites));
+        let outcome = Simulation { step_s: COARSE_STEP_S, ..Simulation::new(&sites) }.read(size, window(&sites));
         let alone = size as f64 / least.min(2.0 * line) * 1.6 + 10.0 * delay + 8.0;
-        assert!(course.seconds < alone, "seed {seed}: {course:?}, alone it takes {alone} s: {sites:?}");
-        assert!(course.twice < size / 2 + (32 << 20), "seed {seed}: {course:?}");
+        assert!(outcome.seconds < alone, "seed {seed}: {outcome:?}, alone it takes {alone} s: {sites:?}");
+        assert!(outcome.twice < size / 2 + (32 << 20), "seed {seed}: {outcome:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Whoever waits on this thread is woken.
+/// Wakes a parked thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -15,7 +15,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future on this thread. Those of `object_store` wait for nothing but our service, which blocks.
+/// Runs a future on this thread. The futures of `object_store` wait for our service alone, which blocks.
 pub(super) fn drive<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);

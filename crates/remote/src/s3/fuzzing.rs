@@ -1,4 +1,4 @@
-//! What an S3 server says is in a bucket; see [`crate::fuzzing`].
+//! Listings of S3 servers as a fuzz target; see [`crate::fuzzing`].
 
 use parking_lot::Mutex;
 

@@ -1,7 +1,6 @@
-//! Who one is at an S3 server: a key that is asked for again when the server does not take it any more, as keys of a session end
-//! while a job of days goes on.
+//! The key to an S3 server. It is read again when the server refuses it: keys of a session expire during transfers of days.
 //!
-//! Does not know: where keys are found.
+//! Does not know: where keys are stored.
 
 use std::sync::Arc;
 
@@ -30,7 +29,10 @@ fn found(source: &KeySource) -> Result<Option<AwsCredential>, String> {
 }
 
 impl Keys {
-    /// The key that there is; none where one is nobody.
+    /// Reads the key; `None` for anonymous requests.
+    ///
+    /// # Errors
+    /// The source of the key fails.
     pub fn new(source: &Arc<KeySource>) -> Result<Option<Arc<Keys>>, String> {
         let key = found(&**source)?;
         Ok(key.map(|key| Arc::new(Keys { source: Arc::clone(source), now: Mutex::new(Arc::new(key)) })))
@@ -40,7 +42,7 @@ impl Keys {
         Arc::clone(&self.now.lock())
     }
 
-    /// Whether there is another key than the one that was turned away. Several find out at once; one of them looks.
+    /// Whether there is a newer key than the one that was refused. Of several callers at once, one reads it.
     pub fn renewed(&self, turned_away: &AwsCredential) -> bool {
         let mut now = self.now.lock();
         if **now == *turned_away

@@ -1,5 +1,5 @@
-//! Pages of a bucket's listing. Keys are any text, and some make no path: `a//b` has a name without a letter in it. The library
-//! refuses a whole page for one of these; here they are taken out before it reads the page, and told beside it.
+//! Pages of a bucket's listing. Keys are any text, and some make no path: `a//b` has an empty name in it. The library refuses a
+//! whole page for one such key. So these keys are taken out before the library reads the page, and reported beside it.
 
 use std::borrow::Cow;
 
@@ -21,16 +21,16 @@ use crate::known::Entry;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Nameless(pub Vec<String>);
 
-/// What is right below a prefix.
+/// The entries right below a prefix.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub dirs: Vec<Path>,
     pub objects: Vec<ObjectMeta>,
-    /// Keys, or what several begin with, that make no path.
+    /// Keys, or common prefixes of keys, that make no path.
     pub nameless: Vec<String>,
 }
 
-/// Lists what is right below a prefix: all of it, or so much of it that it is known whether there is anything.
+/// Lists the entries right below a prefix: all of them, or pages until one is found.
 pub(super) fn list(store: &AmazonS3, dir: &Path, all: bool) -> object_store::Result<Listing> {
     let prefix = if dir.as_ref().is_empty() { None } else { Some(format!("{dir}/")) };
     let (mut listing, mut page_token) = (Listing::default(), None);
@@ -56,8 +56,8 @@ fn makes_a_path(key: &str) -> bool {
     !key.starts_with('/') && Path::parse(key).is_ok()
 }
 
-/// A page without the keys that make no path, and those keys. None where all of them do, or the page does not read: the library
-/// says what is wrong with it.
+/// A page without the keys that make no path, and those keys. `None` where all keys make paths, or where the page does not parse: then
+/// the library reports the error.
 pub(super) fn sifted(page: &[u8]) -> Option<(Vec<u8>, Nameless)> {
     let mut reader = Reader::from_reader(page);
     let (mut kept, mut nameless, mut taken) = (Vec::new(), Vec::new(), 0);
@@ -80,7 +80,7 @@ pub(super) fn sifted(page: &[u8]) -> Option<(Vec<u8>, Nameless)> {
                     && let Some(from) = text.take()
                 {
                     let raw = std::str::from_utf8(&page[from..before]).ok()?;
-                    // What XML cannot say is no name either.
+                    // A reference that is no XML character is no character of a name either.
                     key = Some(unescape(raw).unwrap_or(Cow::Borrowed(raw)).into_owned());
                 }
                 if depth == 2
@@ -101,8 +101,8 @@ pub(super) fn sifted(page: &[u8]) -> Option<(Vec<u8>, Nameless)> {
     (!nameless.is_empty()).then_some((kept, Nameless(nameless)))
 }
 
-/// What stands for a key without a name, in the listing of the directory: `?` and as much of it as a name can hold; and why there
-/// is no more.
+/// The entry that stands for a key without a path in the listing of a directory: `?` and the part of the key that a name can hold,
+/// with the reason.
 pub(super) fn stand_in(key: &str, dir: &Path) -> Option<Entry> {
     let below = key.strip_prefix(dir.as_ref()).unwrap_or(key);
     let below = if dir.as_ref().is_empty() { below } else { below.strip_prefix('/').unwrap_or(below) };

@@ -1,4 +1,5 @@
-//! An object, read ahead over several connections, and held against what was known when it was opened.
+//! Reading an object over several connections, ahead of its readers. Each response is compared with the facts of the object when
+//! it was opened.
 
 mod piece;
 
@@ -12,28 +13,28 @@ use store::Result;
 
 use super::drive::drive;
 use super::{S3, failed};
-use crate::ahead::{Fetch, File};
+use crate::ahead::{Fetch, RemoteFile};
 use crate::failed::Failed;
-use crate::known::{Facts, Told};
+use crate::known::{Facts, Namespace};
 
-/// An object, opened to be read.
-pub(super) fn open(s3: &S3, path: &RelPath, key: Path, facts: Facts) -> File {
+/// Opens an object for reading.
+pub(super) fn open(s3: &S3, path: &RelPath, key: Path, facts: Facts) -> RemoteFile {
     let stat = facts.stat(s3.host(), path);
-    File::new(Fetching { s3: s3.clone(), path: path.clone(), key, facts }, stat)
+    RemoteFile::new(S3Object { s3: s3.clone(), path: path.clone(), key, facts }, stat)
 }
 
-struct Fetching {
+struct S3Object {
     s3: S3,
     path: RelPath,
     key: Path,
     facts: Facts,
 }
 
-impl Fetching {
+impl S3Object {
     fn get(&self, span: &Range<u64>) -> std::result::Result<Vec<u8>, Failed> {
         let options = || GetOptions::new().with_range(Some(GetRange::Bounded(span.clone())));
         let got = self.s3.ask(|store| store.get_opts(&self.key, options()))?;
-        // A server that answers with another range than the one asked for is found out by the library.
+        // The library detects a response with another range than the requested one.
         if !super::facts(&got.meta).agrees(&self.facts) {
             return Err(Failed { status: Some(412), ..Failed::peer("it answers with another") });
         }
@@ -47,7 +48,7 @@ impl Fetching {
     }
 }
 
-impl Fetch for Fetching {
+impl Fetch for S3Object {
     fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>> {
         self.get(&span).map_err(|failed| match failed.status {
             Some(404 | 412 | 416) => {

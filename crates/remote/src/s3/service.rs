@@ -1,6 +1,6 @@
-//! Our HTTP client in the place of the one that `object_store` would bring.
+//! Our HTTP client, in place of the one of `object_store`.
 //!
-//! Does not know: what S3 is. Requests come signed and are sent as they are.
+//! Does not know: S3. Requests come signed and are sent unchanged.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use web::{Headers, HttpUrl, Method};
 
 use super::listing;
 use crate::failed::Failed;
-use crate::server::{Asked, SETTLE, Server};
+use crate::server::{ClientRequest, SETTLE, Server};
 
-/// Bytes of an answer: a chunk of a file, or a page of a listing.
+/// The most bytes of a response: a chunk of a file, or a page of a listing.
 const ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ fn error(failed: Failed) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, failed)
 }
 
-/// A refusal, with the remedy where the session of a key has ended.
+/// Adds the remedy to a refusal of a key whose session has ended.
 fn turned_away(failed: Failed, body: &[u8]) -> Failed {
     let said = String::from_utf8_lossy(body);
     if !["<Code>ExpiredToken", "<Code>TokenRefreshRequired"].iter().any(|code| said.contains(code)) {
@@ -54,7 +54,7 @@ impl Connector {
         let url = HttpUrl::parse(&parts.uri.to_string()).map_err(|e| Failed::peer(e.to_string()))?;
         let mut headers = Headers::new();
         for (name, value) in &parts.headers {
-            // The client says by itself whom it calls and how long the body is.
+            // The client adds these two itself.
             if !["host", "content-length"].contains(&name.as_str()) {
                 let value = value.to_str().map_err(|e| Failed::peer(e.to_string()))?;
                 headers.add(name.as_str(), value);
@@ -62,8 +62,8 @@ impl Connector {
         }
         let body = whole(body);
         let method = Method::parse(parts.method.as_str());
-        let plain = Asked::plain(&method, &url, &headers);
-        let asked = Asked { body: &body, most: ANSWER_BYTES, follow: false, within: SETTLE, ..plain };
+        let plain = ClientRequest::plain(&method, &url, &headers);
+        let asked = ClientRequest { body: &body, most: ANSWER_BYTES, follow: false, within: SETTLE, ..plain };
         let whole = self.0.whole(&asked)?;
         // The library tells these two apart by itself; of all others it makes a sentence with the server's XML in it.
         if whole.response.status >= 400 && !matches!(whole.response.status, 404 | 412) {
@@ -84,7 +84,7 @@ impl Connector {
         };
         response
             .body(HttpResponseBody::from(Bytes::from(body)))
-            .map_err(|e| Failed::peer(format!("{} answers with a head that does not read: {e}", url.authority())))
+            .map_err(|e| Failed::peer(format!("{} answers with a malformed head: {e}", url.authority())))
     }
 }
 

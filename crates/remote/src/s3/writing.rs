@@ -1,7 +1,7 @@
-//! An object on its way to a bucket: gathered into parts, several of which are sent at once. A small one is sent whole.
+//! Writing an object. Blocks are gathered into parts, several of which are sent at once; a small object is sent in one request.
 //!
-//! An object has its name when all of it is there, and not before: S3 sees to that. Blocks come in any order, so parts are open
-//! as long as a block of theirs is missing; ranges are dealt in order, so about as many are open as there are streams.
+//! S3 gives an object its name when all of it is there. Blocks come in any order, so a part stays open until all of its blocks are
+//! there; ranges are dealt in order, so about as many parts are open as there are streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use object_store::path::Path;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::error::shown;
-use store::{Coming, Error, Finish, Result, Sink, Source, Store};
+use store::{Error, FileAnnouncement, Finish, Result, Sink, Source, Store};
 
-use super::{Asked, S3, facts};
+use super::{S3, S3Result, facts};
 use crate::failed::Failed;
-use crate::known::Told;
+use crate::known::Namespace;
 
 /// The least bytes of a part: a few seconds of a fast path. S3 takes no part below 5 MiB but the last.
 const PART_BYTES: u64 = 16 << 20;
 /// Parts of an object at most; S3 takes 10,000.
 const PARTS_MAX: u64 = 9_500;
-/// Bytes of a part where nobody knows how long the object will be: 594 GiB at most.
+/// Bytes of a part of an object of unknown size, which may have 594 GiB at most.
 const BLIND_PART_BYTES: u64 = 64 << 20;
-/// Parts on their way at once.
+/// Parts that are sent at once.
 const AT_ONCE: usize = 4;
 
 /// A part that is not complete.
 #[derive(Debug, Default)]
-struct Part {
+struct OpenPart {
     bytes: Vec<u8>,
-    /// Ranges that are there, apart from each other, in order.
+    /// Ranges that have been written: disjoint, in order.
     there: Vec<(usize, usize)>,
 }
 
-impl Part {
-    /// Enters bytes at a place; those that come a second time are the same.
+impl OpenPart {
+    /// Enters bytes at an offset. Bytes that come a second time are the same.
     fn put(&mut self, at: usize, piece: &[u8]) {
         let end = at + piece.len();
         if self.bytes.len() < end {
@@ -63,12 +63,12 @@ impl Part {
 
 #[derive(Debug, Default)]
 struct State {
-    coming: Option<Coming>,
-    open: BTreeMap<u64, Part>,
+    coming: Option<FileAnnouncement>,
+    open: BTreeMap<u64, OpenPart>,
     sent: BTreeMap<u64, PartId>,
-    /// Parts that are complete and have not arrived yet: no block of theirs is needed again.
+    /// Complete parts that wait to be sent or are being sent: their blocks are not needed again.
     going: BTreeSet<u64>,
-    /// Of those, parts on their way.
+    /// The number of parts that are being sent.
     sending: usize,
     upload: Option<MultipartId>,
     over: bool,
@@ -76,27 +76,27 @@ struct State {
 
 /// An object being sent.
 #[derive(Debug)]
-pub(super) struct Putting {
+pub(super) struct S3Sink {
     s3: S3,
     path: RelPath,
     key: Path,
     state: Mutex<State>,
-    /// A part has arrived.
+    /// Signalled when a part has been sent.
     arrived: Condvar,
 }
 
 /// Bytes of each part but the last.
-fn part_bytes(coming: Option<Coming>) -> u64 {
+fn part_bytes(coming: Option<FileAnnouncement>) -> u64 {
     match coming.and_then(|coming| coming.size) {
         Some(size) => size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20).max(PART_BYTES),
         None => BLIND_PART_BYTES,
     }
 }
 
-impl Putting {
-    pub fn new(s3: &S3, path: &RelPath, key: Path) -> Putting {
+impl S3Sink {
+    pub fn new(s3: &S3, path: &RelPath, key: Path) -> S3Sink {
         let s3 = s3.clone();
-        Putting { s3, path: path.clone(), key, state: Mutex::default(), arrived: Condvar::new() }
+        S3Sink { s3, path: path.clone(), key, state: Mutex::default(), arrived: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,8 +107,8 @@ impl Putting {
         |failed| failed.doing("write", &self.path)
     }
 
-    /// Sends a complete part. The name of the upload is asked for by the first; the others wait for it.
-    fn send(&self, at: u64, bytes: Vec<u8>) -> Asked<()> {
+    /// Sends a complete part. The first part creates the upload; the others wait for its id.
+    fn send(&self, at: u64, bytes: Vec<u8>) -> S3Result<()> {
         let id = {
             let mut state = self.state();
             while state.sending >= AT_ONCE && !state.over {
@@ -119,7 +119,7 @@ impl Putting {
             }
             let id = match &state.upload {
                 Some(id) => id.clone(),
-                // Under the lock: there must be one upload, whoever is first.
+                // Under the lock: there must be one upload.
                 None => {
                     let id = self.s3.ask(|store| store.create_multipart(&self.key))?;
                     state.upload.insert(id).clone()
@@ -133,13 +133,13 @@ impl Putting {
         let mut state = self.state();
         state.sending -= 1;
         self.arrived.notify_all();
-        // One that did not arrive is not had a second time: the object cannot be finished.
+        // The bytes of a part that failed are gone: the object cannot be finished.
         state.sent.insert(at, sent?);
         state.going.remove(&at);
         Ok(())
     }
 
-    fn put(&self, buffer: &[u8], offset: u64) -> Asked<()> {
+    fn put(&self, buffer: &[u8], offset: u64) -> S3Result<()> {
         let mut done = 0;
         while done < buffer.len() {
             let mut state = self.state();
@@ -149,7 +149,7 @@ impl Putting {
             let len = ((part_bytes - within) as usize).min(buffer.len() - done);
             let piece = &buffer[done..done + len];
             done += len;
-            // A block that comes a second time, after its part has gone.
+            // The block was written before, and its part has been sent.
             if state.sent.contains_key(&index) || state.going.contains(&index) {
                 continue;
             }
@@ -165,16 +165,16 @@ impl Putting {
         Ok(())
     }
 
-    /// The whole object in one request.
-    fn put_whole(&self, bytes: Vec<u8>, replace: bool) -> Asked<()> {
+    /// Sends the whole object in one request.
+    fn put_whole(&self, bytes: Vec<u8>, replace: bool) -> S3Result<()> {
         let mode = if replace { PutMode::Overwrite } else { PutMode::Create };
         let options = PutOptions { mode, ..PutOptions::default() };
         let bytes = PutPayload::from(bytes);
         self.s3.ask(|store| store.put_opts(&self.key, bytes.clone(), options.clone())).map(drop)
     }
 
-    fn finish(&self, finish: &Finish) -> Asked<()> {
-        // Asked for small ones as well: not every server keeps to `If-None-Match`.
+    fn finish(&self, finish: &Finish) -> S3Result<()> {
+        // Checked for small objects too: not every server honours `If-None-Match`.
         if !finish.replace && self.s3.there(&self.path)?.is_some() {
             return Err(Failed { status: Some(412), ..Failed::peer("it is there") });
         }
@@ -184,9 +184,9 @@ impl Putting {
         };
         let last = finish.size.saturating_sub(1) / part_bytes;
         let mut rest = std::mem::take(&mut self.state().open);
-        // What was never written can only be the end of the file.
+        // Only the end of the file may be unwritten.
         let has_gaps =
-            |(at, part): (&u64, &Part)| *at != last && !part.is_whole(part_bytes as usize) || part.there.len() > 1;
+            |(at, part): (&u64, &OpenPart)| *at != last && !part.is_whole(part_bytes as usize) || part.there.len() > 1;
         if rest.iter().any(has_gaps) {
             return Err(Failed { fault: Fault::Bug, ..Failed::peer("a part of the file never came") });
         }
@@ -215,9 +215,8 @@ impl Putting {
         self.verify(finish.size)
     }
 
-    /// Every request was signed with the digest of its bytes, which the server has held against them; what is left to see is
-    /// that the object is as long as the file.
-    fn verify(&self, size: u64) -> Asked<()> {
+    /// Checks the size of the object. Its bytes need no check: each request was signed with a digest that the server has compared.
+    fn verify(&self, size: u64) -> S3Result<()> {
         let meta = self.s3.ask(|store| store.head(&self.key))?;
         if meta.size != size {
             let why = format!("the server took {size} bytes and then says it has {}", meta.size);
@@ -229,8 +228,8 @@ impl Putting {
     }
 }
 
-impl Sink for Putting {
-    fn announce(&self, coming: &Coming) -> Result<()> {
+impl Sink for S3Sink {
+    fn announce(&self, coming: &FileAnnouncement) -> Result<()> {
         self.state().coming = Some(*coming);
         Ok(())
     }
@@ -270,20 +269,20 @@ impl Sink for Putting {
             }
             state.open.clear();
             self.arrived.notify_all();
-            // A part that arrives after the end would be kept, and paid for.
+            // A part that arrived after the abort would be stored, and charged for.
             while state.sending > 0 {
                 self.arrived.wait(&mut state);
             }
             state.upload.take()
         };
         if let Some(id) = upload {
-            // What is not aborted is kept, and paid for.
+            // An upload that is not aborted is stored, and charged for.
             let _ = self.s3.ask(|store| store.abort_multipart(&self.key, &id));
         }
     }
 }
 
-impl Drop for Putting {
+impl Drop for S3Sink {
     fn drop(&mut self) {
         self.discard();
     }
@@ -295,7 +294,7 @@ mod tests {
 
     #[test]
     fn parts_are_whole_when_nothing_is_missing() {
-        let mut part = Part::default();
+        let mut part = OpenPart::default();
         part.put(4, b"efgh");
         assert!(!part.is_whole(8));
         part.put(6, b"gh");
@@ -305,7 +304,7 @@ mod tests {
 
     #[test]
     fn no_file_has_too_many_parts() {
-        let coming = |size| Some(Coming { size, mtime: Default::default(), replace: true });
+        let coming = |size| Some(FileAnnouncement { size, mtime: Default::default(), replace: true });
         assert_eq!(part_bytes(coming(Some(1))), PART_BYTES);
         for size in [1u64 << 30, 1 << 40, 5 << 40] {
             assert!(size.div_ceil(part_bytes(coming(Some(size)))) <= 10_000);

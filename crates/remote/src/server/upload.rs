@@ -1,5 +1,5 @@
-//! A file on its way to a server: its head goes first, and its bytes to whoever says that he takes them. Servers that know names
-//! send on to those that keep bytes.
+//! Uploads. The head of a PUT goes first, with `Expect: 100-continue`; the bytes go to the server that accepts it. Servers that
+//! hold the names redirect to servers that hold the bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use model::Fault;
 use web::client::ClientError;
 use web::{Client, Headers, HttpUrl, Method, Response};
 
-use super::way::Way;
-use super::{Begun, REFUSAL_BYTES, SETTLE, Server, refused};
+use super::redirects::RedirectChain;
+use super::{REFUSAL_BYTES, SETTLE, Server, StreamingResponse, refused};
 use crate::failed::Failed;
 use crate::patience::Patience;
 
-/// How long a server may take to say that it wants the body.
+/// The time for which `100 Continue` is waited for.
 const EXPECT: Duration = Duration::from_secs(5);
 
-/// A file whose bytes come next.
+/// A PUT whose head has been sent.
 pub(crate) struct Upload {
     server: Arc<Server>,
     client: Client,
@@ -25,7 +25,10 @@ pub(crate) struct Upload {
 }
 
 impl Server {
-    /// Begins to send a file.
+    /// Begins an upload. A failure that passes is tried again.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or refuses the upload by its head.
     pub fn put(self: &Arc<Server>, url: &HttpUrl, headers: &Headers, size: Option<u64>) -> Result<Upload, Failed> {
         let mut patience = Patience::new(self.means.patience);
         let mut expects = true;
@@ -53,38 +56,43 @@ impl Server {
         if expects {
             headers.add("Expect", "100-continue");
         }
-        let (mut way, mut stale) = (Way::new(url, headers), None);
+        let mut redirects = RedirectChain::new(url, headers);
+        let mut stale = None;
         loop {
-            let token = if way.own { self.token(&way.url)? } else { None };
+            let token = if redirects.own { self.token(&redirects.url)? } else { None };
             let shown = match &token {
-                Some(token) => way.headers.clone().with("Authorization", format!("Bearer {token}")),
-                None => way.headers.clone(),
+                Some(token) => redirects.headers.clone().with("Authorization", format!("Bearer {token}")),
+                None => redirects.headers.clone(),
             };
-            // A fresh connection: one that has died meanwhile could take half a file before it says so.
-            let mut client = self.dial(&way)?;
-            client.send(&Method::Put, way.url.path_and_query(), &shown)?;
+            // A fresh connection: a kept one that is dead could take half a file before it reports an error.
+            let mut client = self.dial(&redirects)?;
+            client.send(&Method::Put, redirects.url.path_and_query(), &shown)?;
             self.carries(&client);
-            let upload =
-                |client| Upload { server: Arc::clone(self), client, url: way.url.clone(), chunked: size.is_none() };
+            let upload = |client| Upload {
+                server: Arc::clone(self),
+                client,
+                url: redirects.url.clone(),
+                chunked: size.is_none(),
+            };
             if !expects {
                 return Ok(upload(client));
             }
             let (response, body) = match client.receive_within(&Method::Put, EXPECT) {
                 Ok((response, _)) if response.status < 200 => return Ok(upload(client)),
-                // Says nothing: it waits for the body.
+                // A silent server waits for the body.
                 Err(ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::TimedOut => {
                     return Ok(upload(client));
                 }
                 answer => answer?,
             };
-            if way.goes_on(&response, client.conn().peer())? {
+            if redirects.goes_on(&response, client.conn().peer())? {
                 continue;
             }
-            if response.status == 401 && token.is_some() && stale != token && self.token(&way.url)? != token {
+            if response.status == 401 && token.is_some() && stale != token && self.token(&redirects.url)? != token {
                 stale = token;
                 continue;
             }
-            let failed = Begun { client, response, body, url: way.url }.refusal();
+            let failed = StreamingResponse { client, response, body, url: redirects.url }.refusal();
             return Err(match failed.status {
                 Some(200..300) => Failed::peer("it answered before it had a byte of the file"),
                 _ => failed,
@@ -94,23 +102,25 @@ impl Server {
 }
 
 impl Upload {
-    /// The next bytes.
+    /// Sends the next bytes.
+    ///
+    /// # Errors
+    /// The connection broke, or the server refuses the rest.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let sent = match self.chunked {
-            true => self
-                .client
-                .write(format!("{:x}\r\n", bytes.len()).as_bytes())
-                .and_then(|()| self.client.write(bytes))
-                .and_then(|()| self.client.write(b"\r\n")),
-            false => self.client.write(bytes),
-        };
+        let sent = if self.chunked { self.write_chunk(bytes) } else { self.client.write(bytes) };
         sent.map_err(|error| self.reason(error))
     }
 
-    /// Why the line broke: a server that does not want the rest often says so before it hangs up.
+    fn write_chunk(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        self.client.write(format!("{:x}\r\n", bytes.len()).as_bytes())?;
+        self.client.write(bytes)?;
+        self.client.write(b"\r\n")
+    }
+
+    /// Why the connection broke: a server that refuses the rest often answers before it closes the connection.
     fn reason(&mut self, error: ClientError) -> Failed {
         match self.client.answer_within(&Method::Put, Duration::from_secs(2)) {
             Ok((response, mut body)) if response.status >= 300 => {
@@ -121,7 +131,10 @@ impl Upload {
         }
     }
 
-    /// All bytes have been sent: the server's answer.
+    /// Ends the body and returns the response.
+    ///
+    /// # Errors
+    /// The connection broke, or the status is not 2xx.
     pub fn finish(mut self) -> Result<Response, Failed> {
         if self.chunked {
             self.client.write(b"0\r\n\r\n").map_err(|error| self.reason(error))?;
@@ -130,7 +143,7 @@ impl Upload {
         let said = self.client.read_all(&mut body, REFUSAL_BYTES);
         if !(200..300).contains(&response.status) {
             let failed = refused(&self.url, &response, &said.unwrap_or_default());
-            // Too late to go where it should have gone: the next attempt may be told in time.
+            // A redirect after the body comes too late. The next attempt may get it before the body.
             let late = (300..400).contains(&response.status);
             return Err(if late { Failed { fault: Fault::Path, general: true, ..failed } } else { failed });
         }

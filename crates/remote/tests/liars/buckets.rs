@@ -11,7 +11,7 @@ use store::Store;
 use web::Headers;
 
 use super::{impatient, put_at};
-use crate::script::{Asked, Reply, Script};
+use crate::script::{Reply, Script, ScriptedRequest};
 use crate::servers::path;
 
 fn key(name: &str) -> Credentials {
@@ -135,7 +135,7 @@ fn what_s3_cannot_copy_is_known_before_anything_is_moved() {
 }
 
 /// What an S3 server does that keeps only lengths, and notes how it was asked.
-fn keeps(asked: &Asked, kept: &Mutex<BTreeMap<String, usize>>, lists: &Mutex<Vec<String>>) -> Reply {
+fn keeps(asked: &ScriptedRequest, kept: &Mutex<BTreeMap<String, usize>>, lists: &Mutex<Vec<String>>) -> Reply {
     let name = asked.target().split('?').next().unwrap_or_default().to_owned();
     let size = kept.lock().unwrap().get(&name).copied();
     match asked.method() {
@@ -187,7 +187,7 @@ fn level(objects: &BTreeMap<String, Vec<u8>>, prefix: &str) -> String {
 }
 
 /// An S3 server that knows keys, and no directories.
-fn flat(asked: &Asked, objects: &Objects) -> Reply {
+fn flat(asked: &ScriptedRequest, objects: &Objects) -> Reply {
     let (name, query) = asked.target().split_once('?').unwrap_or((asked.target(), ""));
     let key = name.strip_prefix("/b").unwrap().trim_start_matches('/').to_owned();
     let mut objects = objects.lock().unwrap();

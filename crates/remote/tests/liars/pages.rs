@@ -6,7 +6,7 @@ use store::Store;
 use web::Headers;
 
 use super::{content, dav, impatient};
-use crate::script::{Asked, Reply, Script};
+use crate::script::{Reply, Script, ScriptedRequest};
 use crate::servers::path;
 
 /// As Python's `http.server`, Apache and nginx write them.
@@ -17,7 +17,7 @@ const PAGES: [&str; 3] = [
 ];
 
 /// An answer with a page, to HEAD without it.
-fn page(asked: &Asked, body: &str) -> Reply {
+fn page(asked: &ScriptedRequest, body: &str) -> Reply {
     let headers = Headers::new().with("Content-Type", "text/html; charset=utf-8");
     match (asked.method(), asked.range()) {
         ("HEAD", _) => Reply::head(200, headers.with("Content-Length", body.len().to_string())),

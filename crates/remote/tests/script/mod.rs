@@ -14,12 +14,12 @@ use web::{Conn, Headers, HttpUrl, Request, Response, body};
 use crate::servers;
 
 /// A request, and its body where that was waited for.
-pub struct Asked {
+pub struct ScriptedRequest {
     request: Request,
     body: Vec<u8>,
 }
 
-impl Asked {
+impl ScriptedRequest {
     pub fn method(&self) -> &str {
         self.request.method.name()
     }
@@ -55,7 +55,7 @@ pub struct Reply {
 
 impl Reply {
     /// An honest answer to HEAD, GET and ranged GET of a file; whatever else gets 405.
-    pub fn honest(asked: &Asked, bytes: &[u8]) -> Reply {
+    pub fn honest(asked: &ScriptedRequest, bytes: &[u8]) -> Reply {
         let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
         match (asked.method(), asked.range()) {
             ("HEAD", _) => Reply::head(200, headers.with("Content-Length", bytes.len().to_string())),
@@ -101,7 +101,7 @@ impl Reply {
     }
 }
 
-type Answer = dyn Fn(&Asked) -> Reply + Send + Sync;
+type AnswerFn = dyn Fn(&ScriptedRequest) -> Reply + Send + Sync;
 
 /// A certificate for loopback, and its key.
 struct Identity {
@@ -128,20 +128,20 @@ pub struct Script {
 }
 
 impl Script {
-    pub fn new(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Script {
+    pub fn new(answer: impl Fn(&ScriptedRequest) -> Reply + Send + Sync + 'static) -> Script {
         Script::start(None, Arc::new(answer))
     }
 
-    pub fn secure(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Script {
+    pub fn secure(answer: impl Fn(&ScriptedRequest) -> Reply + Send + Sync + 'static) -> Script {
         Script::start(Some(Arc::new(Identity::new())), Arc::new(answer))
     }
 
     /// With the certificate of another, so that who trusts the one trusts both.
-    pub fn secure_as(other: &Script, answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Script {
+    pub fn secure_as(other: &Script, answer: impl Fn(&ScriptedRequest) -> Reply + Send + Sync + 'static) -> Script {
         Script::start(other.identity.clone(), Arc::new(answer))
     }
 
-    fn start(identity: Option<Arc<Identity>>, answer: Arc<Answer>) -> Script {
+    fn start(identity: Option<Arc<Identity>>, answer: Arc<AnswerFn>) -> Script {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let (address, stopped) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let (ended, tls) = (Arc::clone(&stopped), identity.clone());
@@ -184,7 +184,7 @@ impl Drop for Script {
     }
 }
 
-fn serve(socket: TcpStream, tls: Option<Arc<ServerConfig>>, answer: &Answer) -> Option<()> {
+fn serve(socket: TcpStream, tls: Option<Arc<ServerConfig>>, answer: &AnswerFn) -> Option<()> {
     let within = Duration::from_secs(20);
     let tls = tls.map(|config| Connection::Server(ServerConnection::new(config).unwrap()));
     let mut conn = Conn::new(socket, tls).ok()?;
@@ -192,7 +192,7 @@ fn serve(socket: TcpStream, tls: Option<Arc<ServerConfig>>, answer: &Answer) -> 
     while let Ok(Some(request)) = conn.read_request(Instant::now() + within) {
         conn.set_read_within(within).ok()?;
         let framing = body::of_request(&request).ok()?;
-        let mut asked = Asked { request, body: Vec::new() };
+        let mut asked = ScriptedRequest { request, body: Vec::new() };
         let expects = asked.headers().get("expect").is_some();
         // Who answers early is asked twice: the first answer decides.
         let first = if expects { Some(answer(&asked)).filter(|reply| reply.early) } else { None };

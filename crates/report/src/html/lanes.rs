@@ -1,4 +1,4 @@
-//! A chart with one lane for each of several states: when each of them held. Labels, not colours, tell what a lane is.
+//! A chart with one lane for each of several states, which shows when each held. Labels, not colours, name the lanes.
 
 use std::fmt::Write as _;
 
@@ -11,18 +11,18 @@ const TOP: f64 = 6.0;
 const LANE: f64 = 20.0;
 const BOTTOM: f64 = 36.0;
 
-/// One lane.
-pub struct Lane {
-    /// What it is.
+/// One lane of the chart.
+pub struct ChartLane {
+    /// The name of the state.
     pub name: String,
     /// The style of its blocks, `f0` to `f7`.
     pub class: &'static str,
-    /// From when to when, in order.
+    /// When it held: from, to, in order.
     pub blocks: Vec<(f64, f64)>,
 }
 
 /// The whole figure; `numbers` is markup that stands below it.
-pub fn lanes(id: &str, title: &str, about: &str, x: &Scale, lanes: &[Lane], numbers: &str) -> String {
+pub fn lanes(id: &str, title: &str, about: &str, x: &Scale, lanes: &[ChartLane], numbers: &str) -> String {
     let bottom = TOP + lanes.len() as f64 * LANE;
     let mut out = String::new();
     foot(&mut out, x, LEFT, TOP, bottom);
@@ -33,7 +33,7 @@ pub fn lanes(id: &str, title: &str, about: &str, x: &Scale, lanes: &[Lane], numb
         let mut path = String::new();
         for (from, to) in &lane.blocks {
             let (from, to) = (across(x, *from, LEFT), across(x, *to, LEFT));
-            // What lasted for a moment is seen all the same.
+            // A block of a moment is still visible.
             let _ = write!(
                 path,
                 "M{} {}H{}V{}H{}Z",
@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn blocks_stand_in_their_lanes() {
-        let lane = |name: &str, blocks: &[(f64, f64)]| Lane { name: name.into(), class: "f2", blocks: blocks.into() };
+        let lane =
+            |name: &str, blocks: &[(f64, f64)]| ChartLane { name: name.into(), class: "f2", blocks: blocks.into() };
         let all = [lane("the network", &[(0.0, 5.0), (7.5, 7.5)]), lane("<i>", &[])];
         let figure = lanes("x", "What limited", "By lanes", &Scale::seconds(10.0), &all, "<p>below</p>");
         // From 150 to 630; the first lane from 9 to 23.

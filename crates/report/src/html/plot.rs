@@ -1,7 +1,7 @@
 //! A chart as SVG with two axes. It has a title and a description for screen readers. Colours come from the page's style, by number,
 //! and dashes tell lines apart in grey.
 //!
-//! Does not know: what is drawn. Values that are not numbers are drawn at 0.
+//! Does not know: the meaning of the data. Values that are not numbers are drawn at 0.
 
 use std::fmt::Write as _;
 
@@ -15,12 +15,12 @@ const RIGHT: f64 = 10.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 36.0;
 
-/// A value that holds from here to there: between `low` and `high` for an area, `high` for a line.
+/// A value over an interval: between `low` and `high` for an area, `high` for a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// From here.
+    /// The start of the interval.
     pub from: f64,
-    /// To here.
+    /// The end of the interval.
     pub to: f64,
     /// The lower edge.
     pub low: f64,
@@ -34,7 +34,7 @@ pub(super) fn n(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// A figure around a drawing: for eyes, for ears, and with its numbers.
+/// A figure around a drawing: with a title for sight, a description for screen readers, and its numbers.
 pub(super) struct Frame<'a> {
     pub id: &'a str,
     pub title: &'a str,
@@ -68,12 +68,12 @@ pub(super) fn foot(out: &mut String, x: &Scale, left: f64, top: f64, bottom: f64
     let _ = write!(out, "<text x=\"{end}\" y=\"{below}\" text-anchor=\"end\">{}</text>", brief(x.name()));
 }
 
-/// Where an x value stands, between a left edge and the right one.
+/// The position of an x value between a left edge and the right one.
 pub(super) fn across(x: &Scale, value: f64, left: f64) -> f64 {
     left + x.place(value) * (WIDTH - RIGHT - left)
 }
 
-/// A chart under way.
+/// A chart that is being drawn.
 pub struct Plot<'a> {
     frame: Frame<'a>,
     x: Scale,
@@ -83,7 +83,7 @@ pub struct Plot<'a> {
 }
 
 impl<'a> Plot<'a> {
-    /// An empty one. The id is the page's alone.
+    /// An empty chart. The id is unique in the page.
     pub fn new(id: &'a str, title: &'a str, about: &'a str, x: Scale, y: Scale) -> Plot<'a> {
         let frame = Frame { id, title, about, height: HEIGHT };
         let (mut lines, mut drawing) = (String::new(), String::new());
@@ -111,7 +111,7 @@ impl<'a> Plot<'a> {
         n(HEIGHT - BOTTOM - self.y.place(value) * (HEIGHT - BOTTOM - TOP))
     }
 
-    /// Fills what lies between the edges; `class` is of the page's style.
+    /// Fills the area between the edges; `class` is one of the page's style.
     pub fn area(&mut self, class: &str, steps: &[Step]) {
         let mut path = String::new();
         for run in steps.chunk_by(meet) {
@@ -129,7 +129,7 @@ impl<'a> Plot<'a> {
         let _ = write!(self.drawing, "<path class=\"{class}\" d=\"{path}\"/>");
     }
 
-    /// A line of the style of this number along the upper edges; it breaks where nothing is known.
+    /// A line of the style of this number along the upper edges, with gaps where the value is unknown.
     pub fn line(&mut self, style: usize, steps: &[Step]) {
         let mut path = String::new();
         for run in steps.chunk_by(meet) {
@@ -150,13 +150,13 @@ impl<'a> Plot<'a> {
         let _ = write!(self.drawing, "<polyline class=\"l{}\" points=\"{}\"/>", style % STYLES, points.join(" "));
     }
 
-    /// Says what a line is.
+    /// Adds a line to the key.
     pub fn key_line(&mut self, style: usize, label: &str) {
         let style = style % STYLES;
         let _ = write!(self.key, "<li>{}<path class=\"l{style}\" d=\"M0 5H24\"/></svg> {}</li>", SWATCH, brief(label));
     }
 
-    /// Says what an area is.
+    /// Adds an area to the key.
     pub fn key_area(&mut self, class: &str, label: &str) {
         let _ =
             write!(self.key, "<li>{}<path class=\"{class}\" d=\"M0 0H24V10H0Z\"/></svg> {}</li>", SWATCH, brief(label));

@@ -7,19 +7,19 @@ use std::fmt::Write as _;
 pub struct Scale {
     most: f64,
     step: f64,
-    /// What stands beside the axis is in these.
+    /// The unit of the numbers beside the axis.
     unit: f64,
     name: String,
 }
 
-/// Numbers beside an axis at most.
+/// The most numbers beside an axis.
 const TICKS: f64 = 6.0;
 
-/// The least of 1, 2 and 5 times a power of ten that is not below.
+/// The least of 1, 2 and 5 times a power of ten that is not below the value.
 fn round_up(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     let round = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
-    // Within a rounding error it is that number.
+    // A value within a rounding error of a round number counts as that number.
     round.into_iter().find(|round| *round >= value * (1.0 - 1e-9)).unwrap_or(value)
 }
 
@@ -29,12 +29,12 @@ impl Scale {
         Scale { most, step: round_up(most / unit / TICKS) * unit, unit, name: name.to_owned() }
     }
 
-    /// The end at a round number.
+    /// Ends the axis at a round number.
     fn rounded(self) -> Scale {
         Scale { most: (self.most / self.step * (1.0 - 1e-9)).ceil().max(1.0) * self.step, ..self }
     }
 
-    /// Seconds; ends where they end.
+    /// An axis of seconds, which ends with the data.
     pub fn seconds(most: f64) -> Scale {
         let (unit, name) = match most {
             most if most >= 172_800.0 => (86_400.0, "days"),
@@ -45,35 +45,35 @@ impl Scale {
         Scale::new(most, unit, name)
     }
 
-    /// Bits per second.
+    /// An axis of bits per second.
     pub fn rate(most: f64) -> Scale {
         let units = [(1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
         let (unit, name) = units.into_iter().find(|(unit, _)| most >= *unit).unwrap_or((1.0, "bit/s"));
         Scale::new(most, unit, name).rounded()
     }
 
-    /// Shares, of which 1 is all, in per cent.
+    /// An axis of shares, of which 1 is all, in per cent.
     pub fn share() -> Scale {
         Scale { most: 1.0, step: 0.25, unit: 0.01, name: "%".into() }
     }
 
-    /// Anything else.
+    /// An axis of anything else.
     pub fn plain(most: f64, name: &str) -> Scale {
         Scale::new(most, 1.0, name).rounded()
     }
 
-    /// What it counts.
+    /// The quantity of the axis.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where a value stands, from 0 to 1; what is beyond stands at the end.
+    /// The position of a value, from 0 to 1; larger values are at the end.
     pub fn place(&self, value: f64) -> f64 {
         let place = value / self.most;
         if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
     }
 
-    /// Round numbers, with what is written there.
+    /// Round numbers, with their labels.
     pub fn ticks(&self) -> Vec<(f64, String)> {
         let digits = (-(self.step / self.unit).log10().floor()).clamp(0.0, 9.0) as usize;
         let many = (self.most / self.step * (1.0 + 1e-9)).floor().min(4.0 * TICKS) as u32;

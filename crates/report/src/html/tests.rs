@@ -12,7 +12,8 @@ pub fn well_formed(markup: &str) -> String {
     let markup = markup.trim_start_matches("<!doctype html>");
     let mut reader = Reader::from_str(markup);
     reader.config_mut().check_end_names = true;
-    let (mut text, mut open) = (String::new(), 0);
+    let mut text = String::new();
+    let mut open = 0;
     loop {
         match reader.read_event().unwrap_or_else(|e| panic!("{e} at {}: {markup}", reader.buffer_position())) {
             Event::Start(tag) => {
@@ -41,7 +42,7 @@ pub fn well_formed(markup: &str) -> String {
     text
 }
 
-/// What a page's elements may say of themselves: nothing that runs, nothing that is fetched.
+/// Checks the attributes of an element: none runs or loads anything.
 fn attributes(tag: &quick_xml::events::BytesStart<'_>) {
     let name = String::from_utf8(tag.name().as_ref().to_vec()).unwrap();
     assert!(!["script", "iframe", "object", "embed", "link", "base", "form", "img"].contains(&name.as_str()), "{name}");

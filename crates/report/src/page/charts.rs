@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pilot::verdict::{Held, Shares};
+use pilot::verdict::{LimitingPart, Shares};
 
-use crate::course::{Course, Mean, Moment};
 use crate::format;
-use crate::html::{Lane, Plot, Scale, Step, Table, lanes};
+use crate::html::{ChartLane, Plot, Scale, Step, Table, lanes};
 use crate::story::{Story, held_shares, held_word};
+use crate::timeline::{Mean, Moment, TransferTimeline};
 
-/// Lines that a chart can hold apart: one of them is for all others together.
+/// The most lines that a chart can keep apart; one of them is for all other streams together.
 const LINES_MAX: usize = 8;
 
 fn step(mean: &Mean) -> Step {
@@ -27,7 +27,7 @@ fn highest(means: &[Mean]) -> f64 {
 /// The rates of several jobs on one axis.
 pub fn comparison(stories: &[Story]) -> String {
     let all = stories.iter().enumerate().filter_map(|(at, story)| Some((at, story.course.as_ref()?)));
-    let drawn: Vec<(usize, &Course, Vec<Mean>)> = all
+    let drawn: Vec<(usize, &TransferTimeline, Vec<Mean>)> = all
         .map(|(at, course)| (at, course, course.rates()))
         .filter(|(.., rates)| !rates.is_empty())
         .take(LINES_MAX)
@@ -47,7 +47,7 @@ pub fn comparison(stories: &[Story]) -> String {
 }
 
 /// All charts of one job.
-pub fn course(course: &Course, number: usize) -> String {
+pub fn course(course: &TransferTimeline, number: usize) -> String {
     let x = Scale::seconds(course.end_s());
     let moments = course.moments();
     let mut out = rate(course, number, &x);
@@ -59,7 +59,7 @@ pub fn course(course: &Course, number: usize) -> String {
     out + &round_trips(course, number, &x)
 }
 
-fn rate(course: &Course, number: usize, x: &Scale) -> String {
+fn rate(course: &TransferTimeline, number: usize, x: &Scale) -> String {
     let rates = course.rates();
     if rates.is_empty() {
         return String::new();
@@ -82,8 +82,8 @@ fn rate(course: &Course, number: usize, x: &Scale) -> String {
     plot.figure(&table.folded("Numbers"))
 }
 
-/// Those that moved most have a line each.
-fn streams(course: &Course, number: usize, x: &Scale) -> String {
+/// The rates of the streams: those that moved most have a line each.
+fn streams(course: &TransferTimeline, number: usize, x: &Scale) -> String {
     let way = usize::from(!course.sends());
     let mut ids: Vec<(u32, f64)> = course.streams().map(|(id, facts)| (id, facts.bytes[way])).collect();
     if ids.len() < 2 {
@@ -114,9 +114,9 @@ fn streams(course: &Course, number: usize, x: &Scale) -> String {
     plot.figure(&table.folded("Numbers"))
 }
 
-/// Lines turned into rows: what each had at a time.
+/// Turns lines into rows: the values of all lines at a time.
 fn by_time(lines: &[(String, Vec<Mean>)]) -> Vec<(String, BTreeMap<usize, f64>)> {
-    // Cells begin at multiples of one length: their beginnings are equal to the last bit.
+    // Cells begin at multiples of one length, so equal times are equal to the last bit.
     let mut rows: BTreeMap<u64, (String, BTreeMap<usize, f64>)> = BTreeMap::new();
     for (at, (_, means)) in lines.iter().enumerate() {
         for mean in means {
@@ -128,16 +128,16 @@ fn by_time(lines: &[(String, Vec<Mean>)]) -> Vec<(String, BTreeMap<usize, f64>)>
     rows.into_values().collect()
 }
 
-/// The style of each limit, the same in every chart.
-fn class(held: Held) -> &'static str {
+/// The style of each limiting part, the same in every chart.
+fn class(held: LimitingPart) -> &'static str {
     match held {
-        Held::Source => "f4",
-        Held::SenderCpu => "f1",
-        Held::Network => "f0",
-        Held::ReceiverCpu => "f3",
-        Held::Target => "f2",
-        Held::Cap => "f6",
-        Held::Orders => "f7",
+        LimitingPart::Source => "f4",
+        LimitingPart::SenderCpu => "f1",
+        LimitingPart::Network => "f0",
+        LimitingPart::ReceiverCpu => "f3",
+        LimitingPart::Target => "f2",
+        LimitingPart::Cap => "f6",
+        LimitingPart::Orders => "f7",
     }
 }
 
@@ -146,12 +146,12 @@ fn limits(moments: &[Moment], number: usize, x: &Scale) -> String {
     if shares.is_empty() {
         return String::new();
     }
-    let lane = |held: &Held| {
+    let lane = |held: &LimitingPart| {
         let share = shares.iter().find(|(known, _)| known == held)?.1;
         let name = format!("{} {}", lane_word(*held), format::percent(share));
-        Some(Lane { name, class: class(*held), blocks: blocks(moments, *held) })
+        Some(ChartLane { name, class: class(*held), blocks: blocks(moments, *held) })
     };
-    let all: Vec<Lane> = Held::ALL.iter().filter_map(lane).collect();
+    let all: Vec<ChartLane> = LimitingPart::ALL.iter().filter_map(lane).collect();
     let mut table = Table::new("numbers", "For which part of the time each was the limit", &["limit", "time"]);
     for (held, share) in shares {
         table.row(&[held_word(held).to_owned(), format::percent(share)]);
@@ -160,21 +160,21 @@ fn limits(moments: &[Moment], number: usize, x: &Scale) -> String {
     lanes(&format!("job{number}-limits"), "Limits", about, x, &all, &table.folded("Numbers"))
 }
 
-/// Short enough to stand beside a lane.
-fn lane_word(held: Held) -> &'static str {
+/// A name that is short enough to stand beside a lane.
+fn lane_word(held: LimitingPart) -> &'static str {
     match held {
-        Held::Source => "source storage",
-        Held::SenderCpu => "sender's CPU",
-        Held::Network => "network",
-        Held::ReceiverCpu => "receiver's CPU",
-        Held::Target => "target storage",
-        Held::Cap => "a limit",
-        Held::Orders => "nothing to send",
+        LimitingPart::Source => "source storage",
+        LimitingPart::SenderCpu => "sender's CPU",
+        LimitingPart::Network => "network",
+        LimitingPart::ReceiverCpu => "receiver's CPU",
+        LimitingPart::Target => "target storage",
+        LimitingPart::Cap => "a limit",
+        LimitingPart::Orders => "nothing to send",
     }
 }
 
-/// When something was the limit; moments that follow each other are one block.
-fn blocks(moments: &[Moment], held: Held) -> Vec<(f64, f64)> {
+/// When a part was the limit; consecutive moments are one block.
+fn blocks(moments: &[Moment], held: LimitingPart) -> Vec<(f64, f64)> {
     let mut blocks: Vec<(f64, f64)> = Vec::new();
     for moment in moments.iter().filter(|moment| moment.held == Some(held)) {
         match blocks.last_mut() {
@@ -185,7 +185,7 @@ fn blocks(moments: &[Moment], held: Held) -> Vec<(f64, f64)> {
     blocks
 }
 
-/// What is drawn one above the other: shares of one whole.
+/// An area chart of the shares of one whole, one above the other.
 fn stack(
     id: &str,
     title: &str,
@@ -263,7 +263,7 @@ fn tcp(moments: &[Moment], number: usize, x: &Scale) -> String {
     stack(&format!("job{number}-tcp"), "TCP", about, x, &parts, &rows)
 }
 
-fn round_trips(course: &Course, number: usize, x: &Scale) -> String {
+fn round_trips(course: &TransferTimeline, number: usize, x: &Scale) -> String {
     let means = course.round_trips();
     if means.is_empty() {
         return String::new();

@@ -6,12 +6,12 @@ use crate::format::{self, NONE};
 use crate::html::{Table, brief, name};
 use crate::story::{Sheet, Story, Stream};
 
-/// Rows of the comparison.
+/// The most rows of the comparison.
 const COMPARED_MAX: usize = 1000;
-/// Streams with a row of their own; those that moved least are added up.
+/// The most streams with a row of their own; those that moved least are added up.
 const STREAMS_MAX: usize = 64;
 
-/// All stories, a row each.
+/// The comparison: a row for each story.
 pub fn comparison(stories: &[Story]) -> String {
     let heads = ["", "ended", "moved", "files", "time", "mean rate", "streams", "limited by"];
     let mut table = Table::new("", "All of them", &heads);
@@ -33,14 +33,14 @@ pub fn comparison(stories: &[Story]) -> String {
     table.end() + &more
 }
 
-/// A table of anything.
+/// A table of a story.
 pub fn sheet(sheet: &Sheet) -> String {
     let mut table = Table::new("", &sheet.title, &sheet.heads);
     sheet.rows.iter().for_each(|row| table.row(row));
     table.end()
 }
 
-/// What did not arrive, by name.
+/// The failures, by name.
 pub fn misses(named: &[Miss]) -> String {
     let mut table =
         Table::new("", "Names are as the source has them; odd bytes are spelled out", &["path", "whose fault", "why"]);
@@ -50,10 +50,10 @@ pub fn misses(named: &[Miss]) -> String {
     table.end()
 }
 
-/// What TCP says of each stream, in two tables that fit a page.
+/// The TCP facts of each stream, in two tables that fit a page.
 pub fn streams(all: &[Stream]) -> String {
     let mut shown: Vec<&Stream> = all.iter().collect();
-    // Those that moved most, in the order of their numbers.
+    // The streams that moved most, in the order of their numbers.
     shown.sort_by(|a, b| b.bytes.total_cmp(&a.bytes).then(a.id.cmp(&b.id)));
     let left = shown.split_off(shown.len().min(STREAMS_MAX));
     shown.sort_by_key(|stream| stream.id);

@@ -8,25 +8,25 @@ use proptest::prelude::*;
 use super::*;
 use crate::html::tests::well_formed;
 use crate::pairs;
-use crate::read::{Found, Point};
-use crate::samples::{JOB, Look, receipt, series, two_streams};
+use crate::read::{Point, ReportInput};
+use crate::samples::{JOB, SampleRow, receipt, series, two_streams};
 use crate::series::{Series, read};
 
-fn of(found: Vec<Found>) -> String {
+fn of(found: Vec<ReportInput>) -> String {
     let named = found.into_iter().enumerate().map(|(at, found)| (format!("file {at}"), found)).collect();
     page(None, &pairs::stories(named).0)
 }
 
-fn a_receipt(receipt: Receipt) -> Found {
-    Found::Receipt(Box::new(receipt), Vec::new())
+fn a_receipt(receipt: Receipt) -> ReportInput {
+    ReportInput::Receipt(Box::new(receipt), Vec::new())
 }
 
 fn a_series(text: &str) -> Series {
     read(text.as_bytes()).unwrap()
 }
 
-fn whole() -> Vec<Found> {
-    vec![a_receipt(receipt()), Found::Series(Box::new(a_series(&series(JOB, &two_streams(16)))))]
+fn whole() -> Vec<ReportInput> {
+    vec![a_receipt(receipt()), ReportInput::Series(Box::new(a_series(&series(JOB, &two_streams(16)))))]
 }
 
 /// `LONGHAUL_BLESS=1 cargo test -p report` writes the page anew.
@@ -74,8 +74,8 @@ fn several_jobs_stand_side_by_side() {
         Receipt { transfer: "other".into(), state: v1::State::Failed, exit: 6, rate_bit_s: 1_000_000, ..receipt() };
     let mut all = whole();
     all.push(a_receipt(other));
-    all.push(Found::Series(Box::new(a_series(&series("other", &two_streams(8))))));
-    all.push(Found::Failed("no <key>".into(), vec![Point { seconds: 2.0, bytes: 1_000_000 }]));
+    all.push(ReportInput::Series(Box::new(a_series(&series("other", &two_streams(8))))));
+    all.push(ReportInput::Failed("no <key>".into(), vec![Point { seconds: 2.0, bytes: 1_000_000 }]));
     let page = of(all);
     let text = well_formed(&page);
     assert!(
@@ -84,7 +84,7 @@ fn several_jobs_stand_side_by_side() {
     );
     assert!(text.contains("no <key>") && text.contains("Rates side by side"), "{text}");
     assert_eq!((page.matches("<section").count(), page.matches("id=\"job3-rate\"").count()), (3, 1));
-    // No id stands twice.
+    // Every id is unique.
     let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let all = ids.len();
     ids.sort_unstable();
@@ -140,11 +140,11 @@ fn a_stranger_s_receipt_stays_text_and_has_an_end() {
 #[test]
 fn many_rows_make_a_page_of_the_same_size() {
     let rows = |quarters| {
-        of(vec![a_receipt(receipt()), Found::Series(Box::new(a_series(&series(JOB, &two_streams(quarters)))))])
+        of(vec![a_receipt(receipt()), ReportInput::Series(Box::new(a_series(&series(JOB, &two_streams(quarters)))))])
     };
     let (short, long) = (rows(200), rows(30_000));
     assert!(long.len() < 2 * short.len() && long.len() < 400_000, "{} and {} bytes", short.len(), long.len());
-    // The one look at which both streams stood still, of two hours', is in the table: a mean that hardly moved, least 0.
+    // Of two hours, the one sample at which both streams stood still is in the table: a mean that hardly moved, least 0.
     assert_eq!(long.matches("<td>0 bit/s</td><td>920 Mbit/s</td>").count(), 1);
     well_formed(&long);
 }
@@ -159,20 +159,22 @@ fn what_there_is_little_of_makes_a_page_as_well() {
         special: 0,
         ..receipt()
     };
-    let text = well_formed(&of(vec![a_receipt(empty), Found::Series(Box::default())]));
+    let text = well_formed(&of(vec![a_receipt(empty), ReportInput::Series(Box::default())]));
     assert!(text.contains("Verified at both ends bynothing") && text.contains("The series has no rows"), "{text}");
-    let one = [Look { at_s: 0.05, for_s: 0.05, stream: 1, mbit_s: 800.0, busy: 0.9 }];
-    let text = well_formed(&of(vec![Found::Series(Box::new(a_series(&series("", &one))))]));
+    let one = [SampleRow { at_s: 0.05, for_s: 0.05, stream: 1, mbit_s: 800.0, busy: 0.9 }];
+    let text = well_formed(&of(vec![ReportInput::Series(Box::new(a_series(&series("", &one))))]));
     assert!(text.contains("5.00 MB") || text.contains("4.77 MiB"), "{text}");
     assert!(text.contains("Limited most of all by the sending host's processors"), "{text}");
-    well_formed(&of(vec![Found::Unfinished(vec![Point { seconds: 1.0, bytes: 1 }, Point { seconds: 0.5, bytes: 0 }])]));
+    let points = vec![Point { seconds: 1.0, bytes: 1 }, Point { seconds: 0.5, bytes: 0 }];
+    well_formed(&of(vec![ReportInput::Unfinished(points)]));
     let titled = page(Some("A <title>"), &pairs::stories(vec![("f".into(), a_receipt(receipt()))]).0);
     assert!(well_formed(&titled).trim_start().starts_with("A <title>"));
 }
 
 #[test]
 fn there_is_an_end_to_jobs_too() {
-    let many: Vec<Found> = (0..1200).map(|n| a_receipt(Receipt { transfer: n.to_string(), ..receipt() })).collect();
+    let numbered = |n: u32| a_receipt(Receipt { transfer: n.to_string(), ..receipt() });
+    let many: Vec<ReportInput> = (0..1200).map(numbered).collect();
     let page = of(many);
     let text = well_formed(&page);
     assert_eq!(page.matches("<section").count(), TOLD_MAX);
@@ -180,13 +182,13 @@ fn there_is_an_end_to_jobs_too() {
     assert!(page.len() < 2 << 20, "{} bytes", page.len());
 }
 
-fn looks() -> impl Strategy<Value = Vec<Look>> {
+fn looks() -> impl Strategy<Value = Vec<SampleRow>> {
     let look = (0.0..100.0f64, 0.0..10.0f64, 0u32..12, 0.0..1e6f64, 0.0..1.0f64);
     prop::collection::vec(look, 0..120).prop_map(|looks| {
         let mut now_s = 0.0;
         let look = |(gap_s, for_s, stream, mbit_s, busy)| {
             now_s += gap_s;
-            Look { at_s: now_s, for_s, stream, mbit_s, busy }
+            SampleRow { at_s: now_s, for_s, stream, mbit_s, busy }
         };
         looks.into_iter().map(look).collect()
     })
@@ -200,7 +202,8 @@ proptest! {
         let mut text = series(&job, &looks);
         let head = text.find('\n').unwrap_or(0) + 1;
         text.truncate(head.max(text.len().saturating_sub(cut)));
-        let page = of(vec![a_receipt(Receipt { transfer: "a".into(), ..receipt() }), Found::Series(Box::new(a_series(&text)))]);
+        let receipt = a_receipt(Receipt { transfer: "a".into(), ..receipt() });
+        let page = of(vec![receipt, ReportInput::Series(Box::new(a_series(&text)))]);
         well_formed(&page);
         prop_assert!(!["NaN", ">inf", ">-inf", "Minf", "Hinf", "Vinf"].iter().any(|odd| page.contains(odd)), "{}", page);
         prop_assert!(page.len() < 400_000);
@@ -218,6 +221,6 @@ proptest! {
         let seconds = if seconds.is_finite() { seconds } else { 0.0 };
         let odd = Receipt { source: vec![name.clone()], target: reason, failures: vec![miss], seconds, bytes, transfer: name, ..receipt() };
         let points = points.into_iter().map(|(seconds, bytes)| Point { seconds, bytes }).collect();
-        well_formed(&of(vec![Found::Receipt(Box::new(odd), points)]));
+        well_formed(&of(vec![ReportInput::Receipt(Box::new(odd), points)]));
     }
 }

@@ -4,16 +4,16 @@ use super::*;
 use crate::samples::{JOB, receipt, series, two_streams};
 use crate::series::read;
 
-fn a_receipt(job: &str) -> Found {
-    Found::Receipt(Box::new(Receipt { transfer: job.into(), ..receipt() }), Vec::new())
+fn a_receipt(job: &str) -> ReportInput {
+    ReportInput::Receipt(Box::new(Receipt { transfer: job.into(), ..receipt() }), Vec::new())
 }
 
-fn a_series(job: &str) -> Found {
-    Found::Series(Box::new(read(series(job, &two_streams(4)).as_bytes()).unwrap()))
+fn a_series(job: &str) -> ReportInput {
+    ReportInput::Series(Box::new(read(series(job, &two_streams(4)).as_bytes()).unwrap()))
 }
 
-/// The files of each story, a `*` where it has a course, and `?` where that was guessed.
-fn told(found: Vec<(&str, Found)>) -> Vec<String> {
+/// The files of each story, with `*` if it has a timeline, and `?` if the series was joined by position.
+fn told(found: Vec<(&str, ReportInput)>) -> Vec<String> {
     let named = found.into_iter().map(|(file, found)| (file.to_owned(), found)).collect();
     let (stories, lost) = stories(named);
     assert!(lost.is_empty(), "{lost:?}");
@@ -51,16 +51,16 @@ fn a_series_that_names_no_job_joins_by_its_place() {
 #[test]
 fn the_same_receipt_twice_is_one() {
     let points = vec![Point { seconds: 1.0, bytes: 5 }];
-    let printed = Found::Receipt(Box::new(Receipt { transfer: "A".into(), ..receipt() }), points);
+    let printed = ReportInput::Receipt(Box::new(Receipt { transfer: "A".into(), ..receipt() }), points);
     assert_eq!(told(vec![("a", a_receipt("A")), ("out", printed), ("b", a_receipt("B"))]), ["a+out*", "b"]);
-    let other = Found::Receipt(Box::new(Receipt { transfer: "A".into(), files: 7, ..receipt() }), Vec::new());
+    let other = ReportInput::Receipt(Box::new(Receipt { transfer: "A".into(), files: 7, ..receipt() }), Vec::new());
     assert_eq!(told(vec![("a", a_receipt("A")), ("later", other)]), ["a", "later"]);
 }
 
 #[test]
 fn rows_that_are_lost_are_told() {
     let text = series(JOB, &two_streams(4)).replace("\n0.500,1,", "\nx,1,");
-    let found = Found::Series(Box::new(read(text.as_bytes()).unwrap()));
+    let found = ReportInput::Series(Box::new(read(text.as_bytes()).unwrap()));
     let (stories, lost) = stories(vec![("s.csv".into(), found)]);
     assert_eq!(lost.len(), 1);
     assert!(lost[0].starts_with("s.csv: 1 row could not be read, the first: line 5: time_s is \"x\""), "{lost:?}");

@@ -8,14 +8,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::samples::{JOB, receipt, series, two_streams};
 
-fn of(text: impl AsRef<[u8]>) -> Result<Vec<Found>, Error> {
+fn of(text: impl AsRef<[u8]>) -> Result<Vec<ReportInput>, Error> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, text).unwrap();
     read(&file)
 }
 
-/// What is said of a file that is refused, without its name.
+/// The message about a file that is refused, without the name of the file.
 #[track_caller]
 fn refused(text: impl AsRef<[u8]>) -> String {
     let failure = of(text).unwrap_err();
@@ -45,7 +45,7 @@ fn receipts_are_known_in_all_their_forms() {
         assert_eq!(found.len(), many, "{text}");
         let mut seen = 0;
         for found in found {
-            let Found::Receipt(one, points) = found else { panic!("{text}") };
+            let ReportInput::Receipt(one, points) = found else { panic!("{text}") };
             assert_eq!(*one, receipt);
             seen += points.len();
         }
@@ -56,17 +56,20 @@ fn receipts_are_known_in_all_their_forms() {
 #[test]
 fn a_series_is_known_by_its_columns() {
     let found = of(series(JOB, &two_streams(4))).unwrap();
-    assert!(matches!(&found[..], [Found::Series(series)] if series.rows == 12));
+    assert!(matches!(&found[..], [ReportInput::Series(series)] if series.rows == 12));
 }
 
 #[test]
 fn what_broke_off_is_told_as_far_as_it_goes() {
     let points = "{\"event\":\"progress\",\"seconds\":1,\"bytes\":5}\n{\"event\":\"progress\",\"seconds\":2,\"by";
-    assert!(matches!(&of(points).unwrap()[..], [Found::Unfinished(points)] if points.len() == 1));
+    assert!(matches!(&of(points).unwrap()[..], [ReportInput::Unfinished(points)] if points.len() == 1));
     let error =
         "{\"event\":\"progress\",\"seconds\":1,\"bytes\":5}\n{\"v\":1,\"event\":\"error\",\"message\":\"no <key>\"}\n";
     let found = of(error).unwrap();
-    assert!(matches!(&found[..], [Found::Failed(why, points)] if why == "no <key>" && points.len() == 1), "{found:?}");
+    assert!(
+        matches!(&found[..], [ReportInput::Failed(why, points)] if why == "no <key>" && points.len() == 1),
+        "{found:?}"
+    );
 }
 
 #[test]

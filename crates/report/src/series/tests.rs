@@ -1,7 +1,7 @@
-//! Series as courses.
+//! Series as timelines.
 
 use super::*;
-use crate::samples::{JOB, Look, series, two_streams};
+use crate::samples::{JOB, SampleRow, series, two_streams};
 
 fn of(text: &str) -> Series {
     read(text.as_bytes()).unwrap()
@@ -15,7 +15,7 @@ fn a_series_is_a_course() {
     assert!(course.sends() && !found.lacks_processor_times && !course.is_crowded());
     let rates: Vec<f64> = course.rates().iter().map(|mean| (mean.mean / 1e6).round()).collect();
     assert_eq!((rates.len(), rates[0], rates[7], rates[15]), (16, 920.0, 0.0, 920.0));
-    let facts: Vec<(u32, &Facts)> = course.streams().collect();
+    let facts: Vec<(u32, &StreamFacts)> = course.streams().collect();
     assert_eq!(facts.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(
         (facts[0].1.rtt.median(), facts[0].1.min_rtt_s, facts[0].1.cwnd.most()),
@@ -29,8 +29,8 @@ fn a_series_is_a_course() {
 
 #[test]
 fn a_stream_that_comes_late_or_again_is_shown_where_it_was() {
-    let look = |at_s, for_s, stream| Look { at_s, for_s, stream, mbit_s: 80.0, busy: 0.0 };
-    // The second stream began at 0.9 s; the first one's number was taken by another at 1.9 s, after a break.
+    let look = |at_s, for_s, stream| SampleRow { at_s, for_s, stream, mbit_s: 80.0, busy: 0.0 };
+    // The second stream began at 0.9 s; another stream took the number of the first at 1.9 s, after a break.
     let looks = [look(0.5, 0.5, 1), look(1.0, 0.5, 1), look(1.0, 0.1, 2), look(2.0, 0.1, 1)];
     let course = of(&series("", &looks)).course;
     let moved: Vec<f64> = course.streams().map(|(_, facts)| (facts.bytes[0] / 1e6).round()).collect();
@@ -47,7 +47,7 @@ fn a_stream_that_comes_late_or_again_is_shown_where_it_was() {
 
 #[test]
 fn a_job_begins_with_its_first_stream() {
-    let look = |at_s| Look { at_s, for_s: 0.25, stream: 1, mbit_s: 80.0, busy: 0.0 };
+    let look = |at_s| SampleRow { at_s, for_s: 0.25, stream: 1, mbit_s: 80.0, busy: 0.0 };
     let course = of(&series("", &[look(2.25), look(2.5)])).course;
     let rates: Vec<f64> = course.rates().iter().map(|mean| (mean.high / 1e6).round()).collect();
     assert_eq!(rates, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 80.0, 80.0]);

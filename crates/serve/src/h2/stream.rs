@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream, SendStream};
 use store::Source;
 use web::{Headers, Method, Request, Response};
 
-use super::{Facts, Job, broken, heads, wait};
+use super::{ConnectionFacts, PendingRequest, broken, heads, wait};
 use crate::exchange::{Exchange, Length, Pace, SILENCE, Uptake, pump};
 use crate::service::{Rejection, Service};
 
@@ -28,7 +28,7 @@ const TRAILERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A request being answered.
 pub(super) struct H2<'a> {
-    facts: &'a Facts,
+    facts: &'a ConnectionFacts,
     request: Request,
     body: RecvStream,
     body_length: Option<u64>,
@@ -39,7 +39,7 @@ pub(super) struct H2<'a> {
     pace: Pace,
     uptake: Uptake,
     /// Looked at where nothing else may change.
-    out: RefCell<Out>,
+    out: RefCell<ResponseStream>,
     /// Bytes that the answer still owes, where it said how many.
     left: Option<u64>,
     ended: bool,
@@ -50,14 +50,14 @@ pub(super) struct H2<'a> {
     besides: Headers,
 }
 
-struct Out {
+struct ResponseStream {
     respond: SendResponse<Bytes>,
     body: Option<SendStream<Bytes>>,
 }
 
 /// Answers a request, or refuses a head that is not a request.
-pub(super) fn answer(job: Job, facts: &Facts, service: &dyn Service) {
-    let Job { request, mut respond } = job;
+pub(super) fn answer(job: PendingRequest, facts: &ConnectionFacts, service: &dyn Service) {
+    let PendingRequest { request, mut respond } = job;
     // Reset while it waited for a worker.
     if is_reset(respond.poll_reset(&mut Context::from_waker(Waker::noop()))) {
         return;
@@ -68,7 +68,7 @@ pub(super) fn answer(job: Job, facts: &Facts, service: &dyn Service) {
         Err(bad) => (Request::new(Method::Get, "/", Headers::new()), None, Some(bad)),
     };
     let waits = request.waits() && body_length != Some(0);
-    let out = RefCell::new(Out { respond, body: None });
+    let out = RefCell::new(ResponseStream { respond, body: None });
     let (piece, pace, uptake) = (Bytes::new(), Pace::new(body_length), Uptake::default());
     let (left, ended, broken, left_to_http1) = (None, false, false, false);
     let mut stream = H2 {
@@ -352,7 +352,7 @@ impl Exchange for H2<'_> {
 
     fn is_gone(&self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        let Out { respond, body } = &mut *self.out.borrow_mut();
+        let ResponseStream { respond, body } = &mut *self.out.borrow_mut();
         // An answer that is all sent may well be closed.
         if self.ended {
             return false;

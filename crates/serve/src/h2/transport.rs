@@ -24,9 +24,9 @@ const HELD_BYTES: usize = 256 << 10;
 
 /// The connection, as the HTTP/2 library and its driver use it.
 #[derive(Clone)]
-pub(super) struct Transport(Rc<RefCell<Inner>>);
+pub(super) struct Transport(Rc<RefCell<TransportState>>);
 
-struct Inner {
+struct TransportState {
     socket: TcpStream,
     tls: Option<Box<Connection>>,
     /// Plaintext that was read ahead, and how far it is taken.
@@ -44,8 +44,8 @@ struct Inner {
     sealed: usize,
 }
 
-/// The socket as a blocking one that never waits but says so.
-struct Now<'a, 'b>(&'a mut TcpStream, &'a mut Context<'b>);
+/// The socket as a [`Write`] that returns [`io::ErrorKind::WouldBlock`] instead of waiting.
+struct NonBlocking<'a, 'b>(&'a mut TcpStream, &'a mut Context<'b>);
 
 fn or_would_block<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     match poll {
@@ -54,7 +54,7 @@ fn or_would_block<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     }
 }
 
-impl Write for Now<'_, '_> {
+impl Write for NonBlocking<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         or_would_block(Pin::new(&mut *self.0).poll_write(self.1, bytes))
     }
@@ -78,7 +78,7 @@ impl Transport {
         let socket = TcpStream::from_std(parts.socket)?;
         let (ahead, raw, held) = ((parts.inbox, 0), (parts.cipher, 0), (Vec::new(), 0));
         let tls = parts.tls.map(Box::new);
-        Ok(Transport(Rc::new(RefCell::new(Inner {
+        Ok(Transport(Rc::new(RefCell::new(TransportState {
             socket,
             tls,
             ahead,
@@ -91,7 +91,10 @@ impl Transport {
         }))))
     }
 
-    /// Gives the socket what it takes; the task is woken when it takes more.
+    /// Gives the socket as many bytes as it takes; the task is woken when it takes more.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub fn push(&self, cx: &mut Context<'_>) -> io::Result<()> {
         match self.0.borrow_mut().drain(cx) {
             Poll::Ready(result) => result,
@@ -99,8 +102,8 @@ impl Transport {
         }
     }
 
-    /// Ends what we send, and passes over what still comes: a socket that is closed with bytes unread resets the connection,
-    /// and what was said last is lost with it.
+    /// Closes the sending direction, and discards bytes that still come: closing a socket with unread bytes resets the connection, and
+    /// loses the last bytes that were sent.
     pub fn part(&self, cx: &mut Context<'_>) -> Poll<()> {
         let socket = &mut self.0.borrow_mut().socket;
         if ready!(Pin::new(&mut *socket).poll_shutdown(cx)).is_err() {
@@ -117,7 +120,7 @@ impl Transport {
     }
 }
 
-impl Inner {
+impl TransportState {
     fn holds(&self) -> usize {
         if self.tls.is_some() { self.sealed } else { self.held.0.len() - self.held.1 }
     }
@@ -126,7 +129,7 @@ impl Inner {
     fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(tls) = &mut self.tls {
             while tls.wants_write() {
-                match tls.write_tls(&mut Now(&mut self.socket, cx)) {
+                match tls.write_tls(&mut NonBlocking(&mut self.socket, cx)) {
                     Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                     Ok(sent) => self.sealed = self.sealed.saturating_sub(sent),
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
@@ -150,7 +153,7 @@ impl Inner {
 
     /// Fetches bytes from the socket where none are left; whether there are any.
     fn fetch(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let Inner { socket, raw, .. } = self;
+        let TransportState { socket, raw, .. } = self;
         if raw.1 < raw.0.len() {
             return Poll::Ready(Ok(true));
         }
@@ -203,14 +206,14 @@ impl Inner {
             if !ready!(self.fetch(cx))? {
                 return Poll::Ready(Ok(()));
             }
-            let Inner { socket, tls: Some(tls), raw, .. } = self else { continue };
+            let TransportState { socket, tls: Some(tls), raw, .. } = self else { continue };
             let mut rest = &raw.0[raw.1..];
             let before = rest.len();
             tls.read_tls(&mut rest)?;
             raw.1 += before - rest.len();
             if let Err(error) = tls.process_new_packets() {
                 // The alert tells the peer what was wrong.
-                let _ = tls.write_tls(&mut Now(socket, cx));
+                let _ = tls.write_tls(&mut NonBlocking(socket, cx));
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
             }
         }

@@ -30,9 +30,9 @@ struct State<J> {
 }
 
 /// Closes the queue when dropped, so that the workers end however the connection ended.
-pub(super) struct Closes<'a, J>(&'a RequestQueue<J>);
+pub(super) struct CloseOnDrop<'a, J>(&'a RequestQueue<J>);
 
-impl<J> Drop for Closes<'_, J> {
+impl<J> Drop for CloseOnDrop<'_, J> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.closed = true;
@@ -55,8 +55,8 @@ impl<J> RequestQueue<J> {
     }
 
     /// Returns a guard that closes the queue when dropped.
-    pub fn closes(&self) -> Closes<'_, J> {
-        Closes(self)
+    pub fn closes(&self) -> CloseOnDrop<'_, J> {
+        CloseOnDrop(self)
     }
 
     /// Whether another request may wait here.

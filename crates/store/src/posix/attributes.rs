@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::by_descriptor::by_descriptor;
 use super::error;
-use crate::{Asked, Error, Facts, Result};
+use crate::{AttributeSelection, Error, Facts, Result};
 
 /// Bytes of names and values of one entry that travel; ext4 keeps 4 KiB, XFS 64 KiB a value.
 const XATTR_BYTES_MAX: usize = 256 << 10;
@@ -27,7 +27,7 @@ fn travels(name: &[u8]) -> bool {
 
 /// Names of users and groups, asked once per number: a name service may be far away.
 #[derive(Default)]
-struct Names {
+struct NameCache {
     users: HashMap<u32, String>,
     groups: HashMap<u32, String>,
     user_ids: HashMap<String, Option<u32>>,
@@ -37,14 +37,14 @@ struct Names {
 /// Names remembered at once.
 const NAMES_MAX: usize = 4096;
 
-static NAMES: Mutex<Option<Names>> = Mutex::new(None);
+static NAMES: Mutex<Option<NameCache>> = Mutex::new(None);
 
-fn with_names<T>(ask: impl FnOnce(&mut Names) -> T) -> T {
+fn with_names<T>(ask: impl FnOnce(&mut NameCache) -> T) -> T {
     let mut names = NAMES.lock();
     let names = names.get_or_insert_default();
     // A peer may send any number of names: the memory of them is not its to fill.
     if names.users.len() + names.groups.len() + names.user_ids.len() + names.group_ids.len() > NAMES_MAX {
-        *names = Names::default();
+        *names = NameCache::default();
     }
     ask(names)
 }
@@ -82,7 +82,7 @@ fn ids(owner: &Owner) -> (u32, u32) {
 }
 
 /// What was asked for about an entry, open with `O_PATH`.
-pub(super) fn read(fd: &impl AsFd, path: &RelPath, asked: Asked) -> Result<Attributes> {
+pub(super) fn read(fd: &impl AsFd, path: &RelPath, asked: AttributeSelection) -> Result<Attributes> {
     let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
     let owner = asked.owner.then(|| owner(stat.st_uid, stat.st_gid));
     let is_link = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink;
@@ -217,7 +217,7 @@ pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<
         })?;
     }
     // A new owner takes bits of the mode away, and an ACL has some of its own: mode and time are last.
-    let last = difference(fd, path, &Facts { asked: Asked::default(), ..*to })?;
+    let last = difference(fd, path, &Facts { asked: AttributeSelection::default(), ..*to })?;
     let at = by_descriptor(fd);
     if last.mode {
         let mode = Mode::from_raw_mode(to.mode & 0o7777);

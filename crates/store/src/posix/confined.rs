@@ -11,8 +11,10 @@ use super::{Posix, error};
 use crate::{Reached, Result};
 
 impl Posix {
-    /// The store below a directory of this one, from which nothing leads back up: not even a link that would stay
-    /// inside this store.
+    /// The store below a directory of this one. No path leads out of it: not even a link that would stay inside this store.
+    ///
+    /// # Errors
+    /// The directory cannot be opened or made, or lies outside of this store.
     pub fn below(&self, path: &RelPath, reached: Reached) -> Result<Posix> {
         let is_dir = OFlags::PATH | OFlags::DIRECTORY;
         let (root, holds_entry) = match reached {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
-use super::{Posix, attributes, error, facts, in_the_way, notes, times, way};
+use super::{Posix, attributes, cache_choice, error, facts, in_the_way, notes, times};
 use crate::{Extent, Finish, Result, Sink, Source, Stat};
 
 /// An open file.
@@ -170,7 +170,7 @@ impl PosixSink {
     /// The file past the page cache, where that is the way for it. What an earlier attempt left was read through the
     /// cache a moment ago: it stays there.
     fn open_direct(&self, size: u64) -> Option<OwnedFd> {
-        if self.room_in_memory().is_some() || self.resumed || !way::past_the_cache(size) {
+        if self.room_in_memory().is_some() || self.resumed || !cache_choice::past_the_cache(size) {
             return None;
         }
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! Where an entry lies, up to the root of the file system.
+//! The directories above an entry, up to the root of the host.
 
 use std::os::fd::OwnedFd;
 

@@ -1,5 +1,5 @@
-//! Notes that this program leaves on files and directories: extended attributes of its own, which travel with a rename and with
-//! nothing else.
+//! Notes of this program on files and directories: extended attributes of its own. They stay with an entry when it is renamed, and are
+//! not copied.
 
 use std::os::fd::AsFd;
 
@@ -11,9 +11,9 @@ use super::by_descriptor::by_descriptor;
 use super::error;
 use crate::Result;
 
-/// What the names of all notes begin with.
+/// The prefix of the names of all notes.
 pub(super) const NOTES: &str = "user.longhaul.";
-/// Bytes of a note that are read; file systems of old keep 4 KiB of all attributes together.
+/// The most bytes of a note; older file systems keep 4 KiB of all attributes together.
 const NOTE_BYTES_MAX: usize = 64 << 10;
 
 /// The attribute of a note.
@@ -21,7 +21,7 @@ pub(super) fn attribute(name: &str) -> String {
     format!("{NOTES}{name}")
 }
 
-/// A note on an entry that is open with `O_PATH`; none where there is none, or can be none.
+/// A note on an entry that is open with `O_PATH`; `None` where it has none, or cannot have one.
 pub(super) fn read(fd: &impl AsFd, path: &RelPath, name: &str) -> Result<Option<Vec<u8>>> {
     let mut note = vec![0; NOTE_BYTES_MAX];
     match rustix::fs::getxattr(by_descriptor(fd), attribute(name), &mut note[..]) {
@@ -29,13 +29,13 @@ pub(super) fn read(fd: &impl AsFd, path: &RelPath, name: &str) -> Result<Option<
             note.truncate(got);
             Ok(Some(note))
         }
-        // Of links and devices nobody keeps attributes of users (xattr(7)).
+        // Links and devices have no user attributes (xattr(7)).
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::LOOP) => Ok(None),
         Err(e) => Err(error("read a note on", path, e)),
     }
 }
 
-/// Leaves a note there; an empty one is taken away.
+/// Sets a note on an entry; an empty note removes it.
 pub(super) fn write(fd: &impl AsFd, path: &RelPath, name: &str, note: &[u8]) -> Result<()> {
     let (at, attribute) = (by_descriptor(fd), attribute(name));
     let written = match note {

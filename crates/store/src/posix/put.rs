@@ -1,4 +1,4 @@
-//! How an entry gets its name, and keeps what has that name already where it must.
+//! Gives a finished entry its name, without replacing an existing one where that is not allowed.
 
 use std::os::fd::OwnedFd;
 

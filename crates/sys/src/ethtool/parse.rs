@@ -1,11 +1,11 @@
-//! Answers of ethtool, taken apart: plain functions of bytes, which never trust a count that stands in them.
+//! Parses answers of ethtool: plain functions of bytes, which never trust a count in the answer.
 
 use std::io;
 
 /// Bytes of a name in a set of strings (`ETH_GSTRING_LEN`).
 pub(super) const NAME_BYTES: usize = 32;
 
-/// An answer that is shorter than it says, or than it must be.
+/// The error for an answer that is shorter than it says, or than it must be.
 pub(super) fn short() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the driver's answer makes no sense")
 }
@@ -43,10 +43,10 @@ pub(super) fn counters(bytes: &[u8]) -> io::Result<Vec<u64>> {
     Ok(all.as_chunks().0.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect())
 }
 
-/// Whether a switch of a NIC is on.
+/// The state of a feature of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// It is on.
+    /// The feature is on.
     pub on: bool,
     /// The driver does not let it be changed.
     pub fixed: bool,
@@ -71,16 +71,16 @@ pub(super) fn spread(bytes: &[u8]) -> io::Result<Vec<u32>> {
     (0..count).map(|at| word(bytes, 2 + at)).collect()
 }
 
-/// The driver of a NIC, as it calls itself: `struct ethtool_drvinfo`.
+/// The driver of a NIC: `struct ethtool_drvinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// Its name.
     pub name: String,
-    /// Its release; the kernel's, for most that come with it.
+    /// Its version; for most drivers that come with the kernel, the kernel's.
     pub version: String,
-    /// The release of the firmware; empty where there is none.
+    /// The version of the firmware; empty where there is none.
     pub firmware: String,
-    /// Where the device is.
+    /// The address of the device on its bus.
     pub bus: String,
 }
 
@@ -89,21 +89,21 @@ pub(super) fn driver(bytes: &[u8]) -> io::Result<Driver> {
     Ok(Driver { name: field(0)?, version: field(1)?, firmware: field(2)?, bus: field(3)? })
 }
 
-/// What the link does: the head of `struct ethtool_link_settings`.
+/// The state of the link: the head of `struct ethtool_link_settings`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its speed; none where the driver does not know it.
     pub speed_mbit_s: Option<u32>,
     /// Whether both ends may send at once; none where the driver does not know it.
     pub full_duplex: Option<bool>,
-    /// Whether both ends agree on it by themselves.
+    /// Whether the speed is negotiated.
     pub negotiated: bool,
 }
 
 /// The bytes of the head are port, transceiver and the like; here duplex is the 8th and autoneg the 11th.
 pub(super) fn link(bytes: &[u8]) -> io::Result<Link> {
     let byte = |at: usize| bytes.get(at).copied().ok_or_else(short);
-    // All ones is SPEED_UNKNOWN; what is above 31 bits is no speed either.
+    // All ones is SPEED_UNKNOWN; values above 31 bits are no speed either.
     let speed = word(bytes, 1)?;
     Ok(Link {
         speed_mbit_s: (speed != 0 && speed <= i32::MAX as u32).then_some(speed),
@@ -116,26 +116,26 @@ pub(super) fn link(bytes: &[u8]) -> io::Result<Link> {
     })
 }
 
-/// Words of a mask, from its lowest bit on, for the bits that are set.
+/// The words of a mask, from its lowest bit on, for the bits that are set.
 pub(super) fn words<'a>(mask: u32, names: &[&'a str]) -> Vec<&'a str> {
     names.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, name)| *name).collect()
 }
 
-/// Received light of an optical module, mW a lane, out of its memory.
+/// The received light of an optical module, mW a lane, from its memory.
 pub(super) fn light_mw(kind: u32, memory: &[u8]) -> Option<Vec<f64>> {
-    /// Memory maps of linux/ethtool.h: SFP, and QSFP in two ages.
+    /// Memory maps of linux/ethtool.h: SFP, and two versions of QSFP.
     const SFF_8472: u32 = 2;
     const SFF_8636: u32 = 3;
     const SFF_8436: u32 = 4;
-    // Of 0.1 uW each, high byte first.
+    // In units of 0.1 uW, high byte first.
     let lane = |at: usize| {
         let [high, low] = *memory.get(at..)?.first_chunk::<2>()?;
         Some(f64::from(u16::from_be_bytes([high, low])) * 1e-4)
     };
     match kind {
-        // Byte 92: bit 6, it measures; bit 5, and has calibrated what it says. The second half begins at 256.
+        // Byte 92: bit 6, the module measures; bit 5, its values are calibrated. The second half begins at 256.
         SFF_8472 if memory.get(92)? & 0x60 == 0x60 => Some(vec![lane(256 + 104)?]),
-        // Bytes 34 to 41: four lanes. A cable of copper has zeroes in all of them.
+        // Bytes 34 to 41: four lanes. A copper cable has zeros in all of them.
         SFF_8636 | SFF_8436 => {
             let lanes: Vec<f64> = (0..4).map(|at| lane(34 + 2 * at)).collect::<Option<_>>()?;
             lanes.iter().any(|mw| *mw > 0.0).then_some(lanes)

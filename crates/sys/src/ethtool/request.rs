@@ -1,8 +1,7 @@
 //! One request of SIOCETHTOOL: a buffer that the kernel fills, and the call.
 //!
-//! How much the kernel writes follows from what the driver counts at that moment, for some commands without regard to
-//! how much the caller asked for. So the buffer ends at pages that nobody may touch: what would run over is refused
-//! (EFAULT), and never lands in memory of somebody else.
+//! The driver's counts at the moment of the call decide how much the kernel writes; some commands ignore how much the caller asked for.
+//! So the buffer ends at guard pages: an answer that is too long fails (EFAULT), and never overwrites other memory.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -13,31 +12,32 @@ use socket2::{Domain, Socket, Type};
 /// Bytes of a request. The longest answers are strings of statistics, 32 bytes each: NICs with hundreds of queues have
 /// some ten thousand.
 pub const BYTES_MAX: usize = 1 << 20;
-/// Bytes behind it that nobody may touch: a page, of the largest size that Linux has.
+/// Guard bytes behind the buffer: a page of the largest size that Linux has.
 const GUARD_BYTES: usize = 1 << 16;
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
 
-/// A buffer of [`BYTES_MAX`] zeroes, of which only those touched take memory.
+/// A buffer of [`BYTES_MAX`] zeros, of which only the pages that were touched take memory.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct EthtoolRequest {
     start: NonNull<u8>,
 }
 
-impl Request {
+impl EthtoolRequest {
     /// A request that begins with these words, of which the first is the command.
-    pub(super) fn new(words: &[u32]) -> io::Result<Request> {
+    pub(super) fn new(words: &[u32]) -> io::Result<EthtoolRequest> {
         // SAFETY: a new mapping that no other memory is near; nothing is there that could be harmed.
         let start = unsafe {
-            let (access, kind) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let access = libc::PROT_NONE;
+            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             libc::mmap(std::ptr::null_mut(), BYTES_MAX + GUARD_BYTES, access, kind, -1, 0)
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("a mapping at address zero"))?;
-        let mut request = Request { start };
+        let mut request = EthtoolRequest { start };
         // SAFETY: the range is the first part of the mapping above, which `request` owns and nothing refers to yet.
         let opened = unsafe { libc::mprotect(start.as_ptr().cast(), BYTES_MAX, libc::PROT_READ | libc::PROT_WRITE) };
         if opened < 0 {
@@ -49,7 +49,7 @@ impl Request {
         Ok(request)
     }
 
-    /// What is in it.
+    /// The bytes of the request, and of the answer after the call.
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: BYTES_MAX bytes of the mapping may be read, are initialised (the kernel maps zeroes), live as long as
         // `self`, and are written only through `&mut self`.
@@ -67,23 +67,23 @@ impl Request {
     }
 }
 
-impl Drop for Request {
+impl Drop for EthtoolRequest {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, whole, and goes with it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), BYTES_MAX + GUARD_BYTES) };
     }
 }
 
-/// A NIC, and the socket through which it is asked.
+/// A NIC, and the socket for requests to it.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct NicSocket {
     socket: Socket,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
 
-impl Asked {
+impl NicSocket {
     /// A NIC of this thread's network.
-    pub(super) fn new(nic: &str) -> io::Result<Asked> {
+    pub(super) fn new(nic: &str) -> io::Result<NicSocket> {
         if nic.is_empty() || nic.len() >= libc::IFNAMSIZ || nic.bytes().any(|byte| byte == 0 || byte == b'/') {
             let why = format!("{nic:?} is not the name of an interface");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -92,20 +92,20 @@ impl Asked {
         for (to, from) in name.iter_mut().zip(nic.bytes()) {
             *to = from as libc::c_char;
         }
-        Ok(Asked { socket: Socket::new(Domain::IPV4, Type::DGRAM, None)?, name })
+        Ok(NicSocket { socket: Socket::new(Domain::IPV4, Type::DGRAM, None)?, name })
     }
 
-    /// Asks; the answer is in the request afterwards. Some commands return a number as well.
-    pub(super) fn ethtool(&self, request: &mut Request) -> io::Result<u32> {
+    /// Sends a request; the answer is in the request afterwards. Some commands return a number as well.
+    pub(super) fn ethtool(&self, request: &mut EthtoolRequest) -> io::Result<u32> {
         self.call(SIOCETHTOOL, request)
     }
 
-    /// Asks how packets are stamped with the time (`struct hwtstamp_config`).
-    pub(super) fn stamping(&self, request: &mut Request) -> io::Result<u32> {
+    /// Asks how the NIC stamps packets with the time (`struct hwtstamp_config`).
+    pub(super) fn stamping(&self, request: &mut EthtoolRequest) -> io::Result<u32> {
         self.call(SIOCGHWTSTAMP, request)
     }
 
-    fn call(&self, number: libc::c_ulong, request: &mut Request) -> io::Result<u32> {
+    fn call(&self, number: libc::c_ulong, request: &mut EthtoolRequest) -> io::Result<u32> {
         let data = request.start.as_ptr().cast::<libc::c_char>();
         let mut interface =
             libc::ifreq { ifr_name: self.name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: data } };

@@ -6,7 +6,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Says that a test could not run here, past the harness, which shows nothing of tests that pass.
+/// Reports a skipped test on stderr, past the harness, which hides the output of tests that pass.
 fn skipped(test: &str, why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
@@ -30,7 +30,7 @@ fn names_and_counters() {
 
 #[test]
 fn switches() {
-    // Available, requested, active, never changed. Bit 0 on, bit 1 off, bit 2 on for ever, bit 3 never.
+    // Available, requested, active, never changed. Bit 0 on, bit 1 off, bit 2 always on, bit 3 never.
     let answer = bytes(&[GFEATURES, 1, 0b0111, 0b0001, 0b0101, 0b0100]);
     let says = |at: usize| feature(&answer, at).unwrap();
     assert_eq!(says(0), Feature { on: true, fixed: false });

@@ -1,12 +1,12 @@
-//! Messages of netlink, read and written: plain functions of bytes, which end where the bytes end.
+//! Messages of netlink, read and written: plain functions of bytes that never read beyond them.
 //!
 //! All numbers are in host byte order; messages and attributes begin at multiples of four.
 
-/// Bytes before the body of a message: length, kind, flags, sequence number, who is meant.
+/// Bytes before the body of a message: length, kind, flags, sequence number, destination.
 pub(super) const HEAD_BYTES: usize = 16;
 /// Bytes before the value of an attribute: length and kind.
 const ATTRIBUTE_HEAD_BYTES: usize = 4;
-/// Of an attribute's kind, what is not its number: nested, or in network byte order.
+/// The bits of an attribute's kind that are its number; the others say "nested" and "in network byte order".
 const KIND_MASK: u16 = 0x3fff;
 
 fn aligned(length: usize) -> usize {
@@ -30,7 +30,7 @@ pub(super) struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// Messages that lie in a row. Ends at the first that is cut, or that says it is shorter than its head.
+/// The messages in these bytes. Ends at the first that is incomplete, or whose length is shorter than its head.
 pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -41,7 +41,7 @@ pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// Attributes in a row, as number and value. Ends like [`messages`].
+/// The attributes in these bytes, as number and value. Ends like [`messages`].
 pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -51,7 +51,7 @@ pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// The attribute of a number.
+/// The value of the attribute with this number.
 pub(super) fn attribute(bytes: &[u8], number: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(is, _)| *is == number).map(|(_, value)| value)
 }
@@ -68,7 +68,7 @@ pub(super) fn request(kind: u16, flags: u16, sequence: u32, fixed: &[u8], with: 
     bytes.extend_from_slice(fixed);
     for (number, value) in with {
         bytes.resize(aligned(bytes.len()), 0);
-        // What is asked here is some bytes long: names and numbers.
+        // All values here are a few bytes long: names and numbers.
         let length = u16::try_from(ATTRIBUTE_HEAD_BYTES + value.len()).unwrap_or(u16::MAX);
         bytes.extend_from_slice(&length.to_ne_bytes());
         bytes.extend_from_slice(&number.to_ne_bytes());

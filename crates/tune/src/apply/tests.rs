@@ -35,7 +35,7 @@ impl Tree {
     }
 }
 
-fn change(id: &str, place: Place, before: &str, after: &str) -> Change {
+fn change(id: &str, place: SettingLocation, before: &str, after: &str) -> Change {
     let (before, after) = (before.to_owned(), after.to_owned());
     Change {
         ids: vec![id.into()],
@@ -49,11 +49,11 @@ fn change(id: &str, place: Place, before: &str, after: &str) -> Change {
 }
 
 fn rmem() -> Change {
-    change("T01", Place::Sysctl("net.core.rmem_max".into()), "212992", "67108864")
+    change("T01", SettingLocation::Sysctl("net.core.rmem_max".into()), "212992", "67108864")
 }
 
 fn scheduler(before: &str) -> Change {
-    let place = Place::File("/sys/block/sda/queue/scheduler".into());
+    let place = SettingLocation::File("/sys/block/sda/queue/scheduler".into());
     Change { persist: Persist::Udev, ..change("D01", place, before, "none") }
 }
 
@@ -89,7 +89,7 @@ fn what_was_there_comes_back_byte_for_byte() {
 #[test]
 fn a_refusal_half_way_takes_back_what_was_done() {
     let tree = Tree::new(&[("proc/sys/net/core/rmem_max", "212992")]);
-    // There is no such file: it cannot be written.
+    // This file does not exist, so it cannot be written.
     let error = apply(&tree.host(), &[rmem(), scheduler("mq-deadline")], &tree.state(), "now", false).unwrap_err();
     assert!(error.to_string().contains("as it was") || error.to_string().contains("taken back"), "{error}");
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
@@ -125,10 +125,10 @@ fn what_was_made_to_last_before_stays() {
     let ring = |what: &str| Change {
         persist: Persist::Unit,
         command: format!("ethtool -G ens1 {what}; echo '$(ls)' 100%"),
-        ..change("N03", Place::Ethtool { nic: "ens1".into(), what: what.into() }, "1024", "8192")
+        ..change("N03", SettingLocation::Ethtool { nic: "ens1".into(), what: what.into() }, "1024", "8192")
     };
     let of = |disk: &str, after: &str, before: &str| Change {
-        place: Place::File(format!("/sys/block/{disk}/queue/scheduler")),
+        place: SettingLocation::File(format!("/sys/block/{disk}/queue/scheduler")),
         after: after.into(),
         ..scheduler(before)
     };
@@ -156,14 +156,14 @@ fn a_file_of_ours_that_cannot_be_put_back_is_not_touched() {
 #[test]
 fn what_the_kernel_makes_by_itself_is_kept_and_never_written() {
     let tree = Tree::new(&[("proc/sys/vm/dirty_background_bytes", "0"), ("proc/sys/vm/dirty_background_ratio", "10")]);
-    let of = |name: &str| Place::Sysctl(format!("vm.dirty_background_{name}"));
+    let of = |name: &str| SettingLocation::Sysctl(format!("vm.dirty_background_{name}"));
     let bytes = change("D06", of("bytes"), "0", "1073741824");
     let share = Change { follows: true, ..change("D06", of("ratio"), "10", "0") };
     let path = apply(&tree.host(), &[bytes, share], &tree.state(), "now", true).unwrap();
     assert_eq!(tree.text("proc/sys/vm/dirty_background_ratio"), "10", "the kernel's business");
     let lasting = tree.text("etc/sysctl.d/90-longhaul.conf");
     assert!(lasting.contains("background_bytes = 1073741824") && !lasting.contains("ratio"), "{lasting}");
-    // As the kernel would have done it.
+    // The kernel would do this.
     fs::write(tree.0.path().join("proc/sys/vm/dirty_background_ratio"), "0").unwrap();
     undo(&tree.host(), &read(&tree.host(), &path).unwrap()).unwrap();
     assert_eq!(tree.text("proc/sys/vm/dirty_background_ratio"), "10");

@@ -1,10 +1,10 @@
-//! Numbers as people read them: three digits and a prefix, bytes both in decimal and in binary.
+//! Formats numbers for people: three digits and a prefix, bytes both in decimal and in binary.
 
 use std::time::Duration;
 
 use model::{Bytes, duration};
 
-/// What a line of the calculator counts.
+/// The unit of a line of the calculator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Bytes,
@@ -43,7 +43,7 @@ impl Unit {
     }
 }
 
-/// `375 MB (358 MiB)`: kernels and tools mean either by "MB", which is 4.9 % apart.
+/// `375 MB (358 MiB)`: kernels and tools use "MB" for either, and these differ by 4.9 %.
 fn bytes(value: f64) -> String {
     if value < 1024.0 {
         return format!("{value:.0} B");
@@ -62,7 +62,7 @@ fn decimal(value: f64, unit: &str) -> String {
     format!("{} {}{unit}", digits(value), PREFIXES[at])
 }
 
-/// Below a minute with its prefix, from there on as a clock tells it.
+/// Below a minute with a prefix, above that in minutes, hours and so on.
 fn seconds(value: f64) -> String {
     match value {
         0.0 => "0 s".into(),
@@ -74,7 +74,7 @@ fn seconds(value: f64) -> String {
     }
 }
 
-/// Three digits, and all of those before the point.
+/// Three digits, and more if there are more before the point.
 fn digits(value: f64) -> String {
     let after = match value {
         v if v < 10.0 => 2,

@@ -1,7 +1,7 @@
-//! The lines of the calculator in words: name, unit, formula, source. Formulas use the words of the question; `W` is a
-//! window in segments, `MSS` what a packet carries (MTU - 52 bytes).
+//! The texts of the calculator's lines: name, unit, formula, source. Formulas use the words of the question; `W` is a window in segments,
+//! `MSS` the payload of a packet (MTU - 52 bytes).
 
-use super::Line;
+use super::CalculatedLine;
 use super::shown::Unit;
 
 /// A line before its number is known.
@@ -14,9 +14,9 @@ pub(super) struct Law {
 
 impl Law {
     /// The line with its number.
-    pub(super) fn line(&self, value: f64) -> Line {
+    pub(super) fn line(&self, value: f64) -> CalculatedLine {
         let Law { name, unit, formula, source } = *self;
-        Line { name, value, unit: unit.word(), shown: unit.show(value), formula, source }
+        CalculatedLine { name, value, unit: unit.word(), shown: unit.show(value), formula, source }
     }
 }
 

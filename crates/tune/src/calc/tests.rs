@@ -20,24 +20,24 @@ fn names(question: &Question) -> Vec<&'static str> {
     answer(question).lines.iter().map(|line| line.name).collect()
 }
 
-/// The line of a name; a test that asks for one that is not there fails.
+/// The line of this name. Fails if there is none.
 #[track_caller]
-fn found(question: &Question, name: &str) -> Line {
+fn found(question: &Question, name: &str) -> CalculatedLine {
     let lines = answer(question).lines;
     let line = lines.iter().find(|line| line.name == name);
     line.unwrap_or_else(|| panic!("no line {name:?}")).clone()
 }
 
 #[track_caller]
-fn near(line: &Line, stated: f64) {
-    let Line { name, value, .. } = line;
+fn near(line: &CalculatedLine, stated: f64) {
+    let CalculatedLine { name, value, .. } = line;
     assert!((value / stated - 1.0).abs() <= 0.001, "{name}: {value} is not {stated}");
 }
 
 #[test]
 fn nothing_follows_from_nothing() {
     assert_eq!(answer(&Question::default()), Answer::default());
-    // One number of a pair is not enough either.
+    // One number of a pair is not enough.
     for half in [
         Question { rtt_s: Some(0.3), ..Question::default() },
         Question { loss: Some(1e-4), ..Question::default() },
@@ -121,7 +121,7 @@ fn volumes_take_time() {
     let volume = Question { rate_bit_s: Some(10e9), volume_bytes: Some(100e12), ..Question::default() };
     near(&found(&volume, "transfer at the line's rate"), 22.222 * 3_600.0);
     near(&found(&Question { efficiency: Some(0.8), ..volume }, "transfer at the line's rate"), 27.778 * 3_600.0);
-    // What is told goes before what the MTU leaves.
+    // A given efficiency takes precedence over that of the MTU.
     let both = Question { efficiency: Some(0.8), mtu_bytes: Some(1500.0), ..volume };
     near(&found(&both, "transfer at the line's rate"), 27.778 * 3_600.0);
     assert!(!names(&volume).contains(&"transfer at the rate to expect"), "it would be the line's again");
@@ -136,7 +136,7 @@ fn a_courier_is_a_slow_network() {
     assert_eq!(names(&question).len(), 2, "nothing to compare it with");
     let beside = Question { rate_bit_s: Some(10e9), ..question };
     near(&found(&beside, "courier takes, compared with the line"), 4.16);
-    // The courier's rate is where both arrive together.
+    // At the courier's rate, both arrive at the same time.
     let even = Question { rate_bit_s: Some(found(&question, "rate of the courier").value), ..question };
     near(&found(&even, "courier takes, compared with the line"), 1.0);
     let at_once = Question { ship: Some(Ship { copy_bit_s: None, ..parcel }), ..question };
@@ -163,7 +163,7 @@ fn odd_numbers_count_as_left_out() {
     assert_eq!(names(&too_much), names(&Question { mtu_bytes: None, ..LONG }));
 }
 
-/// Whatever is usable gives numbers, at the ends of the range too.
+/// Usable numbers give numbers, also at the ends of the range.
 #[test]
 fn answers_are_numbers() {
     let ends = [*USABLE.start(), 1.0, *USABLE.end()];

@@ -1,16 +1,16 @@
-//! The host as a whole: its clock, what runs on it, its limits.
+//! The host as a whole: its clock, its services, its limits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::yes;
-use crate::host::{Host, Known, Unread, sysctl};
+use crate::host::{Host, HostError, HostResult, sysctl};
 
-/// Ours.
+/// The file of this program.
 const OWN_FILE: &str = "90-longhaul.conf";
-/// Where ours is.
+/// The directory of that file.
 const OWN_DIRECTORY: &str = "/etc/sysctl.d";
-/// Where sysctl's files are, those that hide others of their name first (sysctl.d(5)), and what is read last.
+/// The directories of sysctl files, in order of precedence among files of one name (sysctl.d(5)).
 const SYSCTL_D: [&str; 4] = [OWN_DIRECTORY, "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"];
 const SYSCTL_CONF: &str = "/etc/sysctl.conf";
 /// What runs does not tell whether somebody has set it.
@@ -18,7 +18,7 @@ const NO_OWN_FILE: &str = "there is no file of ours in /etc/sysctl.d: what was s
                            after a restart";
 
 /// A fact of the host; none where it has no such name.
-pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
+pub(super) fn fact(of: &dyn Host, name: &str) -> Option<HostResult<String>> {
     Some(match name {
         "clock_synchronised" => of.clock().and_then(|(synchronised, _)| yes(synchronised)),
         "clock_error_s" => of.clock().map(|(_, error_s)| format!("{error_s:.6}")),
@@ -35,45 +35,46 @@ pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
     })
 }
 
-/// `none`, or the kind of virtual machine. A container is none: what it runs on is what counts.
-fn virtualisation(of: &dyn Host) -> Known<String> {
+/// `none`, or the kind of virtual machine. A container counts as `none`: the machine below it counts.
+fn virtualisation(of: &dyn Host) -> HostResult<String> {
     match of.say("systemd-detect-virt", &["--vm"]) {
         Ok(kind) if !kind.is_empty() => Ok(kind),
-        // Without systemd, processors say whether they are virtual; of a kind that nobody knows.
+        // Without systemd, the processors say whether they are virtual; the kind is not known.
         _ => {
             let info = of.read(Path::new("/proc/cpuinfo"))?;
             let flags = info.lines().find(|line| line.starts_with("flags"));
-            let flags = flags
-                .ok_or_else(|| Unread::Failed("/proc/cpuinfo does not say whether this machine is virtual".into()))?;
+            let flags = flags.ok_or_else(|| {
+                HostError::Failed("/proc/cpuinfo does not say whether this machine is virtual".into())
+            })?;
             Ok(if flags.split_whitespace().any(|flag| flag == "hypervisor") { "unknown" } else { "none" }.into())
         }
     }
 }
 
-/// Whether this is no virtual machine.
-pub fn is_physical(of: &dyn Host) -> Known<bool> {
+/// Whether this is a physical machine.
+pub fn is_physical(of: &dyn Host) -> HostResult<bool> {
     virtualisation(of).map(|kind| kind == "none")
 }
 
-/// What a hypervisor took, of all processor time since the host started.
-fn steal(of: &dyn Host) -> Known<String> {
+/// The part of all processor time since the host started that a hypervisor took.
+fn steal(of: &dyn Host) -> HostResult<String> {
     let text = of.read(Path::new("/proc/stat"))?;
     let first = text.lines().next().unwrap_or_default();
-    // One that is no number must not move the others.
+    // A field that is no number must not shift the others.
     let times: Option<Vec<f64>> =
         first.split_whitespace().skip(1).map(|time| time.parse::<u64>().ok().map(|t| t as f64)).collect();
     let all: f64 = times.iter().flatten().take(8).sum();
     match times.as_ref().and_then(|times| times.get(7)) {
         Some(stolen) if all > 0.0 => Ok(format!("{:.4}", stolen / all)),
-        _ => Err(Unread::Failed("/proc/stat has another shape".into())),
+        _ => Err(HostError::Failed("/proc/stat has another shape".into())),
     }
 }
 
 /// Whether a service of the system runs.
-fn active(of: &dyn Host, service: &str) -> Known<bool> {
+fn active(of: &dyn Host, service: &str) -> HostResult<bool> {
     match of.say("systemctl", &["is-active", service]) {
         Ok(state) => Ok(state == "active"),
-        // Without systemd: a process of that name.
+        // Without systemd: whether there is a process of that name.
         Err(_) => {
             let all = of.list(Path::new("/proc"))?;
             let is_it = |pid: &String| {
@@ -85,25 +86,25 @@ fn active(of: &dyn Host, service: &str) -> Known<bool> {
     }
 }
 
-/// A line of our own status.
-fn status(of: &dyn Host, key: &str) -> Known<String> {
+/// A line of this process's status.
+fn status(of: &dyn Host, key: &str) -> HostResult<String> {
     let text = of.read(Path::new("/proc/self/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    line.map(|value| value.trim().to_owned()).ok_or(Unread::Absent)
+    line.map(|value| value.trim().to_owned()).ok_or(HostError::Absent)
 }
 
-/// A soft limit of this process: a service has those of its unit.
-fn limit(of: &dyn Host, name: &str) -> Known<String> {
+/// A soft limit of this process: a service has the limits of its unit.
+fn limit(of: &dyn Host, name: &str) -> HostResult<String> {
     let text = of.read(Path::new("/proc/self/limits"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).ok_or(Unread::Absent)?;
-    line.split_whitespace().next().map(str::to_owned).ok_or(Unread::Absent)
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).ok_or(HostError::Absent)?;
+    line.split_whitespace().next().map(str::to_owned).ok_or(HostError::Absent)
 }
 
-/// The profile of tuned that is in force; `none` where there is none, or no tuned.
-fn tuned(of: &dyn Host) -> Known<String> {
+/// The active profile of tuned; `none` where there is none, or no tuned.
+fn tuned(of: &dyn Host) -> HostResult<String> {
     match of.read(Path::new("/etc/tuned/active_profile")) {
         Ok(profile) if !profile.is_empty() => Ok(profile),
-        Ok(_) | Err(Unread::Absent) => Ok("none".into()),
+        Ok(_) | Err(HostError::Absent) => Ok("none".into()),
         Err(why) => Err(why),
     }
 }
@@ -113,38 +114,38 @@ pub(crate) fn settings(text: &str) -> Vec<(String, String)> {
     let setting = |line: &str| {
         let line = line.trim().trim_start_matches('-');
         let (name, value) = line.split_once('=').filter(|_| !line.starts_with(['#', ';']))?;
-        // Slashes and dots may stand for each other.
+        // Slashes and dots are interchangeable.
         let name = name.trim().replace('/', ".");
         Some((name, value.split_whitespace().collect::<Vec<_>>().join(" ")))
     };
     text.lines().filter_map(setting).collect()
 }
 
-/// Whether what our file says is what is in force.
-fn persistent(of: &dyn Host) -> Known<String> {
+/// Whether the values in this program's file are in force.
+fn persistent(of: &dyn Host) -> HostResult<String> {
     let own = match of.read(&Path::new(OWN_DIRECTORY).join(OWN_FILE)) {
         Ok(text) => settings(&text),
-        Err(Unread::Absent) => return Err(Unread::Failed(NO_OWN_FILE.into())),
+        Err(HostError::Absent) => return Err(HostError::Failed(NO_OWN_FILE.into())),
         Err(why) => return Err(why),
     };
     for (name, value) in &own {
         match sysctl(of, name, None) {
             Ok(is) if is == *value => {}
-            Ok(_) | Err(Unread::Absent) => return yes(false),
+            Ok(_) | Err(HostError::Absent) => return yes(false),
             Err(why) => return Err(why),
         }
     }
     yes(true)
 }
 
-/// Files of sysctl that are read after ours, in their order: by name, of each name the first directory's; then what is
-/// mostly last.
-fn later(of: &dyn Host) -> Known<Vec<PathBuf>> {
+/// The sysctl files that are read after this program's, in their order: by name, each from the first directory that has it; then the file
+/// that is usually last.
+fn later(of: &dyn Host) -> HostResult<Vec<PathBuf>> {
     let mut by_name = BTreeMap::new();
     for directory in SYSCTL_D {
         let names = match of.list(Path::new(directory)) {
             Ok(names) => names,
-            Err(Unread::Absent) => continue,
+            Err(HostError::Absent) => continue,
             Err(why) => return Err(why),
         };
         for name in names.into_iter().filter(|name| name.as_str() > OWN_FILE && name.ends_with(".conf")) {
@@ -155,15 +156,15 @@ fn later(of: &dyn Host) -> Known<Vec<PathBuf>> {
     Ok(by_name.into_values().chain([PathBuf::from(SYSCTL_CONF)]).collect())
 }
 
-/// Whether what files after ours say last of one of our values is something else.
-fn conflict(of: &dyn Host) -> Known<bool> {
+/// Whether a later file sets one of this program's values to something else.
+fn conflict(of: &dyn Host) -> HostResult<bool> {
     let own: BTreeMap<String, String> =
         settings(&of.read(&Path::new(OWN_DIRECTORY).join(OWN_FILE))?).into_iter().collect();
     let mut last = own.clone();
     for path in later(of)? {
         match of.read(&path) {
             Ok(text) => last.extend(settings(&text).into_iter().filter(|(name, _)| own.contains_key(name))),
-            Err(Unread::Absent) => {}
+            Err(HostError::Absent) => {}
             Err(why) => return Err(why),
         }
     }
@@ -202,9 +203,9 @@ mod tests {
         assert_eq!((says("nofile_limit"), says("memlock_limit")), (Ok("1024".into()), Ok("unlimited".into())));
         assert_eq!((says("virtualisation"), is_physical(&host)), (Ok("unknown".into()), Ok(false)));
         assert_eq!(says("tuned_profile"), Ok("none".into()));
-        assert_eq!(says("sysctl_files_conflict"), Err(Unread::Absent), "nothing of ours is there");
+        assert_eq!(says("sysctl_files_conflict"), Err(HostError::Absent), "nothing of ours is there");
         let persistent = says("settings_persistent");
-        assert!(matches!(&persistent, Err(Unread::Failed(why)) if why.contains("--persist")), "{persistent:?}");
+        assert!(matches!(&persistent, Err(HostError::Failed(why)) if why.contains("--persist")), "{persistent:?}");
         write("etc/sysctl.d/90-longhaul.conf", "net.core.rmem_max = 2\n");
         write("etc/sysctl.d/99-others.conf", "net.core.rmem_max = 1\n");
         write("proc/sys/net/core/rmem_max", "1\n");

@@ -1,20 +1,20 @@
-//! Interrupts of a NIC: which are of its queues, and which processors take them.
+//! The interrupts of a NIC: those of its queues, and the processors that take them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{list, near, pci};
-use crate::host::{Host, Known, Unread};
+use crate::host::{Host, HostError, HostResult};
 
-/// Words in the names of interrupts that are of no queue: events, commands, faults, the mailbox of a virtual function, a
-/// change of the link, RDMA (mlx5, ice, i40e, iavf, virtio, ena, gve, mana, hns3, irdma).
+/// Words in the names of interrupts that belong to no queue: events, commands, faults, the mailbox of a virtual function, a change of the
+/// link, RDMA (mlx5, ice, i40e, iavf, virtio, ena, gve, mana, hns3, irdma).
 const OF_NO_QUEUE: [&str; 17] = [
     "async", "misc", "mbx", "mailbox", "config", "control", "mgmnt", "mgmt", "cmd", "pages", "hwc", "link", "err",
     "aeq", "ceq", "fdir", "other",
 ];
 
-/// Interrupts of a NIC's queues.
-fn of_queues(of: &dyn Host, nic: &str) -> Known<Vec<String>> {
+/// The interrupts of a NIC's queues.
+fn of_queues(of: &dyn Host, nic: &str) -> HostResult<Vec<String>> {
     let numbers = of.list(&pci::device(nic).join("msi_irqs"))?;
     let mut named = Vec::new();
     for irq in numbers {
@@ -22,11 +22,11 @@ fn of_queues(of: &dyn Host, nic: &str) -> Known<Vec<String>> {
         named.push((irq, name));
     }
     named.retain(|(_, name)| is_queue(name, nic));
-    // Where there are several, the one with no more than the NIC's name is for the rest (igb, ixgbe).
+    // If there are several, the one with only the NIC's name is for events (igb, ixgbe).
     if named.len() > 1 {
         named.retain(|(_, name)| name != nic);
     }
-    if named.is_empty() { Err(Unread::Absent) } else { Ok(named.into_iter().map(|(irq, _)| irq).collect()) }
+    if named.is_empty() { Err(HostError::Absent) } else { Ok(named.into_iter().map(|(irq, _)| irq).collect()) }
 }
 
 /// The file that says which processors may take an interrupt.
@@ -35,52 +35,52 @@ fn affinity(irq: &str) -> String {
 }
 
 /// For each interrupt of a NIC's queues, the processors that may take it.
-fn takers(of: &dyn Host, nic: &str) -> Known<Vec<Vec<u32>>> {
+fn takers(of: &dyn Host, nic: &str) -> HostResult<Vec<Vec<u32>>> {
     let cpus = |irq: &String| of.read(Path::new(&affinity(irq))).and_then(|text| list(&text));
     of_queues(of, nic)?.iter().map(cpus).collect()
 }
 
-/// Processors that are to take a NIC's interrupts: next to it, one thread of each core, and of more than two cores the
-/// first half: the other half is for programs, which have the same cache and are not interrupted.
-fn chosen(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
+/// The processors that should take a NIC's interrupts: near it, one thread of each core, and of more than two cores the first half. The
+/// other half is for programs, which share the cache and are not interrupted.
+fn chosen(of: &dyn Host, nic: &str) -> HostResult<Vec<u32>> {
     let mut cores = near::local(of, nic)?;
     cores.retain(|cpu| {
         let siblings = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-        // A processor of which nobody knows siblings is a core.
+        // A processor with unknown siblings counts as a core.
         let siblings = of.read(Path::new(&siblings)).and_then(|text| list(&text)).unwrap_or_default();
         siblings.iter().all(|sibling| sibling >= cpu)
     });
     let most = if cores.len() > 2 { cores.len().div_ceil(2) } else { cores.len() };
     cores.truncate(most);
-    if cores.is_empty() { Err(Unread::Failed(format!("no processor is next to {nic}"))) } else { Ok(cores) }
+    if cores.is_empty() { Err(HostError::Failed(format!("no processor is next to {nic}"))) } else { Ok(cores) }
 }
 
-/// Which file is to say which processor, for each interrupt of a NIC's queues: one processor each, in turn where there are
-/// more queues than processors.
-pub(crate) fn plan(of: &dyn Host, nic: &str) -> Known<Vec<(String, u32)>> {
+/// The affinity file and the processor for each interrupt of a NIC's queues: one processor each, repeated if there are more queues than
+/// processors.
+pub(crate) fn plan(of: &dyn Host, nic: &str) -> HostResult<Vec<(String, u32)>> {
     let cores = chosen(of, nic)?;
     Ok(of_queues(of, nic)?.iter().map(|irq| affinity(irq)).zip(cores.into_iter().cycle()).collect())
 }
 
-/// Whether an interrupt of that name may be of a queue. What the NIC is called does not count: it may be `uplink0`.
+/// Whether an interrupt of this name may belong to a queue. The NIC's own name is ignored: it may be `uplink0`.
 fn is_queue(name: &str, nic: &str) -> bool {
     let of_its_own = name.replace(nic, "").to_ascii_lowercase();
     !name.is_empty() && !OF_NO_QUEUE.iter().any(|word| of_its_own.contains(word))
 }
 
-/// Who is told of an interrupt, as in `/proc/interrupts`, which is too long on hosts of many processors; nothing where
-/// nobody is.
-fn name(of: &dyn Host, irq: &str) -> Known<String> {
+/// The name of an interrupt's handler, as in `/proc/interrupts`, which is too long on hosts with many processors; empty if there is no
+/// handler.
+fn name(of: &dyn Host, irq: &str) -> HostResult<String> {
     match of.read(&Path::new("/sys/kernel/irq").join(irq).join("actions")) {
-        // Those of mlx5 have the device behind them: mlx5_comp0@pci:0000:81:00.0.
+        // In mlx5's names the device follows: mlx5_comp0@pci:0000:81:00.0.
         Ok(names) => Ok(names.split('@').next().unwrap_or_default().to_owned()),
-        Err(Unread::Absent) => Err(Unread::Failed(format!("whether interrupt {irq} is of a queue is not known"))),
+        Err(HostError::Absent) => Err(HostError::Failed(format!("whether interrupt {irq} is of a queue is not known"))),
         Err(why) => Err(why),
     }
 }
 
-/// Whether each queue's interrupt is bound to one processor, and to another one as long as there are some for them.
-pub(super) fn pinned(of: &dyn Host, nic: &str) -> Known<bool> {
+/// Whether each queue's interrupt is bound to one processor, and each to another one as long as there are enough.
+pub(super) fn pinned(of: &dyn Host, nic: &str) -> HostResult<bool> {
     let all = takers(of, nic)?;
     if all.iter().any(|cpus| cpus.len() != 1) {
         return Ok(false);
@@ -89,8 +89,8 @@ pub(super) fn pinned(of: &dyn Host, nic: &str) -> Known<bool> {
     Ok(different.len() >= all.len().min(chosen(of, nic)?.len()))
 }
 
-/// Whether all of them are taken next to the NIC.
-pub(super) fn local(of: &dyn Host, nic: &str) -> Known<bool> {
+/// Whether all interrupts are taken near the NIC.
+pub(super) fn local(of: &dyn Host, nic: &str) -> HostResult<bool> {
     let near = near::local(of, nic)?;
     Ok(takers(of, nic)?.iter().flatten().all(|cpu| near.contains(cpu)))
 }
@@ -116,7 +116,7 @@ mod tests {
         dir
     }
 
-    fn is_pinned(of: &[(u32, &str, &str)]) -> Known<bool> {
+    fn is_pinned(of: &[(u32, &str, &str)]) -> HostResult<bool> {
         pinned(&crate::host::Recorded::new(host(of).path()), "ens1")
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let on =
             |cpus: [u32; 3]| (60..).zip(cpus).map(|(irq, cpu)| (affinity(&irq.to_string()), cpu)).collect::<Vec<_>>();
         assert_eq!(planned(), on([0, 1, 0]), "two of the four cores next to it, and none for what is of no queue");
-        // Threads of one core are no two cores.
+        // Two threads of one core are not two cores.
         for (cpu, siblings) in [(0, "0,2"), (1, "1,3"), (2, "0,2"), (3, "1,3")] {
             let at = dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));
             std::fs::create_dir_all(&at).unwrap();
@@ -164,10 +164,10 @@ mod tests {
         assert_eq!(is_pinned(&of_mlx5), Ok(true));
         assert_eq!(is_pinned(&[(60, "ens1", "0-3"), (61, "ens1-TxRx-0", "0"), (62, "ens1-TxRx-1", "1")]), Ok(true));
         assert_eq!(is_pinned(&[(60, "ens1", "0-3")]), Ok(false), "the only one is its queue's");
-        assert_eq!(is_pinned(&of_mlx5[..1]), Err(Unread::Absent));
+        assert_eq!(is_pinned(&of_mlx5[..1]), Err(HostError::Absent));
         assert!(is_queue("uplink0-TxRx-0", "uplink0") && !is_queue("uplink0-link", "uplink0"));
         let dir = host(&[(60, "ens1", "0")]);
         std::fs::remove_dir_all(dir.path().join("sys/kernel")).unwrap();
-        assert!(matches!(pinned(&crate::host::Recorded::new(dir.path()), "ens1"), Err(Unread::Failed(_))));
+        assert!(matches!(pinned(&crate::host::Recorded::new(dir.path()), "ens1"), Err(HostError::Failed(_))));
     }
 }

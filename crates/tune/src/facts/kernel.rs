@@ -1,19 +1,19 @@
-//! The kernel: its release, its counters, what it can do.
+//! The kernel: its release, its counters, its features.
 
 use std::path::Path;
 
 use super::unknown;
-use crate::host::{Host, Known, Unread};
+use crate::host::{Host, HostError, HostResult};
 use crate::rule::release_of;
 
-/// Major and minor number of its release.
-pub fn kernel(of: &dyn Host) -> Known<(u32, u32)> {
+/// The major and minor number of its release.
+pub fn kernel(of: &dyn Host) -> HostResult<(u32, u32)> {
     let release = of.read(Path::new("/proc/sys/kernel/osrelease"))?;
-    release_of(&release).ok_or_else(|| Unread::Failed(format!("{release:?} is no release of Linux")))
+    release_of(&release).ok_or_else(|| HostError::Failed(format!("{release:?} is no release of Linux")))
 }
 
 /// A fact of the kernel; none where it has no such name.
-pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
+pub(super) fn fact(of: &dyn Host, name: &str) -> Option<HostResult<String>> {
     Some(match name {
         "kernel_series" => kernel(of).map(|(major, minor)| format!("{major}.{minor}")),
         "kernel_release" => of.read(Path::new("/proc/sys/kernel/osrelease")),
@@ -27,45 +27,45 @@ pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
 }
 
 /// A column of `/proc/net/softnet_stat`, over all processors; hexadecimal.
-fn softnet(of: &dyn Host, column: usize) -> Known<String> {
+fn softnet(of: &dyn Host, column: usize) -> HostResult<String> {
     let text = of.read(Path::new("/proc/net/softnet_stat"))?;
     let number = |line: &str| u32::from_str_radix(line.split_whitespace().nth(column)?, 16).ok().map(u64::from);
     let sum: Option<u64> = text.lines().map(number).sum();
     sum.filter(|_| !text.is_empty())
         .map(|sum| sum.to_string())
-        .ok_or_else(|| Unread::Failed("softnet_stat has another shape".into()))
+        .ok_or_else(|| HostError::Failed("softnet_stat has another shape".into()))
 }
 
-/// Segments sent again, of those sent, since the host started.
-fn retransmits(of: &dyn Host) -> Known<String> {
+/// The part of the sent segments that were sent again, since the host started.
+fn retransmits(of: &dyn Host) -> HostResult<String> {
     let text = of.read(Path::new("/proc/net/snmp"))?;
     let mut tcp =
         text.lines().filter(|line| line.starts_with("Tcp:")).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let (Some(names), Some(values)) = (tcp.next(), tcp.next()) else {
-        return Err(Unread::Failed("snmp has another shape".into()));
+        return Err(HostError::Failed("snmp has another shape".into()));
     };
     let value = |name: &str| values.get(names.iter().position(|known| *known == name)?)?.parse::<f64>().ok();
     match (value("RetransSegs"), value("OutSegs")) {
         (Some(again), Some(sent)) if sent > 0.0 => Ok(format!("{:.6}", again / sent)),
         (Some(_), Some(_)) => Ok("0".into()),
-        _ => Err(Unread::Failed("snmp has no RetransSegs and OutSegs".into())),
+        _ => Err(HostError::Failed("snmp has no RetransSegs and OutSegs".into())),
     }
 }
 
-/// Rules that a packet may have to pass, which only root may count.
-fn rules(of: &dyn Host) -> Known<String> {
+/// The number of filter rules that a packet may have to pass; only root may count them.
+fn rules(of: &dyn Host) -> HostResult<String> {
     if !of.may_administer() {
-        return Err(Unread::Denied);
+        return Err(HostError::Denied);
     }
     match of.say_all("nft", &["list", "ruleset"]) {
         Ok(listing) => Ok(listing.lines().filter(|line| is_rule(line)).count().to_string()),
-        // There may be rules of older programs all the same.
-        Err(Unread::Absent) => Err(Unread::Failed("there is no program nft that lists them".into())),
+        // There may still be rules of older programs.
+        Err(HostError::Absent) => Err(HostError::Failed("there is no program nft that lists them".into())),
         Err(why) => Err(why),
     }
 }
 
-/// Whether a line of a listing is a rule: no head, no end, no comment, nothing that a chain is.
+/// Whether a line of a listing is a rule: no head, no end, no comment, no property of a chain.
 fn is_rule(line: &str) -> bool {
     let line = line.trim();
     let is_other = ["#", "type ", "policy "].iter().any(|start| line.starts_with(start));
@@ -73,22 +73,22 @@ fn is_rule(line: &str) -> bool {
 }
 
 /// A count in a file.
-fn count(of: &dyn Host, path: &str) -> Known<u64> {
+fn count(of: &dyn Host, path: &str) -> HostResult<u64> {
     let text = of.read(Path::new(path))?;
-    text.parse().map_err(|_| Unread::Failed(format!("{text:?} is no count")))
+    text.parse().map_err(|_| HostError::Failed(format!("{text:?} is no count")))
 }
 
-/// Whether the kernel can do something, or does it.
-pub(super) fn has(of: &dyn Host, what: &str) -> Known<bool> {
+/// Whether the kernel has a feature, or uses it.
+pub(super) fn has(of: &dyn Host, what: &str) -> HostResult<bool> {
     match what {
         "fq" => {
             let is_default = of.read(Path::new("/proc/sys/net/core/default_qdisc")).is_ok_and(|qdisc| qdisc == "fq");
             if is_default { Ok(true) } else { module(of, "sch_fq") }
         }
-        // Tracked connections are what counts: the module may be there, and nobody uses it.
+        // Tracked connections count: the module may be loaded without use.
         "conntrack" => match count(of, "/proc/sys/net/netfilter/nf_conntrack_count") {
             Ok(count) => Ok(count > 0),
-            Err(Unread::Absent) => Ok(false),
+            Err(HostError::Absent) => Ok(false),
             Err(why) => Err(why),
         },
         "ktls" => module(of, "tls"),
@@ -97,9 +97,9 @@ pub(super) fn has(of: &dyn Host, what: &str) -> Known<bool> {
     }
 }
 
-/// Whether the kernel has a part, or can load it. That it is not loaded says nothing, so "no" takes both lists of what was
-/// built: modules, and what is in the kernel itself.
-fn module(of: &dyn Host, name: &str) -> Known<bool> {
+/// Whether the kernel has a module, or can load it. A module that is not loaded may still exist, so "no" needs both lists of the build:
+/// modules, and built-in ones.
+fn module(of: &dyn Host, name: &str) -> HostResult<bool> {
     let loaded = of.read(Path::new("/proc/modules")).unwrap_or_default();
     let is_loaded = loaded.lines().any(|line| line.split(' ').next() == Some(name));
     if is_loaded || of.list(&Path::new("/sys/module").join(name)).is_ok() {
@@ -107,23 +107,23 @@ fn module(of: &dyn Host, name: &str) -> Known<bool> {
     }
     let release = of.read(Path::new("/proc/sys/kernel/osrelease"))?;
     let built = Path::new("/lib/modules").join(release);
-    // Read as a whole: a part of the list would not do.
+    // The lists must be read as a whole.
     let lists = ["modules.dep", "modules.builtin"].map(|list| of.read_exact(&built.join(list)));
     if lists.iter().flatten().any(|list| names(list, name)) {
         return Ok(true);
     }
     let unread = lists.into_iter().find_map(Result::err);
     unread.map_or(Ok(false), |why| {
-        Err(Unread::Failed(format!("{name} is not loaded, and what the kernel could load is not known: {why}")))
+        Err(HostError::Failed(format!("{name} is not loaded, and what the kernel could load is not known: {why}")))
     })
 }
 
-/// Whether a list of modules names one: `kernel/net/sched/sch_fq.ko.zst: kernel/...`, without what it depends on.
+/// Whether a list of modules has this one: `kernel/net/sched/sch_fq.ko.zst: kernel/...`, without its dependencies.
 fn names(list: &str, module: &str) -> bool {
     let is_it = |line: &str| {
         let path = line.split(':').next().unwrap_or_default();
         let file = path.rsplit('/').next().unwrap_or_default();
-        // A name has an underscore where its file may have a dash.
+        // A name has an underscore where the file may have a dash.
         file.split_once(".ko").is_some_and(|(name, _)| name.replace('-', "_") == module)
     };
     list.lines().any(is_it)
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(says("tcp_retransmit_share"), Ok("0.003000".into()));
         for absurd in ["garbage\n", "", "0 ffffffffffffffff\n0 ffffffffffffffff\n"] {
             write("softnet_stat", absurd);
-            assert!(matches!(says("softnet_dropped"), Err(Unread::Failed(_))), "{absurd}");
+            assert!(matches!(says("softnet_dropped"), Err(HostError::Failed(_))), "{absurd}");
         }
         assert!(fact(&host, "nothing").is_none());
     }
@@ -172,10 +172,10 @@ mod tests {
         assert_eq!(fq(&[RELEASE, (DEP, ""), (BUILTIN, builtin)]), (Ok(false), Ok(true)), "fq_codel is another");
         let loaded = ("proc/modules", "tls 151552 0 - Live 0x0\n");
         let (fq_is, tls_is) = fq(&[RELEASE, loaded]);
-        assert!(matches!(fq_is, Err(Unread::Failed(_))), "not loaded, and nobody knows what could be: {fq_is:?}");
+        assert!(matches!(fq_is, Err(HostError::Failed(_))), "not loaded, and nobody knows what could be: {fq_is:?}");
         assert_eq!(tls_is, Ok(true));
         let (fq_is, _) = fq(&[RELEASE, (DEP, "")]);
-        assert!(matches!(fq_is, Err(Unread::Failed(_))), "it may be in the kernel itself: {fq_is:?}");
+        assert!(matches!(fq_is, Err(HostError::Failed(_))), "it may be in the kernel itself: {fq_is:?}");
         assert_eq!(fq(&[("proc/sys/net/core/default_qdisc", "fq\n"), loaded]), (Ok(true), Ok(true)));
     }
 
@@ -189,7 +189,7 @@ mod tests {
         }
         let dir = tree(&[]);
         let without = rules(&crate::host::Recorded::new(dir.path()));
-        assert!(matches!(without, Err(Unread::Failed(_))), "there may be others: {without:?}");
+        assert!(matches!(without, Err(HostError::Failed(_))), "there may be others: {without:?}");
     }
 
     #[test]
@@ -199,6 +199,6 @@ mod tests {
             fact(&crate::host::Recorded::new(dir.path()), "conntrack_entries").unwrap()
         };
         assert_eq!(count("17\n"), Ok("17".into()));
-        assert!(matches!(count("lots\n"), Err(Unread::Failed(_))));
+        assert!(matches!(count("lots\n"), Err(HostError::Failed(_))));
     }
 }

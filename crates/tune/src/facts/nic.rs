@@ -1,26 +1,26 @@
-//! Network cards: their links, queues, interrupts, places.
+//! Network cards: their links, queues, interrupts and locality.
 
 use std::path::{Path, PathBuf};
 
 use super::near::{local, node};
 use super::{interrupts, number_in, pci, storage, unknown, yes};
-use crate::host::{Host, Known, Unread};
+use crate::host::{Host, HostError, HostResult};
 use crate::subjects::speed_bit_s;
 
-/// Counters of what a NIC had no room for, in its statistics; not all have all of them.
+/// Counters of packets that a NIC had no room for; not every NIC has all of them.
 const DROPS: [&str; 4] = ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
 fn at(nic: &str) -> PathBuf {
     Path::new("/sys/class/net").join(nic)
 }
 
-/// A fact of a NIC, on a host of which these disks are looked at.
-pub(super) fn fact(of: &dyn Host, name: &str, nic: &str, disks: &[String]) -> Known<String> {
+/// A fact of a NIC, on a host of which these disks are audited.
+pub(super) fn fact(of: &dyn Host, name: &str, nic: &str, disks: &[String]) -> HostResult<String> {
     match name {
         "link_speed_bit_s" => speed(of, nic),
         "pcie_bandwidth_bit_s" => pci::bandwidth(of, nic),
         "nic_pcie_downtrained" => pci::downtrained(of, nic).and_then(yes),
-        // In the configuration space, which is not text, and of which others than root see a quarter.
+        // From the configuration space, which is not text, and of which only root may read more than a quarter.
         "nic_pcie_max_read_request_bytes" => of.ethtool(nic, "pcie.max_read_request_bytes"),
         "nic_pcie_payload_reduced" => of.ethtool(nic, "pcie.payload_reduced"),
         "nic_rps_active" => {
@@ -43,8 +43,8 @@ pub(super) fn fact(of: &dyn Host, name: &str, nic: &str, disks: &[String]) -> Kn
     }
 }
 
-/// Whether a NIC has something.
-pub(super) fn has(of: &dyn Host, what: &str, nic: &str) -> Known<bool> {
+/// Whether a NIC has a feature.
+pub(super) fn has(of: &dyn Host, what: &str, nic: &str) -> HostResult<bool> {
     match what {
         "mlx5" => of.ethtool(nic, "driver").map(|driver| driver.starts_with("mlx5")),
         "multiqueue" => Ok(queue_names(of, nic, "tx-")?.len() > 1),
@@ -55,63 +55,63 @@ pub(super) fn has(of: &dyn Host, what: &str, nic: &str) -> Known<bool> {
     }
 }
 
-/// Whether a NIC is for the queue discipline mq: it has several transmit queues, or could have, and is given one now.
-fn mq(of: &dyn Host, nic: &str) -> Known<bool> {
+/// Whether the queue discipline mq suits a NIC: it has several transmit queues, or could have them and gets them now.
+fn mq(of: &dyn Host, nic: &str) -> HostResult<bool> {
     if queue_names(of, nic, "tx-")?.len() > 1 {
         return Ok(true);
     }
     match of.netlink(nic, "qdisc") {
         Ok(root) => Ok(root == "mq"),
-        Err(Unread::Absent) => Ok(false),
+        Err(HostError::Absent) => Ok(false),
         Err(why) => Err(why),
     }
 }
 
-fn speed(of: &dyn Host, nic: &str) -> Known<String> {
+fn speed(of: &dyn Host, nic: &str) -> HostResult<String> {
     let mbit = of.read(&at(nic).join("speed"))?;
     match (mbit.parse::<i64>(), speed_bit_s(&mbit)) {
         (_, Some(speed)) => Ok(speed.to_string()),
-        (Ok(..=0), None) => Err(Unread::Failed("the link is down, or the driver does not say".into())),
-        (_, None) => Err(Unread::Failed(format!("a speed of {mbit:?} Mbit/s"))),
+        (Ok(..=0), None) => Err(HostError::Failed("the link is down, or the driver does not say".into())),
+        (_, None) => Err(HostError::Failed(format!("a speed of {mbit:?} Mbit/s"))),
     }
 }
 
-fn queue_names(of: &dyn Host, nic: &str, kind: &str) -> Known<Vec<String>> {
+fn queue_names(of: &dyn Host, nic: &str, kind: &str) -> HostResult<Vec<String>> {
     Ok(of.list(&at(nic).join("queues"))?.into_iter().filter(|name| name.starts_with(kind)).collect())
 }
 
-/// Processors in a file of each queue.
-fn masks(of: &dyn Host, nic: &str, kind: &str, what: &str) -> Known<Vec<Vec<u32>>> {
+/// The processors in a file of each queue.
+fn masks(of: &dyn Host, nic: &str, kind: &str, what: &str) -> HostResult<Vec<Vec<u32>>> {
     let mask = |queue: &String| of_mask(&of.read(&at(nic).join("queues").join(queue).join(what))?);
     queue_names(of, nic, kind)?.iter().map(mask).collect()
 }
 
-/// Processors of a mask like `0000,000000ff`: 32 bits a group, the last group first.
-fn of_mask(mask: &str) -> Known<Vec<u32>> {
+/// The processors of a mask like `0000,000000ff`: 32 bits a group, the last group first.
+fn of_mask(mask: &str) -> HostResult<Vec<u32>> {
     let mut cpus = Vec::new();
     for (group, text) in mask.rsplit(',').enumerate() {
-        let bits =
-            u32::from_str_radix(text, 16).map_err(|_| Unread::Failed(format!("{mask:?} is no mask of processors")))?;
+        let bits = u32::from_str_radix(text, 16)
+            .map_err(|_| HostError::Failed(format!("{mask:?} is no mask of processors")))?;
         cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| group as u32 * 32 + bit));
     }
     Ok(cpus)
 }
 
-/// Queues that a NIC can have and that processors next to it can serve.
-pub(super) fn queues(of: &dyn Host, nic: &str) -> Known<f64> {
+/// The number of queues that a NIC supports and that processors near it can serve.
+pub(super) fn queues(of: &dyn Host, nic: &str) -> HostResult<f64> {
     let most = of.ethtool(nic, "channels.combined.max")?;
-    let most: u32 = most.parse().map_err(|_| Unread::Failed(format!("{most:?} channels")))?;
+    let most: u32 = most.parse().map_err(|_| HostError::Failed(format!("{most:?} channels")))?;
     Ok(f64::from(most).min(local(of, nic)?.len() as f64))
 }
 
-fn xps_local(of: &dyn Host, nic: &str) -> Known<bool> {
+fn xps_local(of: &dyn Host, nic: &str) -> HostResult<bool> {
     let near = local(of, nic)?;
     let masks = masks(of, nic, "tx-", "xps_cpus")?;
     Ok(masks.iter().all(|mask| !mask.is_empty() && mask.iter().all(|cpu| near.contains(cpu))))
 }
 
 /// The least MTU of the VLANs on a NIC.
-fn vlan_mtu(of: &dyn Host, nic: &str) -> Known<String> {
+fn vlan_mtu(of: &dyn Host, nic: &str) -> HostResult<String> {
     let mut least: Option<u32> = None;
     for name in of.list(&at(nic))? {
         let Some(above) = name.strip_prefix("upper_") else { continue };
@@ -120,29 +120,29 @@ fn vlan_mtu(of: &dyn Host, nic: &str) -> Known<String> {
             least = Some(least.map_or(mtu, |least| least.min(mtu)));
         }
     }
-    least.map(|mtu| mtu.to_string()).ok_or(Unread::Absent)
+    least.map(|mtu| mtu.to_string()).ok_or(HostError::Absent)
 }
 
-/// Whether an interface is a VLAN: bridges, bonds and others lie on NICs as well.
-fn is_vlan(of: &dyn Host, name: &str) -> Known<bool> {
+/// Whether an interface is a VLAN: bridges, bonds and others are above NICs as well.
+fn is_vlan(of: &dyn Host, name: &str) -> HostResult<bool> {
     match of.read(&at(name).join("uevent")) {
         Ok(text) => Ok(text.lines().any(|line| line == "DEVTYPE=vlan")),
-        Err(Unread::Absent) => Err(Unread::Failed(format!("what kind of interface {name} is, is not known"))),
+        Err(HostError::Absent) => Err(HostError::Failed(format!("what kind of interface {name} is, is not known"))),
         Err(why) => Err(why),
     }
 }
 
-/// Whether the NIC computes checksums of all that it can: by a switch for everything, or by one for each of IPv4 and IPv6,
-/// where a driver that has none for IPv6 keeps it off.
-fn tx_checksum(of: &dyn Host, nic: &str) -> Known<bool> {
+/// Whether the NIC computes all checksums that it can: by one feature for everything, or by one each for IPv4 and IPv6, where a driver
+/// without the latter keeps it off.
+fn tx_checksum(of: &dyn Host, nic: &str) -> HostResult<bool> {
     let state = |kind: &str| of.ethtool(nic, &format!("feature.tx-checksum-{kind}"));
     let states = ["ip-generic", "ipv4", "ipv6"].map(state);
-    if states.iter().all(|state| *state == Err(Unread::Absent)) {
-        return Err(Unread::Absent);
+    if states.iter().all(|state| *state == Err(HostError::Absent)) {
+        return Err(HostError::Absent);
     }
-    let is_on = |state: &Known<String>| match state {
+    let is_on = |state: &HostResult<String>| match state {
         Ok(state) => Ok(state.starts_with("on")),
-        Err(Unread::Absent) => Ok(false),
+        Err(HostError::Absent) => Ok(false),
         Err(why) => Err(why.clone()),
     };
     let [all, four, six] = &states;
@@ -153,26 +153,28 @@ fn tx_checksum(of: &dyn Host, nic: &str) -> Known<bool> {
     Ok(is_on(four)? && (is_on(six)? || is_fixed()))
 }
 
-fn drops(of: &dyn Host, nic: &str) -> Known<String> {
+fn drops(of: &dyn Host, nic: &str) -> HostResult<String> {
     let statistics = at(nic).join("statistics");
     let there = DROPS
         .iter()
         .map(|name| number_in::<u64>(of, &statistics.join(name)))
-        .filter(|count| *count != Err(Unread::Absent));
-    let counts: Vec<u64> = there.collect::<Known<_>>()?;
-    match counts.is_empty() {
-        true => Err(Unread::Absent),
-        false => Ok(counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count)).to_string()),
+        .filter(|count| *count != Err(HostError::Absent));
+    let counts: Vec<u64> = there.collect::<HostResult<_>>()?;
+    if counts.is_empty() {
+        Err(HostError::Absent)
+    } else {
+        Ok(counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count)).to_string())
     }
 }
 
-/// Whether the NVMe drives that are looked at are on the NIC's memory node; all, where no disk is named.
-fn nvme_local(of: &dyn Host, nic: &str, disks: &[String]) -> Known<bool> {
+/// Whether the audited NVMe drives are on the NIC's memory node; all drives, if no disk is named.
+fn nvme_local(of: &dyn Host, nic: &str, disks: &[String]) -> HostResult<bool> {
     let own = node(of, &pci::device(nic))?;
     let all = Path::new("/sys/class/nvme");
     let drives = if disks.is_empty() { of.list(all)? } else { storage::nvme_under(of, disks)? };
-    let nodes: Vec<i64> = drives.iter().map(|drive| node(of, &all.join(drive).join("device"))).collect::<Known<_>>()?;
-    if nodes.is_empty() { Err(Unread::Absent) } else { Ok(nodes.iter().all(|its| *its == own)) }
+    let nodes = drives.iter().map(|drive| node(of, &all.join(drive).join("device")));
+    let nodes: Vec<i64> = nodes.collect::<HostResult<_>>()?;
+    if nodes.is_empty() { Err(HostError::Absent) } else { Ok(nodes.iter().all(|its| *its == own)) }
 }
 
 #[cfg(test)]
@@ -216,13 +218,13 @@ mod tests {
         assert_eq!((says("nic_xps_local"), says("nic_rps_active")), (Ok("yes".into()), Ok("no".into())));
         assert_eq!(says("nic_nvme_same_node"), Ok("no".into()));
         assert_eq!(says("nic_drops"), Ok(u64::MAX.to_string()), "absurd, and no overflow");
-        assert!(matches!(says("link_speed_bit_s"), Err(Unread::Failed(_))), "-1 is no speed");
-        assert_eq!(says("nic_vlan_mtu_min"), Err(Unread::Absent));
+        assert!(matches!(says("link_speed_bit_s"), Err(HostError::Failed(_))), "-1 is no speed");
+        assert_eq!(says("nic_vlan_mtu_min"), Err(HostError::Absent));
         write("proc/irq/91/smp_affinity_list", "0-3\n");
         assert_eq!((says("nic_irqs_pinned"), says("nic_irqs_local")), (Ok("no".into()), Ok("no".into())));
     }
 
-    fn says(files: &[(&str, &str)], name: &str, disks: &[&str]) -> Known<String> {
+    fn says(files: &[(&str, &str)], name: &str, disks: &[&str]) -> HostResult<String> {
         let disks: Vec<String> = disks.iter().map(|disk| (*disk).to_owned()).collect();
         fact(&crate::host::Recorded::new(tree(files).path()), name, "ens1", &disks)
     }
@@ -238,10 +240,10 @@ mod tests {
         assert_eq!(same(&[NODES, of("1", "1")].concat()), Ok("yes".into()));
         for (nic, drive) in [("-1", "-1"), ("-1", "0"), ("0", "-1")] {
             let unknown = same(&[NODES, of(nic, drive)].concat());
-            assert!(matches!(unknown, Err(Unread::Failed(_))), "{nic} {drive}: {unknown:?}");
+            assert!(matches!(unknown, Err(HostError::Failed(_))), "{nic} {drive}: {unknown:?}");
             assert_eq!(same(&[NODES[..1].to_vec(), of(nic, drive).to_vec()].concat()), Ok("yes".into()), "one node");
         }
-        assert!(matches!(same(&[NODES, of("far", "far")].concat()), Err(Unread::Failed(_))));
+        assert!(matches!(same(&[NODES, of("far", "far")].concat()), Err(HostError::Failed(_))));
         let near = |nodes: &[(&str, &str)]| {
             let files = [
                 nodes,
@@ -250,7 +252,7 @@ mod tests {
             local(&crate::host::Recorded::new(tree(&files.concat()).path()), "ens1").map(|cpus| cpus.len())
         };
         assert_eq!(near(&NODES[..1]), Ok(16));
-        assert!(matches!(near(&NODES), Err(Unread::Failed(_))), "all processors are next to it, says the kernel");
+        assert!(matches!(near(&NODES), Err(HostError::Failed(_))), "all processors are next to it, says the kernel");
     }
 
     #[test]
@@ -268,7 +270,7 @@ mod tests {
         for disks in [&["nvme1n1"][..], &["md0"], &["dm-0", "sda"]] {
             assert_eq!(same(disks), Ok("yes".into()), "{disks:?}");
         }
-        assert_eq!(same(&["sda"]), Err(Unread::Absent));
+        assert_eq!(same(&["sda"]), Err(HostError::Absent));
     }
 
     #[test]
@@ -278,7 +280,7 @@ mod tests {
             ("sys/class/net/bond0/uevent", "DEVTYPE=bond\nINTERFACE=bond0\n"),
             ("sys/class/net/bond0/mtu", "1500\n"),
         ];
-        assert_eq!(says(&bond, "nic_vlan_mtu_min", &[]), Err(Unread::Absent));
+        assert_eq!(says(&bond, "nic_vlan_mtu_min", &[]), Err(HostError::Absent));
         let vlan = [
             ("sys/class/net/ens1/upper_v7", ""),
             ("sys/class/net/v7/uevent", "DEVTYPE=vlan\nINTERFACE=v7\n"),
@@ -286,7 +288,7 @@ mod tests {
         ];
         assert_eq!(says(&[bond, vlan].concat(), "nic_vlan_mtu_min", &[]), Ok("8000".into()));
         let unread = says(&vlan[..1], "nic_vlan_mtu_min", &[]);
-        assert!(matches!(unread, Err(Unread::Failed(_))), "{unread:?}");
+        assert!(matches!(unread, Err(HostError::Failed(_))), "{unread:?}");
     }
 
     #[test]
@@ -303,7 +305,7 @@ mod tests {
         assert_eq!((sums("on", "off", "off", "yes"), sums("off", "on", "on", "no")), ("yes".into(), "yes".into()));
         assert_eq!(sums("off", "off", "on", "no"), "no", "half of the traffic");
         assert_eq!((sums("off", "on", "off", "no"), sums("off", "on", "off", "yes")), ("no".into(), "yes".into()));
-        assert_eq!(says(&[], "nic_tx_checksum", &[]), Err(Unread::Absent));
+        assert_eq!(says(&[], "nic_tx_checksum", &[]), Err(HostError::Absent));
     }
 
     #[test]
@@ -311,7 +313,7 @@ mod tests {
         let speed = |mbit: &str| says(&[("sys/class/net/ens1/speed", mbit)], "link_speed_bit_s", &[]);
         assert_eq!(speed("800000\n"), Ok("800000000000".into()));
         for absurd in ["4294967295\n", "-1\n", "0\n", "fast\n", "10000001\n"] {
-            assert!(matches!(speed(absurd), Err(Unread::Failed(_))), "{absurd}");
+            assert!(matches!(speed(absurd), Err(HostError::Failed(_))), "{absurd}");
         }
     }
 

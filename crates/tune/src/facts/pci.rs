@@ -1,10 +1,10 @@
-//! What a device's slot gives: lanes, speed, payload.
+//! The slot of a device: lanes, speed, payload.
 
 use std::path::{Path, PathBuf};
 
-use crate::host::{Host, Known, Unread};
+use crate::host::{Host, HostError, HostResult};
 
-/// The device below a NIC.
+/// The PCI device of a NIC.
 pub(super) fn device(nic: &str) -> PathBuf {
     Path::new("/sys/class/net").join(nic).join("device")
 }
@@ -17,35 +17,36 @@ fn lane(text: &str) -> Option<(f64, f64)> {
     (transfers > 0.0).then_some((transfers * 1e9, data))
 }
 
-/// A link as it runs, or the best that an end of it can do.
+/// A link at its present speed, or at the best speed of one of its ends.
 #[derive(Clone, Copy)]
-struct Link {
-    /// Per second and lane.
+struct PcieLink {
+    /// Transfers per second and lane.
     transfers: f64,
-    /// The part of them that is data.
+    /// The part of the transfers that is data.
     data: f64,
     lanes: f64,
 }
 
-fn link(of: &dyn Host, at: &Path, which: &str) -> Known<Link> {
+fn link(of: &dyn Host, at: &Path, which: &str) -> HostResult<PcieLink> {
     let speed = of.read(&at.join(format!("{which}_link_speed")))?;
     let width = of.read(&at.join(format!("{which}_link_width")))?;
-    let lanes: f64 = width.parse().map_err(|_| Unread::Failed(format!("a slot of {width:?} lanes")))?;
-    let (transfers, data) = lane(&speed).ok_or_else(|| Unread::Failed(format!("a slot of {speed:?}")))?;
-    match lanes > 0.0 && lanes <= 64.0 {
-        true => Ok(Link { transfers, data, lanes }),
-        false => Err(Unread::Failed(format!("a slot of {width} lanes"))),
+    let lanes: f64 = width.parse().map_err(|_| HostError::Failed(format!("a slot of {width:?} lanes")))?;
+    let (transfers, data) = lane(&speed).ok_or_else(|| HostError::Failed(format!("a slot of {speed:?}")))?;
+    if lanes > 0.0 && lanes <= 64.0 {
+        Ok(PcieLink { transfers, data, lanes })
+    } else {
+        Err(HostError::Failed(format!("a slot of {width} lanes")))
     }
 }
 
-/// What the slot carries in each direction, bit/s, before packets' heads.
-pub(super) fn bandwidth(of: &dyn Host, nic: &str) -> Known<String> {
+/// The bandwidth of the slot in each direction, bit/s, including packet headers.
+pub(super) fn bandwidth(of: &dyn Host, nic: &str) -> HostResult<String> {
     let link = link(of, &device(nic), "current")?;
     Ok(format!("{:.0}", link.transfers * link.lanes * link.data))
 }
 
 /// Whether the link runs with fewer lanes, or slower, than both ends can.
-pub(super) fn downtrained(of: &dyn Host, nic: &str) -> Known<bool> {
+pub(super) fn downtrained(of: &dyn Host, nic: &str) -> HostResult<bool> {
     let card = device(nic);
     let (is, mut most) = (link(of, &card, "current")?, link(of, &card, "max")?);
     match link(of, &card.join(".."), "max") {
@@ -53,8 +54,8 @@ pub(super) fn downtrained(of: &dyn Host, nic: &str) -> Known<bool> {
             most.transfers = most.transfers.min(slot.transfers);
             most.lanes = most.lanes.min(slot.lanes);
         }
-        // A device of the processor itself is in no slot.
-        Err(Unread::Absent) => {}
+        // A device that is part of the processor is in no slot.
+        Err(HostError::Absent) => {}
         Err(why) => return Err(why),
     }
     Ok(is.transfers < most.transfers || is.lanes < most.lanes)
@@ -82,9 +83,9 @@ mod tests {
         assert_eq!((bandwidth(&host, "ens1"), downtrained(&host, "ens1")), (Ok("252061538462".into()), Ok(false)));
         for absurd in ["0", "255", "-4", "many"] {
             write("current_link_width", absurd);
-            assert!(matches!(bandwidth(&host, "ens1"), Err(Unread::Failed(_))), "{absurd}");
+            assert!(matches!(bandwidth(&host, "ens1"), Err(HostError::Failed(_))), "{absurd}");
         }
-        assert_eq!(bandwidth(&host, "ens2"), Err(Unread::Absent));
+        assert_eq!(bandwidth(&host, "ens2"), Err(HostError::Absent));
     }
 
     #[test]
@@ -108,6 +109,6 @@ mod tests {
         write("max_link_width", "16\n");
         assert_eq!(downtrained(&host, "ens1"), Ok(true), "lanes are missing");
         write("max_link_speed", "Unknown\n");
-        assert!(matches!(downtrained(&host, "ens1"), Err(Unread::Failed(_))));
+        assert!(matches!(downtrained(&host, "ens1"), Err(HostError::Failed(_))));
     }
 }

@@ -1,15 +1,15 @@
-//! Processors: their clock, sleep, nodes, what was asked of them at boot.
+//! Processors: their clock, sleep states, memory nodes, boot parameters.
 
 use std::path::Path;
 
 use super::{number_in, switch, yes};
-use crate::host::{Host, Known, Unread};
+use crate::host::{Host, HostError, HostResult};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
 /// A fact of the processors; none where it has no such name.
-pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
+pub(super) fn fact(of: &dyn Host, name: &str) -> Option<HostResult<String>> {
     Some(match name {
         "cpu_frequency_capped" => capped(of).and_then(yes),
         "cpu_turbo" => turbo(of).and_then(yes),
@@ -22,97 +22,97 @@ pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
     })
 }
 
-/// Processors by number.
-fn cpus(of: &dyn Host) -> Known<Vec<String>> {
+/// The processors by number.
+fn cpus(of: &dyn Host) -> HostResult<Vec<String>> {
     let is_cpu = |name: &String| {
         name.strip_prefix("cpu").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
     Ok(of.list(Path::new(CPUS))?.into_iter().filter(is_cpu).collect())
 }
 
-/// The largest frequency of any processor that was set, and that it could have, kHz.
-fn frequencies(of: &dyn Host) -> Known<Vec<(u64, u64)>> {
+/// For each processor, the largest frequency that is set and the largest possible, kHz.
+fn frequencies(of: &dyn Host) -> HostResult<Vec<(u64, u64)>> {
     let mut all = Vec::new();
     for cpu in cpus(of)? {
         let at = Path::new(CPUS).join(cpu).join("cpufreq");
         match (number_in(of, &at.join("scaling_max_freq")), number_in(of, &at.join("cpuinfo_max_freq"))) {
             (Ok(set), Ok(most)) => all.push((set, most)),
-            (Err(Unread::Absent), _) | (_, Err(Unread::Absent)) => {}
+            (Err(HostError::Absent), _) | (_, Err(HostError::Absent)) => {}
             (Err(why), _) | (_, Err(why)) => return Err(why),
         }
     }
-    if all.is_empty() { Err(Unread::Absent) } else { Ok(all) }
+    if all.is_empty() { Err(HostError::Absent) } else { Ok(all) }
 }
 
-fn capped(of: &dyn Host) -> Known<bool> {
+fn capped(of: &dyn Host) -> HostResult<bool> {
     Ok(frequencies(of)?.iter().any(|(set, most)| set < most))
 }
 
-fn most(of: &dyn Host) -> Known<String> {
+fn most(of: &dyn Host) -> HostResult<String> {
     let most = frequencies(of)?.iter().map(|(_, most)| *most).min().unwrap_or(0);
-    most.checked_mul(1_000).map(|hz| hz.to_string()).ok_or_else(|| Unread::Failed(format!("a clock of {most} kHz")))
+    most.checked_mul(1_000).map(|hz| hz.to_string()).ok_or_else(|| HostError::Failed(format!("a clock of {most} kHz")))
 }
 
-/// Whether processors may run faster than their nominal clock: two drivers say it the other way round.
-fn turbo(of: &dyn Host) -> Known<bool> {
+/// Whether processors may run faster than their nominal clock; two drivers report the opposite.
+fn turbo(of: &dyn Host) -> HostResult<bool> {
     match of.read(&Path::new(CPUS).join("intel_pstate/no_turbo")) {
         Ok(off) => switch(&off).map(|off| !off),
-        Err(Unread::Absent) => switch(&of.read(&Path::new(CPUS).join("cpufreq/boost"))?),
+        Err(HostError::Absent) => switch(&of.read(&Path::new(CPUS).join("cpufreq/boost"))?),
         Err(why) => Err(why),
     }
 }
 
-/// How long the deepest sleep that is allowed takes to leave.
-fn latency(of: &dyn Host) -> Known<String> {
+/// The exit latency of the deepest sleep state that is allowed.
+fn latency(of: &dyn Host) -> HostResult<String> {
     let at = Path::new(CPUS).join("cpu0/cpuidle");
     let mut longest: Option<u64> = None;
     for state in of.list(&at)? {
         let at = at.join(state);
         match of.read(&at.join("disable")) {
             Ok(off) if switch(&off)? => continue,
-            Ok(_) | Err(Unread::Absent) => {}
+            Ok(_) | Err(HostError::Absent) => {}
             Err(why) => return Err(why),
         }
         longest = longest.max(Some(number_in(of, &at.join("latency"))?));
     }
-    longest.map(|us| us.to_string()).ok_or(Unread::Absent)
+    longest.map(|us| us.to_string()).ok_or(HostError::Absent)
 }
 
 /// Memory nodes.
-pub(super) fn nodes(of: &dyn Host) -> Known<usize> {
+pub(super) fn nodes(of: &dyn Host) -> HostResult<usize> {
     let is_node = |name: &&String| {
         name.strip_prefix("node").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
     Ok(of.list(Path::new(NODES))?.iter().filter(is_node).count().max(1))
 }
 
-fn per_socket(of: &dyn Host) -> Known<String> {
+fn per_socket(of: &dyn Host) -> HostResult<String> {
     let mut sockets = std::collections::BTreeSet::new();
     for cpu in cpus(of)? {
         match of.read(&Path::new(CPUS).join(cpu).join("topology/physical_package_id")) {
             Ok(socket) => drop(sockets.insert(socket)),
-            // A processor that is off is in no socket.
-            Err(Unread::Absent) => {}
+            // A processor that is offline is in no socket.
+            Err(HostError::Absent) => {}
             Err(why) => return Err(why),
         }
     }
     match (nodes(of)?, sockets.len()) {
-        (_, 0) => Err(Unread::Absent),
+        (_, 0) => Err(HostError::Absent),
         (nodes, sockets) if nodes % sockets == 0 => Ok((nodes / sockets).to_string()),
-        // Nodes that span sockets: memory is interleaved.
+        // Nodes span sockets: memory is interleaved.
         (nodes, sockets) => Ok(format!("{:.2}", nodes as f64 / sockets as f64)),
     }
 }
 
-/// Words that the kernel was started with.
-fn command_line(of: &dyn Host) -> Known<Vec<String>> {
+/// The kernel's command line, as words.
+fn command_line(of: &dyn Host) -> HostResult<Vec<String>> {
     Ok(of.read(Path::new("/proc/cmdline"))?.split_whitespace().map(str::to_owned).collect())
 }
 
 /// `off`, `pt` (devices of the host use memory directly), or `translated`.
-fn iommu(of: &dyn Host) -> Known<String> {
+fn iommu(of: &dyn Host) -> HostResult<String> {
     let groups = match of.list(Path::new("/sys/kernel/iommu_groups")) {
-        Err(Unread::Absent) => Vec::new(),
+        Err(HostError::Absent) => Vec::new(),
         listed => listed?,
     };
     if groups.is_empty() {
@@ -123,14 +123,14 @@ fn iommu(of: &dyn Host) -> Known<String> {
     if words.iter().any(|word| direct.contains(&word.as_str())) {
         return Ok("pt".into());
     }
-    // The kernel's own default may be direct as well: each group says.
+    // The kernel's default may be direct as well: each group says so.
     let kind = |group: &String| of.read(&Path::new("/sys/kernel/iommu_groups").join(group).join("type"));
     let all_direct = groups.iter().all(|group| kind(group).is_ok_and(|kind| kind == "identity"));
     Ok(if all_direct { "pt" } else { "translated" }.into())
 }
 
-/// What the kernel was asked for: `mitigations=…`, or the default.
-fn mitigations(of: &dyn Host) -> Known<String> {
+/// The boot parameter `mitigations=…`, or the default.
+fn mitigations(of: &dyn Host) -> HostResult<String> {
     let words = command_line(of)?;
     let asked = words.iter().find_map(|word| word.strip_prefix("mitigations="));
     Ok(asked.unwrap_or("auto").to_owned())

@@ -1,23 +1,23 @@
-//! Disks that data lie on: their file systems, and what they are made of.
+//! Disks with data: their file systems, and the devices that they consist of.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{switch, unknown, yes};
-use crate::host::{Host, Known, Unread};
+use crate::host::{Host, HostError, HostResult};
 
-/// Arrays, encryption, volumes: more of them do not lie on each other.
+/// The most layers of arrays, encryption and volumes.
 const LAYERS_MAX: u32 = 8;
 
-/// A mount of a disk, or of a part of it.
-struct Mount {
+/// A mount of a disk, or of a partition.
+struct DiskMount {
     at: String,
     kind: String,
     options: String,
 }
 
 /// A fact of a disk.
-pub(super) fn fact(of: &dyn Host, name: &str, disk: &str) -> Known<String> {
+pub(super) fn fact(of: &dyn Host, name: &str, disk: &str) -> HostResult<String> {
     match name {
         "filesystem_type" => of_mounts(of, disk, |mount| mount.kind.clone()),
         "mount_options" => of_mounts(of, disk, |mount| mount.options.clone()),
@@ -27,11 +27,11 @@ pub(super) fn fact(of: &dyn Host, name: &str, disk: &str) -> Known<String> {
     }
 }
 
-/// Whether a disk is or has something; without a disk, nothing is known.
-pub(super) fn has(of: &dyn Host, what: &str, disk: Option<&str>) -> Known<bool> {
-    let disk = disk.ok_or(Unread::Absent)?;
+/// Whether a disk is of a kind or has a feature; unknown without a disk.
+pub(super) fn has(of: &dyn Host, what: &str, disk: Option<&str>) -> HostResult<bool> {
+    let disk = disk.ok_or(HostError::Absent)?;
     let rotates = || switch(&of.read(&Path::new("/sys/block").join(disk).join("queue/rotational"))?);
-    // Arrays and volumes say whether their members rotate, and have no scheduler of their own.
+    // Arrays and volumes report whether their members rotate, and have no scheduler of their own.
     let is_drive = !["md", "dm-"].iter().any(|kind| disk.starts_with(kind));
     match what {
         "nvme" => Ok(disk.starts_with("nvme")),
@@ -44,15 +44,15 @@ pub(super) fn has(of: &dyn Host, what: &str, disk: Option<&str>) -> Known<bool> 
 }
 
 /// Whether the host has any NVMe drive.
-pub(super) fn any_nvme(of: &dyn Host) -> Known<bool> {
+pub(super) fn any_nvme(of: &dyn Host) -> HostResult<bool> {
     match of.list(Path::new("/sys/class/nvme")) {
         Ok(drives) => Ok(!drives.is_empty()),
-        Err(Unread::Absent) => Ok(false),
+        Err(HostError::Absent) => Ok(false),
         Err(why) => Err(why),
     }
 }
 
-/// Names of the volumes (of LVM, or encrypted) that are a disk, or that lie on it, as `/dev/mapper` has them.
+/// The names in `/dev/mapper` of the volumes (LVM or encrypted) that are a disk or are on it.
 fn volumes(of: &dyn Host, disk: &str) -> Vec<String> {
     let base = Path::new("/sys/block");
     let above = of.list(&base.join(disk).join("holders")).unwrap_or_default();
@@ -60,8 +60,8 @@ fn volumes(of: &dyn Host, disk: &str) -> Vec<String> {
     all.filter_map(|name| of.read(&base.join(name).join("dm/name")).ok()).collect()
 }
 
-/// Where a disk, partitions of it, or volumes on it are mounted.
-fn mounts(of: &dyn Host, disk: &str) -> Known<Vec<Mount>> {
+/// The mounts of a disk, of its partitions, or of volumes on it.
+fn mounts(of: &dyn Host, disk: &str) -> HostResult<Vec<DiskMount>> {
     let table = of.read(Path::new("/proc/mounts"))?;
     let volumes = volumes(of, disk);
     let is_its = |device: &str| match device.strip_prefix("/dev/mapper/") {
@@ -71,7 +71,7 @@ fn mounts(of: &dyn Host, disk: &str) -> Known<Vec<Mount>> {
     let mount = |line: &str| {
         let mut fields = line.split_whitespace();
         let (device, at, kind, options) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        is_its(device).then(|| Mount { at: at.to_owned(), kind: kind.to_owned(), options: options.to_owned() })
+        is_its(device).then(|| DiskMount { at: at.to_owned(), kind: kind.to_owned(), options: options.to_owned() })
     };
     Ok(table.lines().filter_map(mount).collect())
 }
@@ -84,19 +84,19 @@ fn is_part(name: &str, disk: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What is true of all mounts of a disk. Where they differ, which of them the data are on is not known.
-fn of_mounts<T: PartialEq>(of: &dyn Host, disk: &str, what: impl Fn(&Mount) -> T) -> Known<T> {
+/// A property that all mounts of a disk share. Where they differ, it is not known which of them has the data.
+fn of_mounts<T: PartialEq>(of: &dyn Host, disk: &str, what: impl Fn(&DiskMount) -> T) -> HostResult<T> {
     let all = mounts(of, disk)?;
-    let first = what(all.first().ok_or(Unread::Absent)?);
+    let first = what(all.first().ok_or(HostError::Absent)?);
     if all.iter().all(|mount| what(mount) == first) {
         return Ok(first);
     }
     let named: Vec<&str> = all.iter().map(|mount| mount.at.as_str()).collect();
-    Err(Unread::Failed(format!("{disk} is mounted at {}, not all alike", named.join(", "))))
+    Err(HostError::Failed(format!("{disk} is mounted at {}, not all alike", named.join(", "))))
 }
 
-/// NVMe controllers of the disks, or of what arrays and volumes are made of.
-pub(super) fn nvme_under(of: &dyn Host, disks: &[String]) -> Known<Vec<String>> {
+/// The NVMe controllers of the disks, or of the members of arrays and volumes.
+pub(super) fn nvme_under(of: &dyn Host, disks: &[String]) -> HostResult<Vec<String>> {
     let mut found = BTreeSet::new();
     for disk in disks {
         collect_nvme(of, disk, LAYERS_MAX, &mut found)?;
@@ -104,7 +104,7 @@ pub(super) fn nvme_under(of: &dyn Host, disks: &[String]) -> Known<Vec<String>> 
     Ok(found.into_iter().collect())
 }
 
-fn collect_nvme(of: &dyn Host, disk: &str, layers: u32, found: &mut BTreeSet<String>) -> Known<()> {
+fn collect_nvme(of: &dyn Host, disk: &str, layers: u32, found: &mut BTreeSet<String>) -> HostResult<()> {
     if let Some(rest) = disk.strip_prefix("nvme") {
         let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
         found.insert(format!("nvme{number}"));
@@ -113,24 +113,23 @@ fn collect_nvme(of: &dyn Host, disk: &str, layers: u32, found: &mut BTreeSet<Str
     let parts = match of.list(&Path::new("/sys/block").join(disk).join("slaves")) {
         Ok(parts) => parts,
         // A disk of another kind, or a partition of one.
-        Err(Unread::Absent) => return Ok(()),
+        Err(HostError::Absent) => return Ok(()),
         Err(why) => return Err(why),
     };
     match layers.checked_sub(1) {
         Some(layers) => parts.iter().try_for_each(|part| collect_nvme(of, part, layers, found)),
-        None => Err(Unread::Failed(format!("{disk} is made of more layers than are looked through"))),
+        None => Err(HostError::Failed(format!("{disk} is made of more layers than are looked through"))),
     }
 }
 
 /// A number of an array of disks.
-fn array(of: &dyn Host, disk: &str, what: &str) -> Known<u64> {
+fn array(of: &dyn Host, disk: &str, what: &str) -> HostResult<u64> {
     let text = of.read(&Path::new("/sys/block").join(disk).join("md").join(what))?;
-    text.parse().map_err(|_| Unread::Failed(format!("an array's {what} of {text:?}")))
+    text.parse().map_err(|_| HostError::Failed(format!("an array's {what} of {text:?}")))
 }
 
-/// Whether the file system's stripes are the array's: sunit is the chunk, swidth all data disks, in units of 512 bytes
-/// (xfs(5)).
-fn stripe_matches(of: &dyn Host, disk: &str) -> Known<bool> {
+/// Whether the file system's stripes are those of the array: sunit is the chunk, swidth all data disks, in units of 512 bytes (xfs(5)).
+fn stripe_matches(of: &dyn Host, disk: &str) -> HostResult<bool> {
     let options = of_mounts(of, disk, |mount| mount.options.clone())?;
     let option = |name: &str| {
         options
@@ -143,23 +142,24 @@ fn stripe_matches(of: &dyn Host, disk: &str) -> Known<bool> {
     Ok(option("sunit") == Some(chunk) && option("swidth").is_some_and(|width| Some(width) == chunk.checked_mul(data)))
 }
 
-/// Disks of an array whose worth of data one stripe holds.
-fn data_disks(of: &dyn Host, disk: &str) -> Known<u64> {
-    let (level, all) = (of.read(&Path::new("/sys/block").join(disk).join("md/level"))?, array(of, disk, "raid_disks")?);
+/// The number of disks' worth of data in one stripe of an array.
+fn data_disks(of: &dyn Host, disk: &str) -> HostResult<u64> {
+    let level = of.read(&Path::new("/sys/block").join(disk).join("md/level"))?;
+    let all = array(of, disk, "raid_disks")?;
     let data = match level.as_str() {
         "raid0" => Some(all),
         "raid4" | "raid5" => all.checked_sub(1),
         "raid6" => all.checked_sub(2),
-        // Copies near and far are the lowest two bytes of its layout (md(4)).
+        // The lowest two bytes of its layout are the numbers of near and far copies (md(4)).
         "raid10" => array(of, disk, "layout").map(|layout| all.checked_div((layout & 0xFF) * (layout >> 8 & 0xFF)))?,
         _ => None,
     };
     data.filter(|data| *data > 0)
-        .ok_or_else(|| Unread::Failed(format!("{level} of {all} disks has no stripes that are known here")))
+        .ok_or_else(|| HostError::Failed(format!("{level} of {all} disks has no stripes that are known here")))
 }
 
 /// An array in words: `raid0 of 6, chunk 512 KiB`.
-fn raid(of: &dyn Host, disk: &str) -> Known<String> {
+fn raid(of: &dyn Host, disk: &str) -> HostResult<String> {
     let level = of.read(&Path::new("/sys/block").join(disk).join("md/level"))?;
     let (disks, chunk) = (array(of, disk, "raid_disks")?, array(of, disk, "chunk_size")?);
     Ok(format!("{level} of {disks}, chunk {} KiB", chunk / 1_024))
@@ -201,9 +201,9 @@ mod tests {
         for (level, disks) in [("raid6", "1"), ("raid5", "0"), ("raid1", "2")] {
             write("sys/block/md0/md/level", level);
             write("sys/block/md0/md/raid_disks", disks);
-            assert!(matches!(says("disk_stripe_matches"), Err(Unread::Failed(_))), "{level} of {disks}");
+            assert!(matches!(says("disk_stripe_matches"), Err(HostError::Failed(_))), "{level} of {disks}");
         }
-        assert_eq!(fact(&host, "filesystem_type", "sda"), Err(Unread::Absent), "sdaa is another disk");
+        assert_eq!(fact(&host, "filesystem_type", "sda"), Err(HostError::Absent), "sdaa is another disk");
         let has = |what: &str, disk| has(&host, what, Some(disk)).unwrap();
         assert!(
             has("xfs", "md0")
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(says(two, "filesystem_type"), Ok("xfs".into()));
         let unknown = says(two, "mount_options");
         assert!(
-            matches!(&unknown, Err(Unread::Failed(why)) if why.contains("/boot") && why.contains("/data")),
+            matches!(&unknown, Err(HostError::Failed(why)) if why.contains("/boot") && why.contains("/data")),
             "{unknown:?}"
         );
         let other = "/dev/nvme0n12 /boot ext4 rw 0 0\n/dev/nvme0n1 /data xfs rw,noatime 0 0\n";

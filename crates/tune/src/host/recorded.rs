@@ -1,23 +1,23 @@
-//! A host as a tree of files.
+//! A host as a recorded tree of files.
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{FILE_BYTES_MAX, Host, Known, Unread};
+use super::{FILE_BYTES_MAX, Host, HostError, HostResult};
 
-/// Of nearly all hosts, and so of one that does not say.
+/// The page size of nearly all hosts, for a tree without one.
 const USUAL_PAGE_BYTES: u32 = 4_096;
 
-/// A tree with `proc/`, `sys/`, `etc/`, and `ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `say/PROGRAM`, `pagesize` beside them.
-/// With the root `/` its files are this host's.
+/// A tree with `proc/`, `sys/`, `etc/`, and `ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `say/PROGRAM`, `pagesize` beside them. With the root
+/// `/` its files are those of this host.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     root: PathBuf,
 }
 
 impl Recorded {
-    /// Below a directory.
+    /// The host in a directory.
     pub fn new(root: &Path) -> Recorded {
         Recorded { root: root.to_owned() }
     }
@@ -28,14 +28,14 @@ impl Recorded {
 }
 
 /// A file's text, without the blanks around it, and not more of it than makes sense.
-pub(super) fn text(path: &Path) -> Known<String> {
+pub(super) fn text(path: &Path) -> HostResult<String> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    String::from_utf8(bytes).map(|text| text.trim().to_owned()).map_err(|_| Unread::Failed("it is no text".into()))
+    String::from_utf8(bytes).map(|text| text.trim().to_owned()).map_err(|_| HostError::Failed("it is no text".into()))
 }
 
 /// Names in a directory, sorted.
-pub(super) fn names(path: &Path) -> Known<Vec<String>> {
+pub(super) fn names(path: &Path) -> HostResult<Vec<String>> {
     let mut names: Vec<String> =
         fs::read_dir(path)?.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
@@ -43,15 +43,15 @@ pub(super) fn names(path: &Path) -> Known<Vec<String>> {
 }
 
 impl Host for Recorded {
-    fn read(&self, path: &Path) -> Known<String> {
+    fn read(&self, path: &Path) -> HostResult<String> {
         text(&self.at(path))
     }
 
-    fn list(&self, path: &Path) -> Known<Vec<String>> {
+    fn list(&self, path: &Path) -> HostResult<Vec<String>> {
         names(&self.at(path))
     }
 
-    fn link(&self, path: &Path) -> Known<String> {
+    fn link(&self, path: &Path) -> HostResult<String> {
         let at = self.at(path);
         match fs::read_link(&at) {
             Ok(target) => Ok(target.to_string_lossy().into_owned()),
@@ -61,23 +61,23 @@ impl Host for Recorded {
         }
     }
 
-    fn ethtool(&self, nic: &str, what: &str) -> Known<String> {
+    fn ethtool(&self, nic: &str, what: &str) -> HostResult<String> {
         text(&self.root.join("ethtool").join(nic).join(what))
     }
 
-    fn netlink(&self, nic: &str, what: &str) -> Known<String> {
+    fn netlink(&self, nic: &str, what: &str) -> HostResult<String> {
         text(&self.root.join("netlink").join(nic).join(what))
     }
 
     /// `clock`: `yes 0.000123`, or `no 16`.
-    fn clock(&self) -> Known<(bool, f64)> {
+    fn clock(&self) -> HostResult<(bool, f64)> {
         let text = text(&self.root.join("clock"))?;
         let (synchronised, error_s) =
-            text.split_once(' ').ok_or_else(|| Unread::Failed(format!("a clock of {text:?}")))?;
-        let error_s = error_s.parse().map_err(|_| Unread::Failed(format!("a clock of {text:?}")))?;
+            text.split_once(' ').ok_or_else(|| HostError::Failed(format!("a clock of {text:?}")))?;
+        let error_s = error_s.parse().map_err(|_| HostError::Failed(format!("a clock of {text:?}")))?;
         match synchronised {
             "yes" | "no" => Ok((synchronised == "yes", error_s)),
-            _ => Err(Unread::Failed(format!("a clock of {text:?}"))),
+            _ => Err(HostError::Failed(format!("a clock of {text:?}"))),
         }
     }
 
@@ -89,53 +89,53 @@ impl Host for Recorded {
         true
     }
 
-    fn read_exact(&self, path: &Path) -> Known<String> {
+    fn read_exact(&self, path: &Path) -> HostResult<String> {
         Ok(fs::read_to_string(self.at(path))?)
     }
 
-    fn write(&self, path: &Path, text: &str) -> Known<()> {
+    fn write(&self, path: &Path, text: &str) -> HostResult<()> {
         let at = self.at(path);
         // What the kernel has is there already; only files of ours are made.
         if path.starts_with("/etc") {
             at.parent().map_or(Ok(()), fs::create_dir_all)?;
         } else if !at.exists() {
-            return Err(Unread::Absent);
+            return Err(HostError::Absent);
         }
         Ok(fs::write(at, text)?)
     }
 
-    fn remove(&self, path: &Path) -> Known<()> {
+    fn remove(&self, path: &Path) -> HostResult<()> {
         match fs::remove_file(self.at(path)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         }
     }
 
-    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> Known<()> {
+    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> HostResult<()> {
         Ok(fs::write(self.root.join("ethtool").join(nic).join(what), value)?)
     }
 
-    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> Known<()> {
+    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> HostResult<()> {
         Ok(fs::write(self.root.join("netlink").join(nic).join(what), value)?)
     }
 
-    fn say(&self, program: &str, words: &[&str]) -> Known<String> {
+    fn say(&self, program: &str, words: &[&str]) -> HostResult<String> {
         let all = self.say_all(program, words)?;
         let first = all.lines().next().filter(|line| !line.is_empty());
-        first.map(str::to_owned).ok_or_else(|| Unread::Failed(format!("{program} says nothing")))
+        first.map(str::to_owned).ok_or_else(|| HostError::Failed(format!("{program} says nothing")))
     }
 
-    fn say_all(&self, program: &str, words: &[&str]) -> Known<String> {
+    fn say_all(&self, program: &str, words: &[&str]) -> HostResult<String> {
         text(&self.root.join("say").join(std::iter::once(&program).chain(words).copied().collect::<Vec<_>>().join(" ")))
     }
 
-    fn page_bytes(&self) -> Known<u32> {
+    fn page_bytes(&self) -> HostResult<u32> {
         match text(&self.root.join("pagesize")) {
             Ok(bytes) => {
                 let sound = bytes.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two());
-                sound.ok_or_else(|| Unread::Failed(format!("pages of {bytes:?} bytes")))
+                sound.ok_or_else(|| HostError::Failed(format!("pages of {bytes:?} bytes")))
             }
-            Err(Unread::Absent) => Ok(USUAL_PAGE_BYTES),
+            Err(HostError::Absent) => Ok(USUAL_PAGE_BYTES),
             Err(why) => Err(why),
         }
     }
@@ -149,15 +149,15 @@ mod tests {
     fn what_is_not_there_is_said() {
         let dir = tempfile::tempdir().unwrap();
         let host = Recorded::new(dir.path());
-        assert_eq!(host.read(Path::new("/proc/nothing")), Err(Unread::Absent));
-        assert_eq!(host.ethtool("eth0", "driver"), Err(Unread::Absent));
+        assert_eq!(host.read(Path::new("/proc/nothing")), Err(HostError::Absent));
+        assert_eq!(host.ethtool("eth0", "driver"), Err(HostError::Absent));
         fs::create_dir_all(dir.path().join("proc/sys")).unwrap();
         fs::write(dir.path().join("proc/sys/x"), " 4096\t131072  6291456\n").unwrap();
         assert_eq!(super::super::sysctl(&host, "x", Some(2)), Ok("6291456".into()));
         assert_eq!(super::super::sysctl(&host, "x", None), Ok("4096 131072 6291456".into()));
-        assert!(matches!(super::super::sysctl(&host, "x", Some(3)), Err(Unread::Failed(_))));
+        assert!(matches!(super::super::sysctl(&host, "x", Some(3)), Err(HostError::Failed(_))));
         fs::write(dir.path().join("proc/sys/y"), [0xFF, 0xFE]).unwrap();
-        assert!(matches!(host.read(Path::new("/proc/sys/y")), Err(Unread::Failed(_))), "no text");
+        assert!(matches!(host.read(Path::new("/proc/sys/y")), Err(HostError::Failed(_))), "no text");
         assert_eq!(host.list(Path::new("/proc/sys")), Ok(vec!["x".into(), "y".into()]));
     }
 
@@ -170,9 +170,9 @@ mod tests {
         fs::write(dir.path().join("say/true"), "\n").unwrap();
         assert_eq!(host.say("nft", &["list", "ruleset"]), Ok("table inet x {".into()), "one line, as a live host");
         assert_eq!(host.say_all("nft", &["list", "ruleset"]), Ok("table inet x {\n}".into()));
-        assert!(matches!(host.say("true", &[]), Err(Unread::Failed(_))));
+        assert!(matches!(host.say("true", &[]), Err(HostError::Failed(_))));
         assert_eq!(host.say_all("true", &[]), Ok(String::new()), "nothing is something that can be said");
-        assert_eq!(host.say_all("false", &[]), Err(Unread::Absent));
+        assert_eq!(host.say_all("false", &[]), Err(HostError::Absent));
         assert_eq!(host.page_bytes(), Ok(4_096));
         for (text, is) in [("65536\n", Some(65_536)), ("0\n", None), ("many\n", None), ("5000\n", None)] {
             fs::write(dir.path().join("pagesize"), text).unwrap();

@@ -1,30 +1,27 @@
-//! Which disk a directory lies on.
+//! Finds the disk of a directory.
 
 use std::path::Path;
 
-use crate::host::{Host, Known, Unread};
+use crate::host::{Host, HostError, HostResult};
 
 const DISKS: &str = "/sys/block";
 
-/// The disk, by its name in `/sys/block`, that a name, a device or a directory means. A directory is looked up among the
-/// mounts as it is written: links in it are for the caller to follow.
+/// The disk, by its name in `/sys/block`, of a name, a device or a directory. A directory is looked up among the mounts as written: the
+/// caller resolves its links.
 ///
 /// # Errors
-/// It is on no disk of this host, and what it is on.
-pub fn disk_of(host: &dyn Host, path: &Path) -> Known<String> {
+/// It is on no disk of this host; the error names its device.
+pub fn disk_of(host: &dyn Host, path: &Path) -> HostResult<String> {
     let bare = path.to_str().unwrap_or_default();
     let known = host.list(Path::new(DISKS))?;
     if known.iter().any(|disk| disk == bare) {
         return Ok(bare.to_owned());
     }
-    let device = match path.starts_with("/dev") {
-        true => bare.to_owned(),
-        false => device_under(host, path)?,
-    };
+    let device = if path.starts_with("/dev") { bare.to_owned() } else { device_under(host, path)? };
     let name = Path::new(&device).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_its = |disk: &&String| **disk == name || holds(host, disk, name);
     let found = known.iter().find(is_its).cloned();
-    found.ok_or_else(|| Unread::Failed(format!("it lies on {device:?}, which is no disk that the kernel lists")))
+    found.ok_or_else(|| HostError::Failed(format!("it lies on {device:?}, which is no disk that the kernel lists")))
 }
 
 /// Whether a disk has a partition of that name, or is a mapping (LVM, LUKS) of that name.
@@ -34,8 +31,8 @@ fn holds(host: &dyn Host, disk: &str, name: &str) -> bool {
     is_part || host.read(&at.join("dm/name")).is_ok_and(|mapped| mapped == name)
 }
 
-/// What is mounted at the deepest directory above; of several at one place the last, which hides the others.
-fn device_under(host: &dyn Host, path: &Path) -> Known<String> {
+/// The device that is mounted at the deepest directory above; of several mounts at one directory the last, which hides the others.
+fn device_under(host: &dyn Host, path: &Path) -> HostResult<String> {
     let table = host.read(Path::new("/proc/mounts"))?;
     let mount = |line: &str| {
         let mut fields = line.split_whitespace();
@@ -43,7 +40,7 @@ fn device_under(host: &dyn Host, path: &Path) -> Known<String> {
         path.starts_with(&at).then_some((Path::new(&at).components().count(), device))
     };
     let deepest = table.lines().filter_map(mount).max_by_key(|(depth, _)| *depth);
-    deepest.map(|(_, device)| device).ok_or(Unread::Absent)
+    deepest.map(|(_, device)| device).ok_or(HostError::Absent)
 }
 
 /// A blank in a mount's directory is written as `\040` (fstab(5)).
@@ -85,7 +82,7 @@ mod tests {
         ] {
             assert_eq!(disk(path), Ok(wanted.to_owned()), "{path}");
         }
-        assert!(matches!(disk("/tmp/x"), Err(Unread::Failed(why)) if why.contains("tmpfs")));
+        assert!(matches!(disk("/tmp/x"), Err(HostError::Failed(why)) if why.contains("tmpfs")));
         assert!(disk("/dev/sdz").is_err());
     }
 }

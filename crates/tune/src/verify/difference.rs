@@ -1,30 +1,28 @@
-//! Whether two handfuls of numbers differ, or only look so: the rank-sum test of Mann and Whitney (Annals of Mathematical
-//! Statistics 18, 1947), exact, with ties by their middle rank. It asks nothing of how the numbers are distributed, as
-//! rates over a shared path are far from normal.
+//! Whether two small samples differ, or only seem to: the rank-sum test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947),
+//! exact, with middle ranks for ties. It assumes nothing about the distribution, since rates over a shared path are far from normal.
 
 use serde::Serialize;
 
-/// A difference that chance alone brings about more often than this is called noise. One in a hundred, not one in twenty:
-/// dozens of settings may be tried in one run. Five rounds reach it only where the two sides do not overlap at all
-/// (p = 2 / C(10,5) = 0.008).
+/// A difference that chance alone causes more often than this is called noise. One in a hundred, not one in twenty: dozens of settings may
+/// be tried in one run. Five rounds reach it only if the two sides do not overlap at all (p = 2 / C(10,5) = 0.008).
 pub const P_MAX: f64 = 0.01;
 /// Fewer rounds than these can never tell a difference from noise.
 pub const ROUNDS_MIN: u32 = 5;
-/// No more than these are worth their time, and all the ways to rank them still fit a count of 64 bits.
+/// More rounds are not worth their time; with these, the number of all rankings still fits 64 bits.
 pub const ROUNDS_MAX: u32 = 30;
 
-/// How two sides compare.
+/// The comparison of two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// The median as it was.
     pub before: f64,
     /// The median with the change.
     pub after: f64,
-    /// By what share of what was; 0.1 is a tenth more. 0 where nothing was.
+    /// The change as a share of the median before; 0.1 is a tenth more. 0 if the median before is 0.
     pub share: f64,
-    /// How often chance alone makes them differ as much (two-sided).
+    /// The probability that chance alone makes them differ as much (two-sided).
     pub p: f64,
-    /// Whether it may well be chance.
+    /// Whether the difference may be chance.
     pub noise: bool,
 }
 
@@ -38,7 +36,7 @@ impl Difference {
     }
 }
 
-/// The middle one, or the mean of the middle two; 0 of none.
+/// The middle value, or the mean of the middle two; 0 of none.
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -49,7 +47,7 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Twice the rank of each, so that middle ranks are whole numbers; those of `before` first.
+/// Twice the rank of each value, so that middle ranks are whole numbers; those of `before` first.
 fn doubled_ranks(before: &[f64], after: &[f64]) -> Vec<usize> {
     let all: Vec<f64> = before.iter().chain(after).copied().collect();
     let rank = |value: &f64| {
@@ -60,7 +58,7 @@ fn doubled_ranks(before: &[f64], after: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// The share of all ways to deal the ranks to the two sides that differ from an even deal by at least as much.
+/// The share of all deals of the ranks to the two sides that differ from an even deal by at least as much.
 fn rank_sum_p(before: &[f64], after: &[f64]) -> f64 {
     let ranks = doubled_ranks(before, after);
     let total: usize = ranks.iter().sum();
@@ -74,7 +72,7 @@ fn rank_sum_p(before: &[f64], after: &[f64]) -> f64 {
             }
         }
     }
-    // Of doubled ranks: the mean of a sum of n of N is n/N of their total.
+    // The mean of a sum of n out of N doubled ranks is n/N of their total.
     let distance = |sum: usize| (sum * ranks.len()).abs_diff(before.len() * total);
     let found = distance(ranks.iter().take(before.len()).sum());
     let deals = &ways[before.len()];

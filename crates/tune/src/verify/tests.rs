@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::*;
 use crate::host::Recorded;
-use crate::plan::Place;
+use crate::plan::SettingLocation;
 use crate::rule::Persist;
 
 const FILE: &str = "proc/sys/net/core/rmem_max";
 
-/// A path whose rate is that setting, but for a little that comes and goes.
+/// A path whose rate is that setting, with a little noise.
 struct Gauge<'a> {
     root: &'a Path,
     gain: f64,
@@ -38,7 +38,7 @@ fn host() -> (tempfile::TempDir, Change) {
     }
     let change = Change {
         ids: vec!["T01".into()],
-        place: Place::Sysctl("net.core.rmem_max".into()),
+        place: SettingLocation::Sysctl("net.core.rmem_max".into()),
         before: "212992".into(),
         after: "2147483647".into(),
         command: "sysctl -w net.core.rmem_max=2147483647".into(),
@@ -102,7 +102,7 @@ fn whoever_interrupts_it_leaves_nothing_changed() {
 fn what_cannot_be_changed_is_no_trial() {
     let (dir, change) = host();
     let state = dir.path().join("state");
-    let absent = Change { place: Place::Sysctl("net.core.no_such".into()), ..change.clone() };
+    let absent = Change { place: SettingLocation::Sysctl("net.core.no_such".into()), ..change.clone() };
     let mut meter = Gauge { root: dir.path(), gain: 0.0, runs: 0, fails_at: 0 };
     let found = trial(&Recorded::new(dir.path()), &[change, absent], (&state, "now"), 5, &mut meter, &mut |_| true);
     assert!(matches!(found, Err(VerifyError::Apply(ApplyError::Refused { .. }))), "{found:?}");

@@ -1,11 +1,11 @@
-//! What is changed on the neglected host: all that can be, nothing where the kernel refuses, and all of it comes back.
+//! Changes of the neglected host: everything that can be changed, nothing where the kernel refuses, and everything is restored.
 
 use std::fs;
 
 use super::tree::Tree;
 use super::{Audit, Status, neglected};
 use tune::apply::{self, ApplyError};
-use tune::plan::{Change, Place, PlanError, plan, script};
+use tune::plan::{Change, PlanError, SettingLocation, plan, script};
 use tune::rule::Means;
 
 #[test]
@@ -85,12 +85,12 @@ fn what_is_not_for_this_program_is_refused_with_the_way_by_hand() {
     assert!(matches!(only("K02"), Err(PlanError::NotOurs { why, .. }) if why.contains("tuned-adm profile")));
     let changes: Vec<Change> = only("T03").unwrap();
     assert_eq!(changes[0].after, "4096 131072 2147483647", "the other numbers stay");
-    // A choice is set to one of its words, and back to one of them.
+    // A choice is set to one of its words, and restored to one of them.
     let changes = only("D08").unwrap();
     assert_eq!((changes[0].before.as_str(), changes[0].after.as_str()), ("always", "madvise"));
 }
 
-/// What a person would run is what this program would do.
+/// The commands for a person make the same changes as this program.
 #[test]
 fn the_script_says_all_of_each_change() {
     let looked = neglected();
@@ -98,7 +98,7 @@ fn the_script_says_all_of_each_change() {
     let changes = plan(&looked.tree.host(), &looked.rules, &findings, &looked.subjects, &[]).unwrap();
     for change in changes.iter().filter(|change| !change.follows) {
         assert!(!change.command.contains('{'), "a place that was not filled in: {change:?}");
-        let Place::Sysctl(name) = &change.place else { continue };
+        let SettingLocation::Sysctl(name) = &change.place else { continue };
         let value = change.command.strip_prefix(&format!("sysctl -w {name}=")).map(|value| value.trim_matches('\''));
         assert_eq!(value, Some(change.after.as_str()), "{change:?}");
     }

@@ -1,4 +1,4 @@
-//! What was injected into the hosts of `tests/hosts`: the rule that has to find it, and the value that it has to see.
+//! The faults that were injected into the hosts of `tests/hosts`: the rule that must find each, and the value that it must see.
 
 /// Rule and injected value.
 pub type Fault = (&'static str, &'static str);
@@ -108,7 +108,7 @@ pub const NEGLECTED: &[Fault] = &[
     ("K04a", "off"),
 ];
 
-/// What excludes a fault of the neglected host: too much instead of too little, and what is asked for with jumbo frames.
+/// Faults that exclude one of the neglected host: too much instead of too little, and faults that need jumbo frames.
 pub const RAID: &[Fault] = &[
     ("T05b", "60000000"),
     ("T10", "0"),
@@ -138,7 +138,7 @@ pub const VIRTUAL: &[Fault] = &[
     ("D10a", "1024"),
 ];
 
-/// What the virtual machine does not say, and a word of the reason.
+/// Values that the virtual machine does not report, and a word of the reason.
 pub const VIRTUAL_UNKNOWN: &[Fault] = &[
     ("T01", "--rate"),
     ("T03", "--rate"),
@@ -148,7 +148,7 @@ pub const VIRTUAL_UNKNOWN: &[Fault] = &[
     ("D03a", "request kb"),
 ];
 
-/// What the broken host says nonsense about.
+/// Values of the broken host that are nonsense.
 pub const BROKEN: &[&str] = &[
     "T01", "T02", "T03", "T04", "T05", "T05a", "T05b", "T07", "T10", "T23", "T26b", "T28", "T28a", "T28b", "T29",
     "N01", "N01a", "N02", "N03", "N04", "N10", "N10a", "N11", "N11a", "N13", "N13a", "N15a", "N16", "N18", "N18a",
@@ -156,5 +156,5 @@ pub const BROKEN: &[&str] = &[
     "C16", "C16a", "C18a", "S01", "S02", "D02", "D02a", "D03a", "D07", "D09", "D10", "D10a", "K01",
 ];
 
-/// Rules that want something, and that no host here can break: why.
+/// Rules with a wanted value that no host here can violate, and why.
 pub const NEVER_DIFFER: &[Fault] = &[];

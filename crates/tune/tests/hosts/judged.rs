@@ -1,27 +1,27 @@
-//! Single rules on hosts that are changed a little: what is a fault, what is only shown, and what is left to a person.
+//! Single rules on hosts with small changes: faults, values that are only shown, and changes that are left to a person.
 
 use std::fs;
 
-use super::{FAR, Finding, Looked, Status, Target, neglected};
+use super::{AuditFixture, FAR, Finding, Status, Target, neglected};
 use tune::plan::{PlanError, plan};
 use tune::rule::{Means, Want, rules};
 use tune::subjects::Subjects;
 
 const NIC: &str = "ens1f0np0";
 
-/// A host with files that are others, looked at for a target.
-fn with(name: &str, target: Target, files: &[(&str, &str)]) -> Looked {
-    let looked = Looked::at(name, target, &["nvme0n1"]);
+/// An audit of a host with some files replaced, for a target.
+fn with(name: &str, target: Target, files: &[(&str, &str)]) -> AuditFixture {
+    let looked = AuditFixture::at(name, target, &["nvme0n1"]);
     for (path, text) in files {
         let at = looked.tree.root().join(path);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
         fs::write(at, text).unwrap();
     }
     let subjects = Subjects::find(&looked.tree.host(), &[], looked.subjects.disks.clone());
-    Looked { subjects, ..looked }
+    AuditFixture { subjects, ..looked }
 }
 
-fn of(looked: &Looked, id: &str, nic: &str) -> Finding {
+fn of(looked: &AuditFixture, id: &str, nic: &str) -> Finding {
     let findings = looked.audit().findings;
     findings.into_iter().find(|f| f.id == id && f.subject.as_deref().is_none_or(|is| is == nic)).unwrap()
 }
@@ -93,10 +93,10 @@ fn a_link_is_compared_with_what_somebody_says_and_only_where_the_data_are() {
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     let looked = with("neglected-100g", FAR, &files);
     assert_eq!(looked.subjects.nics.len(), 2);
-    let stands = |looked: &Looked, id: &str| [NIC, "eno1"].map(|nic| of(looked, id, nic).status);
+    let stands = |looked: &AuditFixture, id: &str| [NIC, "eno1"].map(|nic| of(looked, id, nic).status);
     assert_eq!(stands(&looked, "N16"), [Status::Differs, Status::NotApplicable], "40 Gbit/s of 100, and management");
     let named = Subjects::find(&looked.tree.host(), &[NIC.into(), "eno1".into()], Vec::new());
-    assert_eq!(stands(&Looked { subjects: named, ..looked }, "N16"), [Status::Differs; 2], "somebody wants both");
+    assert_eq!(stands(&AuditFixture { subjects: named, ..looked }, "N16"), [Status::Differs; 2], "somebody wants both");
     let own = with("neglected-100g", Target { rate_bit_s: None, ..FAR }, &files);
     assert_eq!(stands(&own, "N16"), [Status::NotApplicable; 2], "it would be compared with itself");
     assert_eq!(of(&own, "N16b", NIC).observed.as_deref(), Some("40000000000"));
@@ -170,7 +170,7 @@ fn what_the_kernel_could_load_is_unknown_where_nobody_says() {
     );
 }
 
-/// All queues on one processor are served by one.
+/// If all queues are on one processor, that one serves them all.
 #[test]
 fn interrupts_on_one_processor_are_not_spread() {
     let paths: Vec<String> = (121..=128).map(|irq| format!("proc/irq/{irq}/smp_affinity_list")).collect();

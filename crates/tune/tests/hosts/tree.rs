@@ -1,5 +1,5 @@
-//! Hosts that are not here, as trees of files: a text file each below `tests/hosts`, unpacked into a directory; and a
-//! kernel over such a tree that takes what Linux takes, and keeps it as Linux does. What they hold is made by hand.
+//! Recorded hosts as trees of files: a text file each below `tests/hosts`, unpacked into a directory; and a kernel over such a tree that
+//! accepts and keeps values as Linux does. Their contents are made by hand.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tune::host::{Host, Known, Recorded, Unread};
+use tune::host::{Host, HostError, HostResult, Recorded};
 
-/// What a path of a tree is.
+/// An entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     File(Vec<u8>),
@@ -22,7 +22,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// One of `tests/hosts`.
+    /// Unpacks a host of `tests/hosts`.
     pub fn unpack(name: &str) -> Tree {
         let dir = tempfile::tempdir().unwrap();
         for (path, item) in items(name) {
@@ -36,17 +36,17 @@ impl Tree {
         Tree { dir }
     }
 
-    /// Where it is.
+    /// The directory of the tree.
     pub fn root(&self) -> &Path {
         self.dir.path()
     }
 
-    /// As it is read.
+    /// The host over the tree.
     pub fn host(&self) -> Kernel {
         Kernel { root: self.root().to_owned(), files: Recorded::new(self.root()), refused: RefCell::default() }
     }
 
-    /// Every file and link below it, to be compared.
+    /// Every file and link of the tree, for comparison.
     pub fn all(&self) -> BTreeMap<String, Item> {
         let mut found = BTreeMap::new();
         walk(self.root(), self.root(), &mut found);
@@ -69,7 +69,7 @@ fn walk(root: &Path, at: &Path, found: &mut BTreeMap<String, Item>) {
     }
 }
 
-/// What a file of `tests/hosts` says, on top of its base.
+/// Applies a file of `tests/hosts`, on top of its base.
 fn items(name: &str) -> BTreeMap<String, Item> {
     let at = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(name).with_extension("host");
     let text = fs::read_to_string(&at).unwrap_or_else(|error| panic!("{}: {error}", at.display()));
@@ -136,8 +136,8 @@ fn bytes(line: &str) -> Vec<u8> {
     bytes
 }
 
-/// A tree that is written to as Linux is: a choice among several takes one of them, numbers are kept with tabs between
-/// and a newline at the end, and the limits of dirty memory exclude each other.
+/// A tree that accepts writes as Linux does: a choice takes one of its words, numbers are kept with tabs between and a newline at the end,
+/// and the limits of dirty memory exclude each other.
 #[derive(Debug)]
 pub struct Kernel {
     root: PathBuf,
@@ -146,14 +146,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// From now on nothing is written whose path, or whose name of ethtool's, ends so.
+    /// From now on, writes fail to paths, and to names of ethtool, that end so.
     pub fn refuse(&self, end: &str) {
         *self.refused.borrow_mut() = Some(end.to_owned());
     }
 
-    fn put(&self, at: &Path, value: &str) -> Known<()> {
+    fn put(&self, at: &Path, value: &str) -> HostResult<()> {
         if self.refused.borrow().as_ref().is_some_and(|end| at.to_string_lossy().ends_with(end)) {
-            return Err(Unread::Failed("Operation not supported".into()));
+            return Err(HostError::Failed("Operation not supported".into()));
         }
         let is = fs::read_to_string(at)?;
         let kept = if is.contains('[') {
@@ -170,9 +170,9 @@ impl Kernel {
         Ok(fs::write(at, format!("{kept}\n"))?)
     }
 
-    /// Bytes and share of the dirty limits: who writes the one sets the other to 0, and no bytes are no limit
+    /// Bytes and share of the dirty limits: writing one sets the other to 0, and 0 bytes are no limit
     /// (Documentation/admin-guide/sysctl/vm).
-    fn dirty(&self, at: &Path, is: &str, value: &str) -> Known<()> {
+    fn dirty(&self, at: &Path, is: &str, value: &str) -> HostResult<()> {
         let name = at.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let other = match name.rsplit_once('_') {
             Some((limit @ ("dirty" | "dirty_background"), "bytes")) => {
@@ -184,33 +184,33 @@ impl Kernel {
             Some((limit @ ("dirty" | "dirty_background"), "ratio")) => format!("{limit}_bytes"),
             _ => return Ok(()),
         };
-        // The share of the background sets the bytes to 0 even where it is written as it was (mm/page-writeback.c).
+        // The share of the background sets the bytes to 0 even if it is written unchanged (mm/page-writeback.c).
         let is_as_it_was = is.trim() == value && name != "dirty_background_ratio";
         if is_as_it_was { Ok(()) } else { Ok(fs::write(at.with_file_name(other), "0\n")?) }
     }
 }
 
-fn invalid() -> Unread {
-    Unread::Failed("Invalid argument".into())
+fn invalid() -> HostError {
+    HostError::Failed("Invalid argument".into())
 }
 
 impl Host for Kernel {
-    fn read(&self, path: &Path) -> Known<String> {
+    fn read(&self, path: &Path) -> HostResult<String> {
         self.files.read(path)
     }
-    fn list(&self, path: &Path) -> Known<Vec<String>> {
+    fn list(&self, path: &Path) -> HostResult<Vec<String>> {
         self.files.list(path)
     }
-    fn link(&self, path: &Path) -> Known<String> {
+    fn link(&self, path: &Path) -> HostResult<String> {
         self.files.link(path)
     }
-    fn ethtool(&self, nic: &str, what: &str) -> Known<String> {
+    fn ethtool(&self, nic: &str, what: &str) -> HostResult<String> {
         self.files.ethtool(nic, what)
     }
-    fn netlink(&self, nic: &str, what: &str) -> Known<String> {
+    fn netlink(&self, nic: &str, what: &str) -> HostResult<String> {
         self.files.netlink(nic, what)
     }
-    fn clock(&self) -> Known<(bool, f64)> {
+    fn clock(&self) -> HostResult<(bool, f64)> {
         self.files.clock()
     }
     fn may_write(&self, path: &Path) -> bool {
@@ -219,29 +219,29 @@ impl Host for Kernel {
     fn may_administer(&self) -> bool {
         self.files.may_administer()
     }
-    fn read_exact(&self, path: &Path) -> Known<String> {
+    fn read_exact(&self, path: &Path) -> HostResult<String> {
         self.files.read_exact(path)
     }
-    fn write(&self, path: &Path, text: &str) -> Known<()> {
+    fn write(&self, path: &Path, text: &str) -> HostResult<()> {
         let inside = path.strip_prefix("/").unwrap();
         if inside.starts_with("etc") { self.files.write(path, text) } else { self.put(&self.root.join(inside), text) }
     }
-    fn remove(&self, path: &Path) -> Known<()> {
+    fn remove(&self, path: &Path) -> HostResult<()> {
         self.files.remove(path)
     }
-    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> Known<()> {
+    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> HostResult<()> {
         self.put(&self.root.join("ethtool").join(nic).join(what), value)
     }
-    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> Known<()> {
+    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> HostResult<()> {
         self.put(&self.root.join("netlink").join(nic).join(what), value)
     }
-    fn say(&self, program: &str, words: &[&str]) -> Known<String> {
+    fn say(&self, program: &str, words: &[&str]) -> HostResult<String> {
         self.files.say(program, words)
     }
-    fn say_all(&self, program: &str, words: &[&str]) -> Known<String> {
+    fn say_all(&self, program: &str, words: &[&str]) -> HostResult<String> {
         self.files.say_all(program, words)
     }
-    fn page_bytes(&self) -> Known<u32> {
+    fn page_bytes(&self) -> HostResult<u32> {
         self.files.page_bytes()
     }
 }

@@ -5,14 +5,14 @@ use model::v1::watch::{Acknowledgement, Alarms, Annotation, Health, Interfaces};
 use serde_json::json;
 use web::Refused;
 
-use super::{Answered, Asked, PREFIX, json, with_body};
+use super::{Answered, PREFIX, WatchRequest, json, with_body};
 use crate::archive::store::{ArchiveError, SeriesKey};
 use crate::config::PlaceKind;
 use crate::mesh::TestKind;
 use crate::{counters, directory, pages, time};
 
 const DAY: i64 = 86_400_000;
-/// Rows of a history, unless it is said.
+/// Rows of a history by default.
 const ROWS: usize = 1_000;
 /// Alarms of one answer.
 const ALARMS_MAX: usize = 10_000;
@@ -35,34 +35,33 @@ fn no_interface(name: &str) -> Refused {
     )
 }
 
-pub(super) async fn index(_: Asked) -> Answered {
+pub(super) async fn index(_: WatchRequest) -> Answered {
     json(200, &super::questions())
 }
 
-pub(super) async fn openapi(_: Asked) -> Answered {
+pub(super) async fn openapi(_: WatchRequest) -> Answered {
     json(200, &super::document())
 }
 
-fn kind(asked: &Asked) -> Result<Option<TestKind>, Refused> {
+fn kind(asked: &WatchRequest) -> Result<Option<TestKind>, Refused> {
     let wrong = |word: String| Refused::new(400, format!("test is latency, throughput or path, and not {word:?}"));
     asked.parameter("test").map(|word| TestKind::of_word(&word).ok_or_else(|| wrong(word))).transpose()
 }
 
-pub(super) async fn grid(asked: Asked) -> Answered {
+pub(super) async fn grid(asked: WatchRequest) -> Answered {
     let kind = kind(&asked)?;
     let mut grid = asked.watch.grid(kind, &|from, to| asked.viewer.sees(from, to, None));
     grid.cells.retain(|cell| asked.viewer.sees(&cell.from, &cell.to, TestKind::of_word(&cell.test)));
     json(200, &grid)
 }
 
-pub(super) async fn history(asked: Asked) -> Answered {
+pub(super) async fn history(asked: WatchRequest) -> Answered {
     let test = asked.parameter("test").unwrap_or_else(|| "latency".to_owned());
-    let (from, to) = match test == counters::TEST {
-        true => {
-            asked.viewer.require(Role::User)?;
-            (asked.needed("from")?, String::new())
-        }
-        false => seen(&asked)?,
+    let (from, to) = if test == counters::TEST {
+        asked.viewer.require(Role::User)?;
+        (asked.needed("from")?, String::new())
+    } else {
+        seen(&asked)?
     };
     let kind = test.split(' ').next().and_then(TestKind::of_word);
     let key = SeriesKey { from, to, test };
@@ -78,7 +77,7 @@ pub(super) async fn history(asked: Asked) -> Answered {
     json(200, &asked.watch.history(&key, since, until, rows).await.map_err(unavailable)?)
 }
 
-pub(super) async fn alarms(asked: Asked) -> Answered {
+pub(super) async fn alarms(asked: WatchRequest) -> Answered {
     let limit = asked.number("limit", ROWS, ALARMS_MAX)?;
     let mut alarms = match asked.time("since")? {
         None => asked.watch.alarms(),
@@ -89,7 +88,7 @@ pub(super) async fn alarms(asked: Asked) -> Answered {
     json(200, &Alarms { alarms })
 }
 
-pub(super) async fn acknowledge(asked: Asked) -> Answered {
+pub(super) async fn acknowledge(asked: WatchRequest) -> Answered {
     let id = asked.id.parse().map_err(|_| Refused::new(400, "an alarm's id is a number"))?;
     let said: Acknowledgement = if asked.body.is_empty() {
         Acknowledgement { by: String::new(), note: String::new() }
@@ -102,22 +101,19 @@ pub(super) async fn acknowledge(asked: Asked) -> Answered {
     json(200, &alarm.ok_or_else(|| Refused::new(404, format!("no alarm {id} lasts")))?)
 }
 
-/// The pair that is meant, in the order in which it is tested.
-fn seen(asked: &Asked) -> Result<(String, String), Refused> {
+/// The pair of a request, in the order in which it is tested; refused where the viewer may not see it.
+fn seen(asked: &WatchRequest) -> Result<(String, String), Refused> {
     let (from, to) = (asked.needed("from")?, asked.needed("to")?);
     let (from, to) = asked.watch.pair(&from, &to).unwrap_or((from, to));
-    match asked.viewer.sees(&from, &to, None) {
-        true => Ok((from, to)),
-        false => Err(unknown(&from, &to)),
-    }
+    if asked.viewer.sees(&from, &to, None) { Ok((from, to)) } else { Err(unknown(&from, &to)) }
 }
 
-pub(super) async fn why(asked: Asked) -> Answered {
+pub(super) async fn why(asked: WatchRequest) -> Answered {
     let (from, to) = seen(&asked)?;
     json(200, &asked.watch.why(&from, &to).ok_or_else(|| unknown(&from, &to))?)
 }
 
-pub(super) async fn evidence(asked: Asked) -> Answered {
+pub(super) async fn evidence(asked: WatchRequest) -> Answered {
     let (from, to) = seen(&asked)?;
     let why = asked.watch.why(&from, &to).ok_or_else(|| unknown(&from, &to))?;
     let until = time::now();
@@ -133,12 +129,12 @@ pub(super) async fn evidence(asked: Asked) -> Answered {
     Ok(with_body(200, "text/html; charset=utf-8", pages::evidence(&why, &histories).into_bytes()))
 }
 
-pub(super) async fn annotations(asked: Asked) -> Answered {
+pub(super) async fn annotations(asked: WatchRequest) -> Answered {
     let since = asked.time("since")?.unwrap_or_else(|| time::now() - 7 * DAY);
     json(200, &asked.watch.archive.annotations(since, i64::MAX).await.map_err(unavailable)?)
 }
 
-pub(super) async fn annotate(asked: Asked) -> Answered {
+pub(super) async fn annotate(asked: WatchRequest) -> Answered {
     let said: Annotation = asked.read("an annotation")?;
     let at = if said.at.is_empty() {
         time::now()
@@ -154,7 +150,7 @@ pub(super) async fn annotate(asked: Asked) -> Answered {
     json(201, &annotation)
 }
 
-pub(super) async fn record(asked: Asked) -> Answered {
+pub(super) async fn record(asked: WatchRequest) -> Answered {
     let value: serde_json::Value = asked.read("a record")?;
     let record = crate::records::read(&asked.watch.watched.load().config, &value);
     let record = record.map_err(|why| Refused::new(400, why))?;
@@ -163,11 +159,11 @@ pub(super) async fn record(asked: Asked) -> Answered {
     json(200, &kept)
 }
 
-pub(super) async fn nodes(asked: Asked) -> Answered {
+pub(super) async fn nodes(asked: WatchRequest) -> Answered {
     json(200, &asked.watch.nodes())
 }
 
-pub(super) async fn talkers(asked: Asked) -> Answered {
+pub(super) async fn talkers(asked: WatchRequest) -> Answered {
     const WINDOWS: [&str; 3] = ["minute", "hour", "start"];
     let window = asked.parameter("window").unwrap_or_else(|| "hour".to_owned());
     if !WINDOWS.contains(&window.as_str()) {
@@ -176,25 +172,25 @@ pub(super) async fn talkers(asked: Asked) -> Answered {
     json(200, &asked.watch.talkers(&window, asked.number("top", 20, 1_000)?))
 }
 
-pub(super) async fn directory(asked: Asked) -> Answered {
+pub(super) async fn directory(asked: WatchRequest) -> Answered {
     let watched = asked.watch.watched.load_full();
     let shown = directory::directory(&watched.config, |name| asked.viewer.sees_place(name));
     let key = asked.watch.directory_key().ok_or_else(|| Refused::new(503, "the watch has no key to sign with yet"))?;
     Ok(with_body(200, "application/jose", key.sign(&shown).into_bytes()))
 }
 
-pub(super) async fn directory_key(asked: Asked) -> Answered {
+pub(super) async fn directory_key(asked: WatchRequest) -> Answered {
     let key = asked.watch.directory_key().ok_or_else(|| Refused::new(503, "the watch has no key to sign with yet"))?;
     json(200, &json!({"key": key.public()}))
 }
 
-pub(super) async fn interfaces(asked: Asked) -> Answered {
+pub(super) async fn interfaces(asked: WatchRequest) -> Answered {
     let watched = asked.watch.watched.load_full();
     let interfaces = asked.watch.interfaces().show(&watched.config.interfaces, time::now());
     json(200, &Interfaces { interfaces })
 }
 
-pub(super) async fn map(asked: Asked) -> Answered {
+pub(super) async fn map(asked: WatchRequest) -> Answered {
     let watched = asked.watch.watched.load_full();
     let grid = asked.watch.grid(None, &|from, to| asked.viewer.sees(from, to, None));
     let places: Vec<_> = watched

@@ -1,5 +1,5 @@
-//! The document of this part of the API (OpenAPI 3.1), made of the table of routes and of the public types. `docs/openapi-watch.json` is what it was
-//! when it was committed; a test holds the two together.
+//! The document of this part of the API (OpenAPI 3.1), made from the table of routes and the public types. A test compares it with the committed
+//! `docs/openapi-watch.json`.
 
 use model::v1::node::Problem;
 use model::v1::watch::{

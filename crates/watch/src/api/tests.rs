@@ -1,4 +1,4 @@
-//! The API as it is committed, and what strangers get.
+//! The committed document of the API, and what anonymous clients see.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who sees what: members of the hub all of it, strangers what a domain shows to where they come from, and no more often than it says.
+//! Viewers: members of the hub see everything; anonymous clients see what the configuration shows to their network, within a rate.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,35 +12,35 @@ use web::Refused;
 use crate::config::{Config, Show};
 use crate::mesh::TestKind;
 
-/// Addresses whose questions are counted.
+/// Addresses whose requests are counted.
 const COUNTED_MAX: usize = 10_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What somebody may see.
+/// A client, by what it may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Viewer {
-    /// All of it.
+    /// A member, who sees everything.
     Member {
-        /// Who it is.
+        /// The member's name.
         name: String,
-        /// What it may do.
+        /// The member's role.
         role: Role,
     },
-    /// What is shown to where it comes from.
+    /// An anonymous client, with what is shown to its network.
     Stranger(Vec<Show>),
 }
 
-/// Counts the questions of strangers.
+/// Counts the requests of anonymous clients.
 #[derive(Debug, Default)]
 pub struct Viewers {
     asked: Mutex<HashMap<IpAddr, (Instant, u32)>>,
 }
 
 impl Viewers {
-    /// What whoever asks may see.
+    /// The viewer that a caller is.
     ///
     /// # Errors
-    /// Nothing is shown there, or it asks too often.
+    /// Nothing is shown to its network, or it asks too often.
     pub fn viewer(&self, caller: &Caller, config: &Config) -> Result<Viewer, Refused> {
         if let Some((name, role)) = &caller.member {
             return Ok(Viewer::Member { name: name.clone(), role: *role });
@@ -78,10 +78,10 @@ impl Viewers {
 }
 
 impl Viewer {
-    /// Refuses whoever has less than a role.
+    /// Refuses a viewer with less than a role.
     ///
     /// # Errors
-    /// It has less.
+    /// The viewer's role is lower.
     pub fn require(&self, wanted: Role) -> Result<(), Refused> {
         match self {
             Viewer::Member { role, .. } if *role >= wanted => Ok(()),

@@ -14,19 +14,19 @@ use flate2::write::DeflateEncoder;
 use super::Row;
 use super::columns::Column;
 
-/// The form's version: of a day, and of what is yet to be packed, which is not deflated.
+/// The versions of the format: of a packed day, and of rows that are still to be packed, which are not deflated.
 const DEFLATED: u8 = 1;
 const PLAIN: u8 = 2;
 /// Rows of a blob: a day of measurements of a second each.
 const ROWS_MAX: usize = 100_000;
-/// Columns of a blob: those of a newer version may be more than ours.
+/// Columns of a blob: a newer version may have more than this one.
 const COLUMNS_MAX: usize = 256;
 /// Bytes of a blob before it is deflated.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// A blob that does not read.
+/// A blob that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("a day of the archive does not read: {0}")]
+#[error("a day of the archive cannot be read: {0}")]
 pub struct ChunkError(&'static str);
 
 fn zigzag(value: i64) -> u64 {
@@ -79,7 +79,7 @@ pub fn pack(columns: &[Column], rows: &[Row]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(rows.len() * 8);
     write(columns, rows, &mut plain);
     let mut encoder = DeflateEncoder::new(vec![DEFLATED], Compression::new(7));
-    // Into memory: it does not fail.
+    // A write into memory does not fail.
     let _ = encoder.write_all(&plain);
     encoder.finish().unwrap_or_default()
 }
@@ -115,7 +115,7 @@ fn write(columns: &[Column], rows: &[Row], plain: &mut Vec<u8>) {
     }
 }
 
-/// To the nearest step.
+/// A number divided by its step, rounded to the nearest.
 fn rounded(value: i64, step: i64) -> i64 {
     if step <= 1 {
         return value;
@@ -124,7 +124,7 @@ fn rounded(value: i64, step: i64) -> i64 {
     value.saturating_add(half) / step
 }
 
-/// What was packed. Columns that are not known here, of a newer version, are left out; those that are missing are unknown.
+/// Unpacks rows. Columns of a newer version are left out; columns that are missing are unknown.
 ///
 /// # Errors
 /// The blob is damaged.

@@ -1,19 +1,19 @@
-//! Which numbers there are of each test, and how they are rolled up.
+//! The columns of each test, and how they are rolled up.
 
 use super::Row;
 
 /// How the numbers of many rows become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rollup {
-    /// Of all.
+    /// The sum of all.
     Sum,
     /// The smallest.
     Least,
     /// The largest.
     Most,
-    /// The mean of those that are known.
+    /// The mean of the known numbers.
     Mean,
-    /// The last that is known.
+    /// The last known number.
     Last,
 }
 
@@ -24,7 +24,7 @@ pub struct Column {
     pub name: &'static str,
     /// How it is rolled up.
     pub rollup: Rollup,
-    /// What one step of the stored number is worth: numbers are kept no finer than they mean something.
+    /// The unit of the stored number: numbers are kept no finer than they are meaningful.
     pub step: i64,
 }
 
@@ -32,7 +32,7 @@ const fn column(name: &'static str, rollup: Rollup, step: i64) -> Column {
     Column { name, rollup, step }
 }
 
-/// Of a stream. Round trips and queues are in steps of 10 microseconds: a path's own noise.
+/// The columns of a stream. Round trips and queues are in steps of 10 microseconds, which is a path's own noise.
 pub const LATENCY: &[Column] = &[
     column("span_ms", Rollup::Sum, 100),
     column("sent", Rollup::Sum, 1),
@@ -52,7 +52,7 @@ pub const LATENCY: &[Column] = &[
     column("hops_reverse", Rollup::Most, 1),
 ];
 
-/// Of a test of TCP in one direction.
+/// The columns of a test of TCP in one direction.
 pub const THROUGHPUT: &[Column] = &[
     column("rate_bit_s", Rollup::Mean, 1_000),
     column("resent_ppm", Rollup::Mean, 1),
@@ -60,7 +60,7 @@ pub const THROUGHPUT: &[Column] = &[
     column("expected_bit_s", Rollup::Mean, 1_000),
 ];
 
-/// Of routers and MTU.
+/// The columns of a test of routers and MTU.
 pub const PATH: &[Column] = &[
     column("hops_forward", Rollup::Last, 1),
     column("hops_reverse", Rollup::Last, 1),
@@ -70,7 +70,7 @@ pub const PATH: &[Column] = &[
     column("route_reverse", Rollup::Last, 1),
 ];
 
-/// Of an interface: what goes in and out, its errors, its light in thousandths of a dBm.
+/// The columns of an interface: octets in and out, errors, light in thousandths of a dBm.
 pub const COUNTERS: &[Column] = &[
     column("in_bit_s", Rollup::Mean, 1_000),
     column("out_bit_s", Rollup::Mean, 1_000),
@@ -92,7 +92,7 @@ pub fn of_test(test: &str) -> &'static [Column] {
     }
 }
 
-/// Rolls rows up to steps of so many milliseconds, each from a multiple of it. There is no row where there was none.
+/// Rolls rows up to steps of so many milliseconds, which begin at multiples of the step. A step without rows has no row.
 pub fn roll_up(columns: &[Column], rows: &[Row], step: i64) -> Vec<Row> {
     let mut rolled: Vec<(i64, Vec<&Row>)> = Vec::new();
     for row in rows {

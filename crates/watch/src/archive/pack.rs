@@ -1,10 +1,10 @@
-//! Rows of an hour become a part of their day's blobs: as measured where that is finer than a minute, minutes, and hours.
+//! Adds the rows of an hour to the blobs of their day: as measured where that is finer than a minute, as minutes, and as hours.
 
 use super::chunk::{ChunkError, pack, unpack};
 use super::columns::{Column, roll_up};
 use super::{Level, Row};
 
-/// The blob of a day at a level, with more rows in it. Rows of a time that is there already are not taken again: what is packed twice is there once.
+/// Adds rows to the blob of a day at a level. Rows of a time that the blob has already are skipped, so that packing twice is harmless.
 ///
 /// # Errors
 /// The blob that is there is damaged.
@@ -23,7 +23,7 @@ pub fn add(columns: &[Column], level: Level, blob: Option<&[u8]>, rows: &[Row]) 
     Ok(pack(columns, &known))
 }
 
-/// Which levels rows that begin every so many milliseconds are kept at: what is no finer than minutes is not kept twice.
+/// The levels at which rows are kept that begin every so many milliseconds: rows no finer than minutes are not kept as measured as well.
 pub fn levels(every: i64) -> &'static [Level] {
     if every >= 60_000 { &[Level::Minutes, Level::Hours] } else { &Level::ALL }
 }
@@ -46,6 +46,6 @@ mod tests {
         let hours = unpack(PATH, &add(PATH, Level::Hours, None, &all).unwrap()).unwrap();
         assert_eq!(hours.iter().map(|row| row.at).collect::<Vec<_>>(), [0, 3_600_000]);
         assert_eq!((levels(60_000).len(), levels(10_000).len()), (2, 3));
-        assert!(add(PATH, Level::Hours, Some(b"x"), &all).is_err(), "what does not read is not overwritten");
+        assert!(add(PATH, Level::Hours, Some(b"x"), &all).is_err(), "a damaged blob is not overwritten");
     }
 }

@@ -20,7 +20,7 @@ static MIGRATIONS: Migrations =
 
 /// Connections to the database.
 const CONNECTIONS_MAX: u32 = 6;
-/// Series of one transaction that packs.
+/// Series that one transaction packs.
 const PACKED_AT_ONCE: usize = 500;
 /// Alarms and annotations in one answer.
 const LISTED_MAX: i64 = 10_000;
@@ -38,15 +38,15 @@ pub enum ArchiveError {
     /// A day is damaged.
     #[error(transparent)]
     Chunk(#[from] ChunkError),
-    /// What is stored is no JSON of ours.
-    #[error("the archive holds something that does not read: {0}")]
+    /// A stored document cannot be read.
+    #[error("the archive holds a document that cannot be read: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// What the archive gives.
+/// The result of a call to the archive.
 pub type Result<T> = std::result::Result<T, ArchiveError>;
 
-/// What a series is of.
+/// The key of a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesKey {
     /// One end, or the node of an interface.
@@ -67,13 +67,13 @@ impl SeriesKey {
 /// A row that is to be stored.
 #[derive(Clone, Debug)]
 pub struct NewRow {
-    /// Of which series.
+    /// The number of its series.
     pub series: i64,
     /// The row.
     pub row: Row,
     /// Its columns.
     pub columns: &'static [Column],
-    /// What the node said, whole, where that is more than the row.
+    /// The whole report of the node, where it has more than the row.
     pub report: Option<String>,
 }
 
@@ -87,10 +87,10 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens it by its URL.
+    /// Opens the archive by its URL.
     ///
     /// # Errors
-    /// It cannot be opened, or does not read.
+    /// The database cannot be opened or read.
     pub async fn open(url: &str) -> Result<Archive> {
         let (pool, _) = database::open(url, &MIGRATIONS, CONNECTIONS_MAX).await?;
         let mut series = HashMap::new();
@@ -101,7 +101,7 @@ impl Archive {
         Ok(Archive { pool, series: Arc::new(RwLock::new(series)), writing: Arc::default() })
     }
 
-    /// The number of a series; a new one for a new series.
+    /// The number of a series, which is made where it does not exist.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -119,7 +119,7 @@ impl Archive {
         Ok(id)
     }
 
-    /// The number of a series that is there.
+    /// The number of a series, if it exists.
     pub fn known(&self, key: &SeriesKey) -> Option<i64> {
         self.series.read().get(key).copied()
     }
@@ -129,8 +129,8 @@ impl Archive {
         self.series.read().iter().map(|(key, id)| (key.clone(), *id)).collect()
     }
 
-    /// Stores rows, and up to where a node's measurements are stored by that: both or nothing. A row of a time that is there already is the same
-    /// row, fetched once more.
+    /// Stores rows together with the cursor of a node's measurements: both or nothing. A row of a time that is stored already is the same row, fetched
+    /// once more.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -157,7 +157,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Up to where a node's measurements are stored.
+    /// The cursor of a node: the number up to which its measurements are stored.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -166,7 +166,7 @@ impl Archive {
         Ok(row.map(|row| row.try_get::<i64, _>(0)).transpose()?.unwrap_or(0) as u64)
     }
 
-    /// Rows of a series from `from` up to `to`, at a level; what is not packed yet is rolled up here.
+    /// Rows of a series from `from` up to `to`, at a level; rows that are not packed yet are rolled up here.
     ///
     /// # Errors
     /// The database cannot be read, or a day is damaged.
@@ -191,13 +191,13 @@ impl Archive {
             Some(step) => columns::roll_up(columns, &recent, step),
         });
         rows.retain(|row| row.at >= from - from.rem_euclid(step) && row.at < to);
-        // An hour that was packed while it was read is in both.
+        // An hour that was packed during the read is in both.
         rows.sort_by_key(|row| row.at);
         rows.dedup_by_key(|row| row.at);
         Ok(rows)
     }
 
-    /// Packs what is older than `before`: a multiple of an hour. Whatever is broken off begins again where it was.
+    /// Packs the rows from before `before`, a multiple of an hour. After an interruption it goes on where it was.
     ///
     /// # Errors
     /// The database cannot be written, or a day is damaged.
@@ -259,7 +259,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Writes days that somebody else has packed: an import, or a benchmark.
+    /// Writes days that are packed already, for imports and benchmarks.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -274,7 +274,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Removes what is older than it is kept.
+    /// Removes everything that is older than its time of keeping.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -290,7 +290,7 @@ impl Archive {
         Ok(())
     }
 
-    /// What a node said at a time, whole.
+    /// The whole report of a node at a time.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -317,7 +317,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Alarms of a time, or those that last; the newest first.
+    /// Alarms since a time, or those that last; the newest first.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -338,7 +338,7 @@ impl Archive {
         rows.iter().map(read).collect()
     }
 
-    /// Notes what happened.
+    /// Stores an annotation.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -349,7 +349,7 @@ impl Archive {
         Ok(())
     }
 
-    /// What happened from `from` up to `to`.
+    /// The annotations from `from` up to `to`.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -367,7 +367,7 @@ impl Archive {
         rows.iter().map(read).collect()
     }
 
-    /// Removes series whose tests are gone and of which nothing is kept.
+    /// Removes series without tests and without rows.
     ///
     /// # Errors
     /// The database cannot be written.

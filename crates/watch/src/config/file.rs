@@ -1,4 +1,4 @@
-//! The TOML file: as it is written, then as it is meant.
+//! The TOML file: its tables as they are written, and their conversion to the configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::register::{FileRegister, register};
 use super::values::{Read, check_name, rate, time_within};
 use super::{
     Config, ConfigError, CounterSource, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify,
-    NotifyKind, PLACES_MAX, PathTest, Place, PlaceKind, PostRecords, Show, Throughput,
+    NotifyKind, PLACES_MAX, PathTest, PlaceKind, PostRecords, Show, Throughput, WatchedPlace,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -169,10 +169,10 @@ struct FileShow {
     per_minute: Option<u32>,
 }
 
-/// The bounds of times: from one to the next, and how long.
+/// Bounds of the time between two tests, and of the length of a test.
 const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30 * 86_400));
 const LASTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// Questions of one other domain in a minute, unless it is said.
+/// Requests of one other domain per minute by default.
 const PER_MINUTE: u32 = 60;
 
 pub(super) fn parse(text: &str) -> Read<Config> {
@@ -253,9 +253,10 @@ fn read_interfaces(said: Vec<FileInterface>, nodes: &[String]) -> Read<Vec<Inter
         }
     }
     let names: BTreeSet<&String> = interfaces.iter().map(|interface| &interface.name).collect();
-    match names.len() < interfaces.len() {
-        true => Err(ConfigError::new("interface", "two interfaces have one name")),
-        false => Ok(interfaces),
+    if names.len() < interfaces.len() {
+        Err(ConfigError::new("interface", "two interfaces have one name"))
+    } else {
+        Ok(interfaces)
     }
 }
 
@@ -267,13 +268,13 @@ fn location(at: &str, said: Option<[f64; 2]>) -> Read<Option<(f64, f64)>> {
     Ok(Some((latitude, longitude)))
 }
 
-fn node_place(name: &str, node: FileNode) -> Read<Place> {
+fn node_place(name: &str, node: FileNode) -> Read<WatchedPlace> {
     let at = format!("node {name}");
     let address = node.address.strip_prefix("lh://").unwrap_or(&node.address).trim_end_matches('/').to_owned();
     if address.is_empty() || address.contains(['/', '@', ' ']) {
         return Err(ConfigError::new(at, "address is HOST[:PORT] of a node"));
     }
-    Ok(Place {
+    Ok(WatchedPlace {
         kind: PlaceKind::Node { address, key_file: node.key_file },
         site: node.site.unwrap_or_else(|| name.to_owned()),
         link: rate(&at, node.link.as_deref())?,
@@ -282,7 +283,7 @@ fn node_place(name: &str, node: FileNode) -> Read<Place> {
     })
 }
 
-fn target_place(name: &str, target: FileTarget) -> Read<Place> {
+fn target_place(name: &str, target: FileTarget) -> Read<WatchedPlace> {
     const SCHEMES: [&str; 6] = ["lh", "stamp", "twamp", "ping", "iperf3", "pscheduler"];
     let at = format!("target {name}");
     let scheme = target.url.split_once("://").map_or("", |(scheme, _)| scheme);
@@ -292,7 +293,7 @@ fn target_place(name: &str, target: FileTarget) -> Read<Place> {
             "url is stamp://HOST, twamp://HOST, ping://HOST, iperf3://HOST, pscheduler://HOST or lh://HOST",
         ));
     }
-    Ok(Place {
+    Ok(WatchedPlace {
         kind: PlaceKind::Target { url: target.url },
         site: target.site.unwrap_or_else(|| name.to_owned()),
         link: rate(&at, target.link.as_deref())?,
@@ -301,7 +302,7 @@ fn target_place(name: &str, target: FileTarget) -> Read<Place> {
     })
 }
 
-fn read_group(at: usize, group: FileGroup, places: &BTreeMap<String, Place>, nodes: &[String]) -> Read<Group> {
+fn read_group(at: usize, group: FileGroup, places: &BTreeMap<String, WatchedPlace>, nodes: &[String]) -> Read<Group> {
     let name = group.name.unwrap_or_else(|| format!("group {}", at + 1));
     let place = format!("group {name}");
     let known = |names: Vec<String>| -> Read<Vec<String>> {
@@ -337,7 +338,7 @@ fn read_group(at: usize, group: FileGroup, places: &BTreeMap<String, Place>, nod
     Ok(group)
 }
 
-/// What is not said is on, as by default.
+/// The settings of a switch; the defaults where it is missing, none where it is off.
 fn switched<T: Default>(switch: Option<Switch<T>>, by_default: bool) -> Option<T> {
     match switch {
         None => by_default.then(T::default),
@@ -359,9 +360,10 @@ fn latency(place: &str, said: &FileLatency) -> Read<Latency> {
     let is_good = (0.1..=100.0).contains(&latency.rate)
         && (44..=8_972).contains(&latency.bytes)
         && (1..=32).contains(&latency.ports);
-    match is_good {
-        true => Ok(latency),
-        false => Err(ConfigError::new(at, "rate is 0.1 to 100 packets/s, bytes 44 to 8972, ports 1 to 32")),
+    if is_good {
+        Ok(latency)
+    } else {
+        Err(ConfigError::new(at, "rate is 0.1 to 100 packets/s, bytes 44 to 8972, ports 1 to 32"))
     }
 }
 
@@ -396,7 +398,7 @@ fn path_test(place: &str, said: &FilePathTest) -> Read<PathTest> {
     Ok(PathTest { every, flows })
 }
 
-fn known_path(path: FilePath, places: &BTreeMap<String, Place>) -> Read<KnownPath> {
+fn known_path(path: FilePath, places: &BTreeMap<String, WatchedPlace>) -> Read<KnownPath> {
     let at = format!("path {} {}", path.from, path.to);
     if let Some(unknown) = [&path.from, &path.to].into_iter().find(|name| !places.contains_key(*name)) {
         return Err(ConfigError::new(at, format!("there is no node or target {unknown:?}")));
@@ -426,9 +428,10 @@ fn keep(said: &FileKeep) -> Read<Keep> {
 fn judge(said: &FileJudge) -> Read<JudgeConfig> {
     let default = JudgeConfig::default();
     let judge = JudgeConfig { scale: said.scale.unwrap_or(default.scale), learn: said.learn.unwrap_or(default.learn) };
-    match (1e-5..=1.0).contains(&judge.scale) && (4..=200).contains(&judge.learn) {
-        true => Ok(judge),
-        false => Err(ConfigError::new("judge", "scale is 0.00001 to 1, learn 4 to 200 tests")),
+    if (1e-5..=1.0).contains(&judge.scale) && (4..=200).contains(&judge.learn) {
+        Ok(judge)
+    } else {
+        Err(ConfigError::new("judge", "scale is 0.00001 to 1, learn 4 to 200 tests"))
     }
 }
 

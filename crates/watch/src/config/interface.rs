@@ -1,4 +1,4 @@
-//! Interfaces whose counters are read, as they are written and as they are meant.
+//! The tables of interfaces whose counters are read.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::values::{Read, check_name, rate, time_within};
 
 /// Interfaces of a configuration: each has a thread.
 pub(super) const INTERFACES_MAX: usize = 500;
-/// From one reading to the next.
+/// The time from one reading to the next.
 const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3_600));
 const EVERY_UNLESS_SAID: Duration = Duration::from_secs(60);
 
@@ -24,22 +24,22 @@ pub struct Interface {
     pub segment_in: String,
     /// The segment whose packets it sends.
     pub segment_out: String,
-    /// What it can carry; what it says itself where nobody says.
+    /// Its capacity; none for the speed that it reports itself.
     pub capacity: Option<BitRate>,
-    /// From one reading to the next.
+    /// The time from one reading to the next.
     pub every: Duration,
-    /// Where its counters are.
+    /// The source of its counters.
     pub source: CounterSource,
 }
 
-/// Where counters are read.
+/// A source of counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterSource {
     /// A file or a URL of CSV.
     Csv(String),
     /// A file or a URL of JSON.
     Json(String),
-    /// A node that tells what goes over the NICs of its host.
+    /// A node that reports the counters of its host's NICs.
     Node(String),
     /// An agent of SNMP v2c.
     Snmp {

@@ -1,6 +1,6 @@
-//! What is wrong with a configuration: where, and what to write instead.
+//! The error of a configuration: where it is, and what to write instead.
 
-/// A configuration that cannot be meant.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct ConfigError {
@@ -11,7 +11,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// At a place.
+    /// An error at a line, table or name.
     pub fn new(place: impl Into<String>, what: impl Into<String>) -> ConfigError {
         ConfigError { place: place.into(), what: what.into() }
     }

@@ -1,30 +1,30 @@
-//! Lookup services that hear of our nodes, as they are written and as they are meant.
+//! The tables of lookup services that nodes are registered at.
 
 use serde::Deserialize;
 
 use super::ConfigError;
 use super::values::Read;
 
-/// A lookup service of perfSONAR that hears of our nodes.
+/// A lookup service of perfSONAR that nodes are registered at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Register {
-    /// Where records are posted.
+    /// The URL that records are posted to.
     pub url: String,
-    /// What they look like.
+    /// The form of the records.
     pub form: RecordForm,
-    /// The nodes; all, where none are named.
+    /// The nodes; empty for all.
     pub nodes: Vec<String>,
     /// Communities that the nodes belong to.
     pub communities: Vec<String>,
-    /// What their hosts answer besides.
+    /// Further services that their hosts answer.
     pub services: Vec<LookupService>,
-    /// What the hosts are in their network (`science-dmz`, …).
+    /// The role of the hosts in their network (`science-dmz`, …).
     pub role: Option<String>,
     /// Who may test with them (`public`, `research-education`, …).
     pub access_policy: Option<String>,
 }
 
-/// What records look like.
+/// The form of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum RecordForm {
     /// Flat maps of lists, one for each host, interface and service.
@@ -56,7 +56,7 @@ impl LookupService {
     }
 }
 
-/// What the server of 2026 takes.
+/// The roles that the server of 2026 accepts.
 const ROLES: [&str; 10] = [
     "nren",
     "regional",

@@ -1,4 +1,4 @@
-//! What a configuration says, and what it must not.
+//! Valid and invalid configurations.
 
 use super::*;
 

@@ -11,11 +11,10 @@ pub(super) type Read<T> = Result<T, ConfigError>;
 /// Names stand in URLs, tables and metrics.
 pub(super) fn check_name(name: &str) -> Read<()> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-    match (1..=120).contains(&name.len()) && name.chars().all(is_good) {
-        true => Ok(()),
-        false => {
-            Err(ConfigError::new(format!("name {name:?}"), "a name has letters, digits, and . - _ : (120 at most)"))
-        }
+    if (1..=120).contains(&name.len()) && name.chars().all(is_good) {
+        Ok(())
+    } else {
+        Err(ConfigError::new(format!("name {name:?}"), "a name has letters, digits, and . - _ : (120 at most)"))
     }
 }
 

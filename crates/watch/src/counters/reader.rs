@@ -1,4 +1,4 @@
-//! One thread for each interface: it reads its counters as often as the configuration says.
+//! One thread for each interface: it reads the counters at the configured interval.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -7,12 +7,12 @@ use tokio::runtime::Handle;
 use web::Dialer;
 
 use super::{Reading, snmp, text};
-use crate::collector::{Over, node_api};
+use crate::collector::{StopSignal, node_api};
 use crate::config::{CounterSource, Interface};
 use crate::fetch::bytes;
 use crate::state::Watch;
 
-/// Starts the thread of an interface, until it is over or the interface is none of ours any more.
+/// Starts the thread of an interface. It ends when the signal is set, or the configuration does not have the interface any more.
 ///
 /// # Errors
 /// The host gives no thread.
@@ -20,7 +20,7 @@ pub fn start(
     watch: Arc<Watch>,
     name: String,
     dialer: Dialer,
-    over: Over,
+    over: StopSignal,
     runtime: Handle,
 ) -> std::io::Result<JoinHandle<()>> {
     // The usual stack, 2 MiB: a session of SNMP has two buffers of 64 KiB, and moves them about before it is boxed.
@@ -28,7 +28,7 @@ pub fn start(
     thread.spawn(move || run(&watch, &name, &dialer, &over, &runtime))
 }
 
-fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &Over, runtime: &Handle) {
+fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &StopSignal, runtime: &Handle) {
     let wanted = || watch.watched.load().config.interfaces.iter().find(|interface| interface.name == name).cloned();
     while !over.is_set()
         && let Some(interface) = wanted()
@@ -43,7 +43,7 @@ fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &Over, runtime: &Handle
     }
 }
 
-/// What an interface says now.
+/// Reads an interface now.
 fn read(watch: &Watch, interface: &Interface, dialer: &Dialer) -> Result<Vec<Reading>, String> {
     match &interface.source {
         CounterSource::Node(node) => {

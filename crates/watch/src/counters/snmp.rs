@@ -1,4 +1,4 @@
-//! Counters by SNMP v2c: the interfaces' MIB (RFC 2863).
+//! Counters by SNMP v2c: the interfaces MIB (RFC 2863).
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::time;
 
 /// How long an agent may take to answer.
 const SILENCE: Duration = Duration::from_secs(2);
-/// How often it is asked before it is given up: a datagram may be lost.
+/// Requests before an agent is given up: a datagram may be lost.
 const TRIES: usize = 3;
-/// Interfaces of one agent that are looked through for a name.
+/// Interfaces of one agent that are searched for a name.
 const INTERFACES_MAX: usize = 10_000;
 
 /// Columns of ifTable (1.3.6.1.2.1.2.2.1) and of ifXTable (1.3.6.1.2.1.31.1.1.1).

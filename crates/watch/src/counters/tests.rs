@@ -1,4 +1,4 @@
-//! Readings, what is made of them, and what they explain.
+//! Readings, the rows that are made from them, and the loss that they explain.
 
 use model::v1::watch::Health;
 

@@ -1,4 +1,4 @@
-//! Readings as text: CSV with a head of names, JSON with the same names, and the document on a site's network that WLCG asks its sites for.
+//! Readings as text: CSV with a header of names, JSON with the same names, and the document on a site's network that WLCG asks its sites for.
 
 use serde::{Deserialize, Deserializer};
 
@@ -7,12 +7,12 @@ use crate::time;
 
 /// Readings of one text.
 const READINGS_MAX: usize = 100_000;
-/// What a text must say besides its time, at least one of them.
+/// The numbers of which a reading needs at least one.
 const NUMBERS: &str = "in_octets, out_octets, in_errors, out_errors, discards, fec_uncorrectable, in_bit_s, out_bit_s, light_in_dbm, capacity_bit_s";
 
-/// A reading as it is written; other columns and fields are nobody's business here.
+/// A reading as it is written; other columns and fields are ignored.
 #[derive(Debug, Deserialize)]
-struct Written {
+struct TextReading {
     #[serde(deserialize_with = "time_of")]
     time: i64,
     in_octets: Option<u64>,
@@ -43,9 +43,9 @@ struct SiteNetwork {
     expecting = "a reading (an object with `time`), several in an array, or a WLCG site network document"
 )]
 enum Document {
-    Many(Vec<Written>),
+    Many(Vec<TextReading>),
     Site(SiteNetwork),
-    One(Box<Written>),
+    One(Box<TextReading>),
 }
 
 /// RFC 3339, or seconds since 1970.
@@ -64,7 +64,7 @@ fn time_of<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     read.ok_or_else(|| serde::de::Error::custom("time is RFC 3339, or seconds since 1970"))
 }
 
-impl Written {
+impl TextReading {
     fn reading(self) -> Result<Reading, String> {
         let reading = Reading {
             at: self.time,
@@ -79,9 +79,10 @@ impl Written {
             light_in_dbm: self.light_in_dbm,
             capacity_bit_s: self.capacity_bit_s,
         };
-        match reading == (Reading { at: reading.at, ..Reading::default() }) {
-            true => Err(format!("a reading has none of {NUMBERS}")),
-            false => Ok(reading),
+        if reading == (Reading { at: reading.at, ..Reading::default() }) {
+            Err(format!("a reading has none of {NUMBERS}"))
+        } else {
+            Ok(reading)
         }
     }
 }
@@ -89,11 +90,11 @@ impl Written {
 /// Reads CSV.
 ///
 /// # Errors
-/// What is wrong, with its line.
+/// A line is invalid; the error names it.
 pub fn csv(text: &[u8]) -> Result<Vec<Reading>, String> {
     let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
     let mut readings = Vec::new();
-    for row in rows.deserialize::<Written>() {
+    for row in rows.deserialize::<TextReading>() {
         let number = readings.len() + 2;
         let row = row.map_err(|error| format!("line {number}: {error}"))?;
         readings.push(row.reading().map_err(|why| format!("line {number}: {why}"))?);
@@ -107,13 +108,13 @@ pub fn csv(text: &[u8]) -> Result<Vec<Reading>, String> {
 /// Reads JSON.
 ///
 /// # Errors
-/// What is wrong.
+/// The document is invalid.
 pub fn json(text: &[u8]) -> Result<Vec<Reading>, String> {
     let document: Document = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     match document {
         Document::One(one) => Ok(vec![one.reading()?]),
         Document::Many(many) if many.len() > READINGS_MAX => Err(format!("more than {READINGS_MAX} readings")),
-        Document::Many(many) => many.into_iter().map(Written::reading).collect(),
+        Document::Many(many) => many.into_iter().map(TextReading::reading).collect(),
         Document::Site(site) => Ok(vec![Reading {
             at: site.updated_last,
             in_bit_s: Some(site.in_bytes_per_sec * 8.0),

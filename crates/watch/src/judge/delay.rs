@@ -1,13 +1,13 @@
-//! Delays of a path: steps of the least round trip (another route), of one direction against the other (a clock), and queues.
+//! Delays of a path: steps of the least round trip (a change of route), of one direction against the other (a clock), and queues.
 
 use std::collections::VecDeque;
 
 use model::v1::node::StreamReport;
 use model::v1::probe::Direction;
 
-use super::course::median;
+use super::shift::median;
 
-/// Reports before anything is said, and those that a step is seen in.
+/// Reports before anything is reported, and the number in which a step is sought.
 const LEARN: usize = 10;
 const IN_A_ROW: usize = 3;
 /// Reports of the baseline.
@@ -22,11 +22,11 @@ const QUEUE_US: f64 = 5_000.0;
 const QUEUE_TIMES: f64 = 5.0;
 const QUEUE_REPORTS: u32 = 5;
 
-/// What a report says of delays, microseconds.
+/// The delays of a report, microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     round_trip: f64,
-    /// Half of forward minus reverse by the two clocks: it moves with a clock, and with a route of one direction.
+    /// Half of the forward minus the reverse delay by the two clocks: it moves with a clock, and with the route of one direction.
     skew: Option<f64>,
 }
 
@@ -48,27 +48,27 @@ struct Queue {
     last: f64,
 }
 
-/// A step that was seen.
+/// A step of the delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// The least round trip is another one, microseconds; in which direction, where that can be told.
+    /// The least round trip has changed.
     Route {
-        /// Before.
+        /// The round trip before, microseconds.
         before: f64,
-        /// After.
+        /// The round trip after, microseconds.
         after: f64,
-        /// In which direction.
+        /// The direction that has changed, where that can be told.
         direction: Option<Direction>,
     },
-    /// The two clocks stand to one another as they did not, microseconds; round trips are what they were.
+    /// The offset between the two clocks has changed; round trips have not.
     Clock {
-        /// By how much.
+        /// The change of the offset, microseconds.
         by: f64,
     },
 }
 
 impl Delays {
-    /// One more report.
+    /// Adds a report.
     pub fn note(&mut self, report: &StreamReport) {
         self.note_queues(report);
         let Some(round_trip) = report.round_trip.map(|delays| delays.min_us as f64) else { return };
@@ -127,7 +127,7 @@ impl Delays {
         is_still.then(|| median(skews)).flatten().map(|by| Step::Clock { by })
     }
 
-    /// By how much the skews of the last reports are others than their drift explains, all to one side.
+    /// The differences of the last skews from their drift, if all are to one side.
     fn skew_steps(&self) -> Option<Vec<f64>> {
         let known: Vec<f64> = self.normal.iter().map(|sample| sample.skew).collect::<Option<_>>()?;
         let drift = median(known.windows(2).map(|pair| pair[1] - pair[0]))?;
@@ -135,7 +135,7 @@ impl Delays {
         let drifted = known.iter().rev().take(LEARN).enumerate().map(|(ago, skew)| skew + drift * ago as f64);
         let last = median(drifted)?;
         let ahead = self.recent.iter().skip(1).enumerate();
-        // The oldest of the recent ones lies between.
+        // The oldest of the recent reports lies between.
         let steps = ahead
             .map(|(at, sample)| Some(sample.skew? - last - drift * (at as f64 + 2.0)))
             .collect::<Option<Vec<f64>>>()?;
@@ -170,13 +170,13 @@ impl Delays {
         }
     }
 
-    /// A queue that has been long for a while: how long, and how long it is else, microseconds.
+    /// A queue that has been long for a while, and its normal length, microseconds.
     pub fn queue(&self, direction: Direction) -> Option<(f64, f64)> {
         let queue = &self.queue[usize::from(direction == Direction::Reverse)];
         (queue.long >= QUEUE_REPORTS).then(|| (queue.last, queue.usual()))
     }
 
-    /// The last report alone had a queue that is longer than usually: it may be the first of a long one.
+    /// Whether the last report alone had a queue longer than usual: it may be the first of a long one.
     pub fn is_queue_doubtful(&self, direction: Direction) -> bool {
         let queue = &self.queue[usize::from(direction == Direction::Reverse)];
         queue.long > 0 || queue.last > (queue.usual() * QUEUE_TIMES).max(QUEUE_US / 2.0)

@@ -1,22 +1,22 @@
-//! What a path should give in one direction, and which term binds: the link, the window over the round trip, the law of congestion control under
-//! the loss that is there, what it has given before.
+//! The rate that a path should give in one direction, and the term that binds: the link, the window over the round trip, the law of congestion control
+//! under the present loss, or the rate that it has given before.
 
 use model::laws::{cubic_bit_s, mathis_bit_s, window_rate_bit_s};
 use model::v1::watch::{Expectation, Term};
 
 use crate::observation::Throughput;
 
-/// Of a rate that may be lost before it is a fault: congestion control still gives half of it.
+/// The part of a rate that congestion control must still reach for a loss to be tolerated.
 const HALF: f64 = 0.5;
 /// Payload of a link: Ethernet, IP and TCP take the rest.
 const PAYLOAD: f64 = 0.94;
-/// What is said of loss below this is of no use: no path is that clean.
+/// Smaller losses are not computed with: no path is that clean.
 const LOSS_MIN: f64 = 1e-12;
 
-/// What is known of a direction.
+/// The known facts of a direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
-    /// What its links give.
+pub struct ExpectationInput<'a> {
+    /// The rate of its links.
     pub link_bit_s: Option<f64>,
     /// Round trip.
     pub rtt_s: Option<f64>,
@@ -24,14 +24,14 @@ pub struct Known<'a> {
     pub loss: Option<f64>,
     /// The last test.
     pub last: Option<&'a Throughput>,
-    /// What tests give when nothing is wrong.
+    /// The rate of tests when nothing is wrong.
     pub normal_bit_s: Option<f64>,
 }
 
 /// The rate that a congestion control gives under loss, bit/s.
 fn law(congestion: &str, mss_bytes: f64, rtt_s: f64, loss: f64) -> Option<f64> {
     match congestion {
-        // It does not slow down for loss: no law of ours.
+        // BBR does not slow down for loss: there is no law for it.
         bbr if bbr.starts_with("bbr") => None,
         "reno" => Some(mathis_bit_s(mss_bytes, rtt_s, loss)),
         _ => Some(cubic_bit_s(mss_bytes, rtt_s, loss)),
@@ -49,7 +49,7 @@ pub fn loss_for(rate_bit_s: f64, mss_bytes: f64, rtt_s: f64) -> f64 {
 }
 
 /// All terms of a direction, and the least.
-pub fn expectation(known: &Known<'_>) -> Expectation {
+pub fn expectation(known: &ExpectationInput<'_>) -> Expectation {
     let mut terms = Vec::new();
     let mut add = |name: &str, rate_bit_s: f64, text: String| {
         if rate_bit_s.is_finite() && rate_bit_s > 0.0 {
@@ -77,7 +77,7 @@ pub fn expectation(known: &Known<'_>) -> Expectation {
         add("history", normal, "the median of earlier tests".into());
     }
     terms.sort_by(|a, b| a.rate_bit_s.total_cmp(&b.rate_bit_s));
-    // How much may be lost does not depend on how much is.
+    // The tolerable loss does not depend on the present loss.
     let target = terms.iter().filter(|term| term.name != "loss").map(|term| term.rate_bit_s).reduce(f64::min);
     Expectation {
         rate_bit_s: terms.first().map(|term| term.rate_bit_s),
@@ -100,7 +100,7 @@ mod tests {
             congestion: "cubic".into(),
             ..Throughput::default()
         };
-        let known = Known {
+        let known = ExpectationInput {
             link_bit_s: Some(10e9),
             rtt_s: Some(0.1),
             loss: None,
@@ -109,15 +109,15 @@ mod tests {
         };
         let expected = expectation(&known);
         assert_eq!((expected.bound_by.as_deref(), expected.terms.len()), (Some("history"), 3));
-        let lossy = expectation(&Known { loss: Some(4.6e-5), ..known });
+        let lossy = expectation(&ExpectationInput { loss: Some(4.6e-5), ..known });
         // CUBIC at 4.6e-5 and 100 ms: 39 Mbit/s (RFC 9438's average window).
         assert_eq!(lossy.bound_by.as_deref(), Some("loss"));
         assert!((35e6..43e6).contains(&lossy.rate_bit_s.unwrap()), "{:?}", lossy.rate_bit_s);
         assert_eq!(lossy.loss_allowed, expected.loss_allowed, "what may be lost does not depend on what is");
         let bbr = Throughput { congestion: "bbr".into(), ..last.clone() };
-        let expected = expectation(&Known { loss: Some(4.6e-5), last: Some(&bbr), ..known });
+        let expected = expectation(&ExpectationInput { loss: Some(4.6e-5), last: Some(&bbr), ..known });
         assert!(expected.terms.iter().all(|term| term.name != "loss"), "BBR does not slow down for it");
-        assert_eq!(expectation(&Known::default()), Expectation::default());
+        assert_eq!(expectation(&ExpectationInput::default()), Expectation::default());
     }
 
     #[test]

@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-/// Milliseconds of a bin, and how many there are.
+/// The length of a bin, milliseconds, and the number of bins.
 const BIN: i64 = 300_000;
 const BINS: usize = 288;
-/// Windows that are judged, in bins: ten minutes, an hour, six, 24.
+/// Windows that are judged, in bins: ten minutes, one hour, six hours, 24 hours.
 const WINDOWS: [usize; 4] = [2, 12, 72, BINS];
 /// Loss in so many bins of a window at least: a route that changes loses a burst once, a bad optic again and again.
 const LOSSY_BINS: [usize; 4] = [2, 3, 3, 3];
@@ -44,15 +44,15 @@ pub struct Loss {
     bin: i64,
     /// Lost packets of all bins.
     lost: u64,
-    /// While it is found: how it was found first.
+    /// The first finding of a loss that lasts.
     found: Option<FoundFirst>,
-    /// What was found at the last look.
+    /// The result of the last judgement.
     latest: Option<LossFound>,
-    /// Packets since the last one that was lost.
+    /// Packets since the last loss.
     since_loss: u64,
 }
 
-/// How a loss that lasts was found first.
+/// The first finding of a loss that lasts.
 #[derive(Clone, Copy, Debug)]
 struct FoundFirst {
     rate: f64,
@@ -60,7 +60,7 @@ struct FoundFirst {
     began: i64,
 }
 
-/// A loss that is surely there.
+/// A loss that is certain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossFound {
     /// Lost packets and packets of the window.
@@ -95,13 +95,13 @@ pub fn lower_bound(lost: u64, sent: u64) -> f64 {
 }
 
 impl Loss {
-    /// Nothing yet. `scale` shortens all times.
+    /// Begins without counts; `scale` shortens all times.
     pub fn new(scale: f64) -> Loss {
         let bin = ((BIN as f64 * scale) as i64).max(1);
         Loss { bins: VecDeque::new(), bin, lost: 0, found: None, latest: None, since_loss: 0 }
     }
 
-    /// Adds counts of a time.
+    /// Adds the counts of a time.
     pub fn note(&mut self, at: i64, sent: u64, lost: u64) {
         let number = at.div_euclid(self.bin);
         let count = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -149,7 +149,9 @@ impl Loss {
         let first = time.div_euclid(self.bin);
         // The last bin is not full yet.
         let within = self.bins.iter().rev().skip(1).take_while(|bin| bin.number >= first);
-        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        let mut count = 0.0;
+        let mut sum = 0.0;
+        let mut squares = 0.0;
         for lost in within.map(|bin| f64::from(bin.lost)) {
             (count, sum, squares) = (count + 1.0, sum + lost, squares + lost * lost);
         }
@@ -173,7 +175,7 @@ impl Loss {
         })
     }
 
-    /// Whether so much is lost that [`Loss::judge`] has to look.
+    /// Whether enough packets are lost for [`Loss::judge`] to find anything.
     pub fn may_be_found(&self) -> bool {
         self.lost >= LOST_MIN[0] || self.found.is_some()
     }
@@ -184,7 +186,7 @@ impl Loss {
         self.latest
     }
 
-    /// Counts anew from here on, unless a loss is found.
+    /// Drops all counts, unless a loss is found.
     pub fn forget(&mut self) {
         if self.found.is_none() {
             *self = Loss { since_loss: self.since_loss, ..Loss::new(self.bin as f64 / BIN as f64) };
@@ -195,7 +197,7 @@ impl Loss {
         if let Some(first) = self.found
             && self.since_loss as f64 * first.rate > ENDED_AFTER
         {
-            // What was lost before it ended is not to be found once more.
+            // The packets of a loss that has ended must not be found once more.
             self.found = None;
             self.forget();
             return None;
@@ -220,7 +222,7 @@ impl Loss {
                 self.found = Some(FoundFirst { rate, began: found.began });
             }
             (None, Some(first)) => {
-                // It is rarer now, and has not surely ended.
+                // The loss is rarer now, but has not certainly ended.
                 let (lost, sent, _) = self.window(BINS);
                 return Some(LossFound {
                     lost,

@@ -1,8 +1,8 @@
-//! What is known of one path, and what is wrong with it.
+//! The state of one path, and its findings.
 
+mod report;
+mod routes;
 mod side;
-mod told;
-mod ways;
 
 use model::v1::node::StreamReport;
 use model::v1::probe::Direction;
@@ -10,14 +10,14 @@ use model::v1::watch::{AlarmKind, CauseKind, Health};
 
 use super::delay::{Delays, Step};
 use super::loss::{Loss, LossFound};
-use super::ports::{Ports, Spread};
+use super::ports::{LossByPort, Ports};
 use super::{Finding, in_direction, percent};
 use crate::config::JudgeConfig;
 use crate::mesh::TestKind;
 use crate::observation::{Observation, Throughput};
+pub use report::shown_by;
+use routes::RouteJudge;
 use side::Side;
-pub use told::shown_by;
-use ways::Ways;
 
 /// Below this share, milliseconds of an outage that reports may overlap with.
 const OUTAGE_MARGIN: i64 = 8_000;
@@ -33,41 +33,41 @@ const FAILED_TESTS: u32 = 3;
 /// Directions that differ by this share are told.
 const UNEVEN: f64 = 0.3;
 
-/// What the configuration knows of a path.
+/// The configured facts of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathKnowledge {
-    /// What its links give, bit/s.
+    /// The rate of its links, bit/s.
     pub link_bit_s: Option<f64>,
     /// Routers that it should pass.
     pub hops: Vec<String>,
-    /// From one measurement to the next, milliseconds; none of what is not measured.
+    /// The time from one measurement to the next for each kind of test, milliseconds; none where there is no test.
     pub every: [Option<f64>; 3],
 }
 
-/// When something of a kind was measured last, and how it went.
+/// The last measurement of a kind.
 #[derive(Clone, Debug, Default)]
-struct Latest {
+struct LatestTest {
     at: Option<i64>,
     failed: u32,
     why: String,
 }
 
-/// A path from one place to another.
+/// The judge of a path from one place to another.
 #[derive(Clone, Debug)]
 pub struct PathJudge {
     knowledge: PathKnowledge,
     sides: [Side; 2],
-    /// Loss of which nobody knows the direction.
+    /// Loss whose direction is unknown.
     unplaced: Loss,
     ports: Ports,
     /// All paths that lose together show that it is a member of a bundle.
     is_of_member: [bool; 2],
     delays: Delays,
-    ways: [Ways; 2],
-    /// Since when nothing answers, and the last times when nothing did.
+    ways: [RouteJudge; 2],
+    /// Since when the path is silent, and its last outages.
     silent_since: Option<i64>,
     outages: Vec<(i64, i64)>,
-    latest: [Latest; 3],
+    latest: [LatestTest; 3],
     began: i64,
     busy: u32,
     reordered: [(Loss, u64); 2],
@@ -89,12 +89,12 @@ fn at(direction: Direction) -> usize {
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
 impl PathJudge {
-    /// Of a path of which nothing has been measured yet, from `now` on.
+    /// The judge of a path without measurements, from `now` on.
     pub fn new(knowledge: PathKnowledge, config: &JudgeConfig, now: i64) -> PathJudge {
         let loss = || Loss::new(config.scale);
         PathJudge {
             sides: [Side::new(config), Side::new(config)],
-            ways: [Ways::new(&knowledge.hops), Ways::new(&[])],
+            ways: [RouteJudge::new(&knowledge.hops), RouteJudge::new(&[])],
             knowledge,
             unplaced: loss(),
             ports: Ports::default(),
@@ -110,13 +110,13 @@ impl PathJudge {
         }
     }
 
-    /// The configuration changed; what was learnt stays.
+    /// Takes a changed configuration; what was learnt stays.
     pub fn update(&mut self, knowledge: PathKnowledge) {
         self.ways[0].should_pass(&knowledge.hops);
         self.knowledge = knowledge;
     }
 
-    /// Takes what was measured at a time, over so many seconds.
+    /// Takes a measurement that began at a time and lasted so many seconds.
     pub fn observe(&mut self, kind: TestKind, observation: &Observation, begin: i64, seconds: f64) {
         let end = begin + (seconds * 1e3) as i64;
         if let Observation::Failed(why) = observation {
@@ -126,7 +126,7 @@ impl PathJudge {
             return;
         }
         let latest = &mut self.latest[index(kind)];
-        *latest = Latest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..Latest::default() };
+        *latest = LatestTest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..LatestTest::default() };
         match observation {
             Observation::Stream(report) => self.stream(report, begin, end),
             Observation::Throughput(found) => self.sides[at(found.direction)].tested(found),
@@ -147,17 +147,17 @@ impl PathJudge {
         }
     }
 
-    /// A minute of a stream was measured until this time, and says nothing of the network: the path was under a load of ours.
+    /// Records that a minute of a stream ended at this time, but does not count: the watch's own tests loaded the path.
     pub fn passed_over(&mut self, end: i64) {
         let latest = &mut self.latest[index(TestKind::Latency)];
-        *latest = Latest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..Latest::default() };
+        *latest = LatestTest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..LatestTest::default() };
     }
 
     fn stream(&mut self, report: &StreamReport, begin: i64, end: i64) {
         let overlaps = |(from, to): &(i64, i64)| begin < *to && end > *from;
         let is_silent = self.silent_since.is_some_and(|since| end > since - OUTAGE_MARGIN);
         if is_silent || self.outages.iter().any(overlaps) || report.received == 0 {
-            // That nothing passed is told already: it is no loss of single packets.
+            // An outage is reported by itself: it is no loss of single packets.
             return;
         }
         let reflected = report.received + report.lost_reverse;
@@ -172,7 +172,7 @@ impl PathJudge {
         self.clock_step_us = report.clock_step_us;
     }
 
-    /// All that is wrong now.
+    /// All present findings.
     pub fn findings(&mut self, now: i64) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.find_silence(now, &mut findings);
@@ -204,12 +204,12 @@ impl PathJudge {
                 evidence: why,
                 cause: CauseKind::Unknown,
             });
-            // One is enough: what is not measured is not measured.
+            // One finding is enough for a path that is not measured.
             return;
         }
     }
 
-    /// Why nobody knows about a test of a kind; none where somebody does, or where there is no such test.
+    /// Why the result of a test is stale; none where it is fresh, or where there is no such test.
     fn stale(&self, kind: TestKind, now: i64) -> Option<String> {
         let every = self.knowledge.every[index(kind)]?;
         let latest = &self.latest[index(kind)];
@@ -235,7 +235,7 @@ impl PathJudge {
     fn find_loss(&mut self, findings: &mut Vec<Finding>) {
         for direction in BOTH {
             let member = self.ways[at(direction)].lossy_member().map(str::to_owned);
-            // Most paths lose nothing: what they allow is not worked out at every look.
+            // Most paths lose nothing: their tolerable loss is computed only where it is needed.
             let may_be_found = self.sides[at(direction)].loss.may_be_found();
             let allowed = may_be_found.then(|| self.expectation(direction).loss_allowed).flatten();
             let side = &mut self.sides[at(direction)];
@@ -296,7 +296,7 @@ impl PathJudge {
 
     /// How the loss that is found is spread over source ports: in twice the window that shows it, since a port that loses has to lose again; and since it
     /// began, where the window tells too little.
-    pub fn spreads(&self, direction: Direction) -> Option<[Spread; 2]> {
+    pub fn spreads(&self, direction: Direction) -> Option<[LossByPort; 2]> {
         let found = self.loss(direction)?;
         let lately = self.ports.spread_within(direction, 2 * found.window)?;
         Some([lately, self.ports.spread_since(direction, found.began).unwrap_or(lately)])
@@ -320,7 +320,7 @@ impl PathJudge {
     fn find_delays(&mut self, findings: &mut Vec<Finding>) {
         let warn =
             |kind, direction, evidence, cause| Finding { kind, direction, severity: Health::Warning, evidence, cause };
-        // Under a full queue even the fastest packet waits: that is no other route.
+        // Under a full queue even the fastest packet waits: that is no change of route.
         let is_queued = BOTH.iter().any(|direction| self.delays.queue(*direction).is_some());
         match self.delays.step().filter(|step| !is_queued || matches!(step, Step::Clock { .. })) {
             Some(Step::Route { before, after, direction }) => {
@@ -369,7 +369,7 @@ impl PathJudge {
         for direction in BOTH {
             self.ways[at(direction)].find(direction, findings);
         }
-        // Another route explains another delay.
+        // A change of route explains a change of delay.
         let is_routed = findings.iter().any(|finding| finding.kind == AlarmKind::Route);
         if is_routed {
             findings.retain(|finding| finding.kind != AlarmKind::Delay);
@@ -398,10 +398,10 @@ impl PathJudge {
         let normal = BOTH.map(|direction| self.sides[at(direction)].tests.normal());
         if let ([Some(forward), Some(reverse)], [Some(forward_normal), Some(reverse_normal)]) = (lately, normal) {
             let uneven = |a: f64, b: f64| 1.0 - a.min(b) / a.max(b).max(1.0);
-            // What has always been uneven is a choice.
+            // Directions that have always been uneven are so by design.
             if uneven(forward, reverse) > UNEVEN && uneven(forward_normal, reverse_normal) < UNEVEN {
                 let direction = Some(Direction::of(forward < reverse));
-                let evidence = format!("{} forward, and {} in reverse", told::rate(forward), told::rate(reverse));
+                let evidence = format!("{} forward, and {} in reverse", report::rate(forward), report::rate(reverse));
                 let (severity, cause) = (Health::Warning, CauseKind::Unknown);
                 findings.push(Finding { kind: AlarmKind::Asymmetry, direction, severity, evidence, cause });
             }
@@ -423,7 +423,7 @@ impl PathJudge {
         }
     }
 
-    /// The loss of a direction that was found at the last look.
+    /// The loss of a direction, by the last judgement.
     pub fn loss(&self, direction: Direction) -> Option<LossFound> {
         self.sides[at(direction)].loss.latest()
     }
@@ -433,18 +433,18 @@ impl PathJudge {
         self.sides[at(direction)].loss.since(since)
     }
 
-    /// The last test of a kind could be made: what it did not find is not there.
+    /// Whether the last test of a kind could be made, so that a trouble that it did not find is absent.
     pub fn is_known(&self, kind: TestKind) -> bool {
         let latest = &self.latest[index(kind)];
         latest.at.is_some() && latest.failed == 0
     }
 
-    /// The last test of TCP in a direction may be the first of a shift.
+    /// Whether the last test of TCP in a direction may be the first of a shift.
     pub fn is_doubtful(&self, direction: Direction) -> bool {
         self.sides[at(direction)].tests.is_doubtful()
     }
 
-    /// The last queue of a direction may be the first of a long one.
+    /// Whether the last queue of a direction may be the first of a long one.
     pub fn is_queue_doubtful(&self, direction: Direction) -> bool {
         self.delays.is_queue_doubtful(direction)
     }

@@ -16,9 +16,9 @@ const PORTS_MIN: usize = 4;
 const MEMBERS: [f64; 4] = [2.0, 2.7, 4.0, 8.0];
 /// The part of the losses that may have another cause, which is of all ports alike.
 const OTHERS: f64 = 0.1;
-/// A bad member is said where it makes what ports lost e^10 times as likely as chance does. Chance comes so far once in e^10 losses (Ville's inequality), however
+/// A bad member is said where it makes what ports lost e^6 times as likely as chance does. Chance comes so far once in e^6 losses (Ville's inequality), however
 /// often it is looked at.
-const EVIDENCE_MIN: f64 = 10.0;
+const EVIDENCE_MIN: f64 = 6.0;
 
 /// Sent and lost by port, in reports with loss, the newest last.
 #[derive(Clone, Debug, Default)]
@@ -67,12 +67,12 @@ impl Ports {
 
     /// How loss is spread over ports, within so many milliseconds before the last loss: that of an earlier cause, by all ports alike, would hide that of a
     /// member. Not before now: a report comes some time after what it tells of. None where there was no loss, or there are too few ports.
-    pub fn spread_within(&self, direction: Direction, within: i64) -> Option<Spread> {
+    pub fn spread_within(&self, direction: Direction, within: i64) -> Option<LossByPort> {
         self.spread_since(direction, self.reports.back()?.begin.saturating_sub(within))
     }
 
     /// The same since a time.
-    pub fn spread_since(&self, direction: Direction, since: i64) -> Option<Spread> {
+    pub fn spread_since(&self, direction: Direction, since: i64) -> Option<LossByPort> {
         let mut ports: BTreeMap<u16, Port> = BTreeMap::new();
         for minute in self.reports.iter().filter(|minute| minute.begin >= since) {
             let lost: u32 = minute.by_port.iter().map(|port| minute.lost(port, direction)).sum();
@@ -89,7 +89,7 @@ impl Ports {
         if ports.len() < PORTS_MIN {
             return None;
         }
-        Some(Spread {
+        Some(LossByPort {
             lost: ports.values().map(|port| u64::from(port.lost)).sum(),
             evidence: MEMBERS.map(|members| ports.values().map(|port| port.evidence(members)).sum()),
             lossy: ports.values().filter(|port| port.lost > 0).count(),
@@ -118,7 +118,7 @@ impl Port {
 
 /// How loss is spread over source ports; of several paths their sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spread {
+pub struct LossByPort {
     /// Packets lost.
     pub lost: u64,
     /// How much likelier a bad member makes it than chance, by [`MEMBERS`] (logarithms).
@@ -129,11 +129,11 @@ pub struct Spread {
     pub ports: usize,
 }
 
-impl Spread {
+impl LossByPort {
     /// This, and that of another path with ports of its own.
     #[must_use]
-    pub fn and(self, other: Spread) -> Spread {
-        Spread {
+    pub fn and(self, other: LossByPort) -> LossByPort {
+        LossByPort {
             lost: self.lost + other.lost,
             evidence: std::array::from_fn(|at| self.evidence[at] + other.evidence[at]),
             lossy: self.lossy + other.lossy,

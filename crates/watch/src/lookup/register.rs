@@ -11,8 +11,8 @@ use web::{Dialer, HttpUrl};
 
 use super::facts::HostFacts;
 use super::write::{Registered, interface, legacy};
-use crate::collector::{Over, node_api};
-use crate::config::{Place, PlaceKind, RecordForm, Register};
+use crate::collector::{StopSignal, node_api};
+use crate::config::{PlaceKind, RecordForm, Register, WatchedPlace};
 use crate::state::Watch;
 
 /// From one registration to the next; records are valid for a day.
@@ -24,11 +24,11 @@ const AGAIN: Duration = Duration::from_secs(300);
 ///
 /// # Errors
 /// The host gives no thread.
-pub fn start(watch: Arc<Watch>, url: String, dialer: Dialer, over: Over) -> std::io::Result<JoinHandle<()>> {
+pub fn start(watch: Arc<Watch>, url: String, dialer: Dialer, over: StopSignal) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("lookup".into()).spawn(move || run(&watch, &url, &dialer, &over))
 }
 
-fn run(watch: &Watch, url: &str, dialer: &Dialer, over: &Over) {
+fn run(watch: &Watch, url: &str, dialer: &Dialer, over: &StopSignal) {
     let wanted = || watch.watched.load().config.registers.iter().find(|register| register.url == url).cloned();
     let mut renewals = HashMap::new();
     while !over.is_set()
@@ -37,7 +37,7 @@ fn run(watch: &Watch, url: &str, dialer: &Dialer, over: &Over) {
         let places = watch.watched.load().config.places.clone();
         let mut is_done = true;
         for (name, place) in places.iter().filter(|(name, place)| is_registered(&register, name, place)) {
-            if let Err(why) = register_node(&register, (name, place), &mut renewals, dialer) {
+            if let Err(why) = register_node(&register, name, place, &mut renewals, dialer) {
                 tracing::warn!(node = name, url, why, "a node is not registered");
                 is_done = false;
             }
@@ -47,13 +47,14 @@ fn run(watch: &Watch, url: &str, dialer: &Dialer, over: &Over) {
     }
 }
 
-fn is_registered(register: &Register, name: &String, place: &Place) -> bool {
+fn is_registered(register: &Register, name: &String, place: &WatchedPlace) -> bool {
     matches!(place.kind, PlaceKind::Node { .. }) && (register.nodes.is_empty() || register.nodes.contains(name))
 }
 
 fn register_node(
     register: &Register,
-    (name, place): (&String, &Place),
+    name: &str,
+    place: &WatchedPlace,
     renewals: &mut HashMap<String, String>,
     dialer: &Dialer,
 ) -> Result<(), String> {
@@ -101,7 +102,7 @@ pub(super) fn renew(
 }
 
 /// What is known of a node's host: its name's addresses, and what the node tells.
-fn facts(place: &Place) -> Result<HostFacts, String> {
+fn facts(place: &WatchedPlace) -> Result<HostFacts, String> {
     let PlaceKind::Node { address, .. } = &place.kind else { return Err("it is no node".into()) };
     let authority = HttpUrl::parse(&format!("https://{address}/")).map_err(|error| format!("{address}: {error}"))?;
     let host = authority.host().to_owned();

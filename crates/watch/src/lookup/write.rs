@@ -4,7 +4,7 @@ use model::id::Uuid;
 use serde_json::{Map, Value, json};
 
 use super::facts::HostFacts;
-use crate::config::{LookupService, Place, Register};
+use crate::config::{LookupService, Register, WatchedPlace};
 
 /// How long a flat record is valid: a day, after which nobody finds a node that is gone.
 const TTL: &str = "PT24H";
@@ -17,7 +17,7 @@ pub struct Registered<'a> {
     /// What the watch calls it.
     pub name: &'a str,
     /// Where it is.
-    pub place: &'a Place,
+    pub place: &'a WatchedPlace,
     /// Its host.
     pub facts: &'a HostFacts,
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::template::{Address, Exclude, Filter, Group, How, Selector, Template};
+use super::template::{Address, Exclude, Filter, Group, PairingOptions, Selector, Template};
 use super::{ImportError, Read};
 
 /// Classes of classes.
@@ -180,7 +180,7 @@ impl<'t> Expander<'t> {
     fn without(
         &self,
         pairs: Vec<(String, String)>,
-        how: &How,
+        how: &PairingOptions,
         place: &str,
         remarks: &mut Vec<String>,
     ) -> Read<Vec<(String, String)>> {

@@ -103,7 +103,7 @@ pub(super) enum Group {
     Mesh {
         addresses: Vec<Selector>,
         #[serde(flatten)]
-        how: How,
+        how: PairingOptions,
     },
     Disjoint {
         a_addresses: Vec<Selector>,
@@ -111,7 +111,7 @@ pub(super) enum Group {
         #[serde(default)]
         unidirectional: bool,
         #[serde(flatten)]
-        how: How,
+        how: PairingOptions,
     },
     List {
         addresses: Vec<Selector>,
@@ -121,7 +121,7 @@ pub(super) enum Group {
 /// What all groups of pairs have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-pub(super) struct How {
+pub(super) struct PairingOptions {
     pub excludes: Vec<Exclude>,
     pub excludes_self: Option<String>,
 }

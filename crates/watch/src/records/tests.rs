@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::mesh::{Test, TestKind};
-use crate::observation::{PathFacts, Throughput, Way};
+use crate::observation::{DirectionFacts, PathFacts, Throughput};
 
 fn config() -> Config {
     Config::parse("[node.a]\naddress = \"a.example.org:7411\"\n[target.six]\nurl = \"stamp://[2001:db8::6]:862\"\n")
@@ -118,7 +118,11 @@ fn what_we_post_reads_back() {
         ("b", Some(1_000_000_000), Some(150_000))
     );
     assert!((back.row.values[1].unwrap() - 1_000).abs() < 3, "{:?}", back.row.values);
-    let way = Some(Way { hops: vec!["r".into(), String::new()], mtu_bytes: Some(9_000), ..Way::default() });
+    let way = Some(DirectionFacts {
+        hops: vec!["r".into(), String::new()],
+        mtu_bytes: Some(9_000),
+        ..DirectionFacts::default()
+    });
     let facts = Observation::Path(Box::new(PathFacts { forward: way, reverse: None }));
     let one = records(&test(TestKind::Path, Direction::Forward), &facts, 0, 5.0);
     assert_eq!(read(&config(), &one[0]).unwrap().row.values[2], Some(9_000));

@@ -6,7 +6,7 @@ use model::v1::probe::Direction;
 use serde_json::{Map, Value, json};
 
 use crate::mesh::{Test, TestKind};
-use crate::observation::{Observation, Throughput, Way};
+use crate::observation::{DirectionFacts, Observation, Throughput};
 
 /// The width of a bucket of a histogram, seconds.
 const BUCKET_S: f64 = 0.001;
@@ -97,7 +97,7 @@ fn throughput(found: &Throughput, seconds: f64) -> Value {
     })
 }
 
-fn trace(way: &Way) -> Value {
+fn trace(way: &DirectionFacts) -> Value {
     let hop = |hop: &String| if hop.is_empty() { json!({}) } else { json!({"ip": hop}) };
     json!({"schema": 1, "succeeded": true, "paths": [way.hops.iter().map(hop).collect::<Vec<_>>()], "mtu": way.mtu_bytes})
 }

@@ -37,9 +37,10 @@ impl Watch {
         let (series, columns) = (self.archive.series(&key).await.map_err(failed)?, key.columns());
         // What a watch before this one stored counts as well: errors of an hour ago explain the loss of now.
         let now = time::now();
-        let mut remembered = match is_first {
-            true => self.archive.rows(&key, Level::Minutes, now - DAY, now).await.map_err(failed)?,
-            false => Vec::new(),
+        let mut remembered = if is_first {
+            self.archive.rows(&key, Level::Minutes, now - DAY, now).await.map_err(failed)?
+        } else {
+            Vec::new()
         };
         let new: Vec<NewRow> =
             rows.iter().map(|row| NewRow { series, columns, row: row.clone(), report: None }).collect();

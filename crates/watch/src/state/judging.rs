@@ -86,8 +86,8 @@ impl Watch {
         }
         let kinds: BTreeSet<AlarmKind> =
             paths.values().flat_map(|path| path.findings.iter().map(|it| it.kind)).collect();
-        for placed in kinds.into_iter().filter_map(|kind| Some((kind, whereabouts(kind)?))) {
-            changes.extend(self.place(placed, &mut paths, &watched.config));
+        for (kind, location) in kinds.into_iter().filter_map(|kind| Some((kind, whereabouts(kind)?))) {
+            changes.extend(self.place(kind, location, &mut paths, &watched.config));
         }
         forget_losses(&changes, &mut paths, &watched.config);
         drop(paths);

@@ -1,4 +1,4 @@
-//! What the places of a configuration mean for a path: the segments that it crosses, and what it is known to give.
+//! The segments that a path crosses, and its configured facts, by the places of its ends.
 
 use model::v1::probe::Direction;
 use model::v1::watch::AlarmKind;
@@ -7,10 +7,10 @@ use crate::config::Config;
 use crate::judge::path::PathKnowledge;
 use crate::mesh::TestKind;
 
-/// On what trouble of a kind lies.
+/// Where a kind of trouble is located.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Where {
-    /// On what packets pass.
+pub(super) enum FaultLocation {
+    /// On a segment that packets pass.
     Segments,
     /// At one of the two ends.
     Hosts,
@@ -26,12 +26,14 @@ pub(super) fn finder(kind: AlarmKind) -> TestKind {
     }
 }
 
-/// On what trouble of a kind lies; none where it lies nowhere.
-pub(super) fn whereabouts(kind: AlarmKind) -> Option<Where> {
+/// Where a kind of trouble is located; none for a kind without a location.
+pub(super) fn whereabouts(kind: AlarmKind) -> Option<FaultLocation> {
     use AlarmKind::{Asymmetry, Clock, Delay, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput};
     match kind {
-        Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry => Some(Where::Segments),
-        Clock | Host => Some(Where::Hosts),
+        Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry => {
+            Some(FaultLocation::Segments)
+        }
+        Clock | Host => Some(FaultLocation::Hosts),
         Stale => None,
     }
 }
@@ -67,7 +69,7 @@ pub(super) fn segments(config: &Config, from: &str, to: &str, direction: Directi
     segments
 }
 
-/// What a configuration knows of a path.
+/// The configured facts of a path.
 pub(super) fn knowledge(config: &Config, from: &str, to: &str) -> PathKnowledge {
     let link = |name: &str| config.places.get(name).and_then(|place| place.link).map(|rate| rate.0 as f64);
     let known = config.paths.iter().find(|path| path.from == from && path.to == to);

@@ -1,4 +1,4 @@
-//! Who moves most through our nodes, as each of them tells.
+//! The addresses with the most traffic through the nodes, as each node reports them.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use model::v1::watch::{NodeTraffic, Talker, Talkers};
 use super::Watch;
 use crate::time;
 
-/// What a node told is shown for so long, milliseconds.
+/// How long the report of a node is shown, milliseconds.
 const FRESH: i64 = 600_000;
 
-/// What a node told last, and when.
+/// The last flows that a node reported, and when.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct NodeFlows {
     at: i64,
     flows: Flows,
 }
 
 impl Watch {
-    /// A node tells who moves most through it.
+    /// Takes the flows that a node reports.
     pub fn take_flows(&self, node: &str, flows: Flows) {
-        self.talkers.lock().insert(node.to_owned(), Told { at: time::now(), flows });
+        self.talkers.lock().insert(node.to_owned(), NodeFlows { at: time::now(), flows });
     }
 
-    /// Who moves most through all nodes, in a window that nodes keep (`minute`, `hour`, `start`), so many addresses at most.
+    /// The addresses with the most traffic through all nodes, in a window of the nodes (`minute`, `hour`, `start`), at most `top`.
     pub fn talkers(&self, window: &str, top: usize) -> Talkers {
         let now = time::now();
         let told = self.talkers.lock();
@@ -55,12 +55,13 @@ impl Watch {
     }
 }
 
-/// One more row about an address.
+/// Adds a row about an address.
 fn add(talker: &mut Talker, node: &str, host: &Host, is_source: bool) {
     talker.rate_bit_s += host.rate_bit_s;
-    match is_source {
-        true => talker.bytes_sent += host.bytes,
-        false => talker.bytes_received += host.bytes,
+    if is_source {
+        talker.bytes_sent += host.bytes;
+    } else {
+        talker.bytes_received += host.bytes;
     }
     if talker.nodes.last().is_none_or(|last| last != node) {
         talker.nodes.push(node.to_owned());

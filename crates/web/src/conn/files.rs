@@ -1,4 +1,4 @@
-//! Bytes of a file onto the line.
+//! Sends files over a connection.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,12 +12,15 @@ use super::{Conn, plainly};
 const SENDFILE_BYTES: usize = 4 << 20;
 
 impl Conn {
-    /// Whether files go out without passing through this process.
+    /// Whether files are sent by the kernel, past this process.
     pub fn sends_files(&self) -> bool {
         self.tls.is_none()
     }
 
-    /// Sends a head that a body follows: the kernel waits for the body's first bytes, so that both share a segment.
+    /// Sends a head before a body. The kernel waits for the first bytes of the body, so that both share a segment.
+    ///
+    /// # Errors
+    /// The connection broke, or the peer took no bytes for too long.
     pub fn write_before_body(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.sends_files() {
             return self.write_all(bytes);
@@ -33,8 +36,11 @@ impl Conn {
         Ok(())
     }
 
-    /// Sends a piece of a file past this process; only where [`Conn::sends_files`]. Returns how many bytes went, 0 where the
-    /// file ended before.
+    /// Sends a piece of a file past this process; only where [`Conn::sends_files`]. Returns the number of bytes sent; 0 where the
+    /// file ends before the offset.
+    ///
+    /// # Errors
+    /// The connection broke, or the file cannot be read.
     pub fn send_file(&mut self, file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<u64> {
         let mut at = offset;
         loop {

@@ -1,4 +1,4 @@
-//! A connection's TLS: the handshake, and plaintext out of what the socket brings.
+//! TLS of a connection: the handshake, and decryption.
 
 use std::io::{self, Read};
 use std::time::Instant;
@@ -6,7 +6,10 @@ use std::time::Instant;
 use super::{Conn, SIP_BYTES, plainly};
 
 impl Conn {
-    /// The TLS handshake, if there is one to make.
+    /// Makes the TLS handshake, if the connection has TLS.
+    ///
+    /// # Errors
+    /// The handshake fails, or is not complete at the deadline.
     pub fn handshake(&mut self, deadline: Instant) -> io::Result<()> {
         while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
             self.read_before(deadline)?;
@@ -30,11 +33,10 @@ impl Conn {
         self.flush()
     }
 
-    /// Whether the peer has begun to say something, or hung up: looked at, not waited for. What is only TLS's own, such as a ticket,
-    /// is no word.
+    /// Whether the peer has sent data or closed the connection. Does not wait. Messages of TLS itself, such as tickets, do not count.
     ///
     /// # Errors
-    /// What cannot be read, or is not TLS.
+    /// The socket cannot be read, or the bytes are not TLS.
     pub fn has_word(&mut self) -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         loop {
@@ -68,7 +70,7 @@ impl Conn {
                     self.farewell |= got == 0;
                     return Ok(got);
                 }
-                // Without a farewell of TLS: where the framing of the message says so, nothing need be missing.
+                // The connection ended without `close_notify`. The framing of the message decides whether bytes are missing.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
@@ -79,7 +81,7 @@ impl Conn {
         }
     }
 
-    /// Fetches ciphertext, where none is left of what was fetched before, and lets TLS take it in; false at the end of the line.
+    /// Passes ciphertext to TLS, and reads more of it where none is left. Returns `false` at the end of the connection.
     fn unseal(&mut self, ahead: usize) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
         if self.cipher_taken == self.cipher.len() {

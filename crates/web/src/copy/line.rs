@@ -1,6 +1,6 @@
-//! One line of the body of a third-party copy: its text may come from anywhere, and must not break it.
+//! One line in the body of a third-party copy. Its text may come from a peer, and must not break the line.
 
-/// The longest text that goes into one line, bytes: with the word before it, it stays below what davix keeps.
+/// The longest text in one line, bytes: with the word before it, it stays below the length that davix reads.
 const TEXT_BYTES_MAX: usize = 900;
 
 /// Text as part of one line.

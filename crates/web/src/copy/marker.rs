@@ -1,7 +1,7 @@
-//! Performance markers: how a running third-party copy tells its client that it is alive, and how far it has come.
+//! Performance markers: a running third-party copy reports its progress with them, and that it is alive.
 //!
-//! The writer keeps to what davix reads at fixed offsets: one space behind each colon, a count of stripes that is at
-//! least one. The reader is as tolerant as davix is: any case, any indentation, unknown lines passed over.
+//! davix reads fields at fixed offsets. So the writer puts one space behind each colon, and a count of stripes of at least one. The
+//! reader is as tolerant as davix is: it takes any case and any indentation, and skips unknown lines.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -14,22 +14,22 @@ pub const LINE_BYTES_MAX: usize = 1024;
 /// The most connections of one marker that are read.
 pub const REMOTES_MAX: usize = 128;
 
-/// One marker: the state of a stripe, which is for us the whole transfer.
+/// One marker: the state of a stripe. Our copies have one stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// When, in seconds since 1970.
+    /// The time, seconds since 1970.
     pub timestamp_s: i64,
-    /// Which stripe, from 0.
+    /// The index of the stripe, from 0.
     pub stripe: u32,
-    /// How many bytes of it are there since the beginning: written, not scheduled.
+    /// Bytes of the stripe that have been written since the beginning.
     pub bytes: u64,
-    /// How many stripes there are; at least 1.
+    /// The number of stripes; at least 1.
     pub stripes: u32,
     /// The far ends of the data connections, by which FTS tells IPv4 from IPv6.
     pub remotes: Vec<SocketAddr>,
-    /// A number or word for what is going on, as dCache has it.
+    /// A number or word for the state of the copy, as dCache writes it.
     pub state: Option<String>,
-    /// The same for people.
+    /// The state in words, for people.
     pub description: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Marker {
 }
 
 impl Marker {
-    /// Writes it, down to `End` and its line feed.
+    /// Writes the marker, up to `End` and its line feed.
     pub fn write(&self, out: &mut String) {
         // Writing into a String cannot fail.
         let _ = writeln!(out, "Perf Marker\nTimestamp: {}", self.timestamp_s);
@@ -77,16 +77,16 @@ impl Marker {
     }
 }
 
-/// What a stream of markers says.
+/// An item of a stream of markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// How it goes.
+pub enum MarkerEvent {
+    /// The progress of the copy.
     Marker(Marker),
-    /// How it went; nothing after it counts.
+    /// The outcome of the copy; everything after it is ignored.
     Last(Last),
 }
 
-/// Reads a stream of markers: bytes in, markers out.
+/// Parses a stream of markers: bytes in, markers out.
 #[derive(Clone, Debug, Default)]
 pub struct Markers {
     line: Vec<u8>,
@@ -95,8 +95,8 @@ pub struct Markers {
 }
 
 impl Markers {
-    /// Takes in bytes as they arrive and gives back what they complete.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<Heard> {
+    /// Takes bytes as they arrive. Returns the items that they complete.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<MarkerEvent> {
         let mut heard = Vec::new();
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let (text, whole) = match piece.split_last() {
@@ -112,18 +112,18 @@ impl Markers {
         heard
     }
 
-    /// The stream has ended: what its last line says, if that had no line feed. If there was no last word then either,
-    /// nobody knows how the copy went.
-    pub fn finish(&mut self) -> Option<Heard> {
+    /// Ends the stream. Returns the item on its last line, if that had no line feed. Without a [`MarkerEvent::Last`] by then the
+    /// outcome of the copy is unknown.
+    pub fn finish(&mut self) -> Option<MarkerEvent> {
         self.line_ends()
     }
 
-    /// Whether the last word was heard.
+    /// Whether the outcome has been read.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    fn line_ends(&mut self) -> Option<Heard> {
+    fn line_ends(&mut self) -> Option<MarkerEvent> {
         let bytes = std::mem::take(&mut self.line);
         if self.ended {
             return None;
@@ -132,14 +132,14 @@ impl Markers {
         let line = line.trim();
         if let Some(last) = Last::parse(line) {
             self.ended = true;
-            return Some(Heard::Last(last));
+            return Some(MarkerEvent::Last(last));
         }
         if line.eq_ignore_ascii_case("perf marker") {
             self.open = Some(Marker::default());
             return None;
         }
         if line.eq_ignore_ascii_case("end") {
-            return self.open.take().map(Heard::Marker);
+            return self.open.take().map(MarkerEvent::Marker);
         }
         if let (Some(marker), Some((name, value))) = (&mut self.open, line.split_once(':')) {
             marker.take(name.trim(), value.trim());
@@ -149,7 +149,7 @@ impl Markers {
 }
 
 impl Marker {
-    /// Takes in a line; what is unknown or malformed is passed over.
+    /// Enters a line; unknown and malformed lines are skipped.
     fn take(&mut self, name: &str, value: &str) {
         match name.to_ascii_lowercase().as_str() {
             "timestamp" => self.timestamp_s = value.parse().unwrap_or(self.timestamp_s),
@@ -208,7 +208,7 @@ mod tests {
         assert!(out.lines().all(|line| line.len() < LINE_BYTES_MAX), "{out}");
         let heard = Markers::default().push(out.as_bytes());
         assert!(
-            matches!(heard.as_slice(), [Heard::Marker(m)] if m.remotes.len() > 10 && m.remotes.iter().all(|r| *r == at))
+            matches!(heard.as_slice(), [MarkerEvent::Marker(m)] if m.remotes.len() > 10 && m.remotes.iter().all(|r| *r == at))
         );
     }
 
@@ -218,10 +218,11 @@ mod tests {
                       Stripe Bytes Transferred: 7\r\n    Total Stripe Count: 0\r\nEnd\r\n";
         let stream = format!("hello\nEnd\n{dcache}{XROOTD}success: Created\n{XROOTD}failure: no\n");
         let first = Marker { timestamp_s: 5, bytes: 7, state: Some("10".to_owned()), ..Marker::default() };
-        let expected = [Heard::Marker(first), Heard::Marker(marker()), Heard::Last(Last::Success)];
+        let expected = [MarkerEvent::Marker(first), MarkerEvent::Marker(marker()), MarkerEvent::Last(Last::Success)];
         for size in [1, 2, 7, 1000] {
             let mut markers = Markers::default();
-            let heard: Vec<Heard> = stream.as_bytes().chunks(size).flat_map(|piece| markers.push(piece)).collect();
+            let heard: Vec<MarkerEvent> =
+                stream.as_bytes().chunks(size).flat_map(|piece| markers.push(piece)).collect();
             assert_eq!(heard, expected);
             assert!(markers.has_ended());
             assert_eq!(markers.finish(), None);
@@ -232,7 +233,7 @@ mod tests {
     fn cut_short() {
         let mut markers = Markers::default();
         assert_eq!(markers.push(b"Perf Marker\nTimestamp: 1\nfailure: no sp"), []);
-        assert_eq!(markers.finish(), Some(Heard::Last(Last::Failure("no sp".to_owned()))));
+        assert_eq!(markers.finish(), Some(MarkerEvent::Last(Last::Failure("no sp".to_owned()))));
         let mut markers = Markers::default();
         assert_eq!(markers.push(&vec![b'x'; 1 << 20]), []);
         assert!(markers.line.len() <= LINE_BYTES_MAX);
@@ -247,7 +248,7 @@ mod tests {
             let marker = Marker { timestamp_s, stripe, bytes, stripes, remotes, ..Marker::default() };
             let mut out = String::new();
             marker.write(&mut out);
-            prop_assert_eq!(Markers::default().push(out.as_bytes()), [Heard::Marker(marker)]);
+            prop_assert_eq!(Markers::default().push(out.as_bytes()), [MarkerEvent::Marker(marker)]);
         }
 
         #[test]

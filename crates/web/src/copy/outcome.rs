@@ -1,8 +1,7 @@
-//! The last line of a third-party copy: the only place where its client learns how it went, the status having been sent
-//! long before.
+//! The last line of a third-party copy. Only this line tells the client the outcome: the status was sent long before.
 //!
-//! FTS decides by words in this line whether to try again. What it does not know it tries again; so a failure that will
-//! stay is given the words by which FTS sees that, and one that may pass must be spared them by whoever words it.
+//! FTS decides by words in this line whether to try again, and tries again where it finds none that it knows. So a permanent failure
+//! gets the words by which FTS recognises it. The author of the text of a passing failure must avoid these words.
 
 use model::{Fault, Retry};
 
@@ -13,14 +12,14 @@ use super::line::one_line;
 pub enum Last {
     /// `success: Created`.
     Success,
-    /// `failure: …`: why.
+    /// `failure: …`, with the reason.
     Failure(String),
-    /// `aborted: …`: who stopped it.
+    /// `aborted: …`, with the reason.
     Aborted(String),
 }
 
-/// The words by which FTS gives up at once, for faults that stay: it compares without regard to case, and lacks one for
-/// some of them.
+/// The words at which FTS gives up at once, for a permanent fault. FTS compares without regard to case, and has no words for some
+/// faults.
 fn final_words(fault: Fault) -> Option<&'static str> {
     match fault {
         Fault::Missing => Some("No such file or directory"),
@@ -31,7 +30,7 @@ fn final_words(fault: Fault) -> Option<&'static str> {
 }
 
 impl Last {
-    /// A failure in words that FTS acts on rightly.
+    /// A failure, worded so that FTS retries it only if a retry is useful.
     pub fn failure(fault: Fault, retry: Retry, text: &str) -> Last {
         if fault == Fault::Interrupted {
             return Last::Aborted(text.to_owned());
@@ -53,7 +52,7 @@ impl Last {
         }
     }
 
-    /// Reads a line; none where it is not a last one. The first word decides, in any case, and `failed` is as good as
+    /// Parses a line; `None` where it is not a last line. The first word decides, without regard to case; `failed` counts as
     /// `failure`.
     pub fn parse(line: &str) -> Option<Last> {
         let line = line.trim();

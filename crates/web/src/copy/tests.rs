@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const SOURCE: (&str, &str) = ("source", "davs://a:1094/data/f");
 
-fn order(headers: &[(&'static str, &'static str)]) -> Result<Order, Bad> {
+fn order(headers: &[(&'static str, &'static str)]) -> Result<Order, BadRequest> {
     Order::from_headers([&[SOURCE], headers].concat())
 }
 
@@ -42,7 +42,7 @@ fn davix_pushes() {
 
 #[test]
 fn wrong_orders_say_what_is_right() {
-    let words = |result: Result<Order, Bad>| {
+    let words = |result: Result<Order, BadRequest>| {
         let bad = result.unwrap_err();
         assert_eq!(bad.status, 400);
         bad.reason

@@ -1,4 +1,4 @@
-//! The field `If` (RFC 4918, section 10.4): what has to be so for a request to be done, and which locks whoever sends it knows of.
+//! The field `If` (RFC 4918, section 10.4): conditions on the state of resources, and the lock tokens that a client submits.
 
 use crate::conditions::ETag;
 
@@ -7,18 +7,18 @@ pub const BYTES_MAX: usize = 16 << 10;
 /// See [`BYTES_MAX`].
 pub const CONDITIONS_MAX: usize = 256;
 
-/// One thing that has to be so, or not.
+/// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// It has to be otherwise.
+    /// The condition is negated.
     pub is_not: bool,
-    /// What.
-    pub what: What,
+    /// The subject of the condition.
+    pub what: ConditionSubject,
 }
 
-/// What a condition is about.
+/// The subject of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ConditionSubject {
     /// A lock with this token holds the resource.
     Token(String),
     /// The resource has this entity tag.
@@ -27,28 +27,28 @@ pub enum What {
 
 /// Conditions that all have to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct List {
-    /// The address that it is about; none for the one that the request is for.
+pub struct ConditionList {
+    /// The address of the resource; `None` for the resource of the request.
     pub resource: Option<String>,
-    /// Which they are.
+    /// The conditions.
     pub conditions: Vec<Condition>,
 }
 
 /// The whole field: one of the lists has to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct If(Vec<List>);
+pub struct If(Vec<ConditionList>);
 
-/// What a resource is like when it is asked about.
+/// The state of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Its entity tag, where it has one that the client may see.
     pub etag: Option<ETag>,
-    /// Tokens of the locks that hold it.
+    /// Tokens of the locks on it.
     pub tokens: Vec<String>,
 }
 
 impl If {
-    /// Reads the field; none where it is not one.
+    /// Parses the field; `None` where it is malformed.
     pub fn parse(value: &str) -> Option<If> {
         if value.len() > BYTES_MAX {
             return None;
@@ -68,28 +68,28 @@ impl If {
             if conditions > CONDITIONS_MAX {
                 return None;
             }
-            lists.push(List { resource: resource.clone(), conditions: list });
+            lists.push(ConditionList { resource: resource.clone(), conditions: list });
             rest = after.trim_start();
         }
         (!lists.is_empty()).then_some(If(lists))
     }
 
-    /// Every lock token that is spoken of: who names one shows that they know of the lock.
+    /// All lock tokens in the field. A client that names a token shows that it knows of the lock.
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|list| &list.conditions).filter_map(|condition| match &condition.what {
-            What::Token(token) => Some(token.as_str()),
-            What::Tag(_) => None,
+            ConditionSubject::Token(token) => Some(token.as_str()),
+            ConditionSubject::Tag(_) => None,
         })
     }
 
-    /// Whether it holds; `state` says what the resource of a list is like.
+    /// Whether the field holds; `state` returns the state of the resource of a list.
     pub fn holds(&self, mut state: impl FnMut(Option<&str>) -> State) -> bool {
         self.0.iter().any(|list| {
             let state = state(list.resource.as_deref());
             list.conditions.iter().all(|condition| {
                 let is_so = match &condition.what {
-                    What::Token(token) => state.tokens.contains(token),
-                    What::Tag(tag) => state.etag.as_ref().is_some_and(|have| have.is_same_strong(tag)),
+                    ConditionSubject::Token(token) => state.tokens.contains(token),
+                    ConditionSubject::Tag(tag) => state.etag.as_ref().is_some_and(|have| have.is_same_strong(tag)),
                 };
                 is_so != condition.is_not
             })
@@ -109,10 +109,10 @@ fn list(text: &str) -> Option<(Vec<Condition>, &str)> {
         let one = if not { rest[3..].trim_start() } else { rest };
         let (what, after) = if let Some(tag) = one.strip_prefix('[') {
             let (tag, after) = tag.split_once(']')?;
-            (What::Tag(ETag::parse(tag)?), after)
+            (ConditionSubject::Tag(ETag::parse(tag)?), after)
         } else {
             let (token, after) = one.strip_prefix('<')?.split_once('>')?;
-            (What::Token(token.trim().to_owned()), after)
+            (ConditionSubject::Token(token.trim().to_owned()), after)
         };
         conditions.push(Condition { is_not: not, what });
         rest = after.trim_start();

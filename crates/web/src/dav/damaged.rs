@@ -1,4 +1,4 @@
-//! What property tests read: documents that clients and servers really send, damaged, and bytes that never were one.
+//! Input of property tests: damaged documents of real clients and servers, and arbitrary bytes.
 
 use proptest::prelude::*;
 use proptest::sample::Index;

@@ -1,39 +1,42 @@
-//! Reading a multistatus document: the listing of a directory on whatever server, or what is known of one file.
+//! Reading a multistatus document: the listing of a directory, or the facts of one file, from any server.
 //!
-//! Servers differ in prefixes, in the order of `status` and `prop`, in namespaces of what is not WebDAV's own, and in
-//! whether addresses are paths or URLs. What cannot be made sense of is left out; only a document that is not XML, or not
+//! Servers differ in prefixes, in the order of `status` and `prop`, in the namespaces of properties beyond WebDAV, and in
+//! whether addresses are paths or URLs. Elements that make no sense are left out; only a document that is not XML, not
 //! a multistatus, or beyond the bounds, is an error.
 
-use super::xml::{Document, Piece};
+use super::xml::{Document, XmlEvent};
 use super::{DavError, LISTING_BYTES_MAX, Prop, Quota, Resource};
 use crate::{date, digest};
 
 /// The longest text of one property that is kept, bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Reads a document.
+/// Parses a document.
+///
+/// # Errors
+/// [`DavError`]: the document is no XML, no multistatus, or beyond the bounds.
 pub fn parse(body: &[u8]) -> Result<Vec<Resource>, DavError> {
     if body.len() > LISTING_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: LISTING_BYTES_MAX });
     }
     let mut document = Document::new(body);
-    let mut reading = Reading::default();
-    while let Some(piece) = document.next()? {
-        match piece {
-            Piece::Open(element) => reading.open(element)?,
-            Piece::Text(text) => reading.text(&text),
-            Piece::Close => reading.close(),
+    let mut parser = ListingParser::default();
+    while let Some(event) = document.next()? {
+        match event {
+            XmlEvent::Open(element) => parser.open(element)?,
+            XmlEvent::Text(text) => parser.text(&text),
+            XmlEvent::Close => parser.close(),
         }
     }
-    if !reading.has_root {
+    if !parser.has_root {
         return Err(DavError::Xml("it has no element at all".to_owned()));
     }
-    Ok(reading.resources)
+    Ok(parser.resources)
 }
 
-/// Where in the document the reader is, and what it has gathered.
+/// The position in the document, and the resources that have been read.
 #[derive(Default)]
-struct Reading {
+struct ListingParser {
     has_root: bool,
     /// Names of the open elements, outermost first.
     within: Vec<String>,
@@ -41,14 +44,14 @@ struct Reading {
     resources: Vec<Resource>,
     /// The response being read.
     current: Resource,
-    /// Its own status, where it has one: it is not about properties then.
+    /// The response has a status of its own that is no success, and so no properties.
     failed: bool,
-    /// The propstat being read: properties count only under a status of success, which may come before or after them.
+    /// The properties of the propstat being read. They count only under a status of success, which may come before or after them.
     found: Vec<(String, String)>,
     status: String,
 }
 
-impl Reading {
+impl ListingParser {
     fn open(&mut self, element: Prop) -> Result<(), DavError> {
         if !self.has_root {
             self.has_root = true;

@@ -1,18 +1,18 @@
-//! Locks as documents say them (RFC 4918, sections 9.10, 14 and 15): what a LOCK asks for, and which locks there are.
+//! Locks in documents (RFC 4918, sections 9.10, 14 and 15): the request of LOCK, and the locks on a resource.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::xml::{self, Document, Piece, escape};
+use super::xml::{self, Document, XmlEvent, escape};
 use super::{BODY_BYTES_MAX, DAV, DavError, Prop};
 
-/// Who may hold a lock beside it.
+/// Whether other locks may exist beside a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Nobody.
+    /// No other lock.
     #[default]
     Exclusive,
-    /// Others with a shared one.
+    /// Other shared locks.
     Shared,
 }
 
@@ -25,25 +25,25 @@ impl Scope {
     }
 }
 
-/// What a LOCK asks for.
+/// The request of a LOCK.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// With others, or without.
+    /// Shared or exclusive.
     pub scope: Scope,
-    /// Who the client says it is for, as XML.
+    /// The owner as the client names it, as XML.
     pub owner: String,
 }
 
-/// A lock that holds a resource.
+/// A lock on a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Active {
-    /// With others, or without.
+    /// Shared or exclusive.
     pub scope: Scope,
-    /// It holds what is below as well.
+    /// The lock covers everything below the resource too.
     pub is_deep: bool,
-    /// Who the client said it is for, as XML.
+    /// The owner as the client named it, as XML.
     pub owner: String,
-    /// How long it still holds.
+    /// The time until it expires.
     pub left: Duration,
     /// Its token.
     pub token: String,
@@ -51,14 +51,14 @@ pub struct Active {
     pub root: String,
 }
 
-/// What the property `supportedlock` holds.
+/// The content of the property `supportedlock`.
 pub(super) const SUPPORTED: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>\
     <D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>";
 
-/// Reads the body of a LOCK; none where it is empty, which refreshes a lock.
+/// Parses the body of a LOCK; `None` where it is empty, which refreshes a lock.
 ///
 /// # Errors
-/// What is no `lockinfo`, or asks for another lock than one against writing.
+/// The body is no `lockinfo`, or asks for another lock than a write lock.
 pub fn parse(body: &[u8]) -> Result<Option<Wanted>, DavError> {
     if body.len() > BODY_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: BODY_BYTES_MAX });
@@ -70,9 +70,9 @@ pub fn parse(body: &[u8]) -> Result<Option<Wanted>, DavError> {
     let mut document = Document::new(&body);
     let (mut wanted, mut scope, mut is_for_writing) = (Wanted::default(), None, false);
     let mut within = Vec::new();
-    while let Some(piece) = document.next()? {
-        match piece {
-            Piece::Open(element) => {
+    while let Some(event) = document.next()? {
+        match event {
+            XmlEvent::Open(element) => {
                 if within.is_empty() && element != Prop::dav("lockinfo") {
                     return Err(DavError::Root { found: element.name, wanted: "lockinfo" });
                 }
@@ -83,8 +83,8 @@ pub fn parse(body: &[u8]) -> Result<Option<Wanted>, DavError> {
                 }
                 within.push(if is_dav { element.name } else { String::new() });
             }
-            Piece::Text(_) => {}
-            Piece::Close => {
+            XmlEvent::Text(_) => {}
+            XmlEvent::Close => {
                 match within.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                     [_, "lockscope", "exclusive"] => scope = Some(Scope::Exclusive),
                     [_, "lockscope", "shared"] => scope = Some(Scope::Shared),
@@ -101,8 +101,8 @@ pub fn parse(body: &[u8]) -> Result<Option<Wanted>, DavError> {
     }
 }
 
-/// How long a lock is wanted for (`Timeout`, RFC 4918, section 10.7): the first of what is said that is understood; none for as
-/// long as possible.
+/// The requested lifetime of a lock (`Timeout`, RFC 4918, section 10.7): the first value of the list that is understood; `None` for
+/// as long as possible.
 pub fn timeout(value: Option<&str>) -> Option<Duration> {
     let words = value.unwrap_or_default().split(',').map(str::trim);
     let mut known = words.filter_map(|word| {

@@ -1,19 +1,19 @@
-//! What a PROPFIND asks for (RFC 4918, section 9.1): its body, and its `Depth`.
+//! The request of PROPFIND (RFC 4918, section 9.1): its body, and its `Depth`.
 
-use super::xml::{self, Document, Piece};
+use super::xml::{self, Document, XmlEvent};
 use super::{BODY_BYTES_MAX, DAV, DavError, PROPS_MAX, Prop};
 
-/// Which properties are wanted.
+/// The properties that a PROPFIND asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// The usual ones, and these beside; what an empty body means as well.
+    /// The usual properties, and some more; an empty body means the usual ones.
     All {
-        /// From `DAV:include`.
+        /// The additional properties, from `DAV:include`.
         include: Vec<Prop>,
     },
-    /// The names alone.
+    /// The names of all properties.
     Names,
-    /// These.
+    /// These properties alone.
     Only(Vec<Prop>),
 }
 
@@ -24,26 +24,29 @@ impl Default for Ask {
 }
 
 impl Ask {
-    /// Whether this property is asked for by name: what costs something to find out is found out only then.
+    /// Whether a property is asked for by name. Properties that are costly to determine are determined only then.
     pub fn names(&self, namespace: &str, name: &str) -> bool {
         let (Ask::All { include: props } | Ask::Only(props)) = self else { return false };
         props.iter().any(|prop| prop.namespace == namespace && prop.name == name)
     }
 }
 
-/// How far down.
+/// The depth of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// The thing itself.
+    /// The resource itself.
     Zero,
-    /// And what lies directly in it.
+    /// The resource and its direct members.
     One,
-    /// And all below; what no header means to PROPFIND, COPY, MOVE and DELETE.
+    /// The resource and everything below it: the default of PROPFIND, COPY, MOVE and DELETE.
     Infinity,
 }
 
 impl Depth {
-    /// Reads the value of `Depth`.
+    /// Parses the value of `Depth`.
+    ///
+    /// # Errors
+    /// [`DavError::Depth`]: the value is not 0, 1 or infinity.
     pub fn parse(value: Option<&str>) -> Result<Depth, DavError> {
         match value.map(str::trim) {
             None => Ok(Depth::Infinity),
@@ -55,8 +58,11 @@ impl Depth {
     }
 }
 
-/// Reads the body of a PROPFIND. What is unknown in it is passed over (RFC 4918, section 17); properties have no meaning
-/// beyond their names, whatever they contain: davix asks for `<resourcetype><collection/></resourcetype>`.
+/// Parses the body of a PROPFIND. Unknown elements are skipped (RFC 4918, section 17), and so is the content of properties: davix
+/// asks for `<resourcetype><collection/></resourcetype>`.
+///
+/// # Errors
+/// [`DavError`]: the body is no XML, no `propfind`, or beyond the bounds.
 pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
     if body.len() > BODY_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: BODY_BYTES_MAX });
@@ -66,18 +72,18 @@ pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
     }
     let body = xml::in_utf8(body)?;
     let mut document = Document::new(&body);
-    let mut asked = Asked::default();
+    let mut asked = PropfindBody::default();
     let mut has_root = false;
-    while let Some(piece) = document.next()? {
-        match (document.depth(), piece) {
-            (1, Piece::Open(root)) if !has_root => {
+    while let Some(event) = document.next()? {
+        match (document.depth(), event) {
+            (1, XmlEvent::Open(root)) if !has_root => {
                 has_root = true;
                 if root != Prop::dav("propfind") {
                     return Err(DavError::Root { found: root.name, wanted: "propfind" });
                 }
             }
-            (2, Piece::Open(kind)) => asked.kind(&kind),
-            (3, Piece::Open(prop)) => asked.prop(prop)?,
+            (2, XmlEvent::Open(kind)) => asked.kind(&kind),
+            (3, XmlEvent::Open(prop)) => asked.prop(prop)?,
             _ => {}
         }
     }
@@ -87,34 +93,34 @@ pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
     Ok(asked.into_ask())
 }
 
-/// What has been read so far.
+/// The body, as far as it has been read.
 #[derive(Default)]
-struct Asked {
-    within: Within,
+struct PropfindBody {
+    within: Section,
     names: bool,
     only: Option<Vec<Prop>>,
     include: Vec<Prop>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
-enum Within {
+enum Section {
     #[default]
     Other,
     Prop,
     Include,
 }
 
-impl Asked {
+impl PropfindBody {
     fn kind(&mut self, kind: &Prop) {
-        self.within = Within::Other;
+        self.within = Section::Other;
         if kind.namespace != DAV {
             return;
         }
         match kind.name.as_str() {
             "propname" => self.names = true,
-            "include" => self.within = Within::Include,
+            "include" => self.within = Section::Include,
             "prop" => {
-                self.within = Within::Prop;
+                self.within = Section::Prop;
                 self.only.get_or_insert_default();
             }
             _ => {}
@@ -123,11 +129,11 @@ impl Asked {
 
     fn prop(&mut self, prop: Prop) -> Result<(), DavError> {
         let list = match self.within {
-            Within::Other => return Ok(()),
-            Within::Prop => self.only.get_or_insert_default(),
-            Within::Include => &mut self.include,
+            Section::Other => return Ok(()),
+            Section::Prop => self.only.get_or_insert_default(),
+            Section::Include => &mut self.include,
         };
-        // Asked for twice is answered once.
+        // A property that is named twice is answered once.
         if list.contains(&prop) {
             return Ok(());
         }

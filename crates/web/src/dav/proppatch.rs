@@ -1,20 +1,20 @@
-//! What a PROPPATCH changes (RFC 4918, section 9.2), in its order, and the answer to it.
+//! The changes of a PROPPATCH (RFC 4918, section 9.2), in order, and the response to it.
 
 use super::multistatus::{element, propstat};
-use super::xml::{self, Document, Piece, escape};
+use super::xml::{self, Document, XmlEvent, escape};
 use super::{BODY_BYTES_MAX, DAV, DavError, Dead, PROPS_MAX, Prop};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The property gets this value.
+    /// Set the property to this value.
     Set(Dead),
-    /// It goes.
+    /// Remove the property.
     Remove(Prop),
 }
 
 impl Change {
-    /// Which property it is about.
+    /// The property that changes.
     pub fn prop(&self) -> &Prop {
         match self {
             Change::Set(Dead { prop, .. }) | Change::Remove(prop) => prop,
@@ -22,18 +22,18 @@ impl Change {
     }
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It was made.
+    /// The change was made.
     Made,
     /// The property is the server's own (RFC 4918, section 16, `cannot-modify-protected-property`).
     Protected,
-    /// Its value is none that this property can have.
+    /// The property cannot have this value.
     Unusable,
-    /// There is no room for it.
+    /// There is no space for the property.
     NoRoom,
-    /// It was not made because another one could not be.
+    /// The change was not made because another one failed.
     WithOthers,
 }
 
@@ -49,23 +49,24 @@ impl Done {
     }
 }
 
-/// Reads the body of a PROPPATCH.
+/// Parses the body of a PROPPATCH.
 ///
 /// # Errors
-/// What is no `propertyupdate`, changes nothing, or is beyond the bounds.
+/// The body is no `propertyupdate`, changes nothing, or is beyond the bounds.
 pub fn parse(body: &[u8]) -> Result<Vec<Change>, DavError> {
     if body.len() > BODY_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: BODY_BYTES_MAX });
     }
     let body = xml::in_utf8(body)?;
     let mut document = Document::new(&body);
-    let (mut within, mut changes) = (Vec::<Prop>::new(), Vec::new());
-    while let Some(piece) = document.next()? {
-        match piece {
-            Piece::Open(element) if within.is_empty() && element != Prop::dav("propertyupdate") => {
+    let mut within = Vec::<Prop>::new();
+    let mut changes = Vec::new();
+    while let Some(event) = document.next()? {
+        match event {
+            XmlEvent::Open(element) if within.is_empty() && element != Prop::dav("propertyupdate") => {
                 return Err(DavError::Root { found: element.name, wanted: "propertyupdate" });
             }
-            Piece::Open(element) => match change(&within) {
+            XmlEvent::Open(element) => match change(&within) {
                 None => within.push(element),
                 Some(_) if changes.len() == PROPS_MAX => {
                     return Err(DavError::Bounds { what: "properties", limit: PROPS_MAX });
@@ -73,14 +74,15 @@ pub fn parse(body: &[u8]) -> Result<Vec<Change>, DavError> {
                 Some(is_set) => {
                     let language = document.language().map(str::to_owned);
                     let xml = document.fragment()?;
-                    changes.push(match is_set {
-                        true => Change::Set(Dead { prop: element, language, xml }),
-                        false => Change::Remove(element),
+                    changes.push(if is_set {
+                        Change::Set(Dead { prop: element, language, xml })
+                    } else {
+                        Change::Remove(element)
                     });
                 }
             },
-            Piece::Text(_) => {}
-            Piece::Close => drop(within.pop()),
+            XmlEvent::Text(_) => {}
+            XmlEvent::Close => drop(within.pop()),
         }
     }
     if changes.is_empty() { Err(DavError::Xml("it changes no property".to_owned())) } else { Ok(changes) }
@@ -98,7 +100,7 @@ fn change(within: &[Prop]) -> Option<bool> {
     }
 }
 
-/// The answer: what became of each property, under its status.
+/// The response: each property under the status of its change.
 pub fn response(href: &str, changes: &[(&Prop, Done)]) -> String {
     let mut out = format!("<D:response><D:href>{}</D:href>", escape(href));
     for done in [Done::Made, Done::Protected, Done::Unusable, Done::NoRoom, Done::WithOthers] {

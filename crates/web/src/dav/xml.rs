@@ -1,5 +1,5 @@
-//! XML within bounds: a reader that hands out elements with their namespaces and text, and the escaping of what is
-//! written. Names, not prefixes, count; comments and processing instructions are passed over.
+//! XML within bounds: a reader of elements, their namespaces and text, and escaping for the writer. The reader resolves prefixes to
+//! namespaces, and skips comments and processing instructions.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,24 +11,24 @@ use quick_xml::name::ResolveResult;
 
 use super::{ATTRIBUTES_MAX, DEPTH_MAX, DavError, FRAGMENT_BYTES_MAX, Prop};
 
-/// Namespaces that no other prefix may be bound to (Namespaces in XML, section 3), so that nobody could answer in them.
+/// Namespaces that no other prefix may be bound to (Namespaces in XML, section 3): no response could use them.
 const RESERVED: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"];
 
 /// Characters of a language's name that are kept; real ones have some ten.
 const LANGUAGE_CHARS_MAX: usize = 64;
 
-/// What the reader comes upon.
+/// An event of the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum XmlEvent {
     /// An element begins.
     Open(Prop),
-    /// Text within it, unescaped; it may come in several pieces.
+    /// Text within the innermost element, unescaped; it may come in several pieces.
     Text(String),
     /// The innermost element ends.
     Close,
 }
 
-/// Reads a document, piece by piece.
+/// Reads a document, event by event.
 pub struct Document<'a> {
     reader: NsReader<&'a [u8]>,
     depth: usize,
@@ -41,26 +41,29 @@ fn broken(error: impl std::fmt::Display) -> DavError {
 }
 
 impl<'a> Document<'a> {
-    /// A document from its bytes, UTF-8 with or without a mark of it.
+    /// A document from its bytes: UTF-8, with or without a byte order mark.
     pub fn new(bytes: &'a [u8]) -> Document<'a> {
         let mut reader = NsReader::from_reader(bytes);
         reader.config_mut().expand_empty_elements = true;
         Document { reader, depth: 0, languages: Vec::new() }
     }
 
-    /// The language of the text at this place (`xml:lang`), as the innermost element says that says one.
+    /// The language of the text at this place: the `xml:lang` of the innermost element that has one.
     pub fn language(&self) -> Option<&str> {
         let said = self.languages.iter().rev().flatten().next();
         said.map(String::as_str).filter(|language| !language.is_empty())
     }
 
-    /// How many elements are open.
+    /// The number of open elements.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The next piece; none at the end of a whole document.
-    pub fn next(&mut self) -> Result<Option<Piece>, DavError> {
+    /// The next event; `None` at the end of a complete document.
+    ///
+    /// # Errors
+    /// [`DavError`]: the document is not well-formed, has a document type or entities, or is beyond the bounds.
+    pub fn next(&mut self) -> Result<Option<XmlEvent>, DavError> {
         loop {
             let (space, event) = self.reader.read_resolved_event().map_err(broken)?;
             let piece = match event {
@@ -68,16 +71,16 @@ impl<'a> Document<'a> {
                     deeper(&mut self.depth)?;
                     let element = element(&space, &start)?;
                     self.languages.push(language(&start)?);
-                    Piece::Open(element)
+                    XmlEvent::Open(element)
                 }
                 Event::End(_) => {
                     self.depth = self.depth.saturating_sub(1);
                     self.languages.pop();
-                    Piece::Close
+                    XmlEvent::Close
                 }
-                Event::Text(text) => Piece::Text(text.decode().map_err(broken)?.into_owned()),
-                Event::CData(text) => Piece::Text(text.decode().map_err(broken)?.into_owned()),
-                Event::GeneralRef(reference) => Piece::Text(character(&reference)?.to_string()),
+                Event::Text(text) => XmlEvent::Text(text.decode().map_err(broken)?.into_owned()),
+                Event::CData(text) => XmlEvent::Text(text.decode().map_err(broken)?.into_owned()),
+                Event::GeneralRef(reference) => XmlEvent::Text(character(&reference)?.to_string()),
                 Event::DocType(_) => return Err(DavError::Entities),
                 Event::Empty(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) => continue,
                 Event::Eof if self.depth == 0 => return Ok(None),
@@ -89,8 +92,11 @@ impl<'a> Document<'a> {
 }
 
 impl Document<'_> {
-    /// All that is in the innermost open element, up to its end, as XML that means the same wherever it stands: every element
-    /// in it says what its prefix is (RFC 4918, section 4.3).
+    /// The content of the innermost open element, up to its end, as XML that means the same in any document: every element in it
+    /// declares its prefix (RFC 4918, section 4.3).
+    ///
+    /// # Errors
+    /// As [`Document::next`].
     pub fn fragment(&mut self) -> Result<String, DavError> {
         let (mut out, outside) = (String::new(), self.depth);
         loop {
@@ -122,7 +128,7 @@ impl Document<'_> {
         }
     }
 
-    /// The tag that opens an element, with what its prefix and those of its attributes stand for.
+    /// Writes the opening tag of an element, and declares its prefix and those of its attributes.
     fn write_start(&self, out: &mut String, namespace: &str, start: &BytesStart<'_>) -> Result<(), DavError> {
         let prefix = start.name().prefix().map(|prefix| utf8(prefix.into_inner())).transpose()?;
         if prefix.as_deref().is_some_and(|prefix| !is_name(prefix)) {
@@ -148,7 +154,7 @@ impl Document<'_> {
                 return Err(DavError::Xml(format!("{name:?} is no name for an attribute")));
             }
             let prefix = attribute.key.prefix().map(|prefix| utf8(prefix.into_inner())).transpose()?;
-            // The prefix `xml` is everybody's.
+            // The prefix `xml` needs no declaration.
             if prefix.as_deref().is_some_and(|prefix| prefix != "xml") && !declared.contains(&prefix) {
                 let (space, _) = self.reader.resolver().resolve_attribute(attribute.key);
                 declare(out, prefix.as_deref(), &bound(&space)?);
@@ -162,7 +168,7 @@ impl Document<'_> {
     }
 }
 
-/// Whether text is XML that can stand within an element, whoever wrote it.
+/// Whether text is well-formed XML for the content of an element.
 pub(super) fn is_fragment(xml: &str) -> bool {
     let text = format!("<a>{xml}</a>");
     let mut document = Document::new(text.as_bytes());
@@ -188,14 +194,17 @@ fn utf8(bytes: &[u8]) -> Result<String, DavError> {
     std::str::from_utf8(bytes).map(str::to_owned).map_err(broken)
 }
 
-/// What an element says of the language of its text.
+/// The `xml:lang` of an element.
 fn language(start: &BytesStart<'_>) -> Result<Option<String>, DavError> {
     let said = start.attributes().with_checks(false).filter_map(Result::ok).find(|a| a.key.as_ref() == b"xml:lang");
     let said = said.map(|said| unescape(&utf8(&said.value)?).map(Cow::into_owned).map_err(|_| DavError::Entities));
     Ok(said.transpose()?.map(|language| language.chars().take(LANGUAGE_CHARS_MAX).collect()))
 }
 
-/// A document in UTF-8: as it came, or from UTF-16, which every reader of XML knows (XML 1.0, section 4.3.3).
+/// A document in UTF-8: unchanged, or decoded from UTF-16, which every reader of XML must know (XML 1.0, section 4.3.3).
+///
+/// # Errors
+/// [`DavError::Xml`]: the document begins as UTF-16 and is not.
 pub fn in_utf8(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DavError> {
     let units = |read: fn([u8; 2]) -> u16, bytes: &[u8]| -> Result<Cow<'static, [u8]>, DavError> {
         let pairs = bytes.chunks_exact(2);
@@ -209,17 +218,17 @@ pub fn in_utf8(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DavError> {
     match bytes {
         [0xff, 0xfe, rest @ ..] => units(u16::from_le_bytes, rest),
         [0xfe, 0xff, rest @ ..] => units(u16::from_be_bytes, rest),
-        // Without a mark, by the sign that every document begins with.
+        // Without a byte order mark, by the character that every document begins with.
         [b'<', 0, ..] => units(u16::from_le_bytes, bytes),
         [0, b'<', ..] => units(u16::from_be_bytes, bytes),
         _ => Ok(Cow::Borrowed(bytes)),
     }
 }
 
-/// What a prefix is bound to.
+/// The namespace that a prefix is bound to.
 fn bound(space: &ResolveResult<'_>) -> Result<String, DavError> {
     match space {
-        // What stood in the attribute, escapes and all.
+        // The raw value of the attribute, with its escapes.
         ResolveResult::Bound(raw) => Ok(unescape(&utf8(raw.as_ref())?).map_err(|_| DavError::Entities)?.into_owned()),
         ResolveResult::Unbound => Ok(String::new()),
         ResolveResult::Unknown(prefix) => {
@@ -231,7 +240,7 @@ fn bound(space: &ResolveResult<'_>) -> Result<String, DavError> {
 
 fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, DavError> {
     let mut attributes = 0;
-    // Duplicates are somebody else's worry: looking for them costs the square of their number.
+    // Duplicates are not looked for: that costs the square of their number.
     for attribute in start.attributes().with_checks(false) {
         attribute.map_err(broken)?;
         attributes += 1;
@@ -250,8 +259,8 @@ fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, Da
     Ok(Prop { namespace, name })
 }
 
-/// Whether this is a name without a prefix (Namespaces in XML, section 3; XML 1.0, section 2.3). The library does not
-/// look, and the names of a request go into its answer, where the client's library does look.
+/// Whether this is a name without a prefix (Namespaces in XML, section 3; XML 1.0, section 2.3). Our library does not check it; the
+/// names of a request go into its response, where the client's library does check.
 pub(super) fn is_name(name: &str) -> bool {
     let letter = |c: char| {
         matches!(c, 'A'..='Z' | 'a'..='z' | '_' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}'
@@ -278,8 +287,8 @@ fn character(reference: &BytesRef<'_>) -> Result<char, DavError> {
     }
 }
 
-/// Text as it may stand in an element or an attribute. What XML 1.0 has no form for at all (most control characters,
-/// U+FFFE and U+FFFF) becomes U+FFFD; carriage returns are spelled, since a reader would turn them into line feeds.
+/// Escapes text for an element or an attribute. Characters that XML 1.0 cannot express (most control characters, U+FFFE and
+/// U+FFFF) become U+FFFD. Tabs and line ends become references, since a reader would change them.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -301,7 +310,7 @@ pub fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Result<Vec<Piece>, DavError> {
+    fn all(text: &str) -> Result<Vec<XmlEvent>, DavError> {
         let mut document = Document::new(text.as_bytes());
         let mut pieces = Vec::new();
         while let Some(piece) = document.next()? {
@@ -313,17 +322,18 @@ mod tests {
     #[test]
     fn pieces() {
         let text = "<?xml version='1.0'?><!-- c --><D:a xmlns:D='DAV:'><b x='1'/>1 &lt;&#50;<![CDATA[<3]]></D:a>";
-        let open = |namespace: &str, name: &str| Piece::Open(Prop { namespace: namespace.into(), name: name.into() });
-        let said = |text: &str| Piece::Text(text.into());
+        let open =
+            |namespace: &str, name: &str| XmlEvent::Open(Prop { namespace: namespace.into(), name: name.into() });
+        let said = |text: &str| XmlEvent::Text(text.into());
         let expected = [
             open("DAV:", "a"),
             open("", "b"),
-            Piece::Close,
+            XmlEvent::Close,
             said("1 "),
             said("<"),
             said("2"),
             said("<3"),
-            Piece::Close,
+            XmlEvent::Close,
         ];
         assert_eq!(all(text).unwrap(), expected);
     }

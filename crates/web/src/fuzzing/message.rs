@@ -1,7 +1,7 @@
 //! Messages of HTTP/1.1 and what stands in them: heads, chunks, addresses, dates, marks of flows.
 
 use super::text;
-use crate::body::{self, Chunks, FramingError, Next};
+use crate::body::{self, ChunkEvent, Chunks, FramingError};
 use crate::client::follow;
 use crate::head::{self, HEAD_BYTES_MAX, HeadError, Request, Response, TARGET_BYTES_MAX};
 use crate::method::Method;
@@ -67,9 +67,9 @@ fn unchunk(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, bool), FramingError> 
     let (mut at, mut seen) = (0, piece.min(bytes.len()));
     loop {
         match chunks.next(&bytes[at..seen])? {
-            Next::End => return Ok((body, true)),
-            Next::Frame(taken) => at += taken,
-            Next::Data(left) if at < seen => {
+            ChunkEvent::End => return Ok((body, true)),
+            ChunkEvent::Frame(taken) => at += taken,
+            ChunkEvent::Data(left) if at < seen => {
                 let take = left.min((seen - at) as u64);
                 body.extend_from_slice(&bytes[at..at + take as usize]);
                 chunks.took(take);

@@ -1,5 +1,5 @@
-//! What goes with parts: `Content-Range`, and the frame of `multipart/byteranges` whose length is known before a byte of
-//! it is read, so that files are sent from the kernel between heads made here.
+//! `Content-Range`, and the frame of `multipart/byteranges`. The frame's length is known before a byte of the file is read, so that
+//! the kernel sends the file between the heads that are made here.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum ContentRange {
 }
 
 impl ContentRange {
-    /// Reads one; none where it is malformed, of another unit, or says that a part ends behind its whole.
+    /// Parses a value; `None` where it is malformed, of another unit, or has a part that ends behind the whole.
     pub fn parse(value: &str) -> Option<ContentRange> {
         let (unit, rest) = value.trim().split_once(' ')?;
         let (range, size) = rest.trim().split_once('/')?;
@@ -34,7 +34,7 @@ impl ContentRange {
     }
 }
 
-/// Unlike in a request, a number too large for 64 bits is an error here: bytes are about to arrive at it.
+/// Unlike in a request, a number that is too large for 64 bits is an error: the bytes of the body belong at this offset.
 fn exact(digits: &str) -> Option<u64> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
@@ -59,8 +59,8 @@ pub struct Multipart {
 }
 
 impl Multipart {
-    /// A frame for parts of `size` bytes. The boundary (RFC 2046, section 5.1.1: at most 70 letters, digits and hyphens)
-    /// must be random: it must not occur in the bytes, which nobody looks through. What does not belong in one is left out.
+    /// A frame for parts of a representation of `size` bytes. The boundary (RFC 2046, section 5.1.1: at most 70 letters, digits and
+    /// hyphens) must be random: it must not occur in the bytes, which are not searched. Other characters are left out of it.
     pub fn new(boundary: &str, content_type: &str, size: u64) -> Multipart {
         let boundary = boundary.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(70).collect();
         let content_type = content_type.chars().filter(|c| !c.is_control()).collect();
@@ -72,19 +72,19 @@ impl Multipart {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
-    /// What stands before the bytes of a part. `Content-Range` comes last: davix takes whatever follows it for an error.
+    /// The text before the bytes of a part. `Content-Range` comes last: davix takes a field after it for an error.
     pub fn head(&self, span: Span) -> String {
         let Multipart { boundary, content_type, size } = self;
         let range = ContentRange::Part(span, Some(*size));
         format!("\r\n--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: {range}\r\n\r\n")
     }
 
-    /// What stands behind the bytes of the last part.
+    /// The text after the bytes of the last part.
     pub fn tail(&self) -> String {
         format!("\r\n--{}--\r\n", self.boundary)
     }
 
-    /// The answer's `Content-Length`; none where it does not fit into 64 bits.
+    /// The `Content-Length` of the response; `None` where it does not fit into 64 bits.
     pub fn len(&self, spans: &[Span]) -> Option<u64> {
         let framed = |span: &Span| span.len.checked_add(self.head(*span).len() as u64);
         let heads = spans.iter().try_fold(0u64, |sum, span| sum.checked_add(framed(span)?))?;

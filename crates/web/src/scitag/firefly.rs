@@ -12,36 +12,36 @@ use crate::date;
 /// The port of collectors, UDP.
 pub const COLLECTOR_PORT: u16 = 10514;
 
-/// The point in a flow's life.
+/// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// It begins.
+    /// The flow begins.
     Start,
-    /// It goes on.
+    /// The flow goes on.
     Ongoing,
-    /// It is over.
+    /// The flow has ended.
     End,
 }
 
-/// What a firefly tells.
+/// The content of a firefly.
 #[derive(Clone, Debug)]
 pub struct Firefly {
-    /// Begin, middle or end.
+    /// The state of the flow.
     pub moment: Moment,
     /// The time now; at the end, the time of the end.
     pub now: Timestamp,
     /// When the flow began.
     pub started: Timestamp,
-    /// Whose flow it is.
+    /// The experiment and activity.
     pub tag: SciTag,
-    /// What program the flow belongs to; left out where it is empty.
+    /// The program that the flow belongs to; left out where it is empty.
     pub application: String,
-    /// The supplier of the data, by convention, whoever reports.
+    /// The sender of the data, by convention, whichever end reports.
     pub source: SocketAddr,
-    /// The taker of the data.
+    /// The receiver of the data.
     pub target: SocketAddr,
-    /// Bytes that the source received and that it sent, whoever reports: a taker of data tells its own numbers the other
-    /// way round, as xrootd does since its pull request 2359. From `TCP_INFO` of a socket still open.
+    /// Bytes that the source received, and bytes that it sent, whichever end reports: a receiver swaps its own numbers, as xrootd
+    /// does since its pull request 2359. From `TCP_INFO` of an open socket.
     pub usage: Option<(u64, u64)>,
     /// The round-trip time, milliseconds, from `TCP_INFO`.
     pub rtt_ms: Option<f64>,
@@ -132,7 +132,7 @@ impl Firefly {
             version: 1,
             flow_lifecycle: self.lifecycle(),
             usage: self.usage.map(|(received, sent)| Usage { received, sent }),
-            // JSON has no form for what is not finite.
+            // JSON has no form for infinities and NaN.
             netlink: self.rtt_ms.filter(|rtt| rtt.is_finite()).map(|rtt| Netlink { rtt }),
             context: Context {
                 experiment_id: self.tag.experiment(),

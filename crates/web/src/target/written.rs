@@ -1,12 +1,12 @@
-//! Paths written as URLs: what [`super::parse`] reads back to the byte, whatever the bytes are.
+//! Writes paths as URLs. [`super::parse`] reads them back to the byte, whatever their bytes are.
 
 use model::RelPath;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 /// All but the unreserved characters (RFC 3986, section 2.3).
 const ALL_ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The same but for the slash between names, and four characters that are harmless in a path. `+` is escaped although it need not be: too
-/// many take it for a space.
+/// The same except for the slash between names, and four characters that are harmless in a path. `+` is escaped although it need not be:
+/// many servers take it for a space.
 const ESCAPED: &AsciiSet = &ALL_ESCAPED.remove(b'/').remove(b'=').remove(b':').remove(b'@').remove(b',');
 
 /// A name or a value of a query or a form, escaped.

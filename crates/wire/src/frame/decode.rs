@@ -9,7 +9,7 @@ use model::account::Waited;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Owner, Xattr};
 use model::fault::Fault;
-use model::locator::{HostPort, Place};
+use model::locator::{HostPort, NodePlace};
 use model::name::PATH_BYTES_MAX;
 use model::spec::{Delete, Filter, Options, Steer, Step, Sync};
 use model::{Bytes, v1};
@@ -274,18 +274,18 @@ fn login(r: &mut Reader) -> Result<Frame> {
     Ok(Frame::Login { session, software, key, suites, plain: r.bool("plain")? })
 }
 
-fn place(r: &mut Reader) -> Result<Place> {
+fn place(r: &mut Reader) -> Result<NodePlace> {
     match r.u8("a place")? {
-        0 => Ok(Place::Exports),
+        0 => Ok(NodePlace::Exports),
         1 => {
             let export = r.text("an export's name")?;
             if export.is_empty() || export == "." || export == ".." || export.contains(['/', ':', '\0']) {
                 return Err(WireError::Invalid("an export's name"));
             }
-            Ok(Place::Path { export, path: r.path("a path")? })
+            Ok(NodePlace::Path { export, path: r.path("a path")? })
         }
-        2 => Ok(Place::Null),
-        3 => Ok(Place::Zero(Bytes(r.number("a size")?))),
+        2 => Ok(NodePlace::Null),
+        3 => Ok(NodePlace::Zero(Bytes(r.number("a size")?))),
         _ => Err(WireError::Invalid("a place")),
     }
 }

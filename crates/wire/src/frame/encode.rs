@@ -8,7 +8,7 @@ use model::Refusal;
 use model::account::Waited;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::spec::Step;
 
 use super::{
@@ -244,16 +244,16 @@ fn suite(suite: Suite) -> u8 {
     }
 }
 
-fn place(w: &mut Writer, place: &Place) {
+fn place(w: &mut Writer, place: &NodePlace) {
     match place {
-        Place::Exports => w.u8(0),
-        Place::Path { export, path } => {
+        NodePlace::Exports => w.u8(0),
+        NodePlace::Path { export, path } => {
             w.u8(1);
             w.text(export);
             w.bytes(path.as_bytes());
         }
-        Place::Null => w.u8(2),
-        Place::Zero(size) => {
+        NodePlace::Null => w.u8(2),
+        NodePlace::Zero(size) => {
             w.u8(3);
             w.number(size.0);
         }
@@ -261,7 +261,7 @@ fn place(w: &mut Writer, place: &Place) {
 }
 
 /// A question about a place and nothing else.
-fn about(w: &mut Writer, code: u8, at: &Place) {
+fn about(w: &mut Writer, code: u8, at: &NodePlace) {
     w.u8(code);
     place(w, at);
 }

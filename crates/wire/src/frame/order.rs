@@ -1,6 +1,6 @@
 //! A job's order, from the client.
 
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::spec::{Options, Steer};
 
 /// A job's id (a UUID).
@@ -23,7 +23,7 @@ pub struct Open {
     /// Which way.
     pub direction: Direction,
     /// Push: the one target. Pull: the sources.
-    pub places: Vec<Place>,
+    pub places: Vec<NodePlace>,
     /// How to treat what it meets.
     pub options: Options,
     /// Congestion control the client asks the node's sockets to use.

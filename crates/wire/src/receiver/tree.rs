@@ -8,7 +8,7 @@ use model::fault::Fault;
 use model::name::{Name, PATH_BYTES_MAX, RelPath};
 
 use super::extras::Extras;
-use super::{Action, Dir, DirState, FileReceive, FileState, Receiver, Sort, Unsettled, Wanted, name_key};
+use super::{Action, Dir, DirState, EntryKind, FileReceive, FileState, Receiver, Unsettled, Wanted, name_key};
 use crate::error::WireError;
 use crate::frame::{Entry, Offered, Outcome, UNKNOWN_SIZE};
 use crate::ledger::Ledger;
@@ -50,10 +50,10 @@ impl Receiver {
         let (path, shown, parent_failed) = self.place(parent, &name, &what)?;
         let too_long = path.as_bytes().len() > PATH_BYTES_MAX;
         let sort = match what {
-            Offered::Dir { .. } => Sort::Dir,
-            Offered::File { .. } => Sort::File,
-            Offered::Symlink { .. } | Offered::HardLink { .. } => Sort::Link,
-            _ => Sort::Other,
+            Offered::Dir { .. } => EntryKind::Dir,
+            Offered::File { .. } => EntryKind::File,
+            Offered::Symlink { .. } | Offered::HardLink { .. } => EntryKind::Link,
+            _ => EntryKind::Other,
         };
         self.unread += u64::from(matches!(what, Offered::Failed(_)));
         if let Some(offered) = self.dirs.get_mut(&parent).and_then(|above| above.offered.as_mut()) {
@@ -285,31 +285,31 @@ impl Receiver {
         let shown = self.shown(id);
         let Some(entry) = self.unsettled.remove(&id) else { return };
         let size = entry.file.as_ref().map_or(0, |f| if f.size == UNKNOWN_SIZE { 0 } else { f.size });
-        if entry.kind == Sort::File {
+        if entry.kind == EntryKind::File {
             self.files_settled += 1;
             self.told.settled(|| shown.clone(), size, &outcome);
         }
         match (&outcome, entry.kind) {
-            (Outcome::Done, Sort::Dir) => self.totals.directories += 1,
-            (Outcome::Done, Sort::File) => {
+            (Outcome::Done, EntryKind::Dir) => self.totals.directories += 1,
+            (Outcome::Done, EntryKind::File) => {
                 self.totals.files += 1;
                 self.totals.bytes = self.totals.bytes.saturating_add(size);
             }
-            (Outcome::Done, Sort::Link) => self.totals.links += 1,
+            (Outcome::Done, EntryKind::Link) => self.totals.links += 1,
             (Outcome::Skipped, sort) => {
-                self.files_in_place += u64::from(sort == Sort::File);
+                self.files_in_place += u64::from(sort == EntryKind::File);
                 self.totals.skipped += 1;
                 self.totals.skipped_bytes = self.totals.skipped_bytes.saturating_add(size);
                 self.bytes_arrived = self.bytes_arrived.saturating_add(size);
             }
             (Outcome::Failed(refusal), sort) => {
-                if sort == Sort::File && self.failed_files.len() < FAILED_FILES_MAX {
+                if sort == EntryKind::File && self.failed_files.len() < FAILED_FILES_MAX {
                     self.failed_files.insert(id);
                 }
                 self.totals.failed += 1;
                 self.missed(shown, refusal.clone());
             }
-            (Outcome::Done, Sort::Other) => {}
+            (Outcome::Done, EntryKind::Other) => {}
         }
         let in_place = !matches!(outcome, Outcome::Failed(_));
         self.outcomes.push((id, outcome));
@@ -326,7 +326,7 @@ impl Receiver {
             }
         }
         // A directory stays pending in its parent until it is finished.
-        if entry.kind != Sort::Dir {
+        if entry.kind != EntryKind::Dir {
             self.child_done(entry.parent);
         }
     }

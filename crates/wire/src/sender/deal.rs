@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 
-use super::{FileSend, Item, Phase, Sender};
+use super::{FileSend, OfferedEntry, Phase, Sender};
 use crate::frame::{Claim, UNKNOWN_SIZE};
 use crate::limits::{BLOCK_BYTES, PACK_BYTES, PACK_FILES_MAX, RECORDS_UNACKNOWLEDGED_MAX};
 use crate::range::Range;
@@ -183,7 +183,7 @@ impl Sender {
     }
 
     fn range(&self, id: u64, offset: u64, len: u64) -> Option<Range> {
-        let Item { source, path, file, .. } = self.items.get(&id)?;
+        let OfferedEntry { source, path, file, .. } = self.items.get(&id)?;
         let file = file.as_ref().filter(|f| f.phase != Phase::Dropped)?;
         Some(Range {
             file: id,

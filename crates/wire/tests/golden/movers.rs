@@ -1,4 +1,4 @@
-//! What head and mover say to each other, one of each.
+//! One of each message between a coordinator and a mover.
 
 use model::Refusal;
 use model::checksum::BlockSum;
@@ -7,13 +7,15 @@ use model::fault::Fault;
 use model::name::RelPath;
 use wire::Frame;
 use wire::frame::{Open, Suite};
-use wire::mover::{Answer, Ask, Here, Lend, Loan, Word};
+use wire::mover::{Answer, DelegatedAddress, DelegatedSession, FileLocation, MoverMessage, StreamQuery};
 use wire::record::Part;
 use wire::sender::{Built, Range};
 
 pub fn frames(order: Open) -> Vec<(&'static str, Vec<Frame>)> {
-    let loan = |at: &str, id| Loan { at: at.parse().unwrap(), session: [id; 16] };
-    let lend = |suite| Frame::Lend(Box::new(Lend { session: [7; 16], secret: [9; 32], suite, order: order.clone() }));
+    let loan = |at: &str, id| DelegatedAddress { at: at.parse().unwrap(), session: [id; 16] };
+    let lend = |suite| {
+        Frame::Lend(Box::new(DelegatedSession { session: [7; 16], secret: [9; 32], suite, order: order.clone() }))
+    };
     vec![
         ("movers", vec![Frame::Movers(vec![loan("192.0.2.7:4433", 5), loan("[2001:db8::7]:9", 6)])]),
         ("lend", vec![lend(Some(Suite::ChaCha20Poly1305)), lend(None)]),
@@ -21,34 +23,34 @@ pub fn frames(order: Open) -> Vec<(&'static str, Vec<Frame>)> {
     ]
 }
 
-fn words() -> Vec<Word> {
-    let asks = asks().into_iter().map(|ask| Word::Ask(3, ask));
-    let answers = answers().into_iter().map(|answer| Word::Answer(1024, answer));
+fn words() -> Vec<MoverMessage> {
+    let asks = asks().into_iter().map(|ask| MoverMessage::Ask(3, ask));
+    let answers = answers().into_iter().map(|answer| MoverMessage::Answer(1024, answer));
     let plain = [
-        Word::Ready,
-        Word::Beat(300),
-        Word::Surplus(vec![1, 1024]),
-        Word::Gone(7),
-        Word::Close(300),
-        Word::Closed(u64::MAX),
-        Word::Over,
+        MoverMessage::Ready,
+        MoverMessage::Beat(300),
+        MoverMessage::Surplus(vec![1, 1024]),
+        MoverMessage::Gone(7),
+        MoverMessage::Close(300),
+        MoverMessage::Closed(u64::MAX),
+        MoverMessage::Over,
     ];
     plain.into_iter().chain(asks).chain(answers).collect()
 }
 
-fn asks() -> Vec<Ask> {
+fn asks() -> Vec<StreamQuery> {
     let sum = BlockSum { crc32c: 0x0123_4567, adler32: Some(u32::MAX) };
     let part = Part { file: 300, offset: 1 << 40, len: 1 << 20, crc32c: 0x89ab_cdef, hole: false, whole: false };
     let hole = Part { file: 1, offset: 0, len: 5, crc32c: 0, hole: true, whole: true };
     let built = Built { file: 300, offset: 9, len: 1 << 20, sum, hole: false, whole: true };
     vec![
-        Ask::Next,
-        Ask::Claim { file: 1, from: 1 << 20, to: 1 << 44 },
-        Ask::Built { parts: vec![built], bytes: 1 << 20, last: vec![300] },
-        Ask::Unread(4, Refusal::new(Fault::Storage, "it is not there")),
-        Ask::Where(300),
-        Ask::Pass(b"a record".to_vec()),
-        Ask::Took(vec![(part, Some(sum)), (hole, None)]),
+        StreamQuery::Next,
+        StreamQuery::Claim { file: 1, from: 1 << 20, to: 1 << 44 },
+        StreamQuery::Built { parts: vec![built], bytes: 1 << 20, last: vec![300] },
+        StreamQuery::Unread(4, Refusal::new(Fault::Storage, "it is not there")),
+        StreamQuery::Where(300),
+        StreamQuery::Pass(b"a record".to_vec()),
+        StreamQuery::Took(vec![(part, Some(sum)), (hole, None)]),
     ]
 }
 
@@ -72,7 +74,7 @@ fn answers() -> Vec<Answer> {
         Answer::Claimed(Some((1 << 20, 1 << 30)), true),
         Answer::Claimed(None, false),
         Answer::Noted,
-        Answer::Here(Here { path, tag: "0123456789abcdef".into(), size: 1 << 41, fills_holes: true }),
+        Answer::Here(FileLocation { path, tag: "0123456789abcdef".into(), size: 1 << 41, fills_holes: true }),
         Answer::Nowhere,
     ]
 }

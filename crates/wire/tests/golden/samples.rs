@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::entry::{Attributes, Kind, Meta, Owner, Timestamp, Xattr};
 use model::fault::Fault;
-use model::locator::{HostPort, Place};
+use model::locator::{HostPort, NodePlace};
 use model::name::{Name, RelPath};
 use model::spec::{Delete, Filter, Options, Steer, Step, Sync};
 use model::{Algorithm, Bytes, Refusal, v1};
@@ -29,8 +29,8 @@ fn path(bytes: &[u8]) -> RelPath {
     RelPath::parse(bytes).unwrap()
 }
 
-fn at(below: &[u8]) -> Place {
-    Place::Path { export: "data".into(), path: path(below) }
+fn at(below: &[u8]) -> NodePlace {
+    NodePlace::Path { export: "data".into(), path: path(below) }
 }
 
 fn no(fault: Fault, reason: &str) -> Refusal {
@@ -81,7 +81,7 @@ fn proof() -> KeyProof {
 
 const STEER: Steer = Steer { limit_bit_s: 10 << 30, streams: 1024, paused: true };
 
-fn order(direction: Direction, places: Vec<Place>, options: Options, congestion: Option<&str>) -> Open {
+fn order(direction: Direction, places: Vec<NodePlace>, options: Options, congestion: Option<&str>) -> Open {
     let congestion = congestion.map(str::to_owned);
     let (steer, listed) = (STEER, direction == Direction::Pull);
     Open { job: *b"fedcba9876543210", direction, places, options, congestion, steer, listed }
@@ -150,13 +150,13 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
     ];
     let asks = [
         Request::Stat(at(b"run1/x")),
-        Request::List(Place::Exports),
+        Request::List(NodePlace::Exports),
         Request::Mkdir(at(b"new")),
         Request::Remove(at(b"old"), true),
         Request::Rename(at(b"a"), at(b"b\xff")),
         Request::Digest(at(b""), THE_FIRST.to_vec()),
-        Request::Stat(Place::Null),
-        Request::Stat(Place::Zero(Bytes(1 << 30))),
+        Request::Stat(NodePlace::Null),
+        Request::Stat(NodePlace::Zero(Bytes(1 << 30))),
     ];
     let options = Options {
         copy_links: false,
@@ -178,7 +178,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
     };
     let errand = Errand {
         order: order(Direction::Push, vec![at(b"there")], Options::default(), None),
-        sources: vec![at(b"here"), Place::Zero(Bytes(5))],
+        sources: vec![at(b"here"), NodePlace::Zero(Bytes(5))],
         to: HostPort { host: "dtn.example.org".into(), port: 7411 },
         node: [3; 32],
         key: proof(),

@@ -1,6 +1,6 @@
-//! Jobs of several attempts: the session is cut at a random moment, the next one has new machines and goes on from what
-//! the store holds. Everything that can go wrong does, mixed by a seed: full stores, damaged rests, files that change in
-//! between with their length and time kept, lost streams, flipped payload and tables.
+//! Jobs of several attempts: the session is cut at a random moment, and the next attempt has new machines and resumes from what the
+//! store holds. A seed mixes the faults: full stores, damaged unfinished files, files that change between attempts and keep their length
+//! and time, lost streams, flipped payload and tables.
 //!
 //! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` so many seeds.
 
@@ -13,18 +13,19 @@ use wire::WireError;
 use crate::harness::{Config, Pair};
 use crate::random::{config, entries, fail_some, roots};
 use crate::rng::Rng;
-use crate::store::{Store, There};
-use crate::tree::{Content, Node, What};
+use crate::store::{Store, StoredEntry};
+use crate::tree::{Content, Node, NodeKind};
 use crate::verify::check;
 
-/// Of a run that nobody asked more of; `make soak` does.
+/// Seeds of a run by default; `make soak` runs more.
 const SEEDS: u64 = 20;
 
-/// Attempts that may be cut; the last one holds.
+/// Attempts that may be cut; the last one is not.
 const CUTS_MAX: u64 = 5;
 
+/// What happened in a run.
 #[derive(Default, Debug)]
-struct Tally {
+struct RunCounts {
     faults: u64,
     attempts: u64,
     cut: u64,
@@ -34,21 +35,22 @@ struct Tally {
     misses: u64,
 }
 
-/// What a file was in any attempt, by its path at the target.
+/// The contents that a file had in any attempt, by its path at the target.
 type Versions = HashMap<RelPath, Vec<Content>>;
 
-struct Job {
+/// One job, run to its end in several attempts.
+struct AttemptRun {
     rng: Rng,
     roots: Vec<Node>,
     config: Config,
     versions: Versions,
-    tally: Tally,
+    tally: RunCounts,
 }
 
-/// A file of one content is never a mixture of two.
+/// Asserts that every stored file is one of its contents, and no mixture of two.
 fn assert_whole(store: &Store, versions: &Versions) {
     for (path, there) in &store.there {
-        let There::File { bytes, .. } = there else { continue };
+        let StoredEntry::File { bytes, .. } = there else { continue };
         let known = versions.get(path).unwrap_or_else(|| panic!("{path} was never offered"));
         let same = |content: &Content| content.len == bytes.len() as u64 && content.all() == *bytes;
         assert!(known.iter().any(same), "{path} is a mixture");
@@ -58,8 +60,8 @@ fn assert_whole(store: &Store, versions: &Versions) {
 /// Changes some files, most of them without changing their length: nothing but their bytes tells.
 fn change(node: &mut Node, rng: &mut Rng) -> u64 {
     match &mut node.what {
-        What::Dir(children) => children.iter_mut().map(|child| change(child, rng)).sum(),
-        What::File(content) if rng.chance(80) => {
+        NodeKind::Dir(children) => children.iter_mut().map(|child| change(child, rng)).sum(),
+        NodeKind::File(content) if rng.chance(80) => {
             match rng.below(4) {
                 0 => *content = Content::new(content.seed, rng.below(4 << 20)),
                 1 if content.len > 0 => {
@@ -75,15 +77,15 @@ fn change(node: &mut Node, rng: &mut Rng) -> u64 {
     }
 }
 
-impl Job {
-    fn new(seed: u64) -> Job {
+impl AttemptRun {
+    fn new(seed: u64) -> AttemptRun {
         let mut rng = Rng::new(seed ^ 0x5eed_0000);
         let mut roots = roots(&mut rng);
         // Every job has a file that is worth a journal.
         let large = Content::new(rng.next(), (2 << 20) + rng.below(6 << 20));
-        roots.push(crate::tree::node("large", What::File(large)));
+        roots.push(crate::tree::node("large", NodeKind::File(large)));
         let config = config(&mut rng);
-        Job { rng, roots, config, versions: HashMap::new(), tally: Tally::default() }
+        AttemptRun { rng, roots, config, versions: HashMap::new(), tally: RunCounts::default() }
     }
 
     fn note_versions(&mut self) {
@@ -91,7 +93,7 @@ impl Job {
         let contents: HashMap<RelPath, Content> = all
             .iter()
             .filter_map(|(at, _, what, _)| match what {
-                What::File(content) | What::Pipe(content) => Some((at.clone(), content.clone())),
+                NodeKind::File(content) | NodeKind::Pipe(content) => Some((at.clone(), content.clone())),
                 _ => None,
             })
             .collect();
@@ -99,7 +101,7 @@ impl Job {
             self.versions.entry(at.clone()).or_default().push(content.clone());
         }
         for (at, (_, below), what, _) in &all {
-            let What::HardLink(to) = what else { continue };
+            let NodeKind::HardLink(to) = what else { continue };
             // Both lie below the same root: what is above `below` in `at` is above `to` as well.
             let above = at.as_bytes().len() - below.as_bytes().len();
             let first = [&at.as_bytes()[..above], to.as_bytes()].concat();
@@ -142,7 +144,7 @@ impl Job {
         }
     }
 
-    fn run(mut self) -> Tally {
+    fn run(mut self) -> RunCounts {
         let mut store = Store { kept: Some(HashMap::new()), ..Store::default() };
         let cuts = self.rng.below(CUTS_MAX + 1);
         for at in 0..=cuts {
@@ -198,9 +200,9 @@ fn attempt_after_attempt_ends_right() {
         Some(seed) => seed..seed + 1,
         None => 0..number("LONGHAUL_FAULTS").unwrap_or(SEEDS),
     };
-    let mut all = Tally::default();
+    let mut all = RunCounts::default();
     for seed in seeds.clone() {
-        let tally = catch_unwind(AssertUnwindSafe(|| Job::new(seed).run()));
+        let tally = catch_unwind(AssertUnwindSafe(|| AttemptRun::new(seed).run()));
         let tally = tally.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
         all.faults += tally.faults;
         all.attempts += tally.attempts;
@@ -210,7 +212,7 @@ fn attempt_after_attempt_ends_right() {
         all.resumed_bytes += tally.resumed_bytes;
         all.misses += tally.misses;
     }
-    let (jobs, Tally { attempts, faults, cut, misses, .. }) = (seeds.end - seeds.start, &all);
+    let (jobs, RunCounts { attempts, faults, cut, misses, .. }) = (seeds.end - seeds.start, &all);
     let resumed = all.resumed_bytes >> 20;
     println!(
         "virtual time: {jobs} jobs in {attempts} attempts ({cut} cut) met {faults} faults, {resumed} MiB were gone on \

@@ -9,21 +9,21 @@ use wire::limits::{DIRS_OPEN_MAX, ENTRIES_IN_FLIGHT_MAX};
 use wire::receiver::{Action, Receiver, Target};
 
 use crate::harness::{Config, MS, Pair};
-use crate::tree::{Content, Step, What, name};
+use crate::tree::{Content, NodeKind, Step, name};
 
 /// So many directories of 100 entries each, offered as they are asked for.
 fn flat(dirs: u64) -> impl Iterator<Item = Step> {
     let root = RelPath::root();
-    let top = Step::Offer { source: 0, path: root.clone(), name: name("top"), what: What::Dir(vec![]) };
+    let top = Step::Offer { source: 0, path: root.clone(), name: name("top"), what: NodeKind::Dir(vec![]) };
     let each = move |at: u64| {
         let dir = name(&format!("d{at}"));
         let path = root.join(&dir);
-        let first = Step::Offer { source: 0, path: path.clone(), name: dir, what: What::Dir(vec![]) };
+        let first = Step::Offer { source: 0, path: path.clone(), name: dir, what: NodeKind::Dir(vec![]) };
         let inside = (1..100).map(move |n| {
             let name = name(&format!("f{n}"));
             let what = match n % 10 {
-                0 => What::Symlink(b"f1".to_vec()),
-                _ => What::File(Content::new(n, if at == 0 { 50_000 } else { 8 })),
+                0 => NodeKind::Symlink(b"f1".to_vec()),
+                _ => NodeKind::File(Content::new(n, if at == 0 { 50_000 } else { 8 })),
             };
             Step::Offer { source: 0, path: path.join(&name), name, what }
         });
@@ -60,10 +60,10 @@ fn rows(files: u64, depth: u64) -> impl Iterator<Item = Step> {
             if level > 0 {
                 path = path.join(&name);
             }
-            out.push(Step::Offer { source: n as u32, path: path.clone(), name, what: What::Dir(vec![]) });
+            out.push(Step::Offer { source: n as u32, path: path.clone(), name, what: NodeKind::Dir(vec![]) });
         }
         let last = name("f");
-        let what = What::File(Content::new(n, 100_000));
+        let what = NodeKind::File(Content::new(n, 100_000));
         out.push(Step::Offer { source: n as u32, path: path.join(&last), name: last, what });
         out.extend((0..depth).map(|_| Step::Leave));
         out

@@ -7,7 +7,7 @@ use wire::frame::Totals;
 
 use crate::harness::{Config, MS, Pair};
 use crate::jobs::some_tree;
-use crate::tree::{Content, Node, What, dir, file, node, path};
+use crate::tree::{Content, Node, NodeKind, dir, file, node, path};
 use crate::verify::{check, names};
 
 const MIB: u64 = 1 << 20;
@@ -48,8 +48,8 @@ fn every_kind_of_file_survives_lost_streams() {
     for (at, algorithm) in [Algorithm::Crc32c, Algorithm::Md5, Algorithm::Adler32].into_iter().enumerate() {
         let checksums = vec![algorithm];
         let mut roots = some_tree();
-        roots.push(node("pipe", What::Pipe(Content::new(3, 3 * MIB + 5))));
-        roots.push(node("short pipe", What::Pipe(Content::new(4, 500))));
+        roots.push(node("pipe", NodeKind::Pipe(Content::new(3, 3 * MIB + 5))));
+        roots.push(node("short pipe", NodeKind::Pipe(Content::new(4, 500))));
         let mut cut = 0;
         for seed in (0..2).map(|n| at as u64 * 2 + n) {
             let config = Config { cut_per_mille: 150, seed, checksums: checksums.clone(), ..Config::default() };
@@ -66,7 +66,7 @@ fn a_lost_hole_is_sent_again_in_a_few_steps() {
     // Block by block, 16 TiB would be 17 million records.
     const HOLE: u64 = 16 << 40;
     let holes = vec![(0, HOLE)];
-    let roots = [node("hole", What::File(Content { seed: 1, len: HOLE + 1, holes }))];
+    let roots = [node("hole", NodeKind::File(Content { seed: 1, len: HOLE + 1, holes }))];
     let mut pair = Pair::new(Config { streams: 1, ..Config::default() }, &roots);
     pair.store.counting = true;
     // On its way, and not yet heard of.
@@ -110,7 +110,7 @@ fn a_flipped_table_ends_the_job_and_no_file_is_wrong() {
         let mut pair = Pair::new(Config { flip_table_of: 1 + seed % 5, seed, ..Config::default() }, &roots);
         assert_eq!(pair.run(), Err(WireError::Damaged));
         for (name, there) in &pair.store.there {
-            if let crate::store::There::File { bytes, .. } = there {
+            if let crate::store::StoredEntry::File { bytes, .. } = there {
                 assert_eq!(bytes.len() as u64, if *name == path("top/a") { 4 * MIB } else { MIB });
             }
         }
@@ -183,8 +183,8 @@ fn a_directory_whose_mode_cannot_be_set_is_named_at_the_target() {
 
 #[test]
 fn another_name_of_a_file_that_failed_fails() {
-    let linked = |what| [dir("top", vec![node("f", what), node("g", What::HardLink(path("f")))])];
-    let big = linked(What::File(Content::new(1, 2 * MIB)));
+    let linked = |what| [dir("top", vec![node("f", what), node("g", NodeKind::HardLink(path("f")))])];
+    let big = linked(NodeKind::File(Content::new(1, 2 * MIB)));
     let (pair, _) = run(Config::default(), &big, |pair| {
         pair.source.drops.insert((0, path("f")), MIB);
     });
@@ -194,7 +194,7 @@ fn another_name_of_a_file_that_failed_fails() {
     });
     assert_eq!(misses(&pair), ["top/f", "top/g"]);
     // Failed at once: nothing waits for it any more when its other name comes.
-    let (pair, _) = run(Config::default(), &linked(What::Unreadable), |_| {});
+    let (pair, _) = run(Config::default(), &linked(NodeKind::Unreadable), |_| {});
     assert_eq!(misses(&pair), ["top/f", "top/g"]);
 }
 
@@ -204,7 +204,7 @@ fn a_path_too_long_for_the_target_is_named_and_the_rest_arrives() {
         let name = format!("{n}").repeat(90);
         dir(&name, vec![inner, file("beside", 100_000)])
     });
-    let deep = dir("deep", vec![deep, node("special", What::Special)]);
+    let deep = dir("deep", vec![deep, node("special", NodeKind::Special)]);
     let roots = [deep, file("other", 1)];
     // Names of 90 to 180 bytes, 4,500 in all: above the 4,095 that Linux takes.
     let mut pair = Pair::new(Config::default(), &roots);

@@ -5,7 +5,7 @@ use wire::frame::UNKNOWN_SIZE;
 
 use crate::harness::{Config, Pair};
 use crate::source::serial_digest;
-use crate::tree::{Content, Node, What, dir, file, node, path};
+use crate::tree::{Content, Node, NodeKind, dir, file, node, path};
 use crate::verify::check;
 
 const MIB: u64 = 1 << 20;
@@ -21,11 +21,11 @@ pub fn some_tree() -> Vec<Node> {
                 file("a", 10),
                 file("empty", 0),
                 dir("sub", vec![file("a", 70_000), file("big", 5 * MIB + 17), dir("void", vec![])]),
-                dir("sub2", vec![file("a", MIB), file("b", 2 * MIB), node("c", What::HardLink(path("sub2/b")))]),
-                node("link", What::Symlink(b"../\xff/where".to_vec())),
-                node("fifo", What::Special),
-                node("sparse", What::File(sparse)),
-                node("hole", What::File(all_hole)),
+                dir("sub2", vec![file("a", MIB), file("b", 2 * MIB), node("c", NodeKind::HardLink(path("sub2/b")))]),
+                node("link", NodeKind::Symlink(b"../\xff/where".to_vec())),
+                node("fifo", NodeKind::Special),
+                node("sparse", NodeKind::File(sparse)),
+                node("hole", NodeKind::File(all_hole)),
             ],
         ),
         file("alone", 300_000),
@@ -67,7 +67,7 @@ fn holes_are_not_sent() {
 #[test]
 fn a_single_root_takes_the_name_of_the_target() {
     let roots =
-        [dir("top", vec![file("a", 70_000), node("b", What::HardLink(path("a"))), dir("d", vec![file("a", 1)])])];
+        [dir("top", vec![file("a", 70_000), node("b", NodeKind::HardLink(path("a"))), dir("d", vec![file("a", 1)])])];
     let pair = arrives(Config { into: false, ..Config::default() }, &roots);
     assert!(pair.store.there.contains_key(&path("d/a")));
 }
@@ -95,7 +95,7 @@ fn existing_files_are_skipped() {
         let mut second = Pair::new(Config { pull, ..Config::default() }, &roots);
         second.store.there = first.store.there.clone();
         for there in second.store.there.values_mut() {
-            if let crate::store::There::Dir { finished } = there {
+            if let crate::store::StoredEntry::Dir { finished } = there {
                 *finished = None;
             }
         }
@@ -124,7 +124,7 @@ fn serial_digests_keep_a_file_on_one_stream() {
         let mut pair = Pair::new(Config { checksums: checksums.clone(), ..Config::default() }, &roots);
         if checksums.contains(&Algorithm::Md5) {
             for node in &files {
-                let What::File(content) = &node.what else { panic!() };
+                let NodeKind::File(content) = &node.what else { panic!() };
                 let digests = vec![serial_digest(Algorithm::Md5, content)];
                 pair.store.serial.insert(path("top").join(&node.name), digests);
             }
@@ -148,7 +148,7 @@ fn serial_digests_of_sparse_and_empty_files() {
 fn a_file_of_unknown_size_ends_where_it_ends() {
     for len in [0, 1, 1000, MIB, 5 * MIB + 3] {
         for checksums in [vec![Algorithm::Crc32c], vec![Algorithm::Md5]] {
-            let roots = [node("pipe", What::Pipe(Content::new(3, len))), file("after", 10)];
+            let roots = [node("pipe", NodeKind::Pipe(Content::new(3, len))), file("after", 10)];
             let pair = arrives(Config { checksums, ..Config::default() }, &roots);
             assert_eq!(pair.receiver.totals().bytes, len + 10);
             assert_ne!(pair.sender.progress().bytes_offered, UNKNOWN_SIZE);

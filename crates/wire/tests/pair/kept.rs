@@ -1,5 +1,5 @@
-//! What an attempt leaves of a large file for the next one: its bytes so far and rows of what was written down, as the
-//! engine's journals have them. Believed no more than those are: a row is claimed only where the bytes bear it out.
+//! The part of a large file that an attempt leaves for the next one: its bytes so far, and journal rows like the engine's. As
+//! there, a row is claimed only where the bytes have its checksum.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,16 @@ use crate::rng::Rng;
 /// Offset, to length and CRC-32C.
 pub type Rows = BTreeMap<u64, (u64, u32)>;
 
+/// The unfinished file of an earlier attempt.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct PartialFile {
     size: u64,
     mtime: Timestamp,
     pub bytes: Vec<u8>,
     pub rows: Rows,
 }
 
-/// A block was written: it stands for whatever it overlaps.
+/// Enters a block that was written: it replaces the rows that it overlaps.
 pub fn note(rows: &mut Rows, part: &Part, sum: BlockSum) {
     let end = part.offset + part.len;
     rows.retain(|at, (len, _)| at + *len <= part.offset || *at >= end);
@@ -30,16 +31,16 @@ pub fn note(rows: &mut Rows, part: &Part, sum: BlockSum) {
     }
 }
 
-impl Kept {
-    pub fn of(wanted: &Wanted, bytes: Vec<u8>, rows: Rows) -> Kept {
-        Kept { size: wanted.size, mtime: wanted.mtime, bytes, rows }
+impl PartialFile {
+    pub fn of(wanted: &Wanted, bytes: Vec<u8>, rows: Rows) -> PartialFile {
+        PartialFile { size: wanted.size, mtime: wanted.mtime, bytes, rows }
     }
 
     pub fn is_of(&self, wanted: &Wanted) -> bool {
         (self.size, self.mtime) == (wanted.size, wanted.mtime)
     }
 
-    /// The rows that the bytes bear out, as claims; the others are forgotten.
+    /// The rows whose checksum the bytes have, as claims; other rows are forgotten.
     pub fn verified(&mut self, with_adler32: bool) -> Vec<(u64, u64, BlockSum)> {
         let mut claims = Vec::new();
         self.rows.retain(|at, (len, crc32c)| {
@@ -53,7 +54,7 @@ impl Kept {
         claims
     }
 
-    /// A crash, or a bad disk: rows are lost or wrong, bytes are flipped or cut off. Returns how many such faults.
+    /// Damages the file as a crash or a bad disk would: rows are lost or wrong, bytes are flipped or cut off. Returns the number of faults.
     pub fn damage(&mut self, rng: &mut Rng) -> u64 {
         let before = self.rows.len();
         self.rows.retain(|_, _| !rng.chance(100));

@@ -1,4 +1,4 @@
-//! A data stream in virtual time: latency, rate, and what is under way on it.
+//! A data stream in virtual time: its latency, its rate, and the bytes on it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub struct Link {
     pub id: u32,
     /// When its last record has left.
     pub free_at: Duration,
-    /// Nothing that is under way arrives any more.
+    /// The stream is cut: bytes on it do not arrive.
     pub cut: bool,
 }
 

@@ -10,8 +10,8 @@ use wire::receiver::Judgement;
 
 use crate::harness::{Config, MS, Pair};
 use crate::rng::Rng;
-use crate::store::There;
-use crate::tree::{Content, Node, What, mode_of, mtime_of, name, node};
+use crate::store::StoredEntry;
+use crate::tree::{Content, Node, NodeKind, mode_of, mtime_of, name, node};
 use crate::verify::check;
 
 /// How many, unless `make soak` asks for more (`PROPTEST_CASES`).
@@ -42,15 +42,16 @@ fn children(rng: &mut Rng, depth: u64, below: &RelPath) -> Vec<Node> {
     let mut out: Vec<Node> = Vec::new();
     for n in 0..rng.below(9) {
         let text = format!("{}{n}", (b'a' + rng.below(3) as u8) as char);
-        let first = out.iter().find(|n| matches!(n.what, What::File(_) | What::Unreadable)).map(|n| n.name.clone());
+        let first =
+            out.iter().find(|n| matches!(n.what, NodeKind::File(_) | NodeKind::Unreadable)).map(|n| n.name.clone());
         let what = match rng.below(16) {
-            0..3 if depth > 0 => What::Dir(children(rng, depth - 1, &below.join(&name(&text)))),
-            3 => What::Symlink(text.clone().into_bytes()),
-            4 => What::Special,
-            5 => What::Unreadable,
-            6 => What::Pipe(content(rng)),
-            7 | 8 if first.is_some() => What::HardLink(below.join(&first.unwrap())),
-            _ => What::File(content(rng)),
+            0..3 if depth > 0 => NodeKind::Dir(children(rng, depth - 1, &below.join(&name(&text)))),
+            3 => NodeKind::Symlink(text.clone().into_bytes()),
+            4 => NodeKind::Special,
+            5 => NodeKind::Unreadable,
+            6 => NodeKind::Pipe(content(rng)),
+            7 | 8 if first.is_some() => NodeKind::HardLink(below.join(&first.unwrap())),
+            _ => NodeKind::File(content(rng)),
         };
         out.push(node(&text, what));
     }
@@ -59,8 +60,8 @@ fn children(rng: &mut Rng, depth: u64, below: &RelPath) -> Vec<Node> {
 
 pub fn roots(rng: &mut Rng) -> Vec<Node> {
     let each = |n: u64, rng: &mut Rng| match rng.chance(700) {
-        true => node(&format!("root{n}"), What::Dir(children(rng, 3, &RelPath::root()))),
-        false => node(&format!("root{n}"), What::File(content(rng))),
+        true => node(&format!("root{n}"), NodeKind::Dir(children(rng, 3, &RelPath::root()))),
+        false => node(&format!("root{n}"), NodeKind::File(content(rng))),
     };
     (0..1 + rng.below(3)).map(|n| each(n, rng)).collect()
 }
@@ -87,12 +88,12 @@ pub fn config(rng: &mut Rng) -> Config {
 }
 
 /// An entry: its path at the target, where it is at the source, what it is.
-pub type Found = (RelPath, (u32, RelPath), What, Node);
+pub type TreeEntry = (RelPath, (u32, RelPath), NodeKind, Node);
 
 /// Paths of the tree at the source, as they are named at the target.
-fn paths(at: &RelPath, source: (u32, RelPath), node: &Node, out: &mut Vec<Found>) {
+fn paths(at: &RelPath, source: (u32, RelPath), node: &Node, out: &mut Vec<TreeEntry>) {
     out.push((at.clone(), source.clone(), node.what.clone(), node.clone()));
-    if let What::Dir(children) = &node.what {
+    if let NodeKind::Dir(children) = &node.what {
         for child in children {
             paths(&at.join(&child.name), (source.0, source.1.join(&child.name)), child, out);
         }
@@ -106,7 +107,7 @@ fn leave_there(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, n
     match rng.below(3) {
         // Its directories must be there as well.
         0 if at.parent().is_root() => {
-            pair.store.there.insert(at, There::File { bytes, mode, mtime });
+            pair.store.there.insert(at, StoredEntry::File { bytes, mode, mtime });
         }
         1 if at.parent().is_root() => {
             if rng.chance(500) && !bytes.is_empty() {
@@ -114,7 +115,7 @@ fn leave_there(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, n
             }
             let known = Digest::crc32c(crc32c(&bytes));
             pair.store.judgements.insert(at.clone(), Judgement::WantUnless(known));
-            pair.store.there.insert(at, There::File { bytes, mode, mtime });
+            pair.store.there.insert(at, StoredEntry::File { bytes, mode, mtime });
         }
         _ => {
             let (mut known, mut partial) = (Vec::new(), vec![0; bytes.len()]);
@@ -134,7 +135,7 @@ fn leave_there(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, n
 }
 
 /// Every entry of these trees.
-pub fn entries(roots: &[Node]) -> Vec<Found> {
+pub fn entries(roots: &[Node]) -> Vec<TreeEntry> {
     let mut all = Vec::new();
     for (n, root) in roots.iter().enumerate() {
         paths(&RelPath::root().join(&root.name), (n as u32, RelPath::root()), root, &mut all);
@@ -145,7 +146,7 @@ pub fn entries(roots: &[Node]) -> Vec<Found> {
 fn trouble(pair: &mut Pair, rng: &mut Rng, roots: &[Node]) {
     let all = entries(roots);
     for (at, _, what, node) in &all {
-        if let What::File(content) = what
+        if let NodeKind::File(content) = what
             && rng.chance(200)
         {
             leave_there(pair, rng, at.clone(), content, node);
@@ -159,7 +160,7 @@ fn trouble(pair: &mut Pair, rng: &mut Rng, roots: &[Node]) {
 }
 
 /// Entries that cannot be made, files that change while they are read. Returns how many.
-pub fn fail_some(pair: &mut Pair, rng: &mut Rng, all: Vec<Found>, per_mille: u64) -> u64 {
+pub fn fail_some(pair: &mut Pair, rng: &mut Rng, all: Vec<TreeEntry>, per_mille: u64) -> u64 {
     let mut faults = 0;
     for (at, source, what, _) in all {
         if !rng.chance(per_mille) {
@@ -168,9 +169,9 @@ pub fn fail_some(pair: &mut Pair, rng: &mut Rng, all: Vec<Found>, per_mille: u64
         faults += 1;
         let failures = &mut pair.store.failures;
         match what {
-            What::Dir(_) if rng.chance(500) => drop(failures.make.insert(at)),
-            What::Dir(_) => drop(failures.finish.insert(at)),
-            What::File(content) | What::Pipe(content) => match rng.below(4) {
+            NodeKind::Dir(_) if rng.chance(500) => drop(failures.make.insert(at)),
+            NodeKind::Dir(_) => drop(failures.finish.insert(at)),
+            NodeKind::File(content) | NodeKind::Pipe(content) => match rng.below(4) {
                 0 => drop(failures.judge.insert(at)),
                 1 => drop(failures.commit.insert(at)),
                 2 => drop(failures.write.insert(at, rng.below(content.len + 1))),

@@ -6,11 +6,11 @@ use wire::limits::{BLOCK_BYTES, RANGES_MAX};
 use wire::receiver::Judgement;
 
 use crate::harness::{Config, Pair};
-use crate::tree::{Node, What, file, path};
+use crate::tree::{Node, NodeKind, file, path};
 use crate::verify::check;
 
 fn content(node: &Node) -> Vec<u8> {
-    let What::File(content) = &node.what else { panic!() };
+    let NodeKind::File(content) = &node.what else { panic!() };
     content.all()
 }
 
@@ -128,7 +128,7 @@ fn equal_files_are_found_by_digest() {
             let known = Digest::crc32c(crc32c(&bytes));
             let at = path(&node.name.to_string());
             let (mode, mtime) = (crate::tree::mode_of(&node.name), crate::tree::mtime_of(&node.name));
-            pair.store.there.insert(at.clone(), crate::store::There::File { bytes, mode, mtime });
+            pair.store.there.insert(at.clone(), crate::store::StoredEntry::File { bytes, mode, mtime });
             pair.store.judgements.insert(at, Judgement::WantUnless(known));
         }
         pair.run().unwrap();

@@ -12,7 +12,7 @@ use wire::sender::{Built, Range};
 use wire::{Sender, WireError};
 
 use crate::rng::mix;
-use crate::tree::{Content, Step, What, mode_of, mtime_of};
+use crate::tree::{Content, NodeKind, Step, mode_of, mtime_of};
 
 pub struct Source {
     steps: Box<dyn Iterator<Item = Step>>,
@@ -78,24 +78,24 @@ impl Source {
         let mut content = None;
         let mut named = false;
         let offered = match what {
-            What::Dir(_) => Offered::Dir { mode, mtime },
-            What::File(bytes) => {
+            NodeKind::Dir(_) => Offered::Dir { mode, mtime },
+            NodeKind::File(bytes) => {
                 let size = bytes.len;
                 content = Some(bytes);
                 named = true;
                 Offered::File { mode, mtime, size }
             }
-            What::Pipe(bytes) => {
+            NodeKind::Pipe(bytes) => {
                 content = Some(bytes);
                 Offered::File { mode, mtime, size: UNKNOWN_SIZE }
             }
-            What::Symlink(target) => Offered::Symlink { mtime, target },
-            What::HardLink(to) => {
+            NodeKind::Symlink(target) => Offered::Symlink { mtime, target },
+            NodeKind::HardLink(to) => {
                 let first = self.first_names.get(&(source, to.clone())).copied().unwrap();
                 Offered::HardLink { to: first, path: to }
             }
-            What::Special => Offered::Special,
-            What::Unreadable => Offered::Failed(Refusal::new(Fault::Storage, "permission denied")),
+            NodeKind::Special => Offered::Special,
+            NodeKind::Unreadable => Offered::Failed(Refusal::new(Fault::Storage, "permission denied")),
         };
         let unreadable = matches!(offered, Offered::Failed(_));
         let id = sender.offer(source, path.clone(), name, offered);

@@ -1,4 +1,4 @@
-//! The target store, in memory: does what the receiving machine asks for, or fails where it was told to.
+//! The target store, in memory: carries out the receiving machine's actions, or fails them where the test says so.
 
 use model::Refusal;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,11 +12,12 @@ use wire::receiver::{Action, Complete, Judgement, Receiver, Stored, Wanted, name
 use wire::record::{self, HEAD_BYTES, Head, Part};
 use wire::{WireError, limits};
 
-use crate::kept::{Kept, Rows, note};
+use crate::kept::{PartialFile, Rows, note};
 use crate::rng::Rng;
 
+/// An entry of the target store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum There {
+pub enum StoredEntry {
     Dir { finished: Option<(u32, Timestamp)> },
     File { bytes: Vec<u8>, mode: u32, mtime: Timestamp },
     Symlink { target: Vec<u8>, mtime: Timestamp },
@@ -38,17 +39,17 @@ pub struct Failures {
 pub struct Staged {
     wanted: Wanted,
     bytes: Vec<u8>,
-    /// What is written down of it.
+    /// The journal rows of its blocks.
     rows: Rows,
 }
 
 #[derive(Debug, Default)]
 pub struct Store {
-    pub there: BTreeMap<RelPath, There>,
+    pub there: BTreeMap<RelPath, StoredEntry>,
     pub failures: Failures,
     /// Directories that were made and could not be finished.
     pub unfinished: HashSet<RelPath>,
-    /// What the store says of a file, instead of looking.
+    /// Judgements that the store returns without looking at the file.
     pub judgements: HashMap<RelPath, Judgement>,
     /// Bytes that an earlier run left behind, for [`Judgement::WantRest`].
     pub partial: HashMap<RelPath, Vec<u8>>,
@@ -65,7 +66,7 @@ pub struct Store {
     /// Files that are there are compared by digest, as in every attempt but a job's first.
     pub by_digest: bool,
     /// Where it is written down what arrived of large files, and what earlier attempts left; none without journals.
-    pub kept: Option<HashMap<RelPath, Kept>>,
+    pub kept: Option<HashMap<RelPath, PartialFile>>,
     /// Claims made from what was kept, in bytes.
     pub claimed_bytes: u64,
     /// So many bytes of payload, and the device is full.
@@ -83,10 +84,10 @@ fn no(what: &str) -> Refusal {
 impl Store {
     fn has_parent(&self, path: &RelPath) -> bool {
         let parent = path.parent();
-        self.counting || parent.is_root() || matches!(self.there.get(&parent), Some(There::Dir { .. }))
+        self.counting || parent.is_root() || matches!(self.there.get(&parent), Some(StoredEntry::Dir { .. }))
     }
 
-    fn put(&mut self, path: RelPath, what: There) {
+    fn put(&mut self, path: RelPath, what: StoredEntry) {
         if !self.counting {
             self.there.insert(path, what);
         }
@@ -105,12 +106,12 @@ impl Store {
                 receiver.judged(id, judgement);
             }
             Action::Symlink { id, path, target, mtime, .. } => {
-                let outcome = self.link(&path, There::Symlink { target, mtime });
+                let outcome = self.link(&path, StoredEntry::Symlink { target, mtime });
                 receiver.settled(id, outcome);
             }
             Action::HardLink { id, path, to } => {
                 let outcome = match self.there.get(&to).cloned() {
-                    Some(first @ There::File { .. }) => self.link(&path, first),
+                    Some(first @ StoredEntry::File { .. }) => self.link(&path, first),
                     _ if self.counting => Outcome::Done,
                     _ => Outcome::Failed(no("the first name is not there")),
                 };
@@ -143,8 +144,8 @@ impl Store {
         if self.failures.make.contains(&path) || !self.has_parent(&path) {
             return Err(no("no such directory here"));
         }
-        if !matches!(self.there.get(&path), Some(There::Dir { .. })) {
-            self.put(path, There::Dir { finished: None });
+        if !matches!(self.there.get(&path), Some(StoredEntry::Dir { .. })) {
+            self.put(path, StoredEntry::Dir { finished: None });
         }
         Ok(())
     }
@@ -166,13 +167,15 @@ impl Store {
             return Err(no("its mode cannot be set"));
         }
         if !self.counting {
-            let Some(There::Dir { finished }) = self.there.get_mut(path) else { panic!("{path} is no directory") };
+            let Some(StoredEntry::Dir { finished }) = self.there.get_mut(path) else {
+                panic!("{path} is no directory")
+            };
             assert_eq!(finished.replace((mode, mtime)), None, "{path} was finished twice");
         }
         Ok(())
     }
 
-    fn link(&mut self, path: &RelPath, what: There) -> Outcome {
+    fn link(&mut self, path: &RelPath, what: StoredEntry) -> Outcome {
         if self.failures.link.contains(path) || !self.has_parent(path) {
             return Outcome::Failed(no("the link cannot be made"));
         }
@@ -186,7 +189,7 @@ impl Store {
             return Judgement::Refuse(no("it cannot be put there"));
         }
         let found = match self.there.get(&path) {
-            Some(There::File { bytes, mtime, .. }) => {
+            Some(StoredEntry::File { bytes, mtime, .. }) => {
                 bytes.len() as u64 == wanted.size && *mtime == wanted.mtime && wanted.size != UNKNOWN_SIZE
             }
             _ => false,
@@ -213,7 +216,7 @@ impl Store {
     }
 
     fn compared(&self, path: &RelPath) -> Judgement {
-        let Some(There::File { bytes, .. }) = self.there.get(path) else { panic!("{path} is no file") };
+        let Some(StoredEntry::File { bytes, .. }) = self.there.get(path) else { panic!("{path} is no file") };
         Judgement::WantUnless(Digest::crc32c(crc32c(bytes)))
     }
 
@@ -223,7 +226,7 @@ impl Store {
         self.unfinished.clear();
         (self.room, self.full) = (None, false);
         for there in self.there.values_mut() {
-            if let There::Dir { finished } = there {
+            if let StoredEntry::Dir { finished } = there {
                 *finished = None;
             }
         }
@@ -231,7 +234,7 @@ impl Store {
             if let Some(kept) = &mut self.kept
                 && !staged.rows.is_empty()
             {
-                kept.insert(staged.wanted.path.clone(), Kept::of(&staged.wanted, staged.bytes, staged.rows));
+                kept.insert(staged.wanted.path.clone(), PartialFile::of(&staged.wanted, staged.bytes, staged.rows));
             }
         }
     }
@@ -318,7 +321,7 @@ impl Store {
             }
         }
         self.files_committed += 1;
-        self.put(path, There::File { bytes: staged.bytes, mode, mtime });
+        self.put(path, StoredEntry::File { bytes: staged.bytes, mode, mtime });
         receiver.settled(complete.id, Outcome::Done);
     }
 

@@ -60,8 +60,9 @@ impl Content {
     }
 }
 
+/// What an entry of a source tree is.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum NodeKind {
     Dir(Vec<Node>),
     File(Content),
     /// A file that ends where it ends.
@@ -76,13 +77,13 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub name: Name,
-    pub what: What,
+    pub what: NodeKind,
 }
 
-/// What a scanner says, one after another.
+/// A step of a scan, in order.
 #[derive(Clone, Debug)]
 pub enum Step {
-    Offer { source: u32, path: RelPath, name: Name, what: What },
+    Offer { source: u32, path: RelPath, name: Name, what: NodeKind },
     Leave,
 }
 
@@ -95,15 +96,15 @@ pub fn path(text: &str) -> RelPath {
 }
 
 pub fn dir(text: &str, children: Vec<Node>) -> Node {
-    Node { name: name(text), what: What::Dir(children) }
+    Node { name: name(text), what: NodeKind::Dir(children) }
 }
 
 pub fn file(text: &str, len: u64) -> Node {
     let seed = text.bytes().fold(len, |sum, byte| mix(sum ^ u64::from(byte)));
-    Node { name: name(text), what: What::File(Content::new(seed, len)) }
+    Node { name: name(text), what: NodeKind::File(Content::new(seed, len)) }
 }
 
-pub fn node(text: &str, what: What) -> Node {
+pub fn node(text: &str, what: NodeKind) -> Node {
     Node { name: name(text), what }
 }
 
@@ -129,10 +130,10 @@ pub fn steps(roots: &[Node]) -> Vec<Step> {
 fn walk(source: u32, path: RelPath, node: &Node, out: &mut Vec<Step>) {
     let (name, what) = (node.name.clone(), node.what.clone());
     let children = match &node.what {
-        What::Dir(children) => Some(children),
+        NodeKind::Dir(children) => Some(children),
         _ => None,
     };
-    let what = if children.is_some() { What::Dir(Vec::new()) } else { what };
+    let what = if children.is_some() { NodeKind::Dir(Vec::new()) } else { what };
     out.push(Step::Offer { source, path: path.clone(), name, what });
     if let Some(children) = children {
         for child in children {

@@ -7,8 +7,8 @@ use wire::frame::Totals;
 use wire::sender::Miss;
 
 use crate::harness::Pair;
-use crate::store::There;
-use crate::tree::{Node, What, mode_of, mtime_of};
+use crate::store::StoredEntry;
+use crate::tree::{Node, NodeKind, mode_of, mtime_of};
 
 /// Names of what did not make it.
 pub fn names(misses: &[Miss]) -> BTreeSet<RelPath> {
@@ -57,7 +57,7 @@ impl Walk<'_> {
     fn node(&mut self, at: &RelPath, shown: &RelPath, node: &Node, siblings: &[Node]) {
         let there = self.pair.store.there.get(at);
         let missed = self.missed.contains(shown);
-        if let What::Dir(children) = &node.what {
+        if let NodeKind::Dir(children) = &node.what {
             for child in children {
                 self.node(&at.join(&child.name), &shown.join(&child.name), child, children);
             }
@@ -66,11 +66,11 @@ impl Walk<'_> {
             } else if !missed {
                 self.arrived.directories += 1;
                 let finished = Some((mode_of(&node.name), mtime_of(&node.name)));
-                assert_eq!(there, Some(&There::Dir { finished }), "{shown}");
+                assert_eq!(there, Some(&StoredEntry::Dir { finished }), "{shown}");
             }
             return;
         }
-        if matches!(node.what, What::Special) && !missed {
+        if matches!(node.what, NodeKind::Special) && !missed {
             self.arrived.special += 1;
             assert_eq!(there, None, "{shown}");
             return;
@@ -84,8 +84,8 @@ impl Walk<'_> {
     fn arrived_node(&mut self, at: &RelPath, shown: &RelPath, node: &Node, siblings: &[Node]) {
         let there = self.pair.store.there.get(at);
         match &node.what {
-            What::File(content) | What::Pipe(content) => {
-                let Some(There::File { bytes, mode, mtime }) = there else {
+            NodeKind::File(content) | NodeKind::Pipe(content) => {
+                let Some(StoredEntry::File { bytes, mode, mtime }) = there else {
                     panic!("{shown} did not arrive: {there:?}")
                 };
                 assert!(*bytes == content.all(), "{shown} is not what it was");
@@ -93,20 +93,20 @@ impl Walk<'_> {
                 self.arrived.files += 1;
                 self.arrived_bytes += content.len;
             }
-            What::Symlink(target) => {
-                let link = There::Symlink { target: target.clone(), mtime: mtime_of(&node.name) };
+            NodeKind::Symlink(target) => {
+                let link = StoredEntry::Symlink { target: target.clone(), mtime: mtime_of(&node.name) };
                 assert_eq!(there, Some(&link), "{shown}");
                 self.arrived.links += 1;
             }
-            What::HardLink(to) => {
+            NodeKind::HardLink(to) => {
                 let first = siblings.iter().find(|n| to.name().as_ref() == Some(&n.name));
-                let Some(What::File(content)) = first.map(|n| &n.what) else { panic!("{shown} links to no file") };
-                let Some(There::File { bytes, .. }) = there else { panic!("{shown} did not arrive: {there:?}") };
+                let Some(NodeKind::File(content)) = first.map(|n| &n.what) else { panic!("{shown} links to no file") };
+                let Some(StoredEntry::File { bytes, .. }) = there else { panic!("{shown} did not arrive: {there:?}") };
                 assert!(*bytes == content.all(), "{shown} is not what it was");
                 self.arrived.links += 1;
             }
-            What::Unreadable => panic!("{shown} cannot have arrived"),
-            What::Dir(_) | What::Special => {}
+            NodeKind::Unreadable => panic!("{shown} cannot have arrived"),
+            NodeKind::Dir(_) | NodeKind::Special => {}
         }
     }
 }

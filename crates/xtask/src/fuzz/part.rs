@@ -1,4 +1,4 @@
-//! One part: a target's program runs for a while, and says by libFuzzer's own counts what it did.
+//! One part: a target's program runs for a while; its result is read from libFuzzer's own counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::Message;
 
-/// A run that takes longer hangs.
+/// A run that takes longer counts as a hang.
 const RUN_SECONDS_MAX: u64 = 10;
 /// Memory of the program, in MiB. All bounds of the protocols together stay far below.
 const MEMORY_MIB_MAX: u64 = 512;
@@ -23,9 +23,9 @@ pub struct Programs {
     paths: BTreeMap<String, PathBuf>,
 }
 
-/// What a part did.
+/// The result of one part.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct FuzzRun {
     pub runs: u64,
     pub seconds: f64,
     pub edges: u64,
@@ -34,7 +34,7 @@ pub struct Part {
     pub finding: Option<Finding>,
 }
 
-/// Something that must not happen, and how to see it again.
+/// A failure that a target found, and how to reproduce it.
 #[derive(Debug)]
 pub struct Finding {
     pub target: String,
@@ -74,7 +74,7 @@ impl Programs {
     }
 
     /// Runs a target: at most so often, and so long.
-    pub fn part(&self, target: &str, runs: u64, within: Duration) -> Result<Part> {
+    pub fn part(&self, target: &str, runs: u64, within: Duration) -> Result<FuzzRun> {
         let program = self.paths.get(target).with_context(|| format!("cargo built no program for {target}"))?;
         let [corpus, artifacts] = ["corpus", "artifacts"].map(|dir| format!("{dir}/{target}"));
         fs::create_dir_all(self.home.join(&corpus))?;
@@ -98,7 +98,7 @@ impl Programs {
 }
 
 /// What libFuzzer wrote.
-fn read(target: &str, text: &str) -> Option<Part> {
+fn read(target: &str, text: &str) -> Option<FuzzRun> {
     let runs = after(text, "stat::number_of_executed_units:")?.parse().ok()?;
     let edges = text.lines().rev().find_map(|line| after(line, " cov: ")).and_then(|word| word.parse().ok());
     let finding = after(text, "Test unit written to ").map(|artifact| Finding {
@@ -106,7 +106,7 @@ fn read(target: &str, text: &str) -> Option<Part> {
         artifact: artifact.to_owned(),
         words: words(text),
     });
-    Some(Part { runs, edges: edges.unwrap_or(0), finding, ..Part::default() })
+    Some(FuzzRun { runs, edges: edges.unwrap_or(0), finding, ..FuzzRun::default() })
 }
 
 /// The first word behind a mark.
@@ -121,9 +121,10 @@ fn words(text: &str) -> String {
         .into_iter()
         .take_while(|line| !["note:", "stack backtrace:"].iter().any(|end| line.starts_with(end)))
         .collect();
-    match panic.is_empty() {
-        true => text.lines().find(|line| line.starts_with("SUMMARY:")).unwrap_or_default().to_owned(),
-        false => panic.join("\n"),
+    if panic.is_empty() {
+        text.lines().find(|line| line.starts_with("SUMMARY:")).unwrap_or_default().to_owned()
+    } else {
+        panic.join("\n")
     }
 }
 

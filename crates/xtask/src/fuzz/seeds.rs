@@ -17,9 +17,10 @@ pub fn of(home: &Path, target: &str) -> Result<Vec<(String, Vec<u8>)>> {
     for path in super::files(&home.join("seeds").join(target))? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let bytes = fs::read(&path)?;
-        let bytes = match name.ends_with(".hex") {
-            true => unhex(&bytes).with_context(|| format!("{} is not hexadecimal", path.display()))?,
-            false => bytes,
+        let bytes = if name.ends_with(".hex") {
+            unhex(&bytes).with_context(|| format!("{} is not hexadecimal", path.display()))?
+        } else {
+            bytes
         };
         seeds.push((name, bytes));
     }

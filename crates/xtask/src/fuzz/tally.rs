@@ -1,4 +1,4 @@
-//! What a target has had so far: a line of `NAME VALUE` for each count, in `fuzz/tally/TARGET`.
+//! The counts of a target so far: a line of `NAME VALUE` for each count, in `fuzz/tally/TARGET`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::part::Part;
+use super::part::FuzzRun;
 use crate::soak::first_line;
 
 /// Counts of a target, over all calls.
@@ -35,7 +35,7 @@ impl Tally {
     pub fn read(home: &Path, target: &str) -> Result<Tally> {
         let mut tally = Tally::default();
         let Ok(text) = fs::read_to_string(path(home, target)) else { return Ok(tally) };
-        tally.take(&text).with_context(|| format!("fuzz/tally/{target} does not read; remove it to begin again"))?;
+        tally.take(&text).with_context(|| format!("fuzz/tally/{target} cannot be read; remove it to begin again"))?;
         Ok(tally)
     }
 
@@ -54,8 +54,8 @@ impl Tally {
         Some(())
     }
 
-    /// With one more part.
-    pub fn with(&self, part: &Part) -> Tally {
+    /// Adds the counts of one more part.
+    pub fn with(&self, part: &FuzzRun) -> Tally {
         Tally {
             runs: self.runs + part.runs,
             seconds: self.seconds + part.seconds,
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_adds_up() {
-        let part = Part { runs: 500, seconds: 2.5, edges: 12, corpus: 3, finding: None };
+        let part = FuzzRun { runs: 500, seconds: 2.5, edges: 12, corpus: 3, finding: None };
         let tally = Tally { commit: "ab".into(), ..Tally::default().with(&part).with(&part) };
         let mut read = Tally::default();
         read.take(&tally.text().unwrap()).unwrap();

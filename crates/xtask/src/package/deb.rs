@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use md5::{Digest, Md5};
 
 use super::program::Workplace;
-use super::{COMPLETIONS, DOCUMENTS, Files, Order, Parts, changelog, depends, gzip, instance, ours};
+use super::{COMPLETIONS, DOCUMENTS, Files, GeneratedFiles, PackageOptions, changelog, depends, gzip, instance, ours};
 
 /// How hard a package or an archive is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Squeeze {
 /// What belongs to the package's own script directory, with its mode.
 const SCRIPTS: [(&str, u32); 4] = [("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755), ("conffiles", 0o644)];
 
-fn files(order: &Order, parts: &Parts) -> Result<Files> {
+fn files(order: &PackageOptions, parts: &GeneratedFiles) -> Result<Files> {
     let mut files = Files::new();
     let mut add = |path: &str, mode: u32, bytes: Vec<u8>| {
         files.insert(path.to_owned(), (mode, bytes));
@@ -54,7 +54,7 @@ fn files(order: &Order, parts: &Parts) -> Result<Files> {
     Ok(files)
 }
 
-fn control(order: &Order, parts: &Parts, files: &Files, architecture: &str) -> Result<String> {
+fn control(order: &PackageOptions, parts: &GeneratedFiles, files: &Files, architecture: &str) -> Result<String> {
     // In KiB, each file's own rounded up, as dpkg-gencontrol counts.
     let size: usize = files.values().map(|(_, bytes)| bytes.len().div_ceil(1024)).sum();
     Ok(format!(
@@ -111,7 +111,7 @@ fn architecture() -> Result<String> {
 }
 
 /// Binds it.
-pub fn build(order: &Order, parts: &Parts) -> Result<PathBuf> {
+pub fn build(order: &PackageOptions, parts: &GeneratedFiles) -> Result<PathBuf> {
     let (architecture, files) = (architecture()?, files(order, parts)?);
     let work = Workplace::new("deb")?;
     let root = work.path().join("root");

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{COMPLETIONS, DOCUMENTS, Files, Order, Parts, Squeeze, instance, ours};
+use super::{COMPLETIONS, DOCUMENTS, Files, GeneratedFiles, PackageOptions, Squeeze, instance, ours};
 
 /// Where the unit of the package looks for the program and its documents, and where those of the archive lie.
 const PLACES: [(&str, &str); 3] = [
@@ -17,7 +17,7 @@ const PLACES: [(&str, &str); 3] = [
     ("/usr/share/doc", "/usr/local/share/doc"),
 ];
 
-fn files(parts: &Parts) -> Result<Files> {
+fn files(parts: &GeneratedFiles) -> Result<Files> {
     let mut files = Files::new();
     let mut add = |path: &str, mode: u32, bytes: Vec<u8>| {
         files.insert(path.to_owned(), (mode, bytes));
@@ -53,7 +53,7 @@ fn files(parts: &Parts) -> Result<Files> {
 }
 
 /// Packs it: in the order of names, everything root's and of one time.
-pub fn build(order: &Order, parts: &Parts) -> Result<PathBuf> {
+pub fn build(order: &PackageOptions, parts: &GeneratedFiles) -> Result<PathBuf> {
     let name = format!("longhaul-{}-{}", order.version, std::env::consts::ARCH);
     fs::create_dir_all(&order.out)?;
     let path = order.out.join(format!("{name}.tar.gz"));

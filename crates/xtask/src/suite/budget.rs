@@ -46,10 +46,10 @@ impl Pool {
     }
 }
 
-/// A test program.
+/// The budget of a test program.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct ProgramBudget {
     /// What its tests take, added up, on two processors that do nothing else but run all tests: of processor where they compute,
     /// by the clock otherwise.
     pub seconds: u64,
@@ -79,7 +79,7 @@ pub struct Budget {
     /// How many tests of each pool run at once.
     pub at_once: AtOnce,
     /// The programs.
-    pub part: BTreeMap<String, Part>,
+    pub part: BTreeMap<String, ProgramBudget>,
 }
 
 /// How many tests of a pool run at once.
@@ -140,7 +140,7 @@ impl Budget {
     ///
     /// # Errors
     /// There is none.
-    pub fn part(&self, part: &str) -> Result<&Part> {
+    pub fn part(&self, part: &str) -> Result<&ProgramBudget> {
         self.part.get(part).with_context(|| {
             format!("crates/xtask/tests.toml has no [part.\"{part}\"]: say what its tests may take, in seconds, and how they run")
         })

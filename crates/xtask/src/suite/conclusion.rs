@@ -28,15 +28,15 @@ pub struct Conclusion {
     holds_budget: bool,
 }
 
-/// What one program took.
+/// The time that the tests of one program took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sum {
+struct ProgramTimes {
     tests: usize,
     took: Duration,
     processor: Duration,
 }
 
-impl Sum {
+impl ProgramTimes {
     /// What is held against the budget, and its unit. A program that computes gives way to all others (nice(2)), so its wall time
     /// tells how busy the others were; its processor time is its own.
     fn charged(&self, pool: Option<Pool>) -> (Duration, &'static str) {
@@ -103,8 +103,8 @@ impl Conclusion {
         [passed.to_string(), failed.to_string(), skipped.to_string(), ran, processor]
     }
 
-    fn parts(&self) -> BTreeMap<&str, Sum> {
-        let mut parts: BTreeMap<&str, Sum> = BTreeMap::new();
+    fn parts(&self) -> BTreeMap<&str, ProgramTimes> {
+        let mut parts: BTreeMap<&str, ProgramTimes> = BTreeMap::new();
         for outcome in &self.outcomes {
             let sum = parts.entry(&outcome.test.part).or_default();
             sum.tests += 1;

@@ -60,7 +60,7 @@ pub fn impurities(tree: &Tree) -> Result<Vec<Breach>> {
     Ok(breaches)
 }
 
-/// What of the outside world a path leads to.
+/// The part of the outside world that a path leads to, if any.
 fn world_of(path: &str) -> Option<&'static str> {
     let parts: Vec<&str> = path.split("::").collect();
     match parts[..] {

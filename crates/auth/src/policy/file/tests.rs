@@ -1,8 +1,8 @@
-//! The example file, and what an operator is told about a file that does not read.
+//! Tests with the example file, and the messages about malformed files.
 
 use proptest::prelude::*;
 
-use super::super::rule::Who;
+use super::super::rule::RuleSubject;
 use super::*;
 
 const EXAMPLE: &str = include_str!("../../../testdata/access.toml");
@@ -27,9 +27,9 @@ fn the_example_reads() {
     assert_eq!(policy.issuer("https://cms-auth.example.org"), None, "an issuer is its exact URL");
     let ska = &policy.issuers[1];
     assert_eq!((ska.jwks.as_deref(), policy.audiences_for(ska).len()), (Some("/etc/longhaul/ska.jwks"), 3));
-    assert_eq!(policy.rules[0].who, Who::Anyone);
+    assert_eq!(policy.rules[0].who, RuleSubject::Anyone);
     let iss = "https://cms-auth.example.org/".to_owned();
-    assert_eq!(policy.rules[1].who, Who::Group { iss, group: "/cms/production".into() });
+    assert_eq!(policy.rules[1].who, RuleSubject::Group { iss, group: "/cms/production".into() });
     assert_eq!(policy.rules[1].actions, Actions::FOR_READ | Actions::FOR_MODIFY);
     assert_eq!(policy.rules[2].from.len(), 2);
     let callout = policy.callout.as_ref().unwrap();

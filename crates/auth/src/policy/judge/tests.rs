@@ -3,7 +3,7 @@
 use super::*;
 use crate::actions::Action;
 use crate::issuer::Profile;
-use crate::macaroon::{Activities, Birth, MacaroonRequest};
+use crate::macaroon::{Activities, MacaroonContext, MacaroonRequest};
 
 const POLICY: &str = r#"
     [[issuer]]
@@ -70,8 +70,8 @@ fn path(text: &str) -> RelPath {
     RelPath::parse(text.as_bytes()).unwrap()
 }
 
-fn visitor<'a>() -> Visitor<'a> {
-    Visitor::new("198.51.100.7".parse().unwrap())
+fn visitor<'a>() -> PresentedCredentials<'a> {
+    PresentedCredentials::new("198.51.100.7".parse().unwrap())
 }
 
 fn may(access: &Access, action: Action, place: &str) -> bool {
@@ -97,7 +97,7 @@ fn claims(iss: &str, subject: &str, scopes: &[(Actions, &str)], groups: &[&str])
 }
 
 fn with_token(claims: &Claims) -> Result<Access, Denied> {
-    policy().access(&Visitor { claims: Some(claims), ..visitor() })
+    policy().access(&PresentedCredentials { claims: Some(claims), ..visitor() })
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn guests() {
     assert_eq!(guest.holder(), "guest");
     let denied = guest.allow(Action::Create, "public", true, &path("x")).unwrap_err();
     assert!(denied.is_unauthenticated(), "{denied}");
-    let near = Visitor::new("::ffff:192.0.2.1".parse().unwrap());
+    let near = PresentedCredentials::new("::ffff:192.0.2.1".parse().unwrap());
     assert!(may(&policy().access(&near).unwrap(), Action::Create, "inbox/x"));
-    let shut = Visitor::new("203.0.113.9".parse().unwrap());
+    let shut = PresentedCredentials::new("203.0.113.9".parse().unwrap());
     let denied = policy().access(&shut).unwrap_err();
     assert!(matches!(denied, Denied::Address(_)) && !denied.is_unauthenticated());
     assert_eq!(Policy::default().access(&visitor()), Err(Denied::NoKey));
@@ -117,9 +117,9 @@ fn guests() {
 
 #[test]
 fn what_the_node_gives_everybody_adds_up() {
-    let anonymous = Visitor { anonymous: Some(Rights::Read), ..visitor() };
+    let anonymous = PresentedCredentials { anonymous: Some(Rights::Read), ..visitor() };
     assert_eq!(Policy::default().access(&anonymous), Ok(Access::Anonymous(Rights::Read)));
-    let near = Visitor { address: "192.0.2.1".parse().unwrap(), ..anonymous };
+    let near = PresentedCredentials { address: "192.0.2.1".parse().unwrap(), ..anonymous };
     let guest = policy().access(&near).unwrap();
     assert!(may(&guest, Action::Read, "anything/x") && may(&guest, Action::Create, "inbox/x"));
     assert!(!may(&guest, Action::Create, "anything/x") && guest.may_see("anything"));
@@ -170,25 +170,27 @@ fn groups_and_subjects() {
     let unknown = with_token(&claims("https://evil.example", "bob", &[], &[])).unwrap_err();
     assert!(matches!(unknown, Denied::Token(TokenError::Issuer(_))) && unknown.is_unauthenticated());
     let mut closed = policy();
-    closed.rules.retain(|rule| rule.who != Who::Anyone);
+    closed.rules.retain(|rule| rule.who != RuleSubject::Anyone);
     let eve = claims("https://one.example", "eve", &[], &[]);
-    let denied = closed.access(&Visitor { claims: Some(&eve), ..visitor() }).unwrap_err();
+    let denied = closed.access(&PresentedCredentials { claims: Some(&eve), ..visitor() }).unwrap_err();
     assert!(matches!(denied, Denied::Nothing(_)) && !denied.is_unauthenticated());
 }
 
 #[test]
 fn certificates_in_either_form() {
     for dn in ["CN=Alice,DC=org", "/DC=org/CN=Alice"] {
-        let access = policy().access(&Visitor { dn: Some(dn), ..visitor() }).unwrap();
+        let access = policy().access(&PresentedCredentials { dn: Some(dn), ..visitor() }).unwrap();
         assert!(may(&access, Action::Read, "cms/x") && !may(&access, Action::Create, "cms/x"), "{dn}");
         assert_eq!(access.who(), "/DC=org/CN=Alice");
     }
     for dn in ["CN=alice,DC=org", "CN=Alice", "nonsense", "CN=Alice+UID=a,DC=org"] {
-        let access = policy().access(&Visitor { dn: Some(dn), ..visitor() }).unwrap();
+        let access = policy().access(&PresentedCredentials { dn: Some(dn), ..visitor() }).unwrap();
         assert!(!may(&access, Action::Read, "cms/x") && may(&access, Action::Read, "public/x"), "{dn}");
     }
     let narrow = claims("https://one.example", "bob", &[(Actions::FOR_READ, "/user")], &[]);
-    let both = policy().access(&Visitor { claims: Some(&narrow), dn: Some("CN=Alice,DC=org"), ..visitor() }).unwrap();
+    let both = policy()
+        .access(&PresentedCredentials { claims: Some(&narrow), dn: Some("CN=Alice,DC=org"), ..visitor() })
+        .unwrap();
     assert!(!may(&both, Action::Read, "cms/x"), "a token decides alone");
 }
 
@@ -196,8 +198,8 @@ fn certificates_in_either_form() {
 fn keys_stay_keys() {
     let grant = Grant::new([2; 8], &[3; 32], "data".into(), &path("a"), Rights::Create, 0);
     let mut closed = policy();
-    closed.rules.retain(|rule| rule.who != Who::Anyone);
-    let of = |policy: &Policy, grant: &Grant| policy.access(&Visitor { grant: Some(grant), ..visitor() });
+    closed.rules.retain(|rule| rule.who != RuleSubject::Anyone);
+    let of = |policy: &Policy, grant: &Grant| policy.access(&PresentedCredentials { grant: Some(grant), ..visitor() });
     assert_eq!(of(&closed, &grant), Ok(Access::Granted(grant.clone())));
     assert_eq!(of(&Policy::default(), &grant), Ok(Access::Granted(grant.clone())));
     let wider = of(&policy(), &grant).unwrap();
@@ -214,7 +216,7 @@ fn keys_stay_keys() {
 
 #[test]
 fn macaroons() {
-    let mut held = Held {
+    let mut held = VerifiedMacaroon {
         identifier: "u:0101010101010101".into(),
         uuid: "u".into(),
         origin: "0101010101010101".into(),
@@ -225,14 +227,14 @@ fn macaroons() {
         from: Vec::new(),
         before: Some(7),
     };
-    let access = policy().access(&Visitor { held: Some(&held), ..visitor() }).unwrap();
+    let access = policy().access(&PresentedCredentials { held: Some(&held), ..visitor() }).unwrap();
     assert!(may(&access, Action::Read, "cms/store/x") && !may(&access, Action::Read, "cms/x"));
     assert!(!may(&access, Action::Create, "cms/store/x"));
     assert_eq!((access.who().as_str(), access.holder(), access.expires()), ("macaroon alice", "macaroon:u", Some(7)));
-    let off = Policy::default().access(&Visitor { held: Some(&held), ..visitor() });
+    let off = Policy::default().access(&PresentedCredentials { held: Some(&held), ..visitor() });
     assert_eq!(off, Err(Denied::Macaroon(MacaroonError::Off)));
     held.path = RelPath::root();
-    let nowhere = policy().access(&Visitor { held: Some(&held), ..visitor() }).unwrap();
+    let nowhere = policy().access(&PresentedCredentials { held: Some(&held), ..visitor() }).unwrap();
     assert!(!may(&nowhere, Action::Read, "cms/x"), "a macaroon for the whole node is for no export");
 }
 
@@ -251,11 +253,12 @@ fn holders_are_told_apart() {
 }
 
 /// What a macaroon that is made by this visitor under this policy is worth.
-fn made(policy: &Policy, visitor: &Visitor<'_>, at: &str, activities: &str) -> Held {
+fn made(policy: &Policy, visitor: &PresentedCredentials<'_>, at: &str, activities: &str) -> VerifiedMacaroon {
     let access = policy.access(visitor).unwrap();
     let (export, below) = at.split_once('/').unwrap_or((at, ""));
     let (path, issuer, now) = (path(below), visitor.claims.map(|claims| claims.issuer.as_str()), 10);
-    let birth = Birth { access: &access, issuer, export, writable: true, path: &path, location: "l", uuid: "u", now };
+    let birth =
+        MacaroonContext { access: &access, issuer, export, writable: true, path: &path, location: "l", uuid: "u", now };
     let request = format!(r#"{{"caveats":["activity:{activities}"],"validity":"PT1M"}}"#);
     let request = MacaroonRequest::parse(request.as_bytes(), 60).unwrap();
     let issued = crate::macaroon::issue(&[7; 32], &birth, &request).unwrap();
@@ -263,8 +266,8 @@ fn made(policy: &Policy, visitor: &Visitor<'_>, at: &str, activities: &str) -> H
 }
 
 /// What its holder may from an address.
-fn with(policy: &Policy, held: &Held, address: &str) -> Result<Access, Denied> {
-    policy.access(&Visitor { held: Some(held), ..Visitor::new(address.parse().unwrap()) })
+fn with(policy: &Policy, held: &VerifiedMacaroon, address: &str) -> Result<Access, Denied> {
+    policy.access(&PresentedCredentials { held: Some(held), ..PresentedCredentials::new(address.parse().unwrap()) })
 }
 
 #[test]
@@ -272,7 +275,10 @@ fn a_macaroon_counts_from_where_its_rule_does() {
     let text =
         POLICY.replace("    dn = \"/DC=org/CN=Alice\"", "    from = [\"192.0.2.0/24\"]\n    dn = \"/DC=org/CN=Alice\"");
     let bound = Policy::parse(&text).unwrap();
-    let alice = Visitor { dn: Some("/DC=org/CN=Alice"), ..Visitor::new("192.0.2.1".parse().unwrap()) };
+    let alice = PresentedCredentials {
+        dn: Some("/DC=org/CN=Alice"),
+        ..PresentedCredentials::new("192.0.2.1".parse().unwrap())
+    };
     let held = made(&bound, &alice, "cms", "DOWNLOAD,LIST");
     assert_eq!(held.from.len(), 1);
     assert!(may(&with(&bound, &held, "192.0.2.9").unwrap(), Action::Read, "cms/x"));
@@ -286,11 +292,11 @@ fn a_macaroon_counts_from_where_its_rule_does() {
 #[test]
 fn a_macaroon_goes_with_what_it_was_made_of() {
     let (all, here) = (policy(), "198.51.100.7");
-    let gone = |policy: &Policy, held: &Held| {
+    let gone = |policy: &Policy, held: &VerifiedMacaroon| {
         let denied = with(policy, held, here).unwrap_err();
         assert!(matches!(denied, Denied::Macaroon(MacaroonError::Void)) && denied.is_unauthenticated(), "{denied}");
     };
-    let without = |is_gone: &dyn Fn(&Who) -> bool| {
+    let without = |is_gone: &dyn Fn(&RuleSubject) -> bool| {
         let mut left = all.clone();
         left.rules.retain(|rule| !is_gone(&rule.who));
         left
@@ -298,26 +304,27 @@ fn a_macaroon_goes_with_what_it_was_made_of() {
     let mut untrusted = all.clone();
     untrusted.issuers.retain(|issuer| issuer.name != "one");
     // A certificate, by its rule.
-    let dn = made(&all, &Visitor { dn: Some("/DC=org/CN=Alice"), ..visitor() }, "cms", "DOWNLOAD");
+    let dn = made(&all, &PresentedCredentials { dn: Some("/DC=org/CN=Alice"), ..visitor() }, "cms", "DOWNLOAD");
     assert!(may(&with(&all, &dn, here).unwrap(), Action::Read, "cms/x"));
-    gone(&without(&|who| matches!(who, Who::Dn(_))), &dn);
+    gone(&without(&|who| matches!(who, RuleSubject::Dn(_))), &dn);
     // A group, by its rule and its issuer; another rule of the same issuer does not stand in.
     let claims = |scopes: &[(Actions, &str)]| claims("https://one.example", "eve", scopes, &["/cms/prod"]);
-    let group = made(&all, &Visitor { claims: Some(&claims(&[])), ..visitor() }, "cms/store/prod", "DOWNLOAD");
+    let group =
+        made(&all, &PresentedCredentials { claims: Some(&claims(&[])), ..visitor() }, "cms/store/prod", "DOWNLOAD");
     assert!(may(&with(&all, &group, here).unwrap(), Action::Read, "cms/store/prod/x"));
-    gone(&without(&|who| matches!(who, Who::Group { .. })), &group);
+    gone(&without(&|who| matches!(who, RuleSubject::Group { .. })), &group);
     gone(&untrusted, &group);
     // Scopes need no rule, but their issuer.
     let scopes = claims(&[(Actions::FOR_READ, "/user")]);
-    let scopes = made(&all, &Visitor { claims: Some(&scopes), ..visitor() }, "cms/store/user", "DOWNLOAD");
+    let scopes = made(&all, &PresentedCredentials { claims: Some(&scopes), ..visitor() }, "cms/store/user", "DOWNLOAD");
     assert!(may(&with(&without(&|_| true), &scopes, here).unwrap(), Action::Read, "cms/store/user/x"));
     gone(&untrusted, &scopes);
     // A rule takes back what it gave; what the key itself gives stays.
     let grant = Grant::new([1; 8], &[3; 32], "scratch".into(), &path("a"), Rights::Create, 0);
-    let key = made(&all, &Visitor { grant: Some(&grant), ..visitor() }, "scratch/a", "DOWNLOAD,UPLOAD");
+    let key = made(&all, &PresentedCredentials { grant: Some(&grant), ..visitor() }, "scratch/a", "DOWNLOAD,UPLOAD");
     assert!(may(&with(&all, &key, here).unwrap(), Action::Read, "scratch/a/x"));
-    let left = with(&without(&|who| matches!(who, Who::Key(_))), &key, here).unwrap();
+    let left = with(&without(&|who| matches!(who, RuleSubject::Key(_))), &key, here).unwrap();
     assert!(!may(&left, Action::Read, "scratch/a/x") && may(&left, Action::Create, "scratch/a/x"));
     // Made before these things were written down.
-    gone(&all, &Held { standing: None, ..dn });
+    gone(&all, &VerifiedMacaroon { standing: None, ..dn });
 }

@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use yasna::models::{GeneralizedTime, ObjectIdentifier};
 use yasna::{DERWriter, Tag};
 
-use super::{Made, NOW, organisation, params, time, trusting};
+use super::{NOW, SigningCertificate, organisation, params, time, trusting};
 use crate::x509::{Authorities, Identity, VomsServers, verify};
 
 const LSC: &str = "/O=Grid/CN=voms\n/O=Grid/OU=Authority\n";
@@ -14,7 +14,7 @@ const VOMS: &[u64] = &[1, 3, 6, 1, 4, 1, 8005, 100, 100];
 const ECDSA_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
 
 /// What a server is to attest.
-struct Said<'a> {
+struct Attestation<'a> {
     vo: &'a str,
     fqans: &'a [&'a str],
     serial: u64,
@@ -23,9 +23,9 @@ struct Said<'a> {
     extension: Option<(&'a [u64], bool)>,
 }
 
-fn said() -> Said<'static> {
+fn said() -> Attestation<'static> {
     let fqans = &["/astro/Role=production", "/astro"];
-    Said { vo: "astro", fqans, serial: 7, begins: NOW, ends: NOW + 60, extension: None }
+    Attestation { vo: "astro", fqans, serial: 7, begins: NOW, ends: NOW + 60, extension: None }
 }
 
 fn oid(writer: DERWriter<'_>, parts: &[u64]) {
@@ -49,7 +49,7 @@ fn algorithm(writer: DERWriter<'_>) {
     writer.write_sequence(|writer| oid(writer.next(), ECDSA_SHA256));
 }
 
-fn info(said: &Said<'_>, issuer: &[u8], server: &Made) -> Vec<u8> {
+fn info(said: &Attestation<'_>, issuer: &[u8], server: &SigningCertificate) -> Vec<u8> {
     let at = |seconds: i64| GeneralizedTime::from_datetime(time(seconds));
     let certificates = yasna::construct_der(|writer| {
         writer.write_sequence(|writer| {
@@ -99,7 +99,7 @@ fn info(said: &Said<'_>, issuer: &[u8], server: &Made) -> Vec<u8> {
     })
 }
 
-fn fqans(writer: DERWriter<'_>, said: &Said<'_>) {
+fn fqans(writer: DERWriter<'_>, said: &Attestation<'_>) {
     writer.write_sequence(|writer| {
         writer.next().write_tagged_implicit(Tag::context(0), |writer| {
             writer.write_sequence(|writer| {
@@ -130,31 +130,31 @@ fn extension(info: &[u8], key: &KeyPair) -> CustomExtension {
     CustomExtension::from_oid_content(&voms(5), value)
 }
 
-struct Scene {
-    authority: Made,
-    server: Made,
-    person: Made,
+struct VomsFixture {
+    authority: SigningCertificate,
+    server: SigningCertificate,
+    person: SigningCertificate,
     authorities: Authorities,
 }
 
-impl Scene {
-    fn new() -> Scene {
-        let authority = Made::authority();
+impl VomsFixture {
+    fn new() -> VomsFixture {
+        let authority = SigningCertificate::authority();
         let mut params = params(&[organisation(), (DnType::CommonName, "voms")]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let (server, person) = (authority.sign(params), authority.person());
         let mut authorities = trusting(&authority);
         authorities.voms.add("astro", LSC).unwrap();
-        Scene { authority, server, person, authorities }
+        VomsFixture { authority, server, person, authorities }
     }
 
-    fn show(&self, said: &Said<'_>, key: &KeyPair) -> Identity {
+    fn show(&self, said: &Attestation<'_>, key: &KeyPair) -> Identity {
         let info = info(said, &subject(&self.authority.der), &self.server);
         let proxy = self.person.proxy(|params| params.custom_extensions.push(extension(&info, key)));
         verify(&[proxy.der, self.person.der.clone()], &self.authorities, NOW).unwrap()
     }
 
-    fn refused(&self, said: &Said<'_>) -> String {
+    fn refused(&self, said: &Attestation<'_>) -> String {
         let identity = self.show(said, &self.server.key);
         assert!(identity.attributes.is_empty(), "{:?}", identity.attributes);
         identity.refused_attributes.join("; ")
@@ -163,7 +163,7 @@ impl Scene {
 
 #[test]
 fn a_server_attests_what_is_its_own() {
-    let scene = Scene::new();
+    let scene = VomsFixture::new();
     let identity = scene.show(&said(), &scene.server.key);
     assert_eq!(identity.refused_attributes, [""; 0]);
     let [attributes] = &identity.attributes[..] else { panic!("{identity:?}") };
@@ -172,41 +172,49 @@ fn a_server_attests_what_is_its_own() {
     assert_eq!(identity.fqans().collect::<Vec<_>>(), ["/astro/Role=production", "/astro"]);
     // Another organisation's, or one whose name begins alike.
     for foreign in ["/other", "/astronomy", "astro"] {
-        assert!(scene.refused(&Said { fqans: &["/astro", foreign], ..said() }).contains("which is not its own"));
+        assert!(scene.refused(&Attestation { fqans: &["/astro", foreign], ..said() }).contains("which is not its own"));
     }
-    assert!(scene.refused(&Said { vo: "other", fqans: &["/other"], ..said() }).contains("no VOMS server of other"));
+    assert!(
+        scene.refused(&Attestation { vo: "other", fqans: &["/other"], ..said() }).contains("no VOMS server of other")
+    );
 }
 
 #[test]
 fn what_does_not_count_is_named() {
-    let scene = Scene::new();
-    let text = scene.refused(&Said { ends: NOW - 1, ..said() });
+    let scene = VomsFixture::new();
+    let text = scene.refused(&Attestation { ends: NOW - 1, ..said() });
     assert!(text.starts_with("the VOMS attributes of astro expired at 2026-05-28T20:26:39Z"), "{text}");
-    assert!(scene.refused(&Said { begins: NOW + 61, ..said() }).contains("not valid before"));
-    assert!(scene.refused(&Said { serial: 8, ..said() }).contains("about another certificate"));
+    assert!(scene.refused(&Attestation { begins: NOW + 61, ..said() }).contains("not valid before"));
+    assert!(scene.refused(&Attestation { serial: 8, ..said() }).contains("about another certificate"));
     let targets: &[u64] = &[2, 5, 29, 55];
-    assert!(scene.refused(&Said { extension: Some((targets, true)), ..said() }).contains("for certain hosts only"));
+    assert!(
+        scene.refused(&Attestation { extension: Some((targets, true)), ..said() }).contains("for certain hosts only")
+    );
     let strange: &[u64] = &[1, 2, 3];
-    assert!(scene.refused(&Said { extension: Some((strange, true)), ..said() }).contains("critical extension (1.2.3)"));
+    assert!(
+        scene
+            .refused(&Attestation { extension: Some((strange, true)), ..said() })
+            .contains("critical extension (1.2.3)")
+    );
     assert_eq!(
-        scene.show(&Said { extension: Some((strange, false)), ..said() }, &scene.server.key).attributes.len(),
+        scene.show(&Attestation { extension: Some((strange, false)), ..said() }, &scene.server.key).attributes.len(),
         1
     );
-    assert!(scene.refused(&Said { vo: "", ..said() }).contains("damaged"));
+    assert!(scene.refused(&Attestation { vo: "", ..said() }).contains("damaged"));
 }
 
 #[test]
 fn only_servers_that_are_configured_and_vouched_for_count() {
-    let mut scene = Scene::new();
+    let mut scene = VomsFixture::new();
     // Signed by somebody else, with the server's certificate beside it.
     let identity = scene.show(&said(), &scene.person.key);
     assert_eq!(identity.refused_attributes, ["the VOMS attributes of astro were not signed by their server"]);
     scene.authorities.voms = VomsServers::default();
     assert!(scene.refused(&said()).contains("is no VOMS server of astro that is configured here"));
     // The names are right, and the authority is not.
-    let mut imposter = Scene::new();
-    let other = Scene::new();
-    imposter.server = Made { der: other.server.der, params: other.server.params, key: other.server.key };
+    let mut imposter = VomsFixture::new();
+    let other = VomsFixture::new();
+    imposter.server = SigningCertificate { der: other.server.der, params: other.server.params, key: other.server.key };
     assert!(imposter.refused(&said()).contains("no authority that is trusted here vouches for the VOMS server"));
 }
 
@@ -216,8 +224,8 @@ proptest! {
     #[test]
     fn attributes_with_a_byte_changed_attest_nothing(place in 0usize..2000, change in 1u8..=255) {
         thread_local! {
-            static SCENE: (Scene, Vec<u8>) = {
-                let scene = Scene::new();
+            static SCENE: (VomsFixture, Vec<u8>) = {
+                let scene = VomsFixture::new();
                 let info = info(&said(), &subject(&scene.authority.der), &scene.server);
                 let value = extension(&info, &scene.server.key).content().to_vec();
                 (scene, value)

@@ -4,17 +4,19 @@ use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyUsagePurpose, SanType};
 use rustls::pki_types::CertificateDer;
 
-use super::{INHERIT_ALL, LIMITED, Made, NOW, organisation, params, proxy_info, second_cn, time, trusting};
+use super::{
+    INHERIT_ALL, LIMITED, NOW, SigningCertificate, organisation, params, proxy_info, second_cn, time, trusting,
+};
 use crate::x509::{ChainError, Identity, verify};
 
-fn shown(authority: &Made, chain: &[&Made]) -> Result<Identity, ChainError> {
+fn shown(authority: &SigningCertificate, chain: &[&SigningCertificate]) -> Result<Identity, ChainError> {
     let chain: Vec<CertificateDer<'static>> = chain.iter().map(|one| one.der.clone()).collect();
     verify(&chain, &trusting(authority), NOW)
 }
 
 /// What is said of a proxy with a change.
 fn refused(change: impl FnOnce(&mut CertificateParams)) -> String {
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let person = authority.person();
     let proxy = person.proxy(change);
     shown(&authority, &[&proxy, &person]).unwrap_err().to_string()
@@ -22,7 +24,7 @@ fn refused(change: impl FnOnce(&mut CertificateParams)) -> String {
 
 #[test]
 fn a_proxy_is_its_owner() {
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let person = authority.person();
     let alone = shown(&authority, &[&person]).unwrap();
     assert_eq!((alone.name.as_str(), alone.grid_name.as_str()), ("OU=Ann,O=Grid", "/O=Grid/OU=Ann"));
@@ -41,7 +43,7 @@ fn a_proxy_is_its_owner() {
 
 #[test]
 fn keys_of_rsa_count_as_well() {
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let mut person = authority.person();
     let key = rcgen::KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048).unwrap();
     let issuer = rcgen::Issuer::from_params(&authority.params, &authority.key);
@@ -58,7 +60,7 @@ fn what_is_over_is_named() {
     let text = refused(|params| params.not_after = time(NOW - 1));
     assert_eq!(text, "the proxy certificate /O=Grid/OU=Ann/CN=1234 expired at 2026-05-28T20:26:39Z: make a new one");
     assert!(refused(|params| params.not_before = time(NOW + 61)).contains("is not valid before"));
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let person = authority.person();
     let early = person.proxy(|params| params.not_before = time(NOW + 60));
     assert!(shown(&authority, &[&early, &person]).is_ok(), "a clock may be ahead");
@@ -73,7 +75,7 @@ fn what_is_over_is_named() {
 
 #[test]
 fn nobody_else_makes_proxies() {
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let (person, other) = (authority.person(), authority.person());
     let proxy = person.proxy(|_| {});
     // The same name, and another key.
@@ -81,7 +83,7 @@ fn nobody_else_makes_proxies() {
     assert_eq!(error, ChainError::Signature("/O=Grid/OU=Ann/CN=1234".into()));
     let error = shown(&authority, &[&proxy]).unwrap_err().to_string();
     assert!(error.contains("was not sent along"), "{error}");
-    let error = shown(&Made::authority(), &[&proxy, &person]).unwrap_err().to_string();
+    let error = shown(&SigningCertificate::authority(), &[&proxy, &person]).unwrap_err().to_string();
     assert!(
         error.starts_with("no authority that is trusted here vouches for the certificate /O=Grid/OU=Ann"),
         "{error}"
@@ -95,7 +97,7 @@ fn nobody_else_makes_proxies() {
 
 #[test]
 fn an_owner_may_say_how_deep() {
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let person = authority.person();
     let last = person.proxy(|params| params.custom_extensions = vec![proxy_info(INHERIT_ALL, Some(0))]);
     assert!(shown(&authority, &[&last, &person]).is_ok());
@@ -109,7 +111,7 @@ fn an_owner_may_say_how_deep() {
 
 #[test]
 fn a_chain_has_an_end() {
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let person = authority.person();
     let long = vec![&person; crate::limits::CHAIN_CERTIFICATES + 1];
     assert_eq!(shown(&authority, &long), Err(ChainError::TooLong));
@@ -158,7 +160,7 @@ fn rules_of_the_rfc() {
     let twice = |params: &mut CertificateParams| params.custom_extensions.push(proxy_info(INHERIT_ALL, None));
     assert!(refused(twice).contains("is damaged"));
 
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let mut mute = authority.person().params;
     mute.key_usages = vec![KeyUsagePurpose::KeyEncipherment];
     let mute = authority.sign(mute);
@@ -204,7 +206,7 @@ fn a_name_is_what_the_policy_reads() {
 
 #[test]
 fn a_person_may_be_called_proxy() {
-    let authority = Made::authority();
+    let authority = SigningCertificate::authority();
     let person = authority.sign(params(&[organisation(), (DnType::CommonName, "proxy")]));
     assert_eq!(shown(&authority, &[&person]).unwrap().name, "CN=proxy,O=Grid");
 }
@@ -215,8 +217,8 @@ proptest! {
     #[test]
     fn a_chain_with_a_byte_changed_proves_nobody(place in 0usize..2000, change in 1u8..=255) {
         thread_local! {
-            static MADE: (Made, Vec<CertificateDer<'static>>) = {
-                let authority = Made::authority();
+            static MADE: (SigningCertificate, Vec<CertificateDer<'static>>) = {
+                let authority = SigningCertificate::authority();
                 let person = authority.person();
                 let proxy = person.proxy(|_| {});
                 (authority, vec![proxy.der, person.der])

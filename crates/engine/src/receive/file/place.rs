@@ -8,7 +8,7 @@ use store::{Finish, Sink};
 use wire::frame::Outcome;
 use wire::receiver::Complete;
 
-use super::{Gate, Incoming, Receiving, Sinks};
+use super::{CommitGate, Incoming, Receiving, Sinks};
 use crate::error::Error;
 
 impl Incoming {
@@ -74,7 +74,7 @@ impl Receiving {
     /// Verifies a complete file and puts it in place.
     pub(in crate::receive) fn complete(&self, complete: &Complete) {
         let Some(incoming) = self.incoming().remove(&complete.id) else { return };
-        *incoming.gate.write() = Gate::Closed;
+        *incoming.gate.write() = CommitGate::Closed;
         let same = |there: Digest| complete.sum.is_some_and(|sum| there == Digest::crc32c(sum.crc32c));
         // Small files come without waiting for a verdict; what came may be what is there.
         if incoming.there.is_some_and(same) {

@@ -9,7 +9,7 @@ use super::*;
 /// Everything is dealt already.
 struct AllDealt;
 
-impl Deals for AllDealt {
+impl RangeDealer for AllDealt {
     fn claim_hole(&self, _: u64, _: u64, _: u64) -> Option<((u64, u64), bool)> {
         None
     }
@@ -27,7 +27,7 @@ impl Deals for AllDealt {
 
 const SIZE: u64 = 8;
 
-fn shelf(files: u64) -> Shelf {
+fn open_files(files: u64) -> OpenFiles {
     let store = Memory::default();
     for file in 0..files {
         let sink = store.create(&path(file), "t").unwrap();
@@ -37,7 +37,7 @@ fn shelf(files: u64) -> Shelf {
         sink.commit(&finish).unwrap();
     }
     let name = model::Name::new(b"r").unwrap();
-    Shelf::new(vec![SourceRoot { store: Arc::new(store), path: RelPath::root(), name }], Vec::new())
+    OpenFiles::new(vec![SourceRoot { store: Arc::new(store), path: RelPath::root(), name }], Vec::new())
 }
 
 fn path(file: u64) -> RelPath {
@@ -45,38 +45,38 @@ fn path(file: u64) -> RelPath {
 }
 
 /// The second half of a file.
-fn half(shelf: &Shelf, file: u64) -> Range {
-    let stat = shelf.roots[0].store.stat(&path(file)).unwrap();
+fn half(open_files: &OpenFiles, file: u64) -> Range {
+    let stat = open_files.roots[0].store.stat(&path(file)).unwrap();
     let (mtime, changed) = (stat.meta.mtime, stat.changed);
     Range { file, source: 0, path: path(file), size: SIZE, mtime, changed, offset: 4, len: 4, last: true }
 }
 
 #[test]
 fn a_stream_that_comes_late_finds_the_file_open() {
-    let shelf = shelf(1);
-    let range = half(&shelf, 0);
-    let first = Arc::clone(&shelf.file(&range).unwrap().source);
-    shelf.release(&AllDealt, &range);
+    let open_files = open_files(1);
+    let range = half(&open_files, 0);
+    let first = Arc::clone(&open_files.file(&range).unwrap().source);
+    open_files.release(&AllDealt, &range);
     // Another stream was dealt its range before, and gets to it only now.
-    let second = Arc::clone(&shelf.file(&range).unwrap().source);
+    let second = Arc::clone(&open_files.file(&range).unwrap().source);
     assert!(Arc::ptr_eq(&first, &second));
 }
 
 #[test]
 fn of_many_files_that_are_dealt_few_stay_open() {
     let files = 3 * DEALT_OPEN_MAX as u64;
-    let shelf = shelf(files);
+    let open_files = open_files(files);
     // One that is read all the time stays, whatever comes and goes.
-    let held = half(&shelf, 0);
-    shelf.file(&held).unwrap();
-    shelf.file(&held).unwrap();
-    shelf.release(&AllDealt, &held);
+    let held = half(&open_files, 0);
+    open_files.file(&held).unwrap();
+    open_files.file(&held).unwrap();
+    open_files.release(&AllDealt, &held);
     for file in 1..files {
-        let range = half(&shelf, file);
-        shelf.file(&range).unwrap();
-        shelf.release(&AllDealt, &range);
+        let range = half(&open_files, file);
+        open_files.file(&range).unwrap();
+        open_files.release(&AllDealt, &range);
     }
-    assert_eq!(shelf.open().files.len(), DEALT_OPEN_MAX + 1);
-    shelf.release(&AllDealt, &held);
-    assert_eq!(shelf.open().files.len(), DEALT_OPEN_MAX);
+    assert_eq!(open_files.table().files.len(), DEALT_OPEN_MAX + 1);
+    open_files.release(&AllDealt, &held);
+    assert_eq!(open_files.table().files.len(), DEALT_OPEN_MAX);
 }

@@ -1,4 +1,4 @@
-//! The routes of the catalogue: names, rules, storage. A name in a path has its slashes as `%2F`.
+//! The routes of the catalogue: names, rules, storage. The slashes of a name in a path are written `%2F`.
 
 use model::v1::hub::Role;
 use web::routes::{Answer, Route};
@@ -23,7 +23,7 @@ const WEBHOOK: &[Answer] = &[Answer::json(200, "the webhook", "Webhook"), Answer
 const OPERATOR: Option<Role> = Some(Role::Operator);
 const USER: Option<Role> = Some(Role::User);
 
-/// All of them.
+/// All routes of the catalogue.
 pub(super) const ROUTES: &[Route<Handler>] = &[
     change(
         "POST",

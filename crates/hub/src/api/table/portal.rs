@@ -1,4 +1,4 @@
-//! The routes that the portal's pages need beside those of the queue and the catalogue: sessions, files, links for others, the audit trail.
+//! The routes of the portal beside those of the queue and the catalogue: sessions, folders and files, share links, the audit trail.
 
 use model::v1::hub::Role;
 use web::routes::{Answer, Route};
@@ -16,7 +16,7 @@ const LINK: &[Answer] = &[
 const OVER: Answer = Answer::problem(404, "the link has expired, or was ended");
 const WRONG: Answer = Answer::problem(403, "the password is wrong");
 
-/// All of them.
+/// All routes of the portal.
 pub(super) const ROUTES: &[Route<Handler>] = &[
     change(
         "POST",

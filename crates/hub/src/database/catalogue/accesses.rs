@@ -1,4 +1,4 @@
-//! How often names are fetched: by day, and when each copy was read last, which says which copies go first where room is needed.
+//! How often names are fetched, by day, and when each copy was last read: where space is needed, the copies that were read longest ago go first.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -10,10 +10,10 @@ use crate::database::{Database, Result};
 
 /// A day, milliseconds.
 const DAY_MS: i64 = 24 * 3_600_000;
-/// A copy that was read within this time is not noted anew: a dataset of many files may be fetched by many.
+/// A read is not recorded if the last one of the copy is younger: many clients may fetch a dataset of many files.
 const NOTED_EVERY_MS: i64 = 3_600_000;
 
-/// What was fetched of a name.
+/// The accesses to a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accessed {
     /// Times.
@@ -25,7 +25,7 @@ pub struct Accessed {
 }
 
 impl Database {
-    /// Takes note that files of a name were fetched from an endpoint.
+    /// Records that files of a name were fetched from an endpoint.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -33,7 +33,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(note(connection, name, endpoint, files, bytes, now))).await
     }
 
-    /// What was fetched of a name, by day, the newest first; days begin at these milliseconds since 1970.
+    /// The accesses to a name by day, the newest first; each with the beginning of its day, milliseconds since 1970.
     ///
     /// # Errors
     /// The database cannot be read.

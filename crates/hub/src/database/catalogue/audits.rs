@@ -1,4 +1,4 @@
-//! Audits: ordered, taken by a hub that lists, and what they found.
+//! Audits: their orders, the leases of the hubs that make them, and their findings.
 
 use model::v1::hub::AuditState;
 use replicas::{Audit, DataName, Difference, KnownCopy, Naming};
@@ -11,11 +11,11 @@ use crate::database::numbers::take_numbers;
 use crate::database::{Database, Result};
 use database::rows::insert;
 
-/// For how long a hub that works on an audit has it to itself, unless it says that it goes on.
+/// How long the lease of a hub on an audit lasts, unless the hub renews it.
 const LEASE_MS: i64 = 5 * 60_000;
 /// Copies that are compared at once.
 const PAGE: i64 = 5_000;
-/// Findings of an audit that are kept, and how many are written in one transaction.
+/// Findings of an audit that are kept (more are only counted), and how many one transaction writes.
 const FINDINGS_MAX: usize = 100_000;
 const KEPT_AT_ONCE: usize = 2_000;
 /// Audits of an endpoint whose findings are kept, the newest.
@@ -28,15 +28,15 @@ pub struct AuditRow {
     pub number: i64,
     /// The endpoint.
     pub endpoint: String,
-    /// Only what is below this directory.
+    /// The directory that is compared; empty for the whole endpoint.
     pub below: String,
-    /// Who ordered it.
+    /// The account that ordered it.
     pub account: String,
-    /// How far it is.
+    /// Its state.
     pub state: AuditState,
     /// When the listing was begun, milliseconds since 1970.
     pub begun: i64,
-    /// When all had been compared.
+    /// When everything had been compared.
     pub ended: Option<i64>,
     /// Files that have been listed.
     pub listed: i64,
@@ -51,11 +51,11 @@ pub struct AuditRow {
 /// How much an audit has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditCounts {
-    /// Copies that are not there.
+    /// Copies that are missing.
     pub missing: i64,
     /// Copies with another size.
     pub wrong_size: i64,
-    /// Files that nobody knows of.
+    /// Files that the catalogue does not know.
     pub dark: i64,
     /// Their bytes.
     pub dark_bytes: i64,
@@ -71,11 +71,11 @@ impl AuditCounts {
 /// Something that an audit has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What is not as it should be.
+    /// The kind of difference.
     pub kind: Difference,
-    /// Below the directory of the endpoint.
+    /// The path below the directory of the endpoint.
     pub path: String,
-    /// Its size there, where that is known.
+    /// Its size at the endpoint, where that is known.
     pub bytes: Option<i64>,
     /// The file of the catalogue.
     pub file: Option<i64>,
@@ -114,7 +114,7 @@ fn read(row: &AnyRow) -> Result<AuditRow> {
 }
 
 impl Database {
-    /// Notes an audit that a hub is to make; its number.
+    /// Stores an audit that is to be made, and returns its number.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -150,7 +150,7 @@ impl Database {
         sqlx::query(sql).bind(number).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Takes an audit that has something to be done, for a while; the time at which a listing begins is now.
+    /// Leases an audit that has work to do; a listing begins at `now`.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -179,7 +179,7 @@ impl Database {
             .await
     }
 
-    /// Says that an audit goes on: files that have been listed, or deleted, so far.
+    /// Renews the lease of an audit, and records its progress: the files that have been listed, or deleted, so far.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -213,7 +213,7 @@ impl Database {
             .await
     }
 
-    /// Compares a listing with what the catalogue says of an endpoint.
+    /// Compares a listing with the catalogue's replicas at an endpoint.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -261,7 +261,7 @@ impl Database {
         Ok((counts, findings))
     }
 
-    /// Keeps what an audit has found. Copies that are missing or have another size are suspected from now on: each is asked for before it counts as bad.
+    /// Stores the findings of an audit. Copies that are missing or have another size are suspected from now on: each is verified before it counts as bad.
     ///
     /// # Errors
     /// The database cannot be written: a part of the findings may be kept, and the audit has not ended.
@@ -292,7 +292,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(end(connection, number, listed, counts, remark, now))).await
     }
 
-    /// What an audit has found, behind a finding's place.
+    /// The findings of an audit after the one with a number.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -310,7 +310,7 @@ impl Database {
         Ok(findings)
     }
 
-    /// Whether copies were available at an endpoint at a time, and still are.
+    /// Whether an endpoint has copies that were available at a time, and still are.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -320,7 +320,7 @@ impl Database {
         Ok(query.fetch_optional(&self.pool).await?.is_some())
     }
 
-    /// Whether the catalogue knows of a file at an endpoint, by its path, or by one of the names that a file there may have.
+    /// Whether the catalogue knows a file at an endpoint, by its path, or by one of the names that a file at this path may have.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -355,7 +355,7 @@ fn compare_one(row: &AnyRow, naming: Naming, audit: &mut Audit) -> Result<Option
     Ok(Some(Finding { kind, path, bytes: None, file: Some(row.try_get(0)?) }))
 }
 
-/// Forgets what was kept of an audit before, and of audits of the endpoint that nobody looks at any more.
+/// Removes the earlier findings of an audit, and those of the oldest audits of its endpoint.
 async fn forget_findings(connection: &mut AnyConnection, audit: i64, endpoint: String) -> Result<()> {
     let sql = "DELETE FROM audit_findings WHERE audit = $1 OR audit IN (SELECT number FROM audits WHERE endpoint = $2 AND state <> $3 \
                ORDER BY number DESC LIMIT 1000 OFFSET $4)";

@@ -1,4 +1,4 @@
-//! What lies above and below a name, however deep.
+//! The names above and below a name, however deep.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 

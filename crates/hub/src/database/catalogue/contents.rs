@@ -24,14 +24,14 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Of a row of its number, kind and bytes.
+    /// Reads a row of number, kind and bytes.
     pub fn read(row: &AnyRow) -> Result<Child> {
         Ok(Child { id: row.try_get(0)?, kind: kind_of_code(row.try_get(1)?), bytes: row.try_get(2)? })
     }
 }
 
 impl Database {
-    /// What a name contains itself, behind a name's number, in the order of these numbers.
+    /// The names that a name contains directly, after the one with a number, in the order of their numbers.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -43,7 +43,7 @@ impl Database {
         rows.iter().map(names::read).collect()
     }
 
-    /// What contains a name itself.
+    /// The names that contain a name directly.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -56,7 +56,7 @@ impl Database {
     /// Puts names into a dataset or container.
     ///
     /// # Errors
-    /// They cannot be there, or the database cannot be written: nothing has changed.
+    /// The parent cannot contain them, or the database cannot be written: nothing has changed.
     pub async fn attach(&self, parent: DataName, children: Vec<DataName>, account: String, now: i64) -> Result<()> {
         self.writer
             .change(move |connection| {
@@ -72,7 +72,7 @@ impl Database {
     /// Takes names out of a dataset or container.
     ///
     /// # Errors
-    /// It only grows, or the database cannot be written: nothing has changed.
+    /// The parent is monotonic, or the database cannot be written: nothing has changed.
     pub async fn detach(&self, parent: DataName, children: Vec<DataName>, account: String, now: i64) -> Result<()> {
         self.writer
             .change(move |connection| {
@@ -86,7 +86,7 @@ impl Database {
     }
 }
 
-/// Names that are to be there.
+/// The children of these names; a name that does not exist is refused.
 async fn children_of(connection: &mut AnyConnection, wanted: &[DataName]) -> Result<Vec<Child>> {
     let found = names::find_all(connection, wanted).await?;
     let child = |name: &DataName| match found.get(name) {
@@ -96,7 +96,7 @@ async fn children_of(connection: &mut AnyConnection, wanted: &[DataName]) -> Res
     wanted.iter().map(child).collect()
 }
 
-/// Those of several children that a name contains itself.
+/// Those of several children that a name contains directly.
 async fn those_within(connection: &mut AnyConnection, parent: i64, children: &[Child]) -> Result<HashSet<i64>> {
     let mut within = HashSet::new();
     for some in children.chunks(1000) {
@@ -137,7 +137,7 @@ pub(super) async fn attach(
     for child in new.iter().filter(|child| child.kind != DataKind::File) {
         pending::add(connection, &above, child.id, 0, now).await?;
     }
-    // New files have the highest numbers: what is before the first of them need not be looked at again.
+    // New files have the highest numbers: those before the first of them need not be evaluated again.
     if let Some(first) = new.iter().filter(|child| child.kind == DataKind::File).map(|child| child.id).min() {
         pending::add(connection, &above, parent.id, first - 1, now).await?;
     }
@@ -166,7 +166,7 @@ fn check(parent: &DataRow, children: &[Child], above: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what has been removed, even if it is not all gone yet.
+/// Refuses names that have been removed, even if they are still there in part.
 async fn require_lasting(connection: &mut AnyConnection, parent: &DataRow, children: &[Child], now: i64) -> Result<()> {
     let removed = |name: &DataName| DatabaseError::Refused(format!("{name} has been removed"));
     if parent.has_ended(now) {
@@ -182,7 +182,7 @@ async fn require_lasting(connection: &mut AnyConnection, parent: &DataRow, child
     Ok(())
 }
 
-/// Files that were to end with a dataset do not end: something else contains them now.
+/// Cancels the end of files that were to end with a dataset: another name contains them now.
 async fn keep(connection: &mut AnyConnection, children: &[Child]) -> Result<()> {
     for some in children.chunks(1000) {
         let ids = numbers(some.iter().map(|child| child.id));
@@ -193,7 +193,7 @@ async fn keep(connection: &mut AnyConnection, children: &[Child]) -> Result<()> 
     Ok(())
 }
 
-/// Refuses what is to be removed where nothing is taken out.
+/// Refuses names that have an end where the parent is monotonic.
 async fn require_endless(connection: &mut AnyConnection, parent: &DataRow, children: &[Child]) -> Result<()> {
     for some in children.chunks(1000) {
         let ids = numbers(some.iter().map(|child| child.id));
@@ -238,7 +238,7 @@ async fn detach(
     take_out(connection, parent, children, account, now).await
 }
 
-/// Takes names out of a dataset or container; those that it does not contain are none of its.
+/// Takes names out of a dataset or container; names that it does not contain are skipped.
 pub(super) async fn take_out(
     connection: &mut AnyConnection,
     parent: &DataRow,

@@ -17,17 +17,17 @@ use crate::limits::SOURCES_MAX;
 use crate::topology::Topology;
 use database::rows::{insert, numbers};
 
-/// Files of a job: what a transfer takes at once, and little enough that rules of a higher priority need not wait for long.
+/// Files of a job: as many as one transfer takes, and few enough that rules of a higher priority need not wait for long.
 const FILES_MAX: i64 = 1_000;
-/// Files that are in jobs for an endpoint at once: the queue shares among those that it has, and what is behind them waits here, where it costs nothing.
+/// Files in jobs for one endpoint at once: enough for the queue to share the links; the others wait in the catalogue, where they cost nothing.
 const UNDERWAY_MAX: i64 = 10_000;
-/// Rules that are looked at for something to copy, in one transaction.
+/// Rules that one transaction searches for files to copy.
 const RULES_MAX: i64 = 200;
-/// Such looks, one after another: 20,000 rules.
+/// Such transactions, one after another: 20,000 rules.
 const TURNS_MAX: usize = 100;
-/// How long a rule is not looked at of which nothing could be copied.
+/// How long a rule is skipped after a search that found nothing to copy.
 const IDLE_MS: i64 = 5_000;
-/// How long a file waits that can be read nowhere.
+/// How long a file without a readable source waits.
 const NO_SOURCE_MS: i64 = 5 * 60_000;
 
 const NO_SOURCE: &str =
@@ -42,7 +42,7 @@ pub struct CopyBatch {
     pub id: String,
     /// The rule that asks for them.
     pub rule: RuleRow,
-    /// Where they are to be.
+    /// The endpoint that they are copied to.
     pub endpoint: String,
     /// The files, in the order of the job.
     pub files: Vec<CopyFile>,
@@ -59,9 +59,9 @@ pub struct CopyFile {
     pub adler32: Option<String>,
     /// Its MD5.
     pub md5: Option<String>,
-    /// Where it is to be at the endpoint, if not as the endpoint names files.
+    /// Its path at the endpoint, if not as the endpoint names files.
     pub path: Option<String>,
-    /// Where it can be read.
+    /// The copies that it can be read from.
     pub sources: Vec<CopySource>,
 }
 
@@ -70,18 +70,18 @@ pub struct CopyFile {
 pub struct CopySource {
     /// The endpoint.
     pub endpoint: String,
-    /// Where it is there, if not as the endpoint names files.
+    /// Its path at the endpoint, if not as the endpoint names files.
     pub path: Option<String>,
 }
 
 /// A replica that is wanted.
-struct Wanted {
+struct WantedReplica {
     file: i64,
     path: Option<String>,
 }
 
 impl Database {
-    /// Takes replicas that are wanted for a job, and notes which; none where nothing can be copied now.
+    /// Takes wanted replicas for a job, and records that the job makes them; none where nothing can be copied now.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -89,29 +89,29 @@ impl Database {
         for _ in 0..TURNS_MAX {
             let of = Arc::clone(&topology);
             match self.writer.change(move |connection| Box::pin(take(connection, of, now))).await? {
-                Taken::Batch(batch) => return Ok(Some(*batch)),
-                Taken::Nothing => return Ok(None),
-                // Those that were looked at are idle now: others have their turn.
-                Taken::NothingOfThese => {}
+                CopySearch::Batch(batch) => return Ok(Some(*batch)),
+                CopySearch::Nothing => return Ok(None),
+                // The rules that were searched are idle now: others have their turn.
+                CopySearch::NothingOfThese => {}
             }
         }
         Ok(None)
     }
 }
 
-/// What one look at rules has found to copy.
-enum Taken {
+/// The result of one search through rules for files to copy.
+enum CopySearch {
     Batch(Box<CopyBatch>),
-    /// Nothing of the rules that were looked at, and there are more.
+    /// Nothing in the rules that were searched, and there are more.
     NothingOfThese,
     Nothing,
 }
 
-async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<Taken> {
+async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<CopySearch> {
     // A rule may have a hundred thousand copies that all wait until later.
     let sql = "SELECT file FROM replicas WHERE state = 1 AND not_before <= $1 LIMIT 1";
     if sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await?.is_none() {
-        return Ok(Taken::Nothing);
+        return Ok(CopySearch::Nothing);
     }
     let full = full(connection).await?;
     let mut idle = Vec::new();
@@ -128,29 +128,29 @@ async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
             if !sorted.readable.is_empty() {
                 rule_rows::set_idle(connection, &idle, now + IDLE_MS).await?;
                 let batch = begin(connection, rule, to, sorted.readable, sources, now).await?;
-                return Ok(Taken::Batch(Box::new(batch)));
+                return Ok(CopySearch::Batch(Box::new(batch)));
             }
         }
         idle.push(rule.number);
     }
     rule_rows::set_idle(connection, &idle, now + IDLE_MS).await?;
-    Ok(if are_all { Taken::Nothing } else { Taken::NothingOfThese })
+    Ok(if are_all { CopySearch::Nothing } else { CopySearch::NothingOfThese })
 }
 
-/// Endpoints that have enough under way to them, by number.
+/// Endpoints with enough files on their way to them, by number.
 async fn full(connection: &mut AnyConnection) -> Result<Vec<i64>> {
     let sql = "SELECT store FROM copies GROUP BY store HAVING COUNT(*) >= $1";
     let rows = sqlx::query(sql).bind(UNDERWAY_MAX).fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// Replicas of a rule that are wanted at one endpoint, which is named.
+/// Replicas that a rule wants at one endpoint: its number, its name and the replicas.
 async fn wanted(
     connection: &mut AnyConnection,
     rule: &RuleRow,
     full: &[i64],
     now: i64,
-) -> Result<Option<(i64, String, Vec<Wanted>)>> {
+) -> Result<Option<(i64, String, Vec<WantedReplica>)>> {
     let full = numbers(full.iter().copied().chain([0]));
     let sql = format!(
         "SELECT l.store, l.file, r.path FROM locks l JOIN replicas r ON r.file = l.file AND r.store = l.store \
@@ -164,31 +164,31 @@ async fn wanted(
     let mut wanted = Vec::new();
     for row in &rows {
         if row.try_get::<i64, _>(0)? == store {
-            wanted.push(Wanted { file: row.try_get(1)?, path: row.try_get(2)? });
+            wanted.push(WantedReplica { file: row.try_get(1)?, path: row.try_get(2)? });
         }
     }
     let row = sqlx::query("SELECT endpoint FROM stores WHERE id = $1").bind(store).fetch_one(connection).await?;
     Ok(Some((store, row.try_get(0)?, wanted)))
 }
 
-/// Where copies are to be.
+/// The endpoint that copies are to be made at.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     store: i64,
     endpoint: &'a str,
 }
 
-/// Where a file can be read for a copy.
+/// The sources of a file.
 #[derive(Default)]
 struct Sources {
-    /// Copies that are there and may be read.
+    /// Copies that are available and may be read.
     there: Vec<CopySource>,
-    /// One that may be read is on its way.
+    /// A copy that may be read is being made.
     is_coming: bool,
 }
 
 impl Sources {
-    /// Leaves those that are better, where there are any.
+    /// Keeps only the better sources, where there are any.
     fn prefer(&mut self, is_better: impl Fn(&CopySource) -> bool) {
         if self.there.iter().any(&is_better) {
             self.there.retain(is_better);
@@ -196,20 +196,20 @@ impl Sources {
     }
 }
 
-/// Copies that are wanted at one endpoint, by what can be done for them now.
+/// Replicas that are wanted at one endpoint, by the state of their sources.
 #[derive(Default)]
-struct Sorted {
-    readable: Vec<Wanted>,
-    /// What they are read from is on its way.
+struct ReplicasByReadiness {
+    readable: Vec<WantedReplica>,
+    /// Files whose source is being made.
     coming: Vec<i64>,
-    /// Nothing that may be read is there.
+    /// Files without a source.
     none: Vec<i64>,
     /// The endpoint has no storage any more.
     homeless: Vec<i64>,
 }
 
-fn sorted(wanted: Vec<Wanted>, sources: &HashMap<i64, Sources>, has_storage: bool) -> Sorted {
-    let mut sorted = Sorted::default();
+fn sorted(wanted: Vec<WantedReplica>, sources: &HashMap<i64, Sources>, has_storage: bool) -> ReplicasByReadiness {
+    let mut sorted = ReplicasByReadiness::default();
     for wanted in wanted {
         match sources.get(&wanted.file) {
             _ if !has_storage => sorted.homeless.push(wanted.file),
@@ -221,11 +221,11 @@ fn sorted(wanted: Vec<Wanted>, sources: &HashMap<i64, Sources>, has_storage: boo
     sorted
 }
 
-/// Where files can be read for copies at an endpoint: at what one of the rules permits that hold the copy.
+/// The sources of files that are wanted at an endpoint: copies at endpoints that one of the holding rules permits.
 async fn sources(
     connection: &mut AnyConnection,
     to: Target<'_>,
-    wanted: &[Wanted],
+    wanted: &[WantedReplica],
     topology: &Topology,
 ) -> Result<HashMap<i64, Sources>> {
     let files = numbers(wanted.iter().map(|wanted| wanted.file));
@@ -258,19 +258,19 @@ async fn sources(
             of_file.there.push(CopySource { endpoint, path: row.try_get(2)? });
         }
     }
-    // One that is stopped, or on tape, is read only where there is no other.
+    // A source that is stopped or on tape is read only where there is no other.
     for of_file in sources.values_mut() {
         of_file.prefer(|source| !topology.is_stopped(&source.endpoint));
         of_file.prefer(|source| topology.described_endpoint(&source.endpoint).is_none_or(|it| !it.tape));
     }
-    // What is on its way comes only where there is something to make it of.
+    // A copy that is being made will only arrive if it has a source itself.
     for file in expected.intersection(&exists) {
         sources.entry(*file).or_default().is_coming = true;
     }
     Ok(sources)
 }
 
-/// The expressions of the rules that hold files at an endpoint, of where these may be read; none for anywhere.
+/// The source expressions of the rules that hold files at an endpoint; none where the files may be read anywhere.
 async fn permitted(
     connection: &mut AnyConnection,
     store: i64,
@@ -283,14 +283,14 @@ async fn permitted(
     let mut permitted: HashMap<i64, Vec<Option<Expression>>> = HashMap::new();
     for row in sqlx::query(AssertSqlSafe(sql)).bind(store).fetch_all(connection).await? {
         let text: Option<String> = row.try_get(1)?;
-        // What does not read any more means nothing.
+        // An expression that cannot be parsed any more matches nothing.
         let expression = text.as_deref().map(str::parse).transpose().unwrap_or_default();
         permitted.entry(row.try_get(0)?).or_default().push(expression);
     }
     Ok(permitted)
 }
 
-/// Leaves replicas for later, and says why.
+/// Postpones replicas, and records the reason.
 async fn postpone(
     connection: &mut AnyConnection,
     store: i64,
@@ -311,7 +311,7 @@ async fn postpone(
     counts.apply(connection, now).await
 }
 
-/// Has copies of a file tried now that wait for one that can be read: there is one more.
+/// Makes the postponed replicas of a file due now: it has a new source.
 pub(super) async fn wake(connection: &mut AnyConnection, file: i64) -> Result<()> {
     let sql = "UPDATE replicas SET not_before = 0 WHERE file = $1 AND state = $2 AND attempts = 0 AND not_before > 0";
     sqlx::query(sql).bind(file).bind(ReplicaState::Wanted.code()).execute(&mut *connection).await?;
@@ -320,12 +320,12 @@ pub(super) async fn wake(connection: &mut AnyConnection, file: i64) -> Result<()
     Ok(())
 }
 
-/// Notes that replicas are made by a job.
+/// Records that a job makes replicas.
 async fn begin(
     connection: &mut AnyConnection,
     rule: RuleRow,
     to: Target<'_>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<WantedReplica>,
     mut sources: HashMap<i64, Sources>,
     now: i64,
 ) -> Result<CopyBatch> {
@@ -352,7 +352,7 @@ async fn begin(
         let row = names::read(&row)?;
         rows.insert(row.id, row);
     }
-    let file = |wanted: Wanted| {
+    let file = |wanted: WantedReplica| {
         let row = rows.remove(&wanted.file)?;
         let sources = sources.remove(&wanted.file).unwrap_or_default().there;
         let (name, path) = (row.name, wanted.path);

@@ -30,7 +30,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// A lock of a rule comes, goes, or changes its state.
+    /// Counts a lock that is added, removed, or changes its state.
     pub fn lock(&mut self, rule: i64, from: Option<LockState>, to: Option<LockState>, bytes: i64) {
         let change = self.rules.entry(rule).or_default();
         for (state, by) in [(from, -1), (to, 1)] {
@@ -41,24 +41,24 @@ impl Counts {
         }
     }
 
-    /// An account holds more, or less, at an endpoint.
+    /// Counts files and bytes that an account holds at an endpoint; negative for fewer.
     pub fn hold(&mut self, account: &str, store: i64, files: i64, bytes: i64) {
         let held = self.held.entry((account.to_owned(), store)).or_default();
         *held = (held.0 + files, held.1 + bytes);
     }
 
-    /// More, or less, is at an endpoint or promised to be.
+    /// Counts files and bytes that an endpoint has or is promised; negative for fewer.
     pub fn store(&mut self, store: i64, files: i64, bytes: i64) {
         let stored = self.stores.entry(store).or_default();
         (stored.files, stored.bytes) = (stored.files + files, stored.bytes + bytes);
     }
 
-    /// More, or less, is at an endpoint that no rule holds.
+    /// Counts bytes at an endpoint that no rule holds; negative for fewer.
     pub fn spare(&mut self, store: i64, bytes: i64) {
         self.stores.entry(store).or_default().spare += bytes;
     }
 
-    /// Writes them down. A rule of which nothing is missing any more is noted as fulfilled.
+    /// Writes the changes. A rule without missing replicas is recorded as fulfilled.
     pub async fn apply(self, connection: &mut AnyConnection, now: i64) -> Result<()> {
         for (store, change) in self.stores {
             stores::count(connection, store, change).await?;
@@ -79,7 +79,7 @@ impl Counts {
     }
 }
 
-/// Notes that a rule is fulfilled, if it is and has not been noted.
+/// Records that a rule is fulfilled, once.
 pub(super) async fn note_fulfilled(connection: &mut AnyConnection, rule: i64, now: i64) -> Result<()> {
     let sql = "UPDATE rules SET fulfilled = $1 WHERE number = $2 AND fulfilled IS NULL AND replicating = 0 AND stuck = 0 \
                AND error IS NULL AND NOT EXISTS (SELECT 1 FROM evaluations WHERE rule = $2) RETURNING id, name, ok, bytes";

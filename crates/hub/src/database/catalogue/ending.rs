@@ -12,27 +12,27 @@ use super::names::{self, DataRow, ROW};
 use super::{history, pending};
 use crate::database::{Database, DatabaseError, Result};
 
-/// Names that are looked at in one transaction, and files that are taken out of a dataset.
+/// Names that one transaction handles, and files that it takes out of a dataset.
 const NAMES_MAX: i64 = 20;
 const CHILDREN_MAX: i64 = 1_000;
 
-/// What goes with a name.
+/// What is removed with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// Files that go: those that are in nothing else.
+    /// Files that are removed: no other name contains them.
     pub files: i64,
     /// Their bytes.
     pub bytes: i64,
     /// Copies of them.
     pub copies: i64,
-    /// Files that stay, because something else contains them.
+    /// Files that stay, because another name contains them.
     pub kept_files: i64,
-    /// Whose rules of it there are, or of what contains it: accounts, each with the community of the rule.
+    /// The accounts with rules for it or for names that contain it, each with the community of the rule.
     pub holders: Vec<(String, String)>,
 }
 
 impl Ending {
-    /// Accounts with rules of it, or of what contains it.
+    /// The accounts with rules for it, or for names that contain it.
     pub fn accounts(&self) -> Vec<String> {
         let mut accounts: Vec<String> = self.holders.iter().map(|(account, _)| account.clone()).collect();
         accounts.dedup();
@@ -40,12 +40,12 @@ impl Ending {
     }
 }
 
-/// Files that a dataset alone contains, and that are of its scope: others' files stay, whoever put them into a dataset of his.
+/// Files of its own scope that only this dataset contains. Files of other scopes stay, even where the owner of the dataset has put them into it.
 const ALONE: &str = "SELECT c.child FROM contents c JOIN names p ON p.id = c.parent JOIN names f ON f.id = c.child \
                      WHERE c.parent = $1 AND f.scope = p.scope AND NOT EXISTS (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent <> $1)";
 
 impl Database {
-    /// What would go with a name.
+    /// What would be removed with a name.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -69,7 +69,7 @@ impl Database {
         Ok(Ending { files: files_count, bytes, copies, kept_files, holders })
     }
 
-    /// Has a name end at a time, with the files that it alone contains; or not end, with those that were to end with it.
+    /// Sets or clears the end of a name, and of the files that only it contains.
     ///
     /// # Errors
     /// There is no such name, or the database cannot be written: nothing has changed.
@@ -77,7 +77,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(end_name(connection, name, account, at, now))).await
     }
 
-    /// Does some of what follows from names that have ended; whether there was something to do.
+    /// Takes the next steps with names that have ended; whether there were any.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -104,7 +104,7 @@ async fn end_name(
         require_free(connection, &row).await?;
     }
     if row.kind == DataKind::Dataset {
-        // What has an end of its own keeps it.
+        // A file with an end of its own keeps it.
         let sql = match at {
             Some(_) => format!(
                 "UPDATE names SET expires = $2, ends_with = $1 WHERE (expires IS NULL OR ends_with = $1) AND id IN ({ALONE})"
@@ -119,7 +119,7 @@ async fn end_name(
     history::append(connection, row.id, &account, kind, &json!({"at": at}), now).await
 }
 
-/// Refuses the end of what is contained where nothing is taken out.
+/// Refuses an end for a name in a monotonic dataset or container.
 async fn require_free(connection: &mut AnyConnection, name: &DataRow) -> Result<()> {
     let sql = format!("{ROW} WHERE monotonic = 1 AND id IN (SELECT parent FROM contents WHERE child = $1) LIMIT 1");
     let Some(row) = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_optional(connection).await? else {
@@ -130,7 +130,7 @@ async fn require_free(connection: &mut AnyConnection, name: &DataRow) -> Result<
 }
 
 async fn end_names(connection: &mut AnyConnection, now: i64) -> Result<bool> {
-    // Of files those that wait for their copies to go have nothing to be done.
+    // Files that wait for the deletion of their copies have nothing to do.
     let sql = format!(
         "{ROW} WHERE expires <= $1 AND (kind > 0 OR EXISTS (SELECT 1 FROM contents c WHERE c.child = names.id) \
          OR EXISTS (SELECT 1 FROM rules u WHERE u.name = names.id AND (u.expires IS NULL OR u.expires > $1)) \
@@ -144,7 +144,7 @@ async fn end_names(connection: &mut AnyConnection, now: i64) -> Result<bool> {
     Ok(has_done)
 }
 
-/// What of a name has begun to go is not had back, even if the clock is set back.
+/// Makes an end final once its removal has begun, even if the clock is set back.
 pub(super) async fn end_for_good(connection: &mut AnyConnection, name: i64) -> Result<()> {
     let sql = "UPDATE names SET expires = 0 WHERE id = $1 AND expires > 0";
     sqlx::query(sql).bind(name).execute(connection).await?;
@@ -165,7 +165,7 @@ async fn step(connection: &mut AnyConnection, name: &DataRow, now: i64) -> Resul
         let parent = names::by_id(connection, parent.try_get(0)?).await?;
         contents::take_out(connection, &parent, &[child], "hub", now).await?;
     }
-    // What contained it lets go of its files as long as they can be found in it.
+    // Rules of the names above release its files while these are still listed in it.
     if pending::is_releasing(connection, name.id).await? {
         return Ok(!parents.is_empty());
     }
@@ -190,7 +190,7 @@ async fn step(connection: &mut AnyConnection, name: &DataRow, now: i64) -> Resul
     Ok(true)
 }
 
-/// Whether rules or copies still speak of a name.
+/// Whether rules or copies still refer to a name.
 async fn is_needed(connection: &mut AnyConnection, name: i64) -> Result<bool> {
     for sql in [
         "SELECT COUNT(*) FROM rules WHERE name = $1",

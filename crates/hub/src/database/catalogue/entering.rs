@@ -1,4 +1,4 @@
-//! Names are entered: with the copies that there are, and into a dataset or container.
+//! Enters names, with their existing copies, and puts them into a dataset or container.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ use database::rows::insert;
 pub struct NewName {
     /// `scope:name`.
     pub name: DataName,
-    /// What it stands for.
+    /// File, dataset or container.
     pub kind: DataKind,
     /// The size of a file.
     pub bytes: i64,
@@ -30,17 +30,17 @@ pub struct NewName {
     pub adler32: Option<String>,
     /// 32 hexadecimal digits.
     pub md5: Option<String>,
-    /// Nothing is taken out.
+    /// It is monotonic: nothing is taken out of it.
     pub monotonic: bool,
-    /// It is removed then.
+    /// When it is removed, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// Words, and their values in JSON.
+    /// Metadata: words, and their values in JSON.
     pub metadata: BTreeMap<String, String>,
-    /// Where copies of a file are.
+    /// The existing copies of a file.
     pub copies: Vec<NewCopy>,
 }
 
-/// What became of names that were to be entered.
+/// The result of entering names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entered {
     /// Their numbers, in order.
@@ -49,16 +49,16 @@ pub struct Entered {
     pub new: usize,
 }
 
-/// What became of names that were to be merged.
+/// The result of merging names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// How many were new.
     pub new: usize,
-    /// How many were there, and the same.
+    /// How many existed already, and are the same.
     pub known: usize,
-    /// Copies that were left out, because they are being deleted here.
+    /// Copies that were skipped, because they are being deleted.
     pub skipped_copies: usize,
-    /// Names that are there and something else, each with how; they are as they were.
+    /// Names that contradict what is stored, each with the reason; they are unchanged.
     pub conflicts: Vec<(String, String)>,
 }
 
@@ -66,7 +66,7 @@ impl Database {
     /// Enters names, and puts them into a dataset or container.
     ///
     /// # Errors
-    /// They contradict what is there, or the database cannot be written: nothing has changed.
+    /// They contradict what is stored, or the database cannot be written: nothing has changed.
     pub async fn enter(
         &self,
         account: String,
@@ -77,8 +77,8 @@ impl Database {
         self.writer.change(move |connection| Box::pin(enter(connection, account, names, into, now))).await
     }
 
-    /// Enters those of several names that do not contradict what is there, with what was not said of them yet, and puts them into a dataset or container;
-    /// what is there already stays as it is.
+    /// Enters the names that do not contradict what is stored, adds metadata that is missing, and puts them into a dataset or container;
+    /// existing values stay as they are.
     ///
     /// # Errors
     /// There is no such dataset or container, or the database cannot be written: nothing has changed.
@@ -119,13 +119,13 @@ async fn enter(
     Ok(entered)
 }
 
-/// Names that are there already, of those that are to be.
+/// Those of several names that exist already.
 async fn known(connection: &mut AnyConnection, names: &[NewName]) -> Result<HashMap<DataName, DataRow>> {
     let wanted: Vec<DataName> = names.iter().map(|new| new.name.clone()).collect();
     find_all(connection, &wanted).await
 }
 
-/// Enters those of several names that are not there, and the copies of all; nothing of them contradicts what is known.
+/// Enters the names that are new, and the copies of all; the caller has checked that none contradicts what is stored.
 async fn write(
     connection: &mut AnyConnection,
     account: &str,
@@ -193,7 +193,7 @@ async fn merge(
     if let Some(into) = into {
         let parent = find(connection, &into).await?;
         match contents::attach(connection, &parent, &children(&good, &entered), &account, now).await {
-            // What is closed, or would be a circle, is found before anything is written.
+            // A closed parent and a circle are found before anything is written.
             Err(DatabaseError::Refused(why)) => merged.conflicts.push((into.to_string(), why)),
             attached => attached?,
         }
@@ -201,7 +201,7 @@ async fn merge(
     Ok(merged)
 }
 
-/// In what a name that is there already is another one than somebody wants to enter.
+/// How a stored name differs from the one that is to be entered, if it does.
 fn contradiction(old: &DataRow, new: &NewName) -> Option<String> {
     if old.kind != new.kind {
         return Some("and is something else".to_owned());
@@ -256,9 +256,10 @@ async fn enter_copies(
             at.insert(store, copy.path.as_deref());
         }
         for (store, path) in at {
-            match first_new > 0 && file >= first_new {
-                true => of_new.push(NewReplica { file, store, bytes: new.bytes, path }),
-                false => copies::found(connection, file, new.bytes, store, path, &mut counts, now).await?,
+            if first_new > 0 && file >= first_new {
+                of_new.push(NewReplica { file, store, bytes: new.bytes, path })
+            } else {
+                copies::found(connection, file, new.bytes, store, path, &mut counts, now).await?
             }
         }
     }

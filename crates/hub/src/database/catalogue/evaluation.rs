@@ -1,4 +1,4 @@
-//! What rules ask for becomes locks and replicas: some thousand files in a transaction, so that nobody waits long for the writer.
+//! Evaluates rules: makes locks and replicas for their files, some thousand in a transaction, so that other writes do not wait for long.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,37 +17,37 @@ use database::rows::numbers;
 
 /// Files of one transaction.
 const FILES_MAX: i64 = 2_000;
-/// How long a rule that no endpoint can take waits before that is tried again.
+/// How long a rule waits whose files have no endpoint with enough space.
 const AGAIN_MS: i64 = 60_000;
 
-/// What one step did.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The number of the rule.
     pub rule: i64,
-    /// Files that were looked at.
+    /// Files that were evaluated.
     pub files: usize,
 }
 
-/// A name whose files are to be looked at for a rule.
+/// A name whose files are to be evaluated for a rule.
 struct Item {
     number: i64,
     rule: i64,
     name: i64,
     is_released: bool,
-    /// Where it goes on: behind this file of this dataset.
+    /// The position: the evaluation goes on after this file of this dataset.
     dataset: i64,
     file: i64,
 }
 
-/// Files of a dataset, with their bytes; of a rule of a file, that file, and no dataset.
+/// Files of a dataset, with their bytes. For a rule of a single file: that file, and no dataset.
 struct Segment {
     dataset: i64,
     files: Vec<(i64, i64)>,
 }
 
 impl Database {
-    /// Looks at some files for a rule; none where nothing is left to look at now.
+    /// Evaluates some files for a rule; none where nothing is left to evaluate now.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -73,7 +73,7 @@ async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
         end(connection, &item, now).await?;
         return Ok(step(0));
     };
-    // It may have been taken out of what the rule is of while it waited for room.
+    // The name may have been taken out of the rule's name while the rule waited for space.
     if !item.is_released && !above(connection, item.name).await?.contains(&rule.name) {
         end(connection, &item, now).await?;
         return Ok(step(0));
@@ -82,9 +82,10 @@ async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
     let (segments, next) = files_from(connection, &item, &datasets).await?;
     let files = segments.iter().map(|segment| segment.files.len()).sum();
     let mut counts = Counts::default();
-    let shortage = match item.is_released {
-        true => release(connection, &rule, &segments, &mut counts, now).await.map(|()| None)?,
-        false => hold(connection, &rule, &segments, &topology, &mut counts, now).await?,
+    let shortage = if item.is_released {
+        release(connection, &rule, &segments, &mut counts, now).await.map(|()| None)?
+    } else {
+        hold(connection, &rule, &segments, &topology, &mut counts, now).await?
     };
     let is_short = shortage.is_some();
     match shortage {
@@ -93,7 +94,7 @@ async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
         None => {}
     }
     counts.apply(connection, now).await?;
-    // As long as the item is there, the rule is not fulfilled.
+    // While the item exists, the rule is not fulfilled.
     match (is_short, next) {
         (true, _) => postpone(connection, &item, now).await?,
         (false, Some(next)) => advance(connection, &item, next).await?,
@@ -102,7 +103,7 @@ async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
     Ok(step(files))
 }
 
-/// The next files of an item, by dataset, and where it goes on behind them.
+/// The next files of an item, by dataset, and the position after them; none at the end.
 async fn files_from(
     connection: &mut AnyConnection,
     item: &Item,
@@ -148,7 +149,7 @@ async fn end(connection: &mut AnyConnection, item: &Item, now: i64) -> Result<()
     note_fulfilled(connection, item.rule, now).await
 }
 
-/// Has a rule hold files where they belong. Too few endpoints that can take them, if that is so: then none of these files is held.
+/// Locks files for a rule at the endpoints of their groups. Returns the shortage where too few endpoints can take them: then none of them is locked.
 async fn hold(
     connection: &mut AnyConnection,
     rule: &RuleRow,
@@ -159,12 +160,12 @@ async fn hold(
 ) -> Result<Option<Shortage>> {
     let mut placing = Placing::new(connection, rule, topology).await?;
     let all = datasets_below(connection, rule.name).await?;
-    // What has room is known of all before anything is held.
+    // The space at all endpoints is checked before anything is locked.
     let mut by_endpoint: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
     let mut placed: HashSet<i64> = HashSet::new();
     for segment in segments {
         let held = locks::of_rule(connection, rule.number, &segment.files).await?;
-        // A file that two groups have goes with the first of them.
+        // A file of two groups goes with the first.
         let is_missing = |(file, _): &(i64, i64)| !held.contains(file) && placed.insert(*file);
         let missing: Vec<(i64, i64)> = segment.files.iter().copied().filter(is_missing).collect();
         if missing.is_empty() {
@@ -195,7 +196,7 @@ async fn hold(
     Ok(None)
 }
 
-/// Has a rule let go of files that are no longer in what it is of.
+/// Releases a rule's locks on files that its name no longer contains.
 async fn release(
     connection: &mut AnyConnection,
     rule: &RuleRow,

@@ -1,4 +1,4 @@
-//! What happened to names, in order: appended only.
+//! The history of names: events in order, only appended.
 
 use serde_json::Value;
 use sqlx::{AnyConnection, Row};
@@ -6,23 +6,23 @@ use sqlx::{AnyConnection, Row};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, Result};
 
-/// Something that happened to a name.
+/// An event of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryEvent {
     /// Its number, larger than those of all before it.
     pub number: i64,
     /// When, milliseconds since 1970.
     pub at: i64,
-    /// Who did it.
+    /// The account that caused it.
     pub account: String,
-    /// What: `created`, `attached`, …
+    /// The kind: `created`, `attached`, …
     pub kind: String,
     /// The facts, JSON.
     pub facts: String,
 }
 
 impl Database {
-    /// What happened to names behind an event's number, oldest first, to one or to all; with the names.
+    /// Events after a number, oldest first, of one name or of all; each with its name.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -44,7 +44,7 @@ impl Database {
     }
 }
 
-/// The name that an event is of; one that is not there any more is known by the event of its removal.
+/// The name of an event. A name that has been removed is read from the event of its removal.
 fn name_of(row: &sqlx::any::AnyRow) -> Result<String> {
     let (name, removal): (Option<String>, Option<String>) = (row.try_get(5)?, row.try_get(6)?);
     let of_removal = |facts: String| serde_json::from_str::<Value>(&facts).ok()?["name"].as_str().map(str::to_owned);
@@ -61,7 +61,7 @@ fn read(row: &sqlx::any::AnyRow) -> Result<HistoryEvent> {
     })
 }
 
-/// Writes down what happened to a name.
+/// Appends an event of a name.
 pub(super) async fn append(
     connection: &mut AnyConnection,
     name: i64,
@@ -78,7 +78,7 @@ pub(super) async fn append(
 }
 
 impl Database {
-    /// What happened to a name behind an event's number, oldest first.
+    /// The events of a name after a number, oldest first.
     ///
     /// # Errors
     /// The database cannot be read.

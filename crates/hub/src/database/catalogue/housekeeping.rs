@@ -1,4 +1,4 @@
-//! Rules that have ended let go of what they hold.
+//! Releases the locks of rules that have ended.
 
 use serde_json::json;
 use sqlx::{AnyConnection, Row};
@@ -7,11 +7,11 @@ use super::counts::Counts;
 use super::{history, locks, rule_rows};
 use crate::database::{Database, Result};
 
-/// Files that a rule lets go of in one transaction.
+/// Locks of a rule that one transaction releases.
 const FILES_MAX: i64 = 2_000;
 
 impl Database {
-    /// Has rules that have ended let go of some of what they hold; whether there was something to do.
+    /// Releases some of the locks of rules that have ended; whether there were any.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

@@ -1,4 +1,4 @@
-//! Holds of rules on replicas.
+//! The locks of rules on replicas.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::{UNDO_MS, stores};
 use crate::database::Result;
 use database::rows::{insert, numbers};
 
-/// Gives all locks of a replica a state.
+/// Sets the state of all locks of a replica.
 pub(super) async fn set(
     connection: &mut AnyConnection,
     file: i64,
@@ -32,7 +32,7 @@ pub(super) async fn set(
     Ok(())
 }
 
-/// Gives all locks of several replicas at an endpoint a state, but for those that are ok; `files` is a list for SQL.
+/// Sets the state of all locks of several replicas at an endpoint, except those that are ok; `files` is a list for SQL.
 pub(super) async fn set_missing(
     connection: &mut AnyConnection,
     store: i64,
@@ -64,29 +64,28 @@ pub(super) async fn of_rule(connection: &mut AnyConnection, rule: i64, files: &[
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// What is known of a file at an endpoint.
+/// The state of a file at an endpoint.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct ReplicaFacts {
     state: ReplicaState,
     /// A rule holds it.
     is_held: bool,
 }
 
-/// What is known of files at an endpoint.
-async fn known(connection: &mut AnyConnection, store: i64, files: &[(i64, i64)]) -> Result<HashMap<i64, Known>> {
+/// The states of files at an endpoint; files without a replica are left out.
+async fn known(connection: &mut AnyConnection, store: i64, files: &[(i64, i64)]) -> Result<HashMap<i64, ReplicaFacts>> {
     let files = numbers(files.iter().map(|(file, _)| *file));
     let sql = AssertSqlSafe(format!("SELECT file, state, locks FROM replicas WHERE store = $1 AND file IN {files}"));
     let mut all = HashMap::new();
     for row in sqlx::query(sql).bind(store).fetch_all(connection).await? {
-        // A state of a newer hub is no copy that can be counted on.
+        // A state that a newer hub wrote is taken for a bad copy.
         let state = ReplicaState::of_code(row.try_get(1)?).unwrap_or(ReplicaState::Bad);
-        all.insert(row.try_get(0)?, Known { state, is_held: row.try_get::<i64, _>(2)? > 0 });
+        all.insert(row.try_get(0)?, ReplicaFacts { state, is_held: row.try_get::<i64, _>(2)? > 0 });
     }
     Ok(all)
 }
 
-/// Bytes of those of several files that an endpoint would have to find space for: they are not there, or give way to others as long as no rule holds
-/// them.
+/// Bytes of files that an endpoint would need new space for: it does not have them, or no rule holds them, so that they may be deleted for others.
 pub(super) async fn missing_bytes(connection: &mut AnyConnection, endpoint: &str, files: &[(i64, i64)]) -> Result<i64> {
     let store = stores::id(connection, endpoint).await?;
     let known = known(connection, store, files).await?;
@@ -95,7 +94,7 @@ pub(super) async fn missing_bytes(connection: &mut AnyConnection, endpoint: &str
     Ok(files.iter().filter(|(file, _)| !is_promised(file)).map(|(_, bytes)| *bytes).sum())
 }
 
-/// Has a rule hold files at an endpoint; those that are not there are wanted there from now on.
+/// Locks files at an endpoint for a rule. Replicas that do not exist are wanted from now on.
 pub(super) async fn hold(
     connection: &mut AnyConnection,
     rule: &RuleRow,
@@ -114,7 +113,7 @@ pub(super) async fn hold(
     .await?;
     let mut lost: HashSet<i64> = HashSet::new();
     if !known.is_empty() {
-        // One that is bad is made anew, if there is one to make it of.
+        // A bad replica is made anew, if the file has another source.
         let ids = numbers(known.keys().copied());
         let sql = format!(
             "UPDATE replicas SET locks = locks + 1, unlocked = NULL, state = CASE WHEN state = $1 \
@@ -148,7 +147,7 @@ pub(super) async fn hold(
     Ok(())
 }
 
-/// Has a rule let go of files. A copy that no rule holds any more may be deleted after a while; one that was only wanted is wanted no longer.
+/// Releases a rule's locks on files. A replica without locks may be deleted after a while; one that was only wanted is removed.
 pub(super) async fn release(
     connection: &mut AnyConnection,
     rule: &RuleRow,

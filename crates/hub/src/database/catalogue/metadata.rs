@@ -1,4 +1,4 @@
-//! What is said of names: words and their values in JSON.
+//! The metadata of names: words and their values in JSON.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use crate::database::{Database, Result};
 pub type MetadataChange = BTreeMap<String, Option<String>>;
 
 impl Database {
-    /// What is said of a name.
+    /// The metadata of a name.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -21,7 +21,7 @@ impl Database {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// What is said of names, by their numbers.
+    /// The metadata of names, by their numbers.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -37,7 +37,7 @@ impl Database {
         Ok(all)
     }
 
-    /// Changes what is said of a name.
+    /// Changes the metadata of a name.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -46,7 +46,7 @@ impl Database {
     }
 }
 
-/// Says something of a name that nothing is said of yet.
+/// Inserts the metadata of a name that has none yet.
 pub(super) async fn insert_all(
     connection: &mut AnyConnection,
     name: i64,
@@ -58,7 +58,7 @@ pub(super) async fn insert_all(
     Ok(())
 }
 
-/// Says what is not said of a name yet.
+/// Adds the words that the metadata of a name does not have yet.
 pub(super) async fn add_missing(
     connection: &mut AnyConnection,
     name: i64,

@@ -1,4 +1,4 @@
-//! Names: entered, found, listed, changed.
+//! Names: finding, listing and changing them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,51 +20,51 @@ pub struct DataRow {
     pub id: i64,
     /// `scope:name`.
     pub name: DataName,
-    /// What it stands for.
+    /// File, dataset or container.
     pub kind: DataKind,
-    /// Whose it is.
+    /// The account that it belongs to.
     pub account: String,
     /// When it was entered, milliseconds since 1970.
     pub created: i64,
     /// When it changed last.
     pub changed: i64,
-    /// Of a file its size, of a dataset the sum of its files.
+    /// The size of a file; for a dataset the sum of its files.
     pub bytes: i64,
-    /// What it contains itself.
+    /// The number of names that it contains directly.
     pub entries: i64,
     /// 8 hexadecimal digits.
     pub adler32: Option<String>,
     /// 32 hexadecimal digits.
     pub md5: Option<String>,
-    /// More can be added.
+    /// It is open: names can be added.
     pub open: bool,
-    /// Nothing is taken out.
+    /// It is monotonic: nothing is taken out of it.
     pub monotonic: bool,
-    /// It is removed then.
+    /// When it is removed, milliseconds since 1970.
     pub expires: Option<i64>,
 }
 
 impl DataRow {
-    /// Whether it has been removed, even if it is not all gone yet.
+    /// Whether it has been removed, even if its files and copies are still being deleted.
     pub fn has_ended(&self, now: i64) -> bool {
         self.expires.is_some_and(|at| at <= now)
     }
 }
 
-/// Which names are listed.
+/// The names that a list contains.
 #[derive(Clone, Debug, Default)]
-pub struct Which {
-    /// In this scope.
+pub struct NameFilter {
+    /// The scope.
     pub scope: String,
-    /// Like this, where `*` stands for any characters; all if empty.
+    /// A pattern, in which `*` stands for any characters; empty for all names.
     pub pattern: String,
-    /// Of this kind.
+    /// The kind; none for all.
     pub kind: Option<DataKind>,
-    /// With all of these words of metadata, by their values in JSON.
+    /// Words of metadata that a name must have, with these values in JSON.
     pub metadata: Vec<(String, String)>,
-    /// Behind this name.
+    /// The name after which the list begins.
     pub after: String,
-    /// At most so many.
+    /// The most names of the list.
     pub limit: i64,
 }
 
@@ -102,7 +102,7 @@ impl Database {
         row.as_ref().map(read).transpose()
     }
 
-    /// Names by their numbers, those that are there.
+    /// Names by their numbers; numbers without a name are left out.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -119,7 +119,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn data_list(&self, which: &Which) -> Result<Vec<DataRow>> {
+    pub async fn data_list(&self, which: &NameFilter) -> Result<Vec<DataRow>> {
         let mut sql = format!("{ROW} WHERE scope = $1 AND name > $2");
         if which.kind.is_some() {
             sql += " AND kind = $3";
@@ -167,13 +167,13 @@ pub(super) async fn by_id(connection: &mut AnyConnection, id: i64) -> Result<Dat
     read(&sqlx::query(sql).bind(id).fetch_one(connection).await?)
 }
 
-/// Those of several names that are there, by name.
+/// Those of several names that exist, by name.
 pub(super) async fn find_all(connection: &mut AnyConnection, names: &[DataName]) -> Result<HashMap<DataName, DataRow>> {
     let mut by_scope: BTreeMap<&str, Vec<&DataName>> = BTreeMap::new();
     names.iter().for_each(|name| by_scope.entry(name.scope()).or_default().push(name));
     let mut found = HashMap::new();
     for (scope, names) in by_scope {
-        // A scope has nothing that would have to be quoted.
+        // The characters of a scope need no quoting.
         let select = format!("{ROW} WHERE scope = '{scope}' AND name IN");
         for row in texts(connection, &select, &names, |name| name.name()).await? {
             let row = read(&row)?;

@@ -1,11 +1,11 @@
-//! Names that are new, or of which something new is said: subscriptions have still to be compared with them.
+//! New names, and names with new metadata, that are still to be compared with the subscriptions.
 
 use sqlx::AnyConnection;
 
 use crate::database::Result;
 use crate::database::numbers::take_numbers;
 
-/// Has all subscriptions compared with a name.
+/// Queues a name to be compared with all subscriptions.
 pub(super) async fn tell(connection: &mut AnyConnection, name: i64) -> Result<()> {
     let number = take_numbers(connection, "news", 1).await?;
     let sql = "INSERT INTO news (number, name) VALUES ($1, $2)";

@@ -1,4 +1,4 @@
-//! Which names have still to be looked through, for which rules.
+//! The names whose files are still to be evaluated, and the rules that they are evaluated for.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -6,7 +6,7 @@ use crate::database::Result;
 use crate::database::numbers::take_numbers;
 use database::rows::numbers;
 
-/// Has files of a name looked at, behind a file's number, for all rules of the names above it.
+/// Queues the files of a name after a number to be evaluated for all rules of the names above it.
 pub(super) async fn add(connection: &mut AnyConnection, above: &[i64], name: i64, after: i64, now: i64) -> Result<()> {
     for rule in rules_of(connection, above, now).await? {
         let sql = "UPDATE evaluations SET file = CASE WHEN dataset = $1 AND file > $2 THEN $2 ELSE file END \
@@ -20,7 +20,7 @@ pub(super) async fn add(connection: &mut AnyConnection, above: &[i64], name: i64
     Ok(())
 }
 
-/// Has the files of a name that is no longer below other names released by the rules of those, and by the rules that are still to release one of those.
+/// Queues the files of a name to be released by the rules of names that no longer contain it, and by rules that are still to release one of these names.
 pub(super) async fn add_released(connection: &mut AnyConnection, above: &[i64], name: i64, now: i64) -> Result<()> {
     let mut rules = rules_of(connection, above, now).await?;
     let above = numbers(above.iter().copied());
@@ -37,7 +37,7 @@ pub(super) async fn add_released(connection: &mut AnyConnection, above: &[i64], 
     Ok(())
 }
 
-/// Has all files of a rule looked at.
+/// Queues all files of a rule to be evaluated.
 pub(super) async fn begin(connection: &mut AnyConnection, rule: i64, name: i64) -> Result<()> {
     insert(connection, rule, name, false, (0, 0)).await
 }
@@ -56,7 +56,7 @@ async fn insert(
     Ok(())
 }
 
-/// Whether the files of a name are still to be released by rules of what contained it.
+/// Whether rules of names that contained a name are still to release its files.
 pub(super) async fn is_releasing(connection: &mut AnyConnection, name: i64) -> Result<bool> {
     let sql = "SELECT number FROM evaluations WHERE name = $1 AND released = 1 LIMIT 1";
     Ok(sqlx::query(sql).bind(name).fetch_optional(connection).await?.is_some())

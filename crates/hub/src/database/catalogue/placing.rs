@@ -1,4 +1,4 @@
-//! The endpoints that a rule may use, and what is left at each.
+//! Places the files of a rule: the endpoints that it may use, and the space and quota left at each.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use crate::database::{Database, DatabaseError, Result};
 use crate::topology::{StoragePlace, Topology};
 use database::rows::{insert_new, numbers};
 
-/// The endpoints that a rule's expression means.
+/// The endpoints that a rule's expression matches.
 pub(super) struct Placing {
     candidates: Vec<Candidate>,
     /// What is left of the account's quotas.
     quotas: Vec<QuotaLeft>,
-    /// For each candidate, which quotas mean it.
+    /// For each candidate, the quotas that apply to it.
     bounded_by: Vec<Vec<usize>>,
-    /// The numbers of those that have stored something, by name.
+    /// The endpoints that store anything, by name.
     stores: BTreeMap<String, StoreUse>,
 }
 
 /// Files of a rule that go to the same endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Group<'a> {
-    /// All that the rule is of: these datasets.
+    /// All files of the rule: these datasets.
     All(&'a [i64]),
     /// A dataset.
     Dataset(i64),
@@ -46,8 +46,8 @@ impl Group<'_> {
         }
     }
 
-    /// The number by which its choice differs from that of other groups: rules of one dataset choose alike, so that copies of them are shared;
-    /// datasets do not.
+    /// The number that scatters the choices of groups. All rules of one dataset have the same number, so that they choose the same endpoints
+    /// and share copies; other datasets have others.
     fn scatter(self, rule: &RuleRow) -> u64 {
         let number = match self {
             Group::All(_) => rule.name,
@@ -57,7 +57,7 @@ impl Group<'_> {
         number as u64
     }
 
-    /// Its number among the placements of a rule; none where it is a file, whose locks say where it is.
+    /// Its number among the placements of a rule; none for a single file, whose locks say where it is placed.
     fn number(self) -> Option<i64> {
         match self {
             Group::All(_) => Some(0),
@@ -68,7 +68,7 @@ impl Group<'_> {
 }
 
 impl Placing {
-    /// The endpoints that a rule may use, with what is left of its account's quotas and of each one's space.
+    /// The endpoints that a rule may use, with the space that each has left and the rest of the account's quotas.
     pub async fn new(connection: &mut AnyConnection, rule: &RuleRow, topology: &Topology) -> Result<Placing> {
         let stores = stores::all(connection).await?;
         let held = quotas::held(connection, &rule.account).await?;
@@ -78,7 +78,7 @@ impl Placing {
             DatabaseError::Refused(format!("the rule {}: {error}", rule.id))
         })?;
         let candidate = |place: &StoragePlace| {
-            // What no rule holds is deleted where its room is needed.
+            // Replicas without locks are deleted where their space is needed.
             let used = stores.get(&place.endpoint).map_or(0, |used| used.bytes - used.spare);
             let weight = match &rule.weight {
                 None => 1.0,
@@ -108,14 +108,14 @@ impl Placing {
         Ok(placing)
     }
 
-    /// Says at each candidate what is left of the quotas that mean it.
+    /// Enters at each candidate the smallest rest of the quotas that apply to it.
     fn spread_quotas(&mut self) {
         for (candidate, quotas) in self.candidates.iter_mut().zip(&self.bounded_by) {
             candidate.quota_bytes = quotas.iter().map(|at| self.quotas[*at].left).min();
         }
     }
 
-    /// The endpoints of a group, as they were chosen before, or are chosen now.
+    /// The endpoints of a group, by an earlier choice or by a new one.
     ///
     /// # Errors
     /// Too few endpoints can take it.
@@ -147,7 +147,7 @@ impl Placing {
         Ok(Ok(chosen))
     }
 
-    /// Says at each candidate what of a group is there.
+    /// Enters at each candidate the bytes of a group that it has.
     fn note_present(&mut self, present: &BTreeMap<i64, Present>) {
         for candidate in &mut self.candidates {
             let there = self.stores.get(&candidate.name).and_then(|store| present.get(&store.id));
@@ -157,16 +157,16 @@ impl Placing {
         }
     }
 
-    /// Bytes at an endpoint of the group that was looked at last that need no more of its space.
+    /// Bytes of the last group at an endpoint that need no more of its space.
     fn promised(&self, endpoint: &str) -> i64 {
         let candidate = self.candidates.iter().find(|candidate| candidate.name == endpoint);
         candidate.map_or(0, |candidate| candidate.promised_bytes as i64)
     }
 
-    /// Takes files off what is left at an endpoint, and of the quotas that mean it.
+    /// Subtracts files from the space of an endpoint, and from the quotas that apply to it.
     ///
     /// # Errors
-    /// It has no room for them.
+    /// The endpoint has no space for them.
     fn take(&mut self, endpoint: &str, missing: u64, bytes: u64) -> std::result::Result<(), Shortage> {
         let no_room = || Shortage { wanted: 1, bytes, able: Vec::new(), full: vec![endpoint.to_owned()] };
         let at = self.candidates.iter().position(|candidate| candidate.name == endpoint).ok_or_else(no_room)?;
@@ -183,10 +183,10 @@ impl Placing {
         Ok(())
     }
 
-    /// Takes files off what is left at an endpoint, and of the quotas that mean it: groups that are placed after them see what is left.
+    /// Subtracts files from the space of an endpoint, and from the quotas that apply to it: groups that are placed later see the rest.
     ///
     /// # Errors
-    /// It has no room for them.
+    /// The endpoint has no space for them.
     pub async fn take_files(
         &mut self,
         connection: &mut AnyConnection,
@@ -196,14 +196,14 @@ impl Placing {
     ) -> Result<std::result::Result<(), Shortage>> {
         let bytes: i64 = files.iter().map(|(_, bytes)| *bytes).sum();
         let missing = match group {
-            // It has just been looked at.
+            // The group of a single file has just been examined.
             Group::File(..) => bytes - self.promised(endpoint),
             _ => locks::missing_bytes(connection, endpoint, files).await?,
         };
         Ok(self.take(endpoint, missing.max(0) as u64, bytes.max(0) as u64))
     }
 
-    /// Bytes of a group, and what of them is where, by the numbers of endpoints. Files of `earlier` datasets are not of it: they go with those.
+    /// Bytes of a group, and its bytes at each endpoint, by the endpoint's number. Files of `earlier` datasets are not counted: they are placed with those.
     async fn present(
         &self,
         connection: &mut AnyConnection,
@@ -238,16 +238,16 @@ impl Placing {
     }
 }
 
-/// What of a group is at an endpoint.
+/// The bytes of a group at an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 struct Present {
-    /// Bytes that are there, or on their way.
+    /// Bytes that it has, or that are on their way.
     bytes: i64,
-    /// Bytes that need no more of its space: all but copies that no rule holds, which give way to others.
+    /// Bytes that need no more of its space: all but copies without locks, which may be deleted for others.
     promised: i64,
 }
 
-/// Both, of some replicas `r`.
+/// The columns of [`Present`], for replicas `r`.
 const PRESENT: &str = "CAST(SUM(CASE WHEN r.state < 3 THEN r.bytes ELSE 0 END) AS BIGINT), \
                        CAST(SUM(CASE WHEN r.state = 0 AND r.locks = 0 THEN 0 ELSE r.bytes END) AS BIGINT)";
 
@@ -257,11 +257,11 @@ impl Present {
     }
 }
 
-/// What is left of a quota.
+/// The rest of a quota.
 #[derive(Debug)]
 struct QuotaLeft {
     expression: Expression,
-    /// Bytes, at all endpoints that it means together.
+    /// Bytes that are left at all its endpoints together.
     left: u64,
 }
 
@@ -288,7 +288,7 @@ fn quotas_left(
 }
 
 impl Database {
-    /// What rules of an account may still hold, by endpoint; those are not named that no quota is set for.
+    /// Bytes that the rules of an account may still hold, by endpoint; endpoints without a quota are left out.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -303,7 +303,7 @@ impl Database {
     }
 }
 
-/// Where a group of a rule goes, if that has been chosen.
+/// The endpoints that were chosen for a group of a rule; none before a choice.
 async fn placed(connection: &mut AnyConnection, rule: i64, group: i64) -> Result<Vec<String>> {
     let sql = "SELECT s.endpoint FROM placements p JOIN stores s ON s.id = p.store WHERE p.rule = $1 AND p.dataset = $2 ORDER BY s.endpoint";
     let rows = sqlx::query(sql).bind(rule).bind(group).fetch_all(connection).await?;
@@ -320,7 +320,7 @@ async fn place(connection: &mut AnyConnection, rule: i64, group: i64, endpoints:
     Ok(())
 }
 
-/// Forgets where a group of a rule goes, of which the rule holds nothing yet: it is placed anew, where there is room then.
+/// Removes the placement of a group without locks: it is placed anew, where there is space then.
 pub(super) async fn forget_unused(connection: &mut AnyConnection, rule: i64, group: Group<'_>) -> Result<()> {
     let Some(number) = group.number() else { return Ok(()) };
     let datasets = match group {
@@ -335,7 +335,7 @@ pub(super) async fn forget_unused(connection: &mut AnyConnection, rule: i64, gro
     Ok(())
 }
 
-/// Whether a rule that is not there yet could be fulfilled: all of its groups together.
+/// Checks whether a new rule could be fulfilled: all of its groups together.
 pub(super) async fn check(
     connection: &mut AnyConnection,
     rule: &RuleRow,
@@ -365,7 +365,7 @@ pub(super) async fn check(
             Ok(chosen) => chosen,
             Err(shortage) => return Ok(Some(shortage)),
         };
-        // Copies may share a quota, and groups an endpoint.
+        // Several copies may count against one quota, and several groups go to one endpoint.
         for at in chosen {
             let Candidate { name, promised_bytes, .. } = placing.candidates[at].clone();
             if let Err(shortage) = placing.take(&name, bytes.saturating_sub(promised_bytes), bytes) {

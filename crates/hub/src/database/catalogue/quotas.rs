@@ -1,4 +1,4 @@
-//! What accounts hold at endpoints, and what they may.
+//! The bytes that accounts hold at endpoints, and their quotas.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ impl Database {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// The quotas of an account: expressions, and bytes at all endpoints that each means.
+    /// The quotas of an account: expressions, and the bytes at all endpoints that each matches.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -46,7 +46,7 @@ async fn set(connection: &mut AnyConnection, account: String, quotas: Vec<(Strin
     Ok(())
 }
 
-/// What an account holds, by the number of the endpoint.
+/// Bytes that an account holds, by the number of the endpoint.
 pub(super) async fn held(connection: &mut AnyConnection, account: &str) -> Result<BTreeMap<i64, i64>> {
     let rows = sqlx::query(HELD).bind(account).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
@@ -58,7 +58,7 @@ pub(super) async fn of(connection: &mut AnyConnection, account: &str) -> Result<
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-/// Counts what an account holds at an endpoint; fewer than 0 for what it holds no longer.
+/// Counts files and bytes that an account holds at an endpoint; negative for those that it no longer holds.
 pub(super) async fn count(
     connection: &mut AnyConnection,
     account: &str,

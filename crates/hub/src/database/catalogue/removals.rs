@@ -1,6 +1,6 @@
-//! Which copies are deleted next: those that no rule holds, of which another one is left; and those of files that have ended.
+//! Selects the copies that are deleted next: copies without locks of which another copy is left, and those of files that have ended.
 //!
-//! A copy is marked before its endpoint is asked to delete it, in the transaction that sees that another one is left: of the last two, one stays.
+//! A copy is marked before its endpoint is asked to delete it, in the same transaction that checks for another copy: of the last two, one stays.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::topology::{StoragePlace, Topology};
 
 /// Copies of one batch.
 const FILES_MAX: i64 = 100;
-/// For how long whoever deletes has a copy to itself: longer than a server may take to answer.
+/// How long the lease of a hub on a copy lasts: longer than a server may take to answer.
 const LEASE_MS: i64 = 10 * 60_000;
-/// When a copy is tried again that could not be deleted.
+/// The pause before the deletion of a copy is tried again.
 const AGAIN_MS: i64 = 10 * 60_000;
 
 /// A copy that is to be deleted.
@@ -43,11 +43,11 @@ pub struct Removal {
 
 const COLUMNS: &str = "SELECT r.file, n.scope, n.name, r.store, s.endpoint, r.path, r.bytes FROM replicas r \
                        JOIN names n ON n.id = r.file JOIN stores s ON s.id = r.store";
-/// A copy that no rule holds, and of which another one is left that nobody suspects.
+/// A copy without locks, of a file with another copy that is not suspected.
 const SPARE: &str = "r.locks = 0 AND r.unlocked <= $2 AND r.state IN (0, 3) \
                      AND EXISTS (SELECT 1 FROM replicas o WHERE o.file = r.file AND o.store <> r.store AND o.state = 0 \
                      AND NOT EXISTS (SELECT 1 FROM suspicions c WHERE c.file = o.file AND c.store = o.store))";
-/// A copy that became the last one after somebody had begun to delete it, of a file that has not ended.
+/// A copy that became the last one after its deletion had begun, of a file that has not ended.
 const LAST: &str = "r.was = 0 AND (n.expires IS NULL OR n.expires > $1) \
                     AND NOT EXISTS (SELECT 1 FROM replicas o WHERE o.file = r.file AND o.store <> r.store AND o.state = 0)";
 
@@ -73,7 +73,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(take(connection, topology, now))).await
     }
 
-    /// Copies at an endpoint that could be deleted now, those that were used longest ago first: what would be taken first where room is needed.
+    /// Copies at an endpoint that could be deleted now, those that were used longest ago first: the order in which they go when space is needed.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -83,7 +83,7 @@ impl Database {
         rows.iter().map(read).collect()
     }
 
-    /// Takes note of copies that are gone.
+    /// Records that copies are gone.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -91,7 +91,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(removed(connection, removals, now))).await
     }
 
-    /// Takes note of copies that could not be deleted.
+    /// Records that copies could not be deleted.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -110,7 +110,7 @@ async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
     for place in topology.storage.values() {
         let Some(used) = stores.get(&place.endpoint) else { continue };
         if (taken.len() as i64) < FILES_MAX && !topology.refuses(&place.endpoint) {
-            // Marked before the next endpoint is looked at: of two copies that are both to go, one is the last then.
+            // Marked before the next endpoint is examined: if both of two copies could go, the second one is seen to be the last.
             let spare = spare(connection, place, *used, now).await?;
             mark(connection, &spare, &mut counts, now).await?;
             taken.extend(spare);
@@ -120,7 +120,7 @@ async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
     Ok(taken)
 }
 
-/// Marks copies as being deleted, by whoever took them, for a while.
+/// Marks copies as being deleted, with a lease.
 async fn mark(connection: &mut AnyConnection, removals: &[Removal], counts: &mut Counts, now: i64) -> Result<()> {
     for removal in removals {
         mark_one(connection, removal, counts, now).await?;
@@ -142,7 +142,7 @@ async fn mark_one(connection: &mut AnyConnection, removal: &Removal, counts: &mu
     Ok(())
 }
 
-/// Copies that somebody has begun to delete and not ended: it was killed.
+/// Copies whose deletion was begun by a hub that was killed.
 async fn left_over(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>> {
     let sql = format!("{COLUMNS} WHERE r.state = 4 AND r.not_before <= $1 AND {LAST} LIMIT $2");
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(FILES_MAX).fetch_all(&mut *connection).await?;
@@ -167,7 +167,7 @@ async fn ended(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>>
     Ok(ended)
 }
 
-/// Copies that make room at an endpoint which is fuller than it is to be.
+/// Copies whose deletion makes space at an endpoint above its high water.
 async fn spare(connection: &mut AnyConnection, place: &StoragePlace, used: StoreUse, now: i64) -> Result<Vec<Removal>> {
     let Some(mut to_free) = place.to_free(used.bytes) else { return Ok(Vec::new()) };
     let sql = format!("{COLUMNS} WHERE r.store = $1 AND {SPARE} ORDER BY r.accessed, r.file LIMIT $3");
@@ -192,7 +192,7 @@ async fn removed(connection: &mut AnyConnection, removals: Vec<Removal>, now: i6
         if query.execute(&mut *connection).await?.rows_affected() > 0 {
             counts.store(removal.store, -1, -removal.bytes);
         } else {
-            // A rule came to hold it meanwhile: it is copied there again.
+            // A rule has locked it meanwhile: it is copied again.
             let sql = "UPDATE replicas SET state = $1, not_before = 0 WHERE file = $2 AND store = $3 AND state = 4";
             let query = sqlx::query(sql).bind(ReplicaState::Wanted.code()).bind(removal.file).bind(removal.store);
             query.execute(&mut *connection).await?;
@@ -212,12 +212,12 @@ async fn not_removed(connection: &mut AnyConnection, removals: Vec<(Removal, Str
         let query = sqlx::query(sql).bind(&why).bind(now + AGAIN_MS).bind(removal.file).bind(removal.store);
         let Some(row) = query.fetch_optional(&mut *connection).await? else { continue };
         let (state, held): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-        // Its server may have deleted it and not have said so.
+        // The server may have deleted it without an answer.
         suspicions::note(connection, removal.file, &removal.endpoint, &why, now).await?;
         match (state == ReplicaState::Available.code(), held > 0) {
             (true, true) => locks::set(connection, removal.file, removal.store, LockState::Ok, &mut counts).await?,
             (true, false) => counts.spare(removal.store, removal.bytes),
-            // One that is bad is made anew where a rule came to hold it.
+            // A bad copy that a rule has locked meanwhile is made anew.
             (false, true) => suspicions::make_anew(connection, removal.file, &mut counts).await?,
             (false, false) => {}
         }

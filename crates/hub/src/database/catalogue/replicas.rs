@@ -1,4 +1,4 @@
-//! Copies of files, and where they are.
+//! The replicas of files.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use super::{copies, stores, suspicions};
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::numbers;
 
-/// A copy of a file that is there.
+/// An existing copy of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCopy {
     /// The endpoint.
@@ -37,21 +37,21 @@ pub struct FileRow {
 pub struct ReplicaRow {
     /// The endpoint.
     pub endpoint: String,
-    /// What it is.
+    /// Its state.
     pub state: ReplicaState,
     /// Its path there, where that is not as the endpoint names files.
     pub path: Option<String>,
     /// Rules that hold it.
     pub locks: i64,
-    /// It may be deleted from then on.
+    /// When it may be deleted, milliseconds since 1970; none while a rule holds it.
     pub unlocked: Option<i64>,
-    /// Copies that have failed.
+    /// Attempts that have failed.
     pub attempts: i64,
     /// Why the last one failed.
     pub error: Option<String>,
 }
 
-/// Copies at an endpoint, of the files of a name: in a state.
+/// The copies of a name's files at one endpoint and in one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhereRow {
     /// The endpoint.
@@ -73,7 +73,7 @@ pub(super) fn files_of(name: &DataRow, datasets: &[i64]) -> String {
 }
 
 impl Database {
-    /// The files of a name behind a file's number, with their copies; in the order of these numbers.
+    /// The files of a name after a number, with their copies, in the order of their numbers.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -111,7 +111,7 @@ impl Database {
         Ok(all)
     }
 
-    /// Where the files of a name are.
+    /// The copies of a name's files, by endpoint and state.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -143,7 +143,7 @@ impl Database {
         Ok((row.try_get(0)?, row.try_get(1)?))
     }
 
-    /// Takes note of copies that are there.
+    /// Records existing copies of a file.
     ///
     /// # Errors
     /// There is no such file, or the database cannot be written: nothing has changed.
@@ -181,7 +181,7 @@ async fn add(connection: &mut AnyConnection, name: DataName, copies: Vec<NewCopy
     counts.apply(connection, now).await
 }
 
-/// Takes note of a copy that is there, whatever was known of it: rules that waited for it have it.
+/// Records an existing copy, whatever its state was: the locks of rules that waited for it are ok.
 pub(super) async fn found(
     connection: &mut AnyConnection,
     file: i64,
@@ -195,7 +195,7 @@ pub(super) async fn found(
     let known = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await?;
     match known.map(|row| row.try_get::<i64, _>(0)).transpose()?.map(ReplicaState::of_code) {
         Some(Some(ReplicaState::Available)) => Ok(()),
-        // What is entered now may be deleted a moment later.
+        // A copy that is entered now would be deleted a moment later.
         Some(Some(ReplicaState::Deleting)) => Err(not_while_deleted(connection, file, store).await?),
         Some(_) => arrived(connection, file, store, path, counts, now).await,
         None => {
@@ -232,7 +232,7 @@ async fn not_while_deleted(connection: &mut AnyConnection, file: i64, store: i64
     )))
 }
 
-/// A copy that was not available is there. One that is being deleted is not: whoever deletes it may come later.
+/// Makes a copy available that was not. A copy that is being deleted stays so: its deletion may come later.
 pub(super) async fn arrived(
     connection: &mut AnyConnection,
     file: i64,
@@ -254,7 +254,7 @@ pub(super) async fn arrived(
     can_be_read(connection, file, counts).await
 }
 
-/// There is one more copy of a file that others can be made of.
+/// Wakes what waits for a source of a file: it has a new one.
 pub(super) async fn can_be_read(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
     copies::wake(connection, file).await?;
     suspicions::make_anew(connection, file, counts).await

@@ -1,4 +1,4 @@
-//! Rules as the database has them.
+//! The rows of rules.
 
 use model::v1::hub::Grouping;
 use sqlx::any::AnyRow;
@@ -17,37 +17,37 @@ pub struct RuleRow {
     pub id: String,
     /// The number of its name.
     pub name: i64,
-    /// Whose it is.
+    /// The account that it belongs to.
     pub account: String,
-    /// For which community.
+    /// The community of its jobs.
     pub community: String,
-    /// For which activity.
+    /// The activity of its jobs.
     pub activity: String,
     /// 1 to 5.
     pub priority: i64,
-    /// How many copies.
+    /// The number of copies.
     pub copies: i64,
-    /// At which endpoints.
+    /// The expression of the endpoints that may have them.
     pub expression: String,
-    /// Copies are read from these endpoints alone.
+    /// The expression of the endpoints that copies may be read from; none for all.
     pub source_expression: Option<String>,
-    /// Which files go to the same endpoints.
+    /// Which files are placed together.
     pub grouping: Grouping,
     /// The attribute that weighs endpoints.
     pub weight: Option<String>,
-    /// For people.
+    /// A comment for people.
     pub comment: Option<String>,
     /// When it was made.
     pub created: i64,
-    /// It ends then.
+    /// When it ends, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// By when it is to be fulfilled.
+    /// By when it is to be fulfilled, milliseconds since 1970.
     pub deadline: Option<i64>,
-    /// Nothing new is copied for it.
+    /// It is suspended: nothing new is copied for it.
     pub suspended: bool,
-    /// Locks whose copies are there.
+    /// Locks whose copies are available.
     pub ok: i64,
-    /// Locks whose copies are made, or wait for it.
+    /// Locks whose copies are being made, or wait to be.
     pub replicating: i64,
     /// Locks whose copies could not be made.
     pub stuck: i64,
@@ -55,11 +55,11 @@ pub struct RuleRow {
     pub bytes: i64,
     /// Bytes of those that are not ok.
     pub bytes_left: i64,
-    /// Why files of it are nowhere.
+    /// Why some of its files could not be placed.
     pub error: Option<String>,
-    /// When all of it was there.
+    /// When all of its copies were available.
     pub fulfilled: Option<i64>,
-    /// Files of it have not been looked at yet.
+    /// Some of its files have not been evaluated yet.
     pub is_evaluating: bool,
 }
 
@@ -103,14 +103,14 @@ pub(super) async fn by_number(connection: &mut AnyConnection, number: i64) -> Re
     sqlx::query(sql).bind(number).fetch_optional(connection).await?.as_ref().map(read).transpose()
 }
 
-/// Says why files of a rule are nowhere.
+/// Records why files of a rule could not be placed.
 pub(super) async fn set_error(connection: &mut AnyConnection, rule: i64, error: &str) -> Result<()> {
     let sql = "UPDATE rules SET error = $1, fulfilled = NULL WHERE number = $2";
     sqlx::query(sql).bind(error).bind(rule).execute(connection).await?;
     Ok(())
 }
 
-/// Forgets why files of a rule were nowhere, unless others of it still are.
+/// Removes this reason, unless other files of the rule still wait to be placed.
 pub(super) async fn forget_error(connection: &mut AnyConnection, rule: i64, now: i64) -> Result<()> {
     let sql = "UPDATE rules SET error = NULL WHERE number = $1 \
                AND NOT EXISTS (SELECT 1 FROM evaluations WHERE rule = $1 AND not_before > $2)";
@@ -118,7 +118,7 @@ pub(super) async fn forget_error(connection: &mut AnyConnection, rule: i64, now:
     Ok(())
 }
 
-/// Rules of which copies are missing and that are not idle, the most urgent first.
+/// Rules with missing copies that are not idle, the most urgent first.
 pub(super) async fn unfulfilled(connection: &mut AnyConnection, limit: i64, now: i64) -> Result<Vec<RuleRow>> {
     let sql = format!(
         "{ROW} WHERE (replicating > 0 OR stuck > 0) AND suspended = 0 AND idle_until <= $1 ORDER BY priority DESC, number LIMIT $2"
@@ -127,7 +127,7 @@ pub(super) async fn unfulfilled(connection: &mut AnyConnection, limit: i64, now:
     rows.iter().map(read).collect()
 }
 
-/// Has rules of which nothing can be copied now not looked at for a while: those behind them are.
+/// Makes rules idle for a while of which nothing can be copied now, so that those behind them are searched.
 pub(super) async fn set_idle(connection: &mut AnyConnection, rules: &[i64], until: i64) -> Result<()> {
     if rules.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Rules: made, listed, changed, ended.
+//! Rules: making, listing, changing and ending them.
 
 use model::v1::hub::Grouping;
 use replicas::Shortage;
@@ -21,59 +21,59 @@ pub struct NewRule {
     pub id: String,
     /// The number of its name.
     pub name: i64,
-    /// Whose it is.
+    /// The account that it belongs to.
     pub account: String,
-    /// For which community.
+    /// The community of its jobs.
     pub community: String,
-    /// For which activity.
+    /// The activity of its jobs.
     pub activity: String,
     /// 1 to 5.
     pub priority: i64,
-    /// How many copies.
+    /// The number of copies.
     pub copies: i64,
-    /// At which endpoints.
+    /// The expression of the endpoints that may have them.
     pub expression: String,
-    /// Copies are read from these endpoints alone.
+    /// The expression of the endpoints that copies may be read from; none for all.
     pub source_expression: Option<String>,
-    /// Which files go to the same endpoints.
+    /// Which files are placed together.
     pub grouping: Grouping,
     /// The attribute that weighs endpoints.
     pub weight: Option<String>,
-    /// For people.
+    /// A comment for people.
     pub comment: Option<String>,
-    /// It ends then.
+    /// When it ends, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// By when it is to be fulfilled.
+    /// By when it is to be fulfilled, milliseconds since 1970.
     pub deadline: Option<i64>,
 }
 
-/// What changes of a rule.
+/// Changes of a rule; fields that are none stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleUpdate {
-    /// It ends then.
+    /// When it ends, milliseconds since 1970.
     pub expires: Option<Option<i64>>,
     /// 1 to 5.
     pub priority: Option<i64>,
-    /// Of which activity.
+    /// The activity of its jobs.
     pub activity: Option<String>,
-    /// Copies are read from these endpoints alone.
+    /// The expression of the endpoints that copies may be read from; none for all.
     pub source_expression: Option<Option<String>>,
-    /// Nothing new is copied for it.
+    /// It is suspended: nothing new is copied for it.
     pub suspended: Option<bool>,
-    /// For people.
+    /// A comment for people.
     pub comment: Option<String>,
 }
 
-/// Which rules are listed.
+/// The rules that a list contains.
 #[derive(Clone, Debug, Default)]
-pub struct WhichRules {
-    /// Of this name, by its number.
+pub struct RuleFilter {
+    /// The number of their name; none for all.
     pub name: Option<i64>,
-    /// Of this account; of all if empty.
+    /// Their account; empty for all.
     pub account: String,
-    /// Made before the one with this number.
+    /// Only rules that were made before the one with this number.
     pub before: Option<i64>,
-    /// At most so many.
+    /// The most rules of the list.
     pub limit: i64,
 }
 
@@ -84,20 +84,20 @@ pub struct LockRow {
     pub file: i64,
     /// The endpoint.
     pub endpoint: String,
-    /// How far it is.
+    /// The state of the lock.
     pub state: LockState,
     /// The size of the file.
     pub bytes: i64,
-    /// Copies that have failed.
+    /// Attempts that have failed.
     pub attempts: i64,
-    /// It is tried again then; 0 where nothing keeps it from it.
+    /// When the copy is tried again, milliseconds since 1970; 0 for at once.
     pub not_before: i64,
     /// Why the last one failed.
     pub error: Option<String>,
 }
 
 impl Database {
-    /// Makes a rule, if it could be fulfilled; what stands against it, otherwise. One whose id is there already stays as it is.
+    /// Makes a rule, if it can be fulfilled; returns the reason otherwise. A rule with an id that exists already stays as it is.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -118,7 +118,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn rules(&self, which: &WhichRules) -> Result<Vec<RuleRow>> {
+    pub async fn rules(&self, which: &RuleFilter) -> Result<Vec<RuleRow>> {
         let sql = format!(
             "{ROW} WHERE number < $1 AND ($2 = 0 OR name = $2) AND ($3 = '' OR account = $3) ORDER BY number DESC LIMIT $4"
         );
@@ -128,7 +128,7 @@ impl Database {
         rows.iter().map(read).collect()
     }
 
-    /// Locks of a rule whose copies are not there, those that failed first.
+    /// Locks of a rule whose copies are not available, those that failed first.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -190,8 +190,8 @@ async fn make(
     Ok(None)
 }
 
-/// When a rule of a name ends, that somebody wants to end at a time, or never: with its name at the latest. One without an end is refused where its name has one:
-/// it would promise what is going to be deleted.
+/// The end of a rule, from the end that is wanted for it: at the end of its name at the latest. A rule without an end is refused where its name has one: it would
+/// promise copies that are going to be deleted.
 async fn end_of(connection: &mut AnyConnection, name: i64, wanted: Option<i64>, now: i64) -> Result<Option<i64>> {
     let of = names::by_id(connection, name).await?;
     match (of.expires, wanted) {
@@ -246,7 +246,7 @@ async fn change(connection: &mut AnyConnection, rule: i64, by: String, update: R
         return Err(DatabaseError::Refused("the rule has ended: make another one".to_owned()));
     };
     let expires = match update.expires {
-        // Whoever ends a rule may do so whatever becomes of its name.
+        // A rule may always be ended, whatever the end of its name.
         Some(Some(at)) if at <= now => Some(at),
         Some(wanted) => end_of(connection, rule.name, wanted, now).await?,
         None => rule.expires,

@@ -1,4 +1,4 @@
-//! Scopes, and whose they are.
+//! Scopes, and the accounts that they belong to.
 
 use sqlx::{AnyConnection, Row};
 
@@ -15,7 +15,7 @@ impl Database {
         row.map(|row| Ok(row.try_get(0)?)).transpose()
     }
 
-    /// All scopes: name, account, when each was made; by name.
+    /// All scopes by name, each with its account and the time when it was made, milliseconds since 1970.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -24,7 +24,7 @@ impl Database {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))).collect()
     }
 
-    /// Makes a scope for an account, if there is none of this name; the account that has it now.
+    /// Makes a scope for an account, unless it exists; returns the account that it belongs to.
     ///
     /// # Errors
     /// The database cannot be written.

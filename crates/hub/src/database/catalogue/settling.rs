@@ -1,4 +1,4 @@
-//! What became of the jobs by which replicas are made, as the replicas say it.
+//! Settles the jobs that make replicas: sets the states of the replicas by the outcomes of their files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,34 +14,34 @@ use crate::database::{Database, Result};
 use crate::states::FileState;
 use crate::topology::Topology;
 
-/// Jobs that are looked at in one transaction.
+/// Jobs that one transaction settles.
 const JOBS_MAX: i64 = 20;
-/// How old a job is of which the queue does not know: it was never submitted.
+/// A job that the queue does not know after this time was never submitted.
 const LOST_MS: i64 = 60_000;
-/// How long a copy that failed waits, the first time and at most.
+/// The pause after the first failure of a copy, and the longest.
 const AGAIN_MS: i64 = 2 * 60_000;
 const AGAIN_MAX_MS: i64 = 6 * 3_600_000;
 
-/// A job of copies.
+/// A job that makes replicas.
 struct CopyJob {
     number: i64,
     store: i64,
-    /// Its rows in the queue: the first, and how many. None where the queue does not know of it.
+    /// Its rows in the queue: the number of the first, and their count. None where the queue does not know the job.
     rows: Option<(i64, i64)>,
     /// Its files that have ended.
     ended_files: i64,
     is_over: bool,
 }
 
-/// What became of a file of a job.
-enum Fate {
+/// The outcome of a file of a job.
+enum CopyOutcome {
     Pending,
     Done,
     Failed(String),
 }
 
 impl Database {
-    /// Takes note of what jobs have done; how many jobs had news.
+    /// Records the outcomes of jobs; returns how many jobs had new ones.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -49,7 +49,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(settle_all(connection, topology, now))).await
     }
 
-    /// Gives the replicas of a job back that the queue has refused.
+    /// Returns the replicas of a job that the queue has refused to the wanted state.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -96,7 +96,7 @@ fn read(row: &AnyRow) -> Result<CopyJob> {
     })
 }
 
-/// The copies of a job that have not been settled: files by their places in the job.
+/// The files of a job that have not been settled, by their positions in the job.
 async fn unsettled(connection: &mut AnyConnection, job: &CopyJob) -> Result<BTreeMap<i64, i64>> {
     let rows = sqlx::query("SELECT at, file FROM copies WHERE job = $1").bind(job.number).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
@@ -110,7 +110,7 @@ async fn settle(
     now: i64,
 ) -> Result<()> {
     let unsettled = unsettled(connection, job).await?;
-    let Fates { fates, suspects } = fates(connection, rows, job.is_over).await?;
+    let CopyJobOutcome { fates, suspects } = fates(connection, rows, job.is_over).await?;
     for Suspect { at, source, why } in suspects {
         if let (Some(file), Some(endpoint)) = (unsettled.get(&at), topology.endpoint(&source)) {
             suspicions::note(connection, *file, &endpoint, &why, now).await?;
@@ -119,45 +119,46 @@ async fn settle(
     let mut counts = Counts::default();
     for (at, file) in unsettled {
         match fates.get(&at) {
-            Some(Fate::Pending) => continue,
-            Some(Fate::Done) => arrived(connection, file, job.store, None, &mut counts, now).await?,
-            Some(Fate::Failed(why)) => failed(connection, file, job.store, why, &mut counts, now).await?,
+            Some(CopyOutcome::Pending) => continue,
+            Some(CopyOutcome::Done) => arrived(connection, file, job.store, None, &mut counts, now).await?,
+            Some(CopyOutcome::Failed(why)) => failed(connection, file, job.store, why, &mut counts, now).await?,
             None => failed(connection, file, job.store, "its job has lost it", &mut counts, now).await?,
         }
         let sql = "DELETE FROM copies WHERE job = $1 AND at = $2";
         sqlx::query(sql).bind(job.number).bind(at).execute(&mut *connection).await?;
     }
     counts.apply(connection, now).await?;
-    let sql = match job.is_over {
-        true => "DELETE FROM copy_jobs WHERE number = $1 AND $2 = $2",
-        false => "UPDATE copy_jobs SET settled = $2 WHERE number = $1",
+    let sql = if job.is_over {
+        "DELETE FROM copy_jobs WHERE number = $1 AND $2 = $2"
+    } else {
+        "UPDATE copy_jobs SET settled = $2 WHERE number = $1"
     };
     sqlx::query(sql).bind(job.number).bind(job.ended_files).execute(connection).await?;
     Ok(())
 }
 
-/// What became of the files of a job.
-struct Fates {
-    /// By their places in it.
-    fates: BTreeMap<i64, Fate>,
+/// The outcomes of the files of a job.
+struct CopyJobOutcome {
+    /// By the files' positions in the job.
+    fates: BTreeMap<i64, CopyOutcome>,
     suspects: Vec<Suspect>,
 }
 
-/// A source that had not what it should have.
+/// A source whose file was missing or damaged.
 struct Suspect {
-    /// The place of the file in its job.
+    /// The position of the file in its job.
     at: i64,
     /// The URL that was read.
     source: String,
     why: String,
 }
 
-/// Reads what became of the files of a job. A file has a row for each of its sources.
-async fn fates(connection: &mut AnyConnection, (first, count): (i64, i64), is_over: bool) -> Result<Fates> {
+/// Reads the outcomes of the files of a job. A file has a row for each of its sources.
+async fn fates(connection: &mut AnyConnection, (first, count): (i64, i64), is_over: bool) -> Result<CopyJobOutcome> {
     let sql = "SELECT f.at, f.state, x.reason, x.fault, x.source FROM files f JOIN file_facts x ON x.id = f.id \
                WHERE f.id >= $1 AND f.id < $2 ORDER BY f.id";
     let rows = sqlx::query(sql).bind(first).bind(first + count).fetch_all(connection).await?;
-    let mut all = Fates { fates: BTreeMap::new(), suspects: Vec::new() };
+    let mut all = CopyJobOutcome { fates: BTreeMap::new(), suspects: Vec::new() };
     for row in &rows {
         let at: i64 = row.try_get(0)?;
         let state = FileState::of_code(row.try_get(1)?);
@@ -168,21 +169,21 @@ async fn fates(connection: &mut AnyConnection, (first, count): (i64, i64), is_ov
             all.suspects.push(Suspect { at, source: row.try_get(4)?, why: reason.clone() });
         }
         let fate = match state {
-            Some(FileState::Done) => Fate::Done,
-            Some(FileState::Failed | FileState::Cancelled) => Fate::Failed(reason),
+            Some(FileState::Done) => CopyOutcome::Done,
+            Some(FileState::Failed | FileState::Cancelled) => CopyOutcome::Failed(reason),
             Some(FileState::Standby) => continue,
-            _ if is_over => Fate::Failed(reason),
-            _ => Fate::Pending,
+            _ if is_over => CopyOutcome::Failed(reason),
+            _ => CopyOutcome::Pending,
         };
         match (all.fates.get(&at), &fate) {
-            (Some(Fate::Done), _) | (Some(Fate::Pending), Fate::Failed(_)) => {}
+            (Some(CopyOutcome::Done), _) | (Some(CopyOutcome::Pending), CopyOutcome::Failed(_)) => {}
             _ => drop(all.fates.insert(at, fate)),
         }
     }
     Ok(all)
 }
 
-/// A copy could not be made. One that no rule asks for any more is forgotten.
+/// Records that a copy could not be made. The replica is removed if no rule wants it any more.
 async fn failed(
     connection: &mut AnyConnection,
     file: i64,
@@ -191,7 +192,7 @@ async fn failed(
     counts: &mut Counts,
     now: i64,
 ) -> Result<()> {
-    // One that somebody has put there meanwhile stays.
+    // A replica that has become available meanwhile stays.
     let sql = "DELETE FROM replicas WHERE file = $1 AND store = $2 AND state = 2 AND locks = 0 RETURNING bytes";
     if let Some(row) = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await? {
         counts.store(store, -1, -row.try_get::<i64, _>(0)?);
@@ -210,7 +211,7 @@ async fn failed(
     locks::set(connection, file, store, LockState::Stuck, counts).await
 }
 
-/// A copy that nobody has tried to make is wanted as before. One that no rule asks for any more is forgotten.
+/// Returns a copy that was not tried to the wanted state. The replica is removed if no rule wants it any more.
 async fn untried(connection: &mut AnyConnection, file: i64, store: i64, counts: &mut Counts) -> Result<()> {
     let sql = "DELETE FROM replicas WHERE file = $1 AND store = $2 AND state = 2 AND locks = 0 RETURNING bytes";
     if let Some(row) = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await? {
@@ -223,7 +224,7 @@ async fn untried(connection: &mut AnyConnection, file: i64, store: i64, counts: 
     Ok(())
 }
 
-/// The replicas of a job that never came to be; `refused` is why the queue did not want it, and none where a hub was killed before it could ask.
+/// Returns the replicas of a job that was never submitted; `refused` is the reason of the queue, and none where a hub was killed before it could submit.
 async fn give_back(connection: &mut AnyConnection, job: &CopyJob, refused: Option<&str>, now: i64) -> Result<()> {
     let mut counts = Counts::default();
     for file in unsettled(connection, job).await?.into_values() {

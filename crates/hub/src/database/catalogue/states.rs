@@ -1,17 +1,17 @@
-//! The states of replicas and locks, the kinds of names, and their numbers in the database. A number is never given to another state.
+//! The states of replicas and locks, the kinds of names, and their numbers in the database. A number is never reused for another state.
 
 use model::v1::hub::{DataKind, Grouping};
 
-/// What a copy of a file is.
+/// The state of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReplicaState {
-    /// It is there, and was verified when it was made.
+    /// It exists, and was verified when it was made.
     Available,
-    /// A rule asks for it.
+    /// A rule wants it.
     Wanted,
     /// A job of the queue makes it.
     Copying,
-    /// It is not what it should be, or gone: somebody said so.
+    /// It has been declared bad: damaged, or gone.
     Bad,
     /// It is being deleted.
     Deleting,
@@ -48,14 +48,14 @@ impl ReplicaState {
     }
 }
 
-/// How far a rule's hold on a replica is.
+/// The state of a rule's lock on a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockState {
-    /// The replica is made, or waits for it.
+    /// The replica is being made, or waits to be.
     Replicating,
-    /// It is there.
+    /// The replica is available.
     Ok,
-    /// It could not be made the last time, and is tried again later.
+    /// The last attempt to make the replica failed; it is tried again later.
     Stuck,
 }
 

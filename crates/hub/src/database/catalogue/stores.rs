@@ -1,4 +1,4 @@
-//! Endpoints that have stored something, by number, and how much.
+//! The endpoints that store replicas, by number, with the bytes that they store.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sqlx::{AnyConnection, Row};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, Result};
 
-/// How much the catalogue has at an endpoint: what is there, and what is promised to rules.
+/// How much the catalogue has at an endpoint: existing replicas, and those that are promised to rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUse {
     /// Its number.
@@ -16,7 +16,7 @@ pub struct StoreUse {
     pub files: i64,
     /// Their bytes.
     pub bytes: i64,
-    /// Of them, those that no rule holds: they give way to what rules ask for.
+    /// Bytes of replicas without locks: they are deleted where rules need the space.
     pub spare: i64,
 }
 
@@ -31,7 +31,7 @@ fn read(rows: &[sqlx::any::AnyRow]) -> Result<BTreeMap<String, StoreUse>> {
 }
 
 impl Database {
-    /// The endpoints that have stored something, by name.
+    /// The endpoints that store replicas, by name.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -40,12 +40,12 @@ impl Database {
     }
 }
 
-/// The endpoints that have stored something, by name.
+/// The endpoints that store replicas, by name.
 pub(super) async fn all(connection: &mut AnyConnection) -> Result<BTreeMap<String, StoreUse>> {
     read(&sqlx::query(ALL).fetch_all(connection).await?)
 }
 
-/// The number of an endpoint, which it is given if it has none.
+/// The number of an endpoint; a new one if it has none.
 pub(super) async fn id(connection: &mut AnyConnection, endpoint: &str) -> Result<i64> {
     let row = sqlx::query("SELECT id FROM stores WHERE endpoint = $1").bind(endpoint).fetch_optional(&mut *connection);
     if let Some(row) = row.await? {
@@ -60,10 +60,10 @@ pub(super) async fn id(connection: &mut AnyConnection, endpoint: &str) -> Result
     Ok(id)
 }
 
-/// How what is counted of an endpoint changes.
+/// A change of the counters of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StoreChange {
-    /// Files that are there, or promised to be.
+    /// Files that exist, or are promised.
     pub files: i64,
     /// Their bytes.
     pub bytes: i64,
@@ -71,7 +71,7 @@ pub(super) struct StoreChange {
     pub spare: i64,
 }
 
-/// Changes what is counted.
+/// Changes the counters of an endpoint.
 pub(super) async fn count(connection: &mut AnyConnection, store: i64, change: StoreChange) -> Result<()> {
     let sql = "UPDATE stores SET files = files + $1, bytes = bytes + $2, spare = spare + $3 WHERE id = $4";
     let query = sqlx::query(sql).bind(change.files).bind(change.bytes).bind(change.spare);

@@ -9,33 +9,33 @@ use super::names::DataRow;
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, DatabaseError, Result};
 
-/// When rules are tried again that could not be made.
+/// The pause before rules are tried again that could not be made.
 const AGAIN_MS: i64 = 10 * 60_000;
-/// When a name is compared again with a subscription that is suspended.
+/// The pause before a name is compared again with a suspended subscription.
 const SUSPENDED_MS: i64 = 24 * 3_600_000;
 
 /// A subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionRow {
-    /// Its number; 0 of one that is to be made.
+    /// Its number; 0 for a new subscription.
     pub number: i64,
     /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// The account that it belongs to.
     pub account: String,
-    /// For which community.
+    /// The community of its rules.
     pub community: String,
-    /// Which names get its rules, JSON.
+    /// The filter of the names that get its rules, JSON.
     pub filter: String,
     /// The rules, JSON.
     pub rules: String,
-    /// For people.
+    /// A comment for people.
     pub comment: Option<String>,
     /// When it was made, milliseconds since 1970.
     pub created: i64,
-    /// It ends then.
+    /// When it ends, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// Nothing gets its rules for now.
+    /// It is suspended: no name gets its rules for now.
     pub suspended: bool,
     /// Why the last rules could not be made.
     pub error: Option<String>,
@@ -45,14 +45,14 @@ pub struct SubscriptionRow {
     pub waiting: i64,
 }
 
-/// A name that is new, or of which something new is said.
+/// A new name, or a name with new metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewsItem {
     /// Its number among the news.
     pub number: i64,
     /// The name.
     pub data: DataRow,
-    /// What is said of it: words, and their values in JSON.
+    /// Its metadata: words, and their values in JSON.
     pub metadata: BTreeMap<String, String>,
     /// The subscription that it is to be compared with; 0 for all.
     pub subscription: i64,
@@ -101,7 +101,7 @@ impl Database {
         sqlx::query(sql).bind(name).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Makes a subscription, or replaces the one of this name; with `existing` it is compared with all names that there are.
+    /// Makes a subscription, or replaces the one of this name; with `existing` it is compared with all names of the catalogue.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -155,7 +155,7 @@ impl Database {
         Ok(news)
     }
 
-    /// Takes note that names have been compared with subscriptions.
+    /// Records that names have been compared with the subscriptions.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -184,7 +184,7 @@ impl Database {
         Ok(sqlx::query(sql).bind(subscription).bind(name).fetch_optional(&self.pool).await?.is_some())
     }
 
-    /// Takes note that a name has the rules of a subscription.
+    /// Records that a name has the rules of a subscription.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -192,7 +192,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(note(connection, subscription, name, now))).await
     }
 
-    /// Takes note that a name does not have all rules of a subscription yet: it is tried again later.
+    /// Records that a name does not have all rules of a subscription yet: the rest is tried again later.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -224,7 +224,7 @@ async fn set(connection: &mut AnyConnection, row: SubscriptionRow, existing: boo
         return Err(DatabaseError::Refused(format!("another account has just made a subscription {}", row.name)));
     };
     let number: i64 = stored.try_get(0)?;
-    // What waits is compared with what is said now.
+    // A name that waits is compared by its present metadata.
     let sql = "UPDATE news SET not_before = 0, rules_made = 0 WHERE subscription = $1";
     sqlx::query(sql).bind(number).execute(&mut *connection).await?;
     if !existing {
@@ -259,7 +259,7 @@ async fn postpone(
     now: i64,
 ) -> Result<()> {
     let made = missing.made as i64;
-    // One that is suspended has its names looked at as soon as it is set anew.
+    // Setting a suspended subscription anew makes its names due at once.
     let again = now + if missing.error.is_some() { AGAIN_MS } else { SUSPENDED_MS };
     let sql = "UPDATE news SET not_before = $1, rules_made = CASE WHEN rules_made > $2 THEN rules_made ELSE $2 END WHERE subscription = $3 AND name = $4";
     let query = sqlx::query(sql).bind(again).bind(made).bind(subscription).bind(name);

@@ -1,4 +1,4 @@
-//! Copies that may not be what they should be: noted when one cannot be read as it should be, proven by checksum, and then good or bad.
+//! Suspected copies: recorded when a read fails, verified by checksum, and then found good or bad.
 
 use model::Fault;
 use replicas::DataName;
@@ -11,12 +11,12 @@ use super::states::{LockState, ReplicaState};
 use super::{history, locks, stores};
 use crate::database::{Database, DatabaseError, Result};
 
-/// Copies that are looked into at once.
+/// Copies that are verified at once.
 const FILES_MAX: i64 = 20;
-/// When a copy is looked into again whose endpoint did not say what it is.
+/// The pause before a copy is verified again that its endpoint could not decide.
 const AGAIN_MS: i64 = 15 * 60_000;
 
-/// A copy that may not be what it should be.
+/// A copy that may be damaged or gone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspicion {
     /// The file.
@@ -29,12 +29,12 @@ pub struct Suspicion {
     pub why: String,
 }
 
-/// Whether it may be the source's fault that a copy failed for this one.
+/// Whether a transfer that failed with this fault may have had a bad source.
 pub(super) fn blames_source(fault: &str) -> bool {
     matches!(Fault::of_word(fault), Some(Fault::Missing | Fault::Integrity))
 }
 
-/// Notes that a copy may not be what it should be.
+/// Records a suspected copy.
 pub(super) async fn note(connection: &mut AnyConnection, file: i64, endpoint: &str, why: &str, now: i64) -> Result<()> {
     let sql = "INSERT INTO suspicions (file, store, at, why, not_before) SELECT r.file, r.store, $1, $2, 0 FROM replicas r \
                JOIN stores s ON s.id = r.store WHERE r.file = $3 AND s.endpoint = $4 AND r.state = 0 ON CONFLICT DO NOTHING";
@@ -43,7 +43,7 @@ pub(super) async fn note(connection: &mut AnyConnection, file: i64, endpoint: &s
 }
 
 impl Database {
-    /// Copies that are to be looked into now.
+    /// The copies that are to be verified now.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -61,7 +61,7 @@ impl Database {
         Ok(found)
     }
 
-    /// A copy is what it should be.
+    /// Clears the suspicion of a copy: it is good.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -69,7 +69,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(clear(connection, file, endpoint))).await
     }
 
-    /// It cannot be told yet what a copy is.
+    /// Postpones a suspicion that could not be decided.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -86,7 +86,7 @@ impl Database {
             .await
     }
 
-    /// A copy is not what it should be, or gone: `by` says so. It is made anew from another one, where a rule holds it.
+    /// Declares a copy bad, in the name of `by`. Where a rule holds it, it is made anew from another copy.
     ///
     /// # Errors
     /// There is no such copy, or the database cannot be written: nothing has changed.
@@ -133,7 +133,7 @@ async fn declare(
     counts.apply(connection, now).await
 }
 
-/// Has bad copies made anew that rules hold: there is one that they can be made of.
+/// Makes the bad copies wanted again that rules hold: the file has a source.
 pub(super) async fn make_anew(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
     let sql = "UPDATE replicas SET state = $1, attempts = 0, not_before = 0 WHERE file = $2 AND state = $3 AND locks > 0 RETURNING store";
     let query = sqlx::query(sql).bind(ReplicaState::Wanted.code()).bind(file).bind(ReplicaState::Bad.code());
@@ -144,7 +144,7 @@ pub(super) async fn make_anew(connection: &mut AnyConnection, file: i64, counts:
 }
 
 impl Database {
-    /// Files that are lost: a copy was bad, none is available, and rules ask for some.
+    /// Lost files: a copy was bad, none is available, and rules want some.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -1,4 +1,4 @@
-//! Webhooks: what each has heard of the history.
+//! Webhooks, and how far each has followed the history.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -6,9 +6,9 @@ use sqlx::{AssertSqlSafe, Row};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, Result};
 
-/// How long a hub that tells a webhook has it for itself: longer than an answer may take.
+/// How long the lease of a hub on a webhook lasts: longer than an answer may take.
 const LEASE_MS: i64 = 2 * 60_000;
-/// When one that did not take events is told again, the first time and at most.
+/// The pause after the first failure of a webhook, and the longest.
 const AGAIN_MS: i64 = 10_000;
 const AGAIN_MAX_MS: i64 = 3_600_000;
 
@@ -25,21 +25,21 @@ pub struct WebhookRow {
     pub kinds: String,
     /// Patterns of names, JSON.
     pub names: String,
-    /// With what it is signed.
+    /// The secret that requests are signed with.
     pub secret: String,
-    /// Who made it.
+    /// The account that made it.
     pub account: String,
     /// When, milliseconds since 1970.
     pub created: i64,
-    /// The number of the last event that it has heard, or was not for it.
+    /// The number of the last event that was delivered, or did not match.
     pub heard: i64,
-    /// Events that were taken there.
+    /// Events that were delivered.
     pub told: i64,
-    /// Times in a row that nothing was.
+    /// Failures in a row.
     pub failures: i64,
-    /// It is told nothing before.
+    /// Nothing is posted before, milliseconds since 1970.
     pub not_before: i64,
-    /// Why the last events were not taken.
+    /// Why the last events were not delivered.
     pub error: Option<String>,
 }
 
@@ -63,7 +63,7 @@ fn read(row: &AnyRow) -> Result<WebhookRow> {
     })
 }
 
-/// When a webhook that has failed so often is told again.
+/// When a webhook with so many failures is tried again, milliseconds since 1970.
 fn again(failures: i64, now: i64) -> i64 {
     let doubled = AGAIN_MS.saturating_mul(1 << failures.clamp(1, 20).saturating_sub(1));
     now + doubled.min(AGAIN_MAX_MS)
@@ -88,7 +88,7 @@ impl Database {
         sqlx::query(sql).bind(name).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Makes a webhook, or replaces the one of this name, which goes on with what it has not heard.
+    /// Makes a webhook, or replaces the one of this name, which goes on after the last event that was delivered.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -124,7 +124,7 @@ impl Database {
             .await
     }
 
-    /// Takes a webhook that has not heard everything, for a while.
+    /// Leases a webhook that has events to be posted.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -149,7 +149,7 @@ impl Database {
             .await
     }
 
-    /// Takes note that a webhook has heard of the history up to an event, of which so many were for it; or why it did not take them.
+    /// Records that a webhook has got the history up to an event, with the number of events that matched; or why they were not delivered.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -168,7 +168,7 @@ impl Database {
                 Box::pin(async move {
                     let sql = "UPDATE webhooks SET heard = $1, told = told + $2, failures = $3, not_before = $4, error = $5 WHERE number = $6 AND heard = $7";
                     let query = sqlx::query(sql).bind(heard).bind(told).bind(failures).bind(not_before).bind(error);
-                    // Where it took longer than its lease, another hub may have told more.
+                    // Where the answer took longer than the lease, another hub may have delivered more.
                     query.bind(row.number).bind(row.heard).execute(connection).await?;
                     Ok(())
                 })

@@ -1,20 +1,20 @@
-//! What the queue does for a rule.
+//! The jobs of the queue that make the copies of a rule.
 
 use sqlx::Row;
 
 use crate::database::{Database, Result};
 
-/// Jobs of a rule, and how fast they are.
+/// Jobs of a rule, and their rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyWork {
     /// The ids of its jobs that have not ended.
     pub jobs: Vec<String>,
-    /// What they move, bytes per second.
+    /// The rate of all of them, bytes per second.
     pub rate: i64,
 }
 
 impl CopyWork {
-    /// When so many bytes would be moved at this rate, milliseconds since 1970.
+    /// When `bytes_left` bytes will have been moved at this rate, milliseconds since 1970.
     pub fn expected(&self, bytes_left: i64, now: i64) -> Option<i64> {
         let seconds = bytes_left.checked_div(self.rate).filter(|_| self.rate > 0 && bytes_left > 0)?;
         now.checked_add(seconds.checked_mul(1000)?)
@@ -22,7 +22,7 @@ impl CopyWork {
 }
 
 impl Database {
-    /// What the queue does for a rule. Of a transfer that carries files of others too, the rule has its part by bytes.
+    /// The work of the queue for a rule. Where a transfer also carries files of others, the rule has its part of the rate by bytes.
     ///
     /// # Errors
     /// The database cannot be read.

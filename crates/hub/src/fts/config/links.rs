@@ -1,5 +1,5 @@
-//! Links in FTS's words: how many transfers run at once from a storage to all others, or to a storage from all others. These are limits of
-//! endpoints.
+//! The FTS API: links, which set how many transfers run at once from a storage to all others, or to a storage from all others. The hub
+//! stores them as limits of endpoints.
 
 use model::v1::hub::{Collaboration, Endpoint};
 use model::{Fault, Refusal};
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use web::Refused;
 
 use super::{describe, refuse};
-use crate::fts::known::check_known;
+use crate::fts::settings::check_known;
 use crate::fts::{Answered, FtsRequest, json_answer, nothing};
 
-/// The direction that a configuration is of.
+/// The direction that a configuration limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     From,
@@ -18,7 +18,7 @@ enum Direction {
 }
 
 impl Direction {
-    /// The name of a configuration, which is made of what it is of.
+    /// The name of a configuration, made from its endpoint and direction.
     fn symbol(self, endpoint: &str) -> String {
         match self {
             Direction::From => format!("from:{endpoint}"),
@@ -34,7 +34,7 @@ impl Direction {
     }
 }
 
-/// What a name is of.
+/// The direction and endpoint of a name.
 fn named(name: &str) -> Result<(Direction, &str), Refused> {
     let none = || {
         Refused::new(404, format!("there is no configuration {name:?}: they are called from:ENDPOINT and to:ENDPOINT"))

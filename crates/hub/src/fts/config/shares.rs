@@ -1,4 +1,4 @@
-//! Shares in FTS's words: of VOs, which are communities, and of activities within them.
+//! The FTS API: shares of VOs, which are communities here, and of activities within them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use web::Refused;
 
 use super::{describe, refuse};
-use crate::fts::known::check_known;
+use crate::fts::settings::check_known;
 use crate::fts::{Answered, FtsRequest, json_answer, nothing};
 
 /// `GET /config/shares`.

@@ -1,4 +1,4 @@
-//! What FTS refuses of the files of a submission.
+//! Checks the files of a submission by FTS's rules.
 
 use model::Refusal;
 
@@ -8,7 +8,7 @@ use crate::fts::forms::storage;
 
 /// Bytes of a file's metadata.
 const FILE_METADATA_MAX: usize = 4096;
-/// Bytes of what is said of staging and of archiving.
+/// Bytes of the metadata of staging and of archiving.
 const TAPE_METADATA_MAX: usize = 1024;
 /// How the next of several sources is chosen. The hub goes by the order in which they are named, whatever is asked.
 const STRATEGIES: [&str; 10] = [
@@ -69,15 +69,16 @@ fn tokens(file: &FtsFile) -> Result<(), String> {
             file.destinations.len()
         ));
     }
-    // What is no word of a header would be a way to write others.
+    // A token goes into a header field: other characters would let a client write further fields.
     let all = [&file.source_tokens, &file.destination_tokens].into_iter().flatten().flatten();
-    match all.into_iter().any(|token| token.len() > 16_384 || !token.bytes().all(|byte| (0x21..0x7f).contains(&byte))) {
-        true => Err("a token is a word of at most 16384 letters, digits and signs".to_owned()),
-        false => Ok(()),
+    if all.into_iter().any(|token| token.len() > 16_384 || !token.bytes().all(|byte| (0x21..0x7f).contains(&byte))) {
+        Err("a token is a word of at most 16384 letters, digits and signs".to_owned())
+    } else {
+        Ok(())
     }
 }
 
-/// One session carries all files, so they have the same ends.
+/// With session reuse, all files must have the same source and target storage.
 fn reuse(files: &[FtsFile], params: &Params<'_>) -> Result<(), Refusal> {
     if params.is_set("multihop") || files.iter().any(|file| file.sources.len() > 1) {
         return Err(refuse("reuse does not go together with multihop or several sources"));

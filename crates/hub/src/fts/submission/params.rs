@@ -13,7 +13,7 @@ use crate::roles::Member;
 /// Bytes of a job's metadata.
 const JOB_METADATA_MAX: usize = 2048;
 
-/// The parameters of a submission. Those that mean nothing here are let pass, as FTS does, and shown again with the job.
+/// The parameters of a submission. Unknown parameters are accepted, as FTS does, and returned with the job.
 pub(super) struct Params<'a>(pub &'a Map<String, Value>);
 
 impl Params<'_> {
@@ -35,7 +35,7 @@ impl Params<'_> {
         }
     }
 
-    /// Refuses what does not fit together, and what is not done here.
+    /// Refuses inconsistent parameters, and those that the hub cannot carry out.
     pub fn check(&self) -> Result<(), Refusal> {
         const OVERWRITE: [&str; 4] =
             ["overwrite", "overwrite_on_retry", "overwrite_hop", "overwrite_when_only_on_disk"];
@@ -66,7 +66,7 @@ impl Params<'_> {
         Ok(())
     }
 
-    /// Below 0 none, 0 what the server takes for right, above 0 so many.
+    /// The number of retries: a negative parameter means 0, and 0 means the default of the hub.
     pub fn retries(&self) -> Option<u32> {
         match self.number("retry").unwrap_or(0) {
             0 => None,
@@ -120,7 +120,7 @@ impl Params<'_> {
     }
 }
 
-/// Metadata has an end.
+/// Bounds the length of metadata.
 pub(super) fn metadata(name: &str, value: &Value, most: usize) -> Result<(), String> {
     let bytes = if value.is_null() { 0 } else { value.to_string().len() };
     if bytes > most {

@@ -1,9 +1,9 @@
 //! Events under a virtual clock: they begin, end, and leave nothing changed.
 
 use super::*;
-use crate::arena::Arena;
 use crate::packet::FRAME_MAX;
-use crate::scenario::{Loss, Scenario, Way};
+use crate::packet_memory::PacketMemory;
+use crate::scenario::{LinkSettings, Loss, Scenario};
 use crate::topology::Topology;
 
 const SECOND: u64 = 1_000_000_000;
@@ -11,12 +11,12 @@ const SECOND: u64 = 1_000_000_000;
 fn network(events: &str) -> (Fabric, Timeline, Scenario) {
     let text = format!("[site.a]\nuplink = {{}}\n[site.b]\n[path.a-b]\nrtt = \"10ms\"\nrate = \"1Gbit/s\"\n{events}");
     let scenario = Scenario::read(&text).unwrap_or_else(|problem| panic!("{problem}"));
-    let fabric = Fabric::new(&scenario, Topology::of(&scenario), Arena::new(FRAME_MAX, 1 << 20, 0));
+    let fabric = Fabric::new(&scenario, Topology::of(&scenario), PacketMemory::new(FRAME_MAX, 1 << 20, 0));
     let timeline = Timeline::new(&scenario.events);
     (fabric, timeline, scenario)
 }
 
-fn ways(fabric: &Fabric) -> Vec<Way> {
+fn ways(fabric: &Fabric) -> Vec<LinkSettings> {
     fabric.links().iter().map(|link| link.way().clone()).collect()
 }
 
@@ -43,7 +43,7 @@ fn an_event_ends_as_if_it_had_not_been() {
     assert_eq!((ways(&fabric), timeline.next()), (before, None));
 }
 
-/// Whoever looks late finds everything in its order.
+/// A timeline that is advanced late carries out everything in its order.
 #[test]
 fn events_happen_in_the_order_of_their_times() {
     let events = [event(3, 0, "loss = 0.3"), event(1, 0, "loss = 0.1"), event(3, 0, "loss = 0.4")].concat();
@@ -54,7 +54,7 @@ fn events_happen_in_the_order_of_their_times() {
     assert_eq!(fabric.links()[0].way().loss, Loss::Random(0.4), "equal times keep the order of the file");
 }
 
-/// The end of an event is counted from its own time, not from when somebody looked.
+/// The end of an event is counted from its own time, not from the time at which it was carried out.
 #[test]
 fn a_late_look_makes_no_event_longer() {
     let (mut fabric, mut timeline, _) = network(&event(2, 3, "down = true"));

@@ -1,4 +1,4 @@
-//! What the network says to packets that it does not carry on.
+//! The network's answers to packets that it does not carry on.
 
 use super::*;
 use crate::topology::{door_addresses, router_addresses};

@@ -1,4 +1,4 @@
-//! What holds whatever enters: nothing is left behind, and everything is accounted for.
+//! Laws that hold whatever enters: no packet stays behind, and every packet is accounted for.
 
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ proptest! {
         for (pause, step) in steps {
             now += pause * US;
             entered += u64::from(!matches!(step, Step::Change(_)));
-            // Some of what is on its way arrives in between.
+            // Some of the packets in transit arrive in between.
             while let Some(delivery) = net.fabric.due(now) {
                 prop_assert!(delivery.due >= last && delivery.due <= now);
                 last = delivery.due;
@@ -113,7 +113,8 @@ proptest! {
             play(&mut net, now, step);
         }
         net.all();
-        let (mut first, refused) = (0, net.fabric.refused());
+        let mut first = 0;
+        let refused = net.fabric.refused();
         for link in net.fabric.links() {
             let counts = link.counts();
             let gone = counts.lost + counts.queue_dropped + counts.policed + counts.down + counts.black_hole;

@@ -12,7 +12,8 @@ fn packets_arrive_in_their_order() {
         let packet = Packet { number, ..net.udp("a", "b", 100) };
         net.put(u64::from(number / 2) * 10 * US, &packet);
     }
-    let (port, arrivals) = (net.port("b"), net.all());
+    let port = net.port("b");
+    let arrivals = net.all();
     assert_eq!(arrivals.len(), 100);
     for (number, arrival) in (0..).zip(&arrivals) {
         assert_eq!((arrival.number(), arrival.port, arrival.segments.clone()), (number, port, 0..1));
@@ -50,8 +51,8 @@ rate = "2Mbit/s"
 rtt = "60ms"
 "#;
 
-/// 1,000 bytes take 1 ms at the first uplink, 4 ms on the first path, and 2 ms at the last uplink. Whom a packet only
-/// passes has no part in it.
+/// 1,000 bytes take 1 ms at the first uplink, 4 ms on the first path, and 2 ms at the last uplink. The uplinks of a site that a packet only
+/// passes are not used.
 #[test]
 fn a_chain_is_charged_at_both_uplinks() {
     let mut net = Net::of(CHAIN);
@@ -189,7 +190,7 @@ fn links_draw_apart() {
 const ROUND: &str = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"10ms\"\necmp = 2\n[path.a-c]\nrtt = \"20ms\"\nhops = 1\n\
                      [path.c-b]\nrtt = \"20ms\"\nhops = 1\n";
 
-/// A withdrawn path is gone round; what is on its way stays on it, and what comes after it is given back goes over it again.
+/// Routes avoid a withdrawn path; packets in transit stay on it, and later ones use it again once it is restored.
 #[test]
 fn packets_go_round_what_is_withdrawn() {
     let mut net = Net::of(ROUND);

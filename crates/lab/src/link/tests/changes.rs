@@ -17,7 +17,7 @@ fn what_waits_goes_on_waiting_for_another_rate() {
     }
 }
 
-/// A faster bottleneck, or none, is no reason to overtake what the slow one had before.
+/// A faster bottleneck, or none, does not overtake the queue of the slow one.
 #[test]
 fn a_better_rate_keeps_the_order() {
     for after in [Some(BitRate(1_000_000_000)), None] {
@@ -54,7 +54,7 @@ fn another_policer_begins_with_what_the_old_one_had_let_through() {
     // 100 bytes per microsecond fill it in 1.5 ms.
     assert_eq!(send(&mut link, 3 * MS, &row(40, 1_500)).len(), 1);
     assert_eq!(link.counts().policed, 20);
-    // And back: what was let through since is still owed.
+    // And back: the tokens spent since are still owed.
     link.set(3 * MS, &[Word::Policer(Some(slow))]);
     send(&mut link, 3 * MS, &row(43, 1_500));
     send(&mut link, 3 * MS, &row(43, 1_500));

@@ -1,4 +1,4 @@
-//! What holds whatever the words and the packets are.
+//! Laws that hold whatever the words and the packets are.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn chances() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), 0.0..=1.0]
 }
 
-fn ways() -> impl Strategy<Value = Way> {
+fn ways() -> impl Strategy<Value = LinkSettings> {
     let bottleneck = (rates(), queues(), rates(), prop::option::of((10_000..1_000_000_000u64, 1..1_000_000u64)));
     let wire = (losses(), chances(), chances(), chances(), chances());
     let time = (0..50_000u64, prop_oneof![Just(0), 0..60_000u64], 0..5_000u64);
@@ -42,9 +42,9 @@ fn ways() -> impl Strategy<Value = Way> {
         let (loss, reorder, duplicate, corrupt, corrupt_silent) = wire;
         let policer = policer.map(|(rate, burst)| Policer { rate: BitRate(rate), burst: Bytes(burst) });
         let [delay, jitter, reorder_by] = [time.0, time.1, time.2].map(Duration::from_micros);
-        // A test that draws a day of others' packets would take as long.
+        // A test with a day of cross traffic would take as long.
         let cross_traffic = cross_traffic.map(|others| BitRate(others.0.min(1_000_000_000)));
-        Way {
+        LinkSettings {
             delay,
             jitter,
             rate,
@@ -59,7 +59,7 @@ fn ways() -> impl Strategy<Value = Way> {
             cross_traffic,
             mtu_black_hole,
             down,
-            // What a route does, no link knows.
+            // A link does not know its routes.
             withdrawn: false,
         }
     })
@@ -99,7 +99,9 @@ proptest! {
     #[test]
     fn time_goes_forward(way in ways(), packets in packets(), seed: u64) {
         let [delay, jitter, held] = [way.delay, way.jitter, way.reorder_by].map(|time| time.as_nanos() as u64);
-        let (queue, rate, reorders) = (way.queue_bytes(RTT), way.rate, way.reorder > 0.0);
+        let queue = way.queue_bytes(RTT);
+        let rate = way.rate;
+        let reorders = way.reorder > 0.0;
         let mut link = Link::new(way, RTT, seed);
         let (mut now, mut last) = (0, 0);
         for (pause, segments, size) in packets {

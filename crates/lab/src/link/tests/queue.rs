@@ -1,4 +1,4 @@
-//! The bottleneck and what stands before it: rate, queue, policer, others' traffic, black hole.
+//! The bottleneck and its surroundings: rate, queue, policer, cross traffic, black hole.
 
 use super::*;
 use crate::scenario::Policer;
@@ -24,7 +24,7 @@ fn the_rate_is_exact_to_the_ppm() {
 fn what_does_not_fit_the_queue_is_dropped_from_its_tail() {
     let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(6_100)));
     let shape = row(10, 1_500);
-    let kept = |runs: Vec<Run>| runs.into_iter().flat_map(|run| run.segments).collect::<Vec<_>>();
+    let kept = |runs: Vec<SegmentRun>| runs.into_iter().flat_map(|run| run.segments).collect::<Vec<_>>();
     assert_eq!(kept(send(&mut link, 0, &shape)), [0, 1, 2, 3]);
     assert_eq!((link.counts().queue_dropped, link.backlog(0), link.counts().queue_peak), (6, 6_000, 6_000));
     assert!(send(&mut link, 1_399 * US, &shape).is_empty(), "1,399 bytes have gone, and 100 were free");
@@ -34,7 +34,7 @@ fn what_does_not_fit_the_queue_is_dropped_from_its_tail() {
     assert!(is_conserved(&link.counts()));
 }
 
-/// A byte is there until all of it has left, and what comes then waits no longer than the queue is long.
+/// A byte counts until all of it has left, and a new packet waits no longer than the queue is long.
 #[test]
 fn a_byte_that_is_leaving_still_waits() {
     let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(3_000)));
@@ -73,7 +73,8 @@ fn a_queue_in_time_or_in_round_trips_is_one_in_bytes() {
     assert_eq!(passed(8_000_000, Queue::Time(Duration::from_millis(10))), 6, "10,000 bytes");
     assert_eq!(passed(80_000_000, Queue::Bdp), 666, "100 ms of 10 bytes per microsecond");
     assert_eq!(passed(8_000_000, Queue::Bdp), 174, "256 KiB at least");
-    let mut link = Link::new(Way { rate: Some(BitRate(8_000_000_000)), ..Way::default() }, Duration::ZERO, 1);
+    let settings = LinkSettings { rate: Some(BitRate(8_000_000_000)), ..LinkSettings::default() };
+    let mut link = Link::new(settings, Duration::ZERO, 1);
     (0..50).for_each(|_| drop(send(&mut link, 0, &row(40, 1_500))));
     assert_eq!(link.counts().out_segments, 1_333, "2 ms at least");
 }
@@ -82,7 +83,7 @@ fn a_queue_in_time_or_in_round_trips_is_one_in_bytes() {
 fn an_idle_bottleneck_takes_one_segment_however_short_its_queue() {
     let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(100)));
     let shape = row(3, 1_500);
-    let run = |due, segments| vec![Run { due, segments, damage: None }];
+    let run = |due, segments| vec![SegmentRun { due, segments, damage: None }];
     assert_eq!(send(&mut link, 0, &shape), run(1_500 * US, 0..1));
     assert_eq!(send(&mut link, 1_499 * US, &shape), []);
     assert_eq!(send(&mut link, 1_500 * US, &shape), run(3_000 * US, 0..1));
@@ -102,7 +103,7 @@ fn a_row_leaves_a_slow_bottleneck_in_pieces() {
     }
     let mut quick = super::link(|way| way.rate = Some(BitRate(10_000_000_000)));
     let runs = send(&mut quick, 0, &row(40, 1_500));
-    assert_eq!(runs, [Run { due: 48 * US, segments: 0..40, damage: None }]);
+    assert_eq!(runs, [SegmentRun { due: 48 * US, segments: 0..40, damage: None }]);
 }
 
 #[test]
@@ -159,7 +160,8 @@ fn a_black_hole_keeps_what_is_small() {
     let mut link = link(|way| way.mtu_black_hole = Some(1_400));
     let packet = crate::packet::frames::Packet::udp("10.0.0.1", "10.0.0.2", 9 * 1_472 + 500);
     let shape = Shape::of(&packet.frame()).unwrap();
-    assert_eq!(send(&mut link, 5, &shape), [Run { due: 5, segments: 9..10, damage: None }], "the short last segment");
+    let last = SegmentRun { due: 5, segments: 9..10, damage: None };
+    assert_eq!(send(&mut link, 5, &shape), [last], "the short last segment");
     assert_eq!(link.counts().black_hole, 9);
     assert_eq!(send(&mut link, 6, &row(10, 1_401)), []);
     assert_eq!(send(&mut link, 7, &row(10, 1_400)).len(), 1);
@@ -175,7 +177,7 @@ fn nothing_passes_what_is_down() {
     assert_eq!((counts.down, counts.segments, counts.duplicated, link.backlog(0)), (40, 40, 0, 0));
 }
 
-/// A sender that always has something waiting, but never so much that the queue is full.
+/// A sender that always has data, but never so much that the queue is full.
 #[test]
 fn others_take_their_share() {
     let mut link = link(|way| {
@@ -196,7 +198,7 @@ fn others_take_their_share() {
     assert_eq!((counts.queue_dropped, counts.cross_dropped_bytes), (0, 0));
 }
 
-/// After a pause the others' packets are made up for, not one by one.
+/// After a pause the cross traffic is made up for in one step, not packet by packet.
 #[test]
 fn others_go_on_during_a_pause() {
     let mut link = link(|way| {

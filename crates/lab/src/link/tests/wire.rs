@@ -15,7 +15,7 @@ fn is_likely(count: u64, draws: u64, probability: f64) -> bool {
 #[test]
 fn each_disturbance_is_as_frequent_as_said() {
     for (seed, probability) in [(1, 0.0001), (2, 0.01), (3, 0.3), (4, 0.97)] {
-        let one = |words: fn(&mut Way, f64)| {
+        let one = |words: fn(&mut LinkSettings, f64)| {
             let mut link = seeded(seed, |way| words(way, probability));
             send_many(&mut link, MILLION);
             assert!(is_conserved(&link.counts()));
@@ -110,7 +110,8 @@ fn what_is_held_back_is_overtaken() {
     assert!(held.len() > 300, "{}", held.len());
     assert!(held.iter().all(|(number, run)| run.due == on_time(*number) + 50 * US));
     assert!(others.iter().all(|(number, run)| run.due == on_time(*number)));
-    let overtaken = |(number, run): &(u64, Run)| others.iter().any(|(n, other)| n > number && other.due < run.due);
+    let overtaken =
+        |(number, run): &(u64, SegmentRun)| others.iter().any(|(n, other)| n > number && other.due < run.due);
     assert!(held.iter().filter(|one| one.0 < 399_000).all(|one| overtaken(one)));
 }
 
@@ -119,7 +120,7 @@ fn damage_is_counted_as_it_is_done() {
     let mut link = link(|way| (way.corrupt, way.corrupt_silent) = (0.01, 0.02));
     let all = send_many(&mut link, 200_000);
     let with = |wanted: Damage| {
-        let meets = |run: &Run| run.damage.is_some_and(|(damage, _)| damage == wanted);
+        let meets = |run: &SegmentRun| run.damage.is_some_and(|(damage, _)| damage == wanted);
         all.iter().filter(|(_, run)| meets(run)).count() as u64
     };
     let counts = link.counts();
@@ -167,7 +168,8 @@ fn jitter_keeps_the_order_and_its_bounds() {
     let mut link = link(|way| {
         (way.delay, way.jitter) = (Duration::from_millis(10), Duration::from_millis(3));
     });
-    let (mut last, mut travels) = (0, Vec::new());
+    let mut last = 0;
+    let mut travels = Vec::new();
     // A packet each 10 ms: then none is held up by the one before.
     for number in 0..10_000 {
         let due = send(&mut link, number * 10 * MS, &row(1, 1_500))[0].due;
@@ -203,7 +205,7 @@ fn more_jitter_than_delay_ends_at_none() {
 
 #[test]
 fn the_same_seed_says_the_same() {
-    let words = |way: &mut Way| {
+    let words = |way: &mut LinkSettings| {
         (way.loss, way.duplicate, way.corrupt, way.reorder) = (Loss::Random(0.1), 0.1, 0.1, 0.1);
         (way.jitter, way.rate, way.cross_traffic) =
             (Duration::from_millis(1), Some(BitRate(100_000_000_000)), Some(BitRate(1_000_000_000)));

@@ -1,21 +1,21 @@
-//! Addresses of interfaces: as written, or given out.
+//! Addresses of interfaces: read from a scenario, or given by the lab.
 //!
-//! Does not know: the addresses of others (see `check`).
+//! Does not know: the addresses of other interfaces (see `check`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::super::problem::Problem;
 use super::super::source::{Entry, Value};
 
-/// What IPv6 asks of a link.
+/// The least MTU of a link with IPv6.
 pub(super) const MTU_LEAST_V6: u16 = 1_280;
 
 const REMEDY: &str = "write it with its prefix, like \"10.1.0.1/24\", or one IPv4 and one IPv6 address in a list";
 
-/// Whose address it is, both from 1.
+/// The interface that an address is for. Both numbers count from 1.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
-    /// In the order of the file.
+pub(super) struct InterfaceNumbers {
+    /// The number of the site in the file.
     pub site: usize,
     /// `eth0` is 1.
     pub interface: usize,
@@ -24,8 +24,8 @@ pub(super) struct Asked {
 type V4 = Option<(Ipv4Addr, u8)>;
 type V6 = Option<(Ipv6Addr, u8)>;
 
-/// The addresses of an interface: one of each family if none are written.
-pub(super) fn read(entry: Option<&Entry>, asked: Asked) -> Result<(V4, V6), Problem> {
+/// The addresses of an interface, with prefix lengths: one of each family if none are written.
+pub(super) fn read(entry: Option<&Entry>, asked: InterfaceNumbers) -> Result<(V4, V6), Problem> {
     let Some(entry) = entry else { return Ok(given_out(asked)) };
     let items = match &entry.value {
         Value::List(items) if items.is_empty() => return Err(entry.wrong(REMEDY)),
@@ -45,9 +45,9 @@ pub(super) fn read(entry: Option<&Entry>, asked: Asked) -> Result<(V4, V6), Prob
     Ok((v4, v6))
 }
 
-/// All interfaces of a site share its network; labs share no address space, so these never meet others.
-fn given_out(asked: Asked) -> (V4, V6) {
-    // Both are small: the counts of sites and interfaces have limits.
+/// The addresses that the lab gives. All interfaces of a site share its network; labs share no address space, so these never collide.
+fn given_out(asked: InterfaceNumbers) -> (V4, V6) {
+    // Both fit: the counts of sites and interfaces have limits.
     let (site, interface) = (asked.site as u16, asked.interface as u16);
     let v4 = Ipv4Addr::new(10, 77, site as u8, interface as u8);
     let v6 = Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6700, site, 0, 0, 0, interface);
@@ -80,7 +80,7 @@ fn one(item: &Entry) -> Result<(IpAddr, u8), Problem> {
 
 fn unfit_v4(address: Ipv4Addr, prefix: u8) -> Option<&'static str> {
     let host = address.to_bits() & u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
-    // Networks of one or two addresses have no address for all of them.
+    // Networks of one or two addresses have no broadcast address.
     let network = prefix < 31;
     match address.octets()[0] {
         127 => Some("a loopback address"),

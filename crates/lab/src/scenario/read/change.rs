@@ -1,4 +1,4 @@
-//! Changes while packets flow: from an event, or from a command line.
+//! Reads changes while packets flow: from an event, or from a command line.
 //!
 //! Does not know: when they happen.
 
@@ -6,8 +6,8 @@ use super::super::problem::{Problem, instead};
 use super::super::source::{Entry, Table};
 use super::super::words::WORDS;
 use super::super::{Change, Scenario, Target, Word};
+use super::link_settings;
 use super::path::{DIRECTIONS, site_of};
-use super::way;
 
 const MEMBER_REMEDY: &str = "leave the member out, or describe members with ecmp in the scenario";
 
@@ -16,7 +16,7 @@ impl Change {
     /// 1 for `ba`; `member` counts from 0. A value is read as in a scenario; its quotes may be left out.
     ///
     /// # Errors
-    /// What makes no sense, and the remedy; without a line.
+    /// The first thing that makes no sense, with the remedy; without a line.
     pub fn read(
         scenario: &Scenario,
         target: &str,
@@ -39,13 +39,13 @@ impl Change {
     }
 }
 
-/// A site's uplink has no parts to name.
+/// The problem of a direction or member of a site's uplink, which has none.
 fn undivided(line: usize, site: &str) -> Problem {
     let what = format!("{site} is a site, whose uplink changes as a whole");
     Problem::new(line, what, "leave direction and member out, or name a path")
 }
 
-/// What an event is about.
+/// The target of an event.
 pub(super) fn target(item: &Entry, table: &Table, scenario: &Scenario) -> Result<Target, Problem> {
     let direction = table.get("direction");
     let member = table.get("member");
@@ -80,17 +80,14 @@ fn direction_of(entry: &Entry) -> Result<usize, Problem> {
 fn number_of(entry: &Entry, scenario: &Scenario, path: usize) -> Result<usize, Problem> {
     let count = scenario.paths[path].ways[0].members.len();
     let number: usize = entry.whole(1..=i128::MAX)?;
-    match number <= count {
-        true => Ok(number - 1),
-        false => Err(no_member(entry.line, number, count)),
-    }
+    if number <= count { Ok(number - 1) } else { Err(no_member(entry.line, number, count)) }
 }
 
 fn no_member(line: usize, number: usize, count: usize) -> Problem {
     Problem::new(line, format!("the path has no member {number}, but {count} in all"), MEMBER_REMEDY)
 }
 
-/// Reads a change's words, and whether its target can have them.
+/// Reads a change's words, and checks that its target can have them.
 pub(super) fn read(scenario: &Scenario, target: Target, line: usize, entries: &[Entry]) -> Result<Change, Problem> {
     let undirected = match target {
         Target::Path { path, direction, member } => {
@@ -108,9 +105,9 @@ pub(super) fn read(scenario: &Scenario, target: Target, line: usize, entries: &[
     let mut words = Vec::new();
     for entry in entries {
         match entry.key.as_str() {
-            "rtt" if undirected => words.push(Word::Delay(way::half(entry)?)),
+            "rtt" if undirected => words.push(Word::Delay(link_settings::half(entry)?)),
             "rtt" => return Err(entry.problem("rtt is of both directions", "write delay for one direction")),
-            "withdrawn" if matches!(target, Target::Uplink { .. }) => return Err(way::undetoured(entry)),
+            "withdrawn" if matches!(target, Target::Uplink { .. }) => return Err(link_settings::undetoured(entry)),
             key if WORDS.contains(&key) => words.push(Word::read(entry)?),
             _ => {
                 let known: Vec<&str> = WORDS.iter().copied().chain(["rtt"]).collect();

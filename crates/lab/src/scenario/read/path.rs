@@ -1,24 +1,24 @@
-//! Paths: their ends, directions and members.
+//! Reads paths: their ends, directions and members.
 //!
 //! Does not know: other paths (see `check`).
 
 use super::super::problem::{Problem, instead};
 use super::super::source::{Entry, Table};
 use super::super::words::WORDS;
-use super::super::{Directed, End, Path, Scenario, Way, quantity};
+use super::super::{End, LinkSettings, Path, PathDirection, Scenario, quantity};
 use super::PathLines;
-use super::way::{self, Draft};
+use super::link_settings::{self, Draft};
 
 /// The keys of the directions, in their order.
 pub(super) const DIRECTIONS: [&str; 2] = ["ab", "ba"];
-/// What a path has besides directional words.
+/// The keys of a path besides directional words.
 const PATH_WORDS: [&str; 8] = ["sites", "rtt", "hops", "mtu", "ecmp", "member", "ab", "ba"];
 const MEMBER_WORDS: [&str; 3] = ["rtt", "ab", "ba"];
 const NAME_MAX: usize = 70;
 const ENDS_REMEDY: &str = "say which sites it joins, like sites = [\"canberra\", \"paris\"]";
 const DIRECTION_REMEDY: &str = "write a table, like ab = { loss = \"0.3%\" }";
 
-/// Reads a path between sites that were read before, and where it stands.
+/// Reads a path between sites that were read before, and its lines.
 pub(super) fn read(entry: &Entry, scenario: &Scenario) -> Result<(Path, PathLines), Problem> {
     check_name(entry, scenario)?;
     let table = entry.table(super::PATH_REMEDY)?;
@@ -51,7 +51,7 @@ pub(super) fn read(entry: &Entry, scenario: &Scenario) -> Result<(Path, PathLine
         ends,
         hops: hops.unwrap_or(0),
         mtu: table.get("mtu").map(quantity::mtu).transpose()?,
-        ways: [Directed { members: ab_members, via: ab }, Directed { members: ba_members, via: ba }],
+        ways: [PathDirection { members: ab_members, via: ab }, PathDirection { members: ba_members, via: ba }],
     };
     Ok((path, lines))
 }
@@ -64,13 +64,13 @@ fn check_name(entry: &Entry, scenario: &Scenario) -> Result<(), Problem> {
         return Err(entry.problem(what, "write 1 to 70 letters, digits, -, _ and ."));
     }
     if scenario.site(name).is_some() {
-        // Whoever changes one on the command line names either.
+        // The command line names sites and paths in the same place.
         return Err(entry.problem(format!("{name} is the name of a site already"), "give the path another name"));
     }
     Ok(())
 }
 
-/// Refuses what is neither a directional word nor one of `more`.
+/// Refuses keys that are neither directional words nor among `more`.
 fn known(table: &Table, more: &[&str], place: &str) -> Result<(), Problem> {
     let is_path = more.contains(&"rtt");
     // One delay for both directions would be mistaken for the round trip.
@@ -111,7 +111,7 @@ pub(super) fn site_of(entry: &Entry, name: &str, scenario: &Scenario) -> Result<
     scenario.site(name).ok_or_else(|| entry.problem(format!("there is no site {name:?}"), instead(name, names)))
 }
 
-/// The one way to take the name `A-B` apart. Names of sites may hold hyphens themselves.
+/// The only reading of the name `A-B` as two sites. Names of sites may have hyphens themselves.
 fn ends_of_name(entry: &Entry, scenario: &Scenario) -> Result<[End; 2], Problem> {
     let name = entry.key.as_str();
     let splits = name.match_indices('-').map(|(at, _)| (&name[..at], &name[at + 1..]));
@@ -128,7 +128,7 @@ fn ends_of_name(entry: &Entry, scenario: &Scenario) -> Result<[End; 2], Problem>
     }
 }
 
-/// What to do about a name that fits no two sites: often one of them is merely misspelt.
+/// The remedy for a name that fits no two sites: often one of them is merely misspelt.
 fn ends_remedy(name: &str, scenario: &Scenario) -> String {
     let names = || scenario.sites.iter().map(|site| site.name.as_str());
     let mut unknown = None;
@@ -176,7 +176,7 @@ fn sites_of_via(via: &Entry, ends: [End; 2], scenario: &Scenario) -> Result<Vec<
     Ok(sites)
 }
 
-/// A direction that goes over other sites has the words of the paths that join these; its own would do nothing.
+/// Refuses words of a direction that goes over other sites: it has those of the paths between these sites, and its own would do nothing.
 fn refuse_idle_words(table: &Table, over_others: [bool; 2]) -> Result<(), Problem> {
     let idle = |entry: &Entry, where_: &str| {
         let remedy = "leave it out, and describe the paths that it goes over";
@@ -190,7 +190,7 @@ fn refuse_idle_words(table: &Table, over_others: [bool; 2]) -> Result<(), Proble
     let tables = std::iter::once(table).chain(members.iter().filter_map(|member| member.table("").ok()));
     for table in tables {
         for (key, _) in DIRECTIONS.into_iter().zip(over_others).filter(|(_, over_others)| *over_others) {
-            let words = direction_of(table, key)?.and_then(|words| way::words(words).next());
+            let words = direction_of(table, key)?.and_then(|words| link_settings::words(words).next());
             words.map_or(Ok(()), |entry| idle(entry, "in a direction that goes over other sites"))?;
         }
     }
@@ -205,9 +205,9 @@ fn members(table: &Table) -> Result<&[Entry], Problem> {
     }
 }
 
-/// The members of both directions: words of the path, over them those of a direction, then of a member, then of a
-/// direction of that member.
-fn ways(table: &Table, over_others: [bool; 2]) -> Result<[Vec<Way>; 2], Problem> {
+/// The members of both directions: words of the path, overridden by those of a direction, then of a member, then of a direction of that
+/// member.
+fn ways(table: &Table, over_others: [bool; 2]) -> Result<[Vec<LinkSettings>; 2], Problem> {
     let mut drafts = [Draft::default(), Draft::default()];
     say(&mut drafts.each_mut(), table)?;
     let ecmp = table.get("ecmp");
@@ -245,9 +245,10 @@ fn say(drafts: &mut [&mut Draft; 2], table: &Table) -> Result<(), Problem> {
     Ok(())
 }
 
-fn finish(drafts: &[Draft], over_others: bool) -> Result<Vec<Way>, Problem> {
-    match over_others {
-        true => Ok(vec![Way::default(); drafts.len()]),
-        false => drafts.iter().map(Draft::finish).collect(),
+fn finish(drafts: &[Draft], over_others: bool) -> Result<Vec<LinkSettings>, Problem> {
+    if over_others {
+        Ok(vec![LinkSettings::default(); drafts.len()])
+    } else {
+        drafts.iter().map(Draft::finish).collect()
     }
 }

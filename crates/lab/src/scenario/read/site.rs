@@ -1,22 +1,22 @@
-//! Sites: their names, interfaces, uplink and settings.
+//! Reads sites: their names, interfaces, uplink and settings.
 //!
 //! Does not know: other sites, or paths.
 
 use super::super::problem::{Problem, instead};
 use super::super::source::{Entry, Table, Value};
 use super::super::words::WORDS;
-use super::super::{Interface, Profile, Site, Way, quantity};
-use super::address::{self, Asked};
-use super::way::{self, Draft};
+use super::super::{Interface, LinkSettings, Profile, Site, quantity};
+use super::address::{self, InterfaceNumbers};
+use super::link_settings::{self, Draft};
 
 const SITE_WORDS: [&str; 8] = ["mtu", "profile", "address", "interface", "uplink", "sysctl", "cpu_share", "firewall"];
 const MTU_USUAL: u16 = 9_000;
 const INTERFACES_MAX: usize = 8;
 const NAME_MAX: usize = 32;
-/// What the kernel allows.
+/// The kernel's limit.
 const INTERFACE_NAME_MAX: usize = 15;
 
-/// Reads a site; `number` counts from 1. Also where the address of each interface stands.
+/// Reads a site, whose number counts from 1. Also returns the line of each interface's address.
 pub(super) fn read(entry: &Entry, number: usize) -> Result<(Site, Vec<usize>), Problem> {
     check_name(entry)?;
     let table = entry.table(super::SITE_REMEDY)?;
@@ -34,7 +34,7 @@ pub(super) fn read(entry: &Entry, number: usize) -> Result<(Site, Vec<usize>), P
     Ok((site, lines))
 }
 
-/// A site's name becomes a host's.
+/// Checks a site's name, which becomes a host name.
 fn check_name(entry: &Entry) -> Result<(), Problem> {
     let name = entry.key.as_str();
     let remedy = "write 1 to 32 of a-z, 0-9 and -, with a letter or digit at both ends";
@@ -47,7 +47,7 @@ fn check_name(entry: &Entry) -> Result<(), Problem> {
         let what = "localhost cannot be the name of a site: every site is that to itself";
         return Err(entry.problem(what, "choose another name"));
     }
-    // Programs would take it for an address before they look for a host.
+    // Programs would take such a name for an address before they look it up.
     if name.bytes().all(|c| c.is_ascii_digit()) || name.starts_with("0x") {
         let what = format!("{name:?} reads like an address, so it cannot be the name of a site");
         return Err(entry.problem(what, "let it begin with a letter"));
@@ -55,13 +55,13 @@ fn check_name(entry: &Entry) -> Result<(), Problem> {
     Ok(())
 }
 
-/// `eth0`, whose words are the site's, and those with tables of their own.
+/// The interfaces: `eth0`, whose words are the site's, and those with tables of their own.
 fn interfaces(entry: &Entry, table: &Table, number: usize) -> Result<(Vec<Interface>, Vec<usize>), Problem> {
     let mtu = table.get("mtu");
     let mut interfaces = Vec::new();
     let mut lines = Vec::new();
     let mut add = |name: &str, header: &Entry, mtu: Option<&Entry>, address: Option<&Entry>| {
-        let asked = Asked { site: number, interface: interfaces.len() + 1 };
+        let asked = InterfaceNumbers { site: number, interface: interfaces.len() + 1 };
         let bytes = mtu.map(quantity::mtu).transpose()?.unwrap_or(MTU_USUAL);
         let (v4, v6) = address::read(address, asked)?;
         if v6.is_some() && bytes < address::MTU_LEAST_V6 {
@@ -96,7 +96,7 @@ fn check_interface_name(header: &Entry, site: &str) -> Result<(), Problem> {
         let remedy = format!("write its words in [site.{site}] itself");
         return Err(header.problem("eth0 is the site's first interface", remedy));
     }
-    // The kernel knows `all` and `default` as every interface's settings.
+    // To the kernel, `all` and `default` are the settings of every interface.
     let taken = ["lo", "all", "default"].contains(&name);
     let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     if taken || !(1..=INTERFACE_NAME_MAX).contains(&name.len()) || !name.bytes().all(fits) {
@@ -114,11 +114,11 @@ fn profile(entry: &Entry) -> Result<Profile, Problem> {
     }
 }
 
-fn uplink(entry: &Entry) -> Result<Way, Problem> {
+fn uplink(entry: &Entry) -> Result<LinkSettings, Problem> {
     let table = entry.table("write a table, like { rate = \"10Gbit/s\", queue = \"64MB\" }")?;
     table.only(&WORDS, "an uplink")?;
     if let Some(withdrawn) = table.get("withdrawn") {
-        return Err(way::undetoured(withdrawn));
+        return Err(link_settings::undetoured(withdrawn));
     }
     let mut draft = Draft::default();
     draft.say_all(table)?;
@@ -132,7 +132,7 @@ fn sysctl(entry: &Entry) -> Result<Vec<(String, String)>, Problem> {
     Ok(settings)
 }
 
-/// Dotted keys without quotes are tables within tables to TOML, and mean the same here.
+/// Collects settings. To TOML, dotted keys without quotes are tables within tables; here they mean the same.
 fn flatten(table: &Table, prefix: &str, settings: &mut Vec<(String, String)>) -> Result<(), Problem> {
     for entry in &table.entries {
         let name = format!("{prefix}{}", entry.key);
@@ -147,7 +147,7 @@ fn flatten(table: &Table, prefix: &str, settings: &mut Vec<(String, String)>) ->
         };
         let part =
             |part: &str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-');
-        // All else is the whole machine's, and no business of a site.
+        // Other settings belong to the whole machine, not to a site.
         if !name.starts_with("net.") || !name.split('.').all(part) {
             let what = format!("{name:?} is not a setting of a site's network");
             return Err(entry.problem(what, "write its dotted name, which begins with net."));
@@ -163,9 +163,10 @@ fn cpu_share(entry: &Entry) -> Result<f64, Problem> {
         Value::Fraction(fraction) => fraction,
         _ => f64::NAN,
     };
-    match share.is_finite() && share > 0.0 {
-        true => Ok(share),
-        false => Err(entry.wrong("write how many processors, above 0, without quotes, like 0.5")),
+    if share.is_finite() && share > 0.0 {
+        Ok(share)
+    } else {
+        Err(entry.wrong("write how many processors, above 0, without quotes, like 0.5"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a copy before anybody is called, and how it is ended from outside.
+//! Checks of a copy before any peer is contacted, and the signals that end it.
 //!
 //! Does not know: how a copy goes.
 
@@ -14,13 +14,8 @@ use crate::args::Cp;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// All that can be seen from what was typed.
-pub(super) fn all(
-    cp: &Cp,
-    (sources, target): (&[Locator], &Locator),
-    into: bool,
-    is_json: bool,
-) -> Result<(), Failure> {
+/// All checks that need only the command line.
+pub(super) fn all(cp: &Cp, sources: &[Locator], target: &Locator, into: bool, is_json: bool) -> Result<(), Failure> {
     pipes(sources, target)?;
     checksum_none(cp, sources, target)?;
     if cp.delete && !into {
@@ -57,8 +52,8 @@ fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), F
     Ok(())
 }
 
-/// What `--delete` empties of what the source lacks is named in full where a slip would cost most: where one stands, above that,
-/// and one's home. Never the whole of a host.
+/// Where a slip with `--delete` would cost most, the target must be named in full: the working directory, a directory above it,
+/// and the home directory. The root of a host is always refused.
 fn named_in_full(target: &Locator) -> Result<(), Failure> {
     let Locator::Local(path) = target else { return Ok(()) };
     let Ok(there) = path.canonicalize() else { return Ok(()) };
@@ -78,7 +73,7 @@ fn named_in_full(target: &Locator) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A receipt that cannot be written is better known before the data is moved than after.
+/// Checks that the receipt can be written, before the data is moved rather than after.
 fn receipt(cp: &Cp, target: &Locator, is_json: bool) -> Result<(), Failure> {
     let Some(file) = &cp.receipt else { return Ok(()) };
     if is_standard_output(file) {
@@ -97,7 +92,7 @@ pub(super) fn is_standard_output(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// A link that is named as a source is copied as a link, which few mean.
+/// Warns of a symbolic link as a source: it is copied as a link, which few users mean.
 fn named_links(sources: &[Locator]) {
     for source in sources {
         let Locator::Local(path) = source else { continue };
@@ -111,7 +106,7 @@ fn named_links(sources: &[Locator]) {
     }
 }
 
-/// What `--delete` removes is a matter of trees.
+/// `--delete` is only for trees.
 fn delete(cp: &Cp) -> Result<(), Failure> {
     if cp.delete && !cp.recursive {
         return Err(Failure::usage(
@@ -121,7 +116,7 @@ fn delete(cp: &Cp) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ctrl-C once ends the job in good order, twice at once.
+/// The flag that the first Ctrl-C sets, which ends the job in order. The second Ctrl-C ends the process at once.
 pub(super) fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let cancel = Arc::new(AtomicBool::new(false));

@@ -1,6 +1,6 @@
-//! A copy as it was asked for, before it is known how it is done.
+//! A copy as the command line describes it.
 //!
-//! Does not know: attempts, sessions, what is at the other end.
+//! Does not know: attempts, sessions, the other end.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,12 +17,12 @@ use crate::printer::Printer;
 use crate::remote_stores::mirrors::Mirrors;
 use crate::settings::Settings;
 
-/// Streams where somebody else's server is at either end: each waits for that server's answers, file by file, however short the
-/// way to the node is.
-const ABROAD_STREAMS: u32 = 16;
+/// Streams where a remote server is at either end: each stream waits for that server's answer, file by file, however short the
+/// path to the node is.
+const REMOTE_STORE_STREAMS: u32 = 16;
 
-/// A copy, as it was asked for.
-pub struct Job<'a> {
+/// A copy as the command line describes it.
+pub struct CopyJob<'a> {
     pub cp: &'a Cp,
     pub settings: &'a Settings,
     pub printer: &'a Printer,
@@ -31,20 +31,20 @@ pub struct Job<'a> {
     pub(super) sources: &'a [Locator],
     pub(super) target: &'a Locator,
     pub(super) files: Option<FileList>,
-    /// The source, and the further ones.
+    /// The source and its mirrors, where `--mirror` names any.
     pub(super) mirrors: Option<Mirrors>,
-    /// Other people's servers at either end, by their locators, once they were opened.
+    /// Remote stores that were opened at either end, by their locators.
     pub(super) servers: Mutex<Vec<(String, Arc<dyn Store>)>>,
 }
 
-impl Job<'_> {
-    /// Whether it moves nothing but zeros into nothing: people test a path that way.
+impl CopyJob<'_> {
+    /// Whether the copy is from memory to memory, to test a path.
     pub fn is_test(&self) -> bool {
         test::is_memory(self.target) && self.sources.iter().all(test::is_memory)
     }
 
-    /// Whether somebody else's server is at either end.
-    pub(super) fn is_abroad(&self) -> bool {
+    /// Whether a remote store is at either end.
+    pub(super) fn has_remote_store(&self) -> bool {
         self.mirrors.is_some() || is_foreign(self.target) || self.sources.iter().any(is_foreign)
     }
 
@@ -52,7 +52,7 @@ impl Job<'_> {
         self.sources.contains(&Locator::Pipe) || *self.target == Locator::Pipe
     }
 
-    /// How to treat what the job meets.
+    /// The options of the transfer.
     pub fn options(&self) -> Options {
         Options {
             recursive: self.cp.recursive,
@@ -76,7 +76,7 @@ impl Job<'_> {
         let streams = match self.cp.streams {
             _ if self.is_piped() => 1,
             Some(streams) => streams,
-            None if self.is_abroad() => ABROAD_STREAMS,
+            None if self.has_remote_store() => REMOTE_STORE_STREAMS,
             None => 0,
         };
         Steer { limit_bit_s: self.cp.limit.map_or(0, |rate| rate.0), streams, paused: false }
@@ -87,17 +87,17 @@ impl Job<'_> {
         self.sources.iter().map(ToString::to_string).collect()
     }
 
-    /// Sources, as read.
+    /// The sources.
     pub fn sources(&self) -> &[Locator] {
         self.sources
     }
 
-    /// The target, as read.
+    /// The target.
     pub fn target(&self) -> &Locator {
         self.target
     }
 
-    /// Whether nothing is asked for that only this program can do.
+    /// Whether no option needs what only this program can do.
     pub fn is_simple(&self) -> bool {
         let cp = self.cp;
         let chosen = cp.delete || cp.dry_run || cp.durable || cp.owner || cp.xattrs || !cp.filters.is_empty();
@@ -106,7 +106,7 @@ impl Job<'_> {
         !chosen && !watched && !digests && self.files.is_none() && spec::Sync::from(cp.sync) != spec::Sync::Digest
     }
 
-    /// Whether the user has ended the command.
+    /// The flag that is set when the user interrupts the command.
     pub fn cancel(&self) -> &Arc<AtomicBool> {
         &self.cancel
     }
@@ -117,7 +117,7 @@ impl Job<'_> {
     }
 }
 
-/// Whether this process reaches it by itself: here, or on somebody else's server.
+/// Whether this process opens the locator itself: it is local, or on a remote server.
 pub(super) fn is_near(locator: &Locator) -> bool {
     matches!(locator, Locator::Local(_) | Locator::Zero(_) | Locator::Pipe | Locator::Null) || is_foreign(locator)
 }

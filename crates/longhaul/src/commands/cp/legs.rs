@@ -1,4 +1,4 @@
-//! How payload crossed each leg of its way: between this host and a node, and between this host and other people's servers.
+//! How payload was carried on each leg of a copy: between this host and a node, and between this host and remote servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use model::{Locator, v1};
 use store::{Carried, Store};
 
-use super::job::{Job, is_foreign};
+use super::job::{CopyJob, is_foreign};
 use super::peer::Peer;
 use crate::remote_stores::mirrors::Mirrors;
 
-/// What this host is called as the end of a leg.
+/// The name of this host as the end of a leg.
 const HERE: &str = "here";
 
 fn word(carried: Carried) -> String {
@@ -21,8 +21,8 @@ fn word(carried: Carried) -> String {
     .to_owned()
 }
 
-impl Job<'_> {
-    /// An end is opened: what it says of its bytes is asked for when the copy is over.
+impl CopyJob<'_> {
+    /// Notes a remote store that was opened, to ask it after the copy how its payload was carried.
     pub(super) fn meets(&self, locator: &Locator, store: &Arc<dyn Store>) {
         if is_foreign(locator) {
             let mut servers = self.servers.lock();
@@ -30,10 +30,11 @@ impl Job<'_> {
         }
     }
 
-    /// All legs. The one to or from a node is known; within this host there is none.
+    /// All legs of the copy. `native` is the leg to or from the node; the one to the loopback node counts only where there is no
+    /// other, as `local`.
     pub(super) fn legs(&self, peer: &Peer, native: Vec<v1::Carried>) -> Vec<v1::Carried> {
         let servers = self.servers.lock();
-        // An attempt opens its ends anew: of all of them the worst counts.
+        // Each attempt opens the stores anew: the worst of all attempts counts.
         let mut by_name: BTreeMap<String, Carried> = BTreeMap::new();
         let opened = servers.iter().filter_map(|(name, store)| Some((name.clone(), store.carried()?)));
         for (name, carried) in opened.chain(self.mirrors.iter().flat_map(Mirrors::carried)) {
@@ -41,12 +42,16 @@ impl Job<'_> {
             *worst = carried.max(*worst);
         }
         let target = self.target.to_string();
-        let foreign = by_name.into_iter().map(|(name, carried)| match name == target {
-            true => v1::Carried { from: HERE.into(), to: name, payload: word(carried) },
-            false => v1::Carried { from: name, to: HERE.into(), payload: word(carried) },
+        let remote = by_name.into_iter().map(|(name, carried)| {
+            let payload = word(carried);
+            if name == target {
+                v1::Carried { from: HERE.into(), to: name, payload }
+            } else {
+                v1::Carried { from: name, to: HERE.into(), payload }
+            }
         });
-        let mut legs: Vec<v1::Carried> = foreign.collect();
-        if matches!(peer, Peer::Own(..)) {
+        let mut legs: Vec<v1::Carried> = remote.collect();
+        if matches!(peer, Peer::Loopback(..)) {
             if legs.is_empty() && !native.is_empty() {
                 legs.push(v1::Carried { from: HERE.into(), to: HERE.into(), payload: "local".into() });
             }

@@ -1,10 +1,10 @@
-//! A copy from several sources of the same bytes: this process reads them all, whatever the target is.
+//! A copy from several sources of the same bytes. This process reads all of them, whatever the target is.
 
 use model::Locator;
 use model::fault::Exit;
 
-use super::job::{Job, is_near};
-use super::{End, ends, near};
+use super::job::{CopyJob, is_near};
+use super::{CopyEnd, ends, near};
 use crate::args::Cp;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -12,7 +12,7 @@ use crate::remote_stores::mirrors::Mirrors;
 use crate::settings::Settings;
 use crate::ssh::Role;
 
-/// The sources, where there are further ones.
+/// The source and its mirrors; none without `--mirror`.
 pub(super) fn gather(cp: &Cp, settings: &Settings, sources: &[Locator]) -> Result<Option<Mirrors>, Failure> {
     if cp.mirror.is_empty() {
         return Ok(None);
@@ -26,19 +26,19 @@ pub(super) fn gather(cp: &Cp, settings: &Settings, sources: &[Locator]) -> Resul
     Mirrors::gather(source, &further, settings).map(Some)
 }
 
-pub(super) fn run(job: &Job<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(job: &CopyJob<'_>) -> Result<Exit, Failure> {
     match job.target {
         Locator::Pipe => near::outwards(job),
         target if is_near(target) => near::within(job),
         target => match ends(job.cp, std::slice::from_ref(target), Role::Target)? {
-            End::There(peer, mut places) => job.push(&peer, places.remove(0)),
-            End::Here => near::within(job),
+            CopyEnd::There(peer, mut places) => job.push(&peer, places.remove(0)),
+            CopyEnd::Here => near::within(job),
         },
     }
 }
 
-impl Job<'_> {
-    /// What has become of sources, for people.
+impl CopyJob<'_> {
+    /// Prints the new messages about the sources.
     pub(super) fn tell_of_mirrors(&self) {
         self.mirrors.iter().flat_map(Mirrors::notes).for_each(|note| Printer::note(&note));
     }

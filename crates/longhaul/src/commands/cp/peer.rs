@@ -1,4 +1,4 @@
-//! Who is at the other end of a copy.
+//! The other end of a copy.
 
 use auth::AccessKey;
 use engine::Timeouts;
@@ -9,39 +9,42 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::ssh::FarEnd;
 
-/// Who is at the other end.
+/// The node at the other end of a copy.
 pub enum Peer {
-    /// A node.
+    /// A node of a site.
     Node(HostPort),
-    /// This process's own node, for a copy from here to here.
-    Own(HostPort, AccessKey),
+    /// The loopback node of this process, for a local copy, and its access key.
+    Loopback(HostPort, AccessKey),
     /// The far end of ssh.
     Far(FarEnd),
 }
 
 impl Peer {
     /// Connects and logs in.
+    ///
+    /// # Errors
+    /// The node cannot be reached or authenticated, or refuses the login.
     pub fn connect(&self, settings: &Settings, plain: bool) -> Result<Session, Failure> {
         let timeouts = Timeouts::default();
         match self {
             Peer::Node(at) => settings.connect(at, plain, timeouts),
-            Peer::Own(at, key) => settings.connect_own(at, key, timeouts),
+            Peer::Loopback(at, key) => settings.connect_loopback(at, key, timeouts),
             Peer::Far(far) => settings.connect_far(far, plain, timeouts),
         }
     }
 
-    /// What was said of it, as people understand it: nobody but this process knows the port of its own node.
+    /// A message for people: the address of the loopback node, which means nothing to them, becomes "this host".
     pub(super) fn in_words(&self, text: &str) -> String {
         match self {
-            Peer::Own(at, _) => text.replace(&at.to_string(), "this host"),
+            Peer::Loopback(at, _) => text.replace(&at.to_string(), "this host"),
             Peer::Node(_) | Peer::Far(_) => text.to_owned(),
         }
     }
 
-    /// Where another node finds it.
+    /// The address at which another node reaches this one.
     pub fn at(&self) -> &HostPort {
         match self {
-            Peer::Node(at) | Peer::Own(at, _) => at,
+            Peer::Node(at) | Peer::Loopback(at, _) => at,
             Peer::Far(far) => &far.at,
         }
     }

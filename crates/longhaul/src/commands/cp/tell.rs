@@ -1,20 +1,20 @@
-//! What a copy says of itself: files, steps of a dry run, and the receipt.
+//! The output of a copy: its files, the steps of a dry run, and the receipt.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::{Locator, spec, v1};
 use report::receipt;
-use wire::FileTold;
+use wire::SettledFile;
 use wire::frame::{Outcome, Plan};
 
 use super::checks;
-use super::job::Job;
+use super::job::CopyJob;
 use crate::failure::{self, Failure};
 use crate::printer::Printer;
 
-impl Job<'_> {
-    /// What became of a file.
-    pub(super) fn show_file(&self, file: &FileTold) {
+impl CopyJob<'_> {
+    /// Prints the outcome of a file.
+    pub(super) fn show_file(&self, file: &SettledFile) {
         let (outcome, more) = match &file.outcome {
             Outcome::Done => ("done", format!(" ({})", model::Bytes(file.size))),
             Outcome::Skipped => ("skipped", " (already there)".to_owned()),
@@ -32,12 +32,13 @@ impl Job<'_> {
         }
     }
 
-    /// A step of a dry run.
+    /// Prints a step of a dry run.
     pub(super) fn show_step(&self, plan: &Plan) {
         let bytes = plan.path.as_bytes();
         if self.printer.is_json() {
             let path_b64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
-            let (step, path) = (plan.step.word(), plan.path.to_string());
+            let step = plan.step.word();
+            let path = plan.path.to_string();
             self.printer.object(&v1::Planned { v: 1, event: "would", step, path, path_b64, bytes: plan.bytes });
         } else if self.printer.is_chatty() {
             let size = match plan.step {
@@ -61,10 +62,10 @@ impl Job<'_> {
         }
         if let (Some(wanted), Some(other)) = (&self.cp.congestion, fallen_back(receipt, self.cp.congestion.as_deref()))
         {
-            Printer::note(&format!("congestion control {wanted} is not to be had there; the streams ran with {other}"));
+            Printer::note(&format!("congestion control {wanted} is not available there; the streams ran with {other}"));
         }
         if let Some(error) = &receipt.error {
-            // Who stopped it knows what.
+            // A user who interrupted the copy knows which one it was.
             let places = if receipt.state == v1::State::Interrupted { Vec::new() } else { self.places() };
             Printer::note(&failure::about(error, &places));
         } else if receipt.failed > 0 && receipt.files + receipt.links + receipt.skipped == 0 {
@@ -82,13 +83,13 @@ impl Job<'_> {
     }
 }
 
-impl Job<'_> {
+impl CopyJob<'_> {
     /// All sources and the target, in full.
     pub(super) fn places_of_all(&self) -> Vec<String> {
         self.sources.iter().chain([self.target]).map(failure::in_full).collect()
     }
 
-    /// From where to where, in full.
+    /// The source, or the number of sources, and the target, in full.
     pub(super) fn places(&self) -> Vec<String> {
         let from = match self.sources {
             [one] => failure::in_full(one),
@@ -98,7 +99,7 @@ impl Job<'_> {
     }
 }
 
-/// The congestion control that a sending stream ran with instead of the one asked for.
+/// The congestion control that a sending stream used instead of the requested one.
 fn fallen_back<'a>(receipt: &'a v1::Receipt, wanted: Option<&str>) -> Option<&'a str> {
     let data = receipt.streams.iter().filter(|s| s.id > 0);
     data.map(|s| s.congestion.as_str()).find(|used| wanted.is_some_and(|wanted| wanted != *used))

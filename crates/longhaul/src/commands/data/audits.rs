@@ -1,4 +1,4 @@
-//! `longhaul data audit`: what is at an endpoint, compared with what the catalogue says.
+//! `longhaul data audit`: compares the files at an endpoint with the catalogue.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 
-/// How often an audit is looked at.
+/// How often the state of an audit is queried.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs the command.

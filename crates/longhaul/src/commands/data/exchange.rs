@@ -1,4 +1,4 @@
-//! `longhaul data export` and `import`: what one catalogue knows, for another one, as lines of JSON.
+//! `longhaul data export` and `import`: move the content of one catalogue to another one, as lines of JSON.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -13,7 +13,7 @@ use model::v1::hub::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::item::Item;
+use super::item::ImportItem;
 use super::rucio_dump;
 use crate::args::DataImport;
 use crate::failure::Failure;
@@ -22,67 +22,70 @@ use crate::printer::Printer;
 
 /// Names that are asked for, or entered, at once.
 const PAGE: usize = 1_000;
-/// After how many names progress is told.
-const TOLD_EVERY: u64 = 20_000;
+/// The number of names after which progress is reported.
+const REPORT_EVERY: u64 = 20_000;
 
-/// A line of a catalogue's file. Names come before what they are contained in is told.
+/// A line of an exported catalogue. All names come before the contents of datasets and containers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
+enum CatalogueLine {
     /// The first line.
     Catalogue {
-        /// Of the form: 1.
+        /// The version of the format: 1.
         v: u32,
-        /// Of what.
+        /// The scope that was exported.
         scope: String,
     },
-    /// A name, with what is said of it; of a file its copies.
+    /// A name with its metadata; of a file, with its replicas.
     Data(Data),
-    /// What a dataset or container contains, or a part of it.
+    /// The names in a dataset or container, or a part of them.
     Contents {
         of: String,
         names: Vec<String>,
     },
-    /// Nothing is added to it any more.
+    /// A dataset or container that is closed: nothing can be added.
     Closed(String),
     Rule(Rule),
 }
 
-/// Writes what the catalogue knows of a scope.
+/// Exports a scope: its names, their contents and their rules.
+///
+/// # Errors
+/// The hub refuses, or the file cannot be written.
 pub(super) fn export(scope: &str, out: Option<&Path>, api: &Api) -> Result<Exit, Failure> {
     let wrong = |error: std::io::Error| Failure::local(format!("cannot write: {error}"));
     let mut to: Box<dyn Write> = match out {
         Some(path) => Box::new(BufWriter::new(File::create(path).map_err(wrong)?)),
         None => Box::new(BufWriter::new(std::io::stdout().lock())),
     };
-    let mut put = |line: &Line| -> Result<(), Failure> {
+    let mut put = |line: &CatalogueLine| -> Result<(), Failure> {
         serde_json::to_writer(&mut to, line).map_err(|error| wrong(error.into()))?;
         to.write_all(b"\n").map_err(wrong)
     };
-    put(&Line::Catalogue { v: 1, scope: scope.to_owned() })?;
+    put(&CatalogueLine::Catalogue { v: 1, scope: scope.to_owned() })?;
     let mut collections: Vec<Data> = Vec::new();
     each_name(api, scope, |data| {
         if data.kind != DataKind::File {
             collections.push(data.clone());
         }
-        put(&Line::Data(data))
+        put(&CatalogueLine::Data(data))
     })?;
     for data in &collections {
         let mut after: Option<String> = None;
         loop {
             let page = api.contents(&data.name, after.as_deref(), PAGE).map_err(failure)?;
             let names = page.data.into_iter().map(|child| child.name).collect();
-            put(&Line::Contents { of: data.name.clone(), names })?;
+            put(&CatalogueLine::Contents { of: data.name.clone(), names })?;
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
         if data.open == Some(false) {
-            put(&Line::Closed(data.name.clone()))?;
+            put(&CatalogueLine::Closed(data.name.clone()))?;
         }
     }
-    each_rule(api, scope, |rule| put(&Line::Rule(rule)))?;
+    each_rule(api, scope, |rule| put(&CatalogueLine::Rule(rule)))?;
     to.flush().map_err(wrong)?;
     Ok(Exit::Done)
 }
@@ -100,7 +103,7 @@ fn each_name(api: &Api, scope: &str, mut act: impl FnMut(Data) -> Result<(), Fai
     }
 }
 
-/// Rules of names of a scope.
+/// Calls `act` for each rule of the scope's names.
 fn each_rule(api: &Api, scope: &str, mut act: impl FnMut(Rule) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut before = None;
     loop {
@@ -114,9 +117,9 @@ fn each_rule(api: &Api, scope: &str, mut act: impl FnMut(Rule) -> Result<(), Fai
     }
 }
 
-/// What became of what was taken in.
+/// The result of an import, as JSON.
 #[derive(Debug, Default, Serialize)]
-struct Imported {
+struct ImportReport {
     v: u32,
     event: &'static str,
     new: u64,
@@ -124,11 +127,14 @@ struct Imported {
     rules: u64,
     conflicts: u64,
     skipped_replicas: u64,
-    /// Endpoints of copies that are not described here.
+    /// Endpoints of replicas that the hub does not know.
     unknown_endpoints: Vec<String>,
 }
 
-/// Takes in what another catalogue knows.
+/// Imports the content of another catalogue.
+///
+/// # Errors
+/// The file cannot be read, or the hub fails. Conflicts are counted and reported instead.
 pub(super) fn import(import: &DataImport, api: &Api, printer: &Printer) -> Result<Exit, Failure> {
     let mut importer = Importer {
         api,
@@ -136,7 +142,7 @@ pub(super) fn import(import: &DataImport, api: &Api, printer: &Printer) -> Resul
         import,
         waiting: Vec::new(),
         refused: HashSet::new(),
-        done: Imported::default(),
+        done: ImportReport::default(),
         told: 0,
     };
     if import.rucio {
@@ -148,7 +154,7 @@ pub(super) fn import(import: &DataImport, api: &Api, printer: &Printer) -> Resul
 }
 
 /// Reads lines as [`export`] writes them.
-fn read(path: &Path, mut take: impl FnMut(Item) -> Result<(), Failure>) -> Result<(), Failure> {
+fn read(path: &Path, mut take: impl FnMut(ImportItem) -> Result<(), Failure>) -> Result<(), Failure> {
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let file: Box<dyn BufRead> = match path.to_str() {
         Some("-") => Box::new(BufReader::new(std::io::stdin().lock())),
@@ -156,23 +162,24 @@ fn read(path: &Path, mut take: impl FnMut(Item) -> Result<(), Failure>) -> Resul
     };
     for (at, text) in file.lines().enumerate() {
         let text = text.map_err(|error| wrong(error.to_string()))?;
-        let line: Line = serde_json::from_str(&text).map_err(|error| wrong(format!("line {}: {error}", at + 1)))?;
+        let line: CatalogueLine =
+            serde_json::from_str(&text).map_err(|error| wrong(format!("line {}: {error}", at + 1)))?;
         match line {
-            Line::Catalogue { v: 1, .. } if at == 0 => {}
-            Line::Catalogue { v, .. } => {
+            CatalogueLine::Catalogue { v: 1, .. } if at == 0 => {}
+            CatalogueLine::Catalogue { v, .. } => {
                 return Err(wrong(format!("line {}: it is of form {v}, and 1 is read", at + 1)));
             }
             _ if at == 0 => return Err(wrong("it does not begin with {\"catalogue\": …}".into())),
-            Line::Data(data) => take(Item::New(new(data)))?,
-            Line::Contents { of, names } => take(Item::Contents { of, names })?,
-            Line::Closed(name) => take(Item::Closed(name))?,
-            Line::Rule(rule) => take(Item::Rule(order(rule)))?,
+            CatalogueLine::Data(data) => take(ImportItem::New(new(data)))?,
+            CatalogueLine::Contents { of, names } => take(ImportItem::Contents { of, names })?,
+            CatalogueLine::Closed(name) => take(ImportItem::Closed(name))?,
+            CatalogueLine::Rule(rule) => take(ImportItem::Rule(order(rule)))?,
         }
     }
     Ok(())
 }
 
-/// A name of another catalogue, for this one: with the copies that are there.
+/// A name of another catalogue as an entry for this one, with its available replicas.
 fn new(data: Data) -> NewData {
     let available = data.replicas.into_iter().filter(|copy| copy.state == "available");
     let is_file = data.kind == DataKind::File;
@@ -203,31 +210,31 @@ fn order(rule: Rule) -> RuleOrder {
         community: Some(rule.community),
         account: Some(rule.account),
         from: rule.from,
-        // One that has passed is missed there, and cannot be asked for here.
+        // A deadline that has passed cannot be asked for again.
         deadline: rule.deadline.filter(|at| at.parse().is_ok_and(|at: Timestamp| at > Timestamp::now())),
         comment: rule.comment,
     }
 }
 
-/// Takes items in, many names at once.
+/// Imports items, many names per request.
 struct Importer<'a> {
     api: &'a Api,
     printer: &'a Printer,
     import: &'a DataImport,
-    /// Names that have not been sent.
+    /// Names that have not been sent yet.
     waiting: Vec<NewData>,
-    /// Names that are something else here: what is contained is not put into them, nor they into others.
+    /// Names that mean something else in this catalogue: nothing is attached to them, and they are attached to nothing.
     refused: HashSet<String>,
-    done: Imported,
-    /// Names of which progress was told.
+    done: ImportReport,
+    /// The number of names at the last report of progress.
     told: u64,
 }
 
 impl Importer<'_> {
-    fn take(&mut self, item: Item) -> Result<(), Failure> {
-        if let Item::New(mut new) = item {
+    fn take(&mut self, item: ImportItem) -> Result<(), Failure> {
+        if let ImportItem::New(mut new) = item {
             new.replicas.iter_mut().for_each(|copy| self.rename(copy));
-            // A name and its copies may stand in several tables; a request names it once.
+            // Several tables may have the same name; a request has it once.
             match self.waiting.iter_mut().find(|known| known.name == new.name) {
                 Some(known) if says_the_same(known, &new) => {
                     known.replicas.append(&mut new.replicas);
@@ -241,34 +248,34 @@ impl Importer<'_> {
         }
         self.send()?;
         match item {
-            Item::New(_) => {}
-            Item::Scope(scope, account) => {
+            ImportItem::New(_) => {}
+            ImportItem::Scope(scope, account) => {
                 let made = self.api.make_scope(&scope, &ScopeOrder { account: Some(account) });
                 self.note(made.map(drop), &scope)?;
             }
-            Item::Contents { of, names } if !self.refused.contains(&of) => {
+            ImportItem::Contents { of, names } if !self.refused.contains(&of) => {
                 let names: Vec<String> = names.into_iter().filter(|name| !self.refused.contains(name)).collect();
                 if !names.is_empty() {
                     let attached = self.api.attach(&of, &DataNames { names });
                     self.note(attached.map(drop), &of)?;
                 }
             }
-            Item::Closed(name) if !self.refused.contains(&name) => {
+            ImportItem::Closed(name) if !self.refused.contains(&name) => {
                 let closed = self.api.change_data(&name, &DataChange { open: Some(false), ..DataChange::default() });
                 self.note(closed.map(drop), &name)?;
             }
-            Item::Rule(order) if self.import.rules && !self.refused.contains(&order.name) => {
+            ImportItem::Rule(order) if self.import.rules && !self.refused.contains(&order.name) => {
                 let what = format!("the rule {} of {}", order.id.as_deref().unwrap_or_default(), order.name);
                 let made = self.api.make_rule(&order);
                 self.done.rules += u64::from(made.is_ok());
                 self.note(made.map(drop), &what)?;
             }
-            Item::Contents { .. } | Item::Closed(_) | Item::Rule(_) => {}
+            ImportItem::Contents { .. } | ImportItem::Closed(_) | ImportItem::Rule(_) => {}
         }
         Ok(())
     }
 
-    /// Calls the endpoint of a copy as it is called here.
+    /// Replaces the name of a replica's endpoint by its name at this hub (`--endpoint THEIRS=OURS`).
     fn rename(&self, copy: &mut NewReplica) {
         let here = self.import.endpoint.iter().find_map(|(theirs, ours)| (*theirs == copy.endpoint).then_some(ours));
         if let Some(here) = here {
@@ -276,7 +283,7 @@ impl Importer<'_> {
         }
     }
 
-    /// Sends the names that wait.
+    /// Sends the waiting names.
     fn send(&mut self) -> Result<(), Failure> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -296,14 +303,14 @@ impl Importer<'_> {
             self.refused.insert(conflict.name);
         }
         let all = self.done.new + self.done.known;
-        if self.printer.is_chatty() && all / TOLD_EVERY > self.told / TOLD_EVERY {
+        if self.printer.is_chatty() && all / REPORT_EVERY > self.told / REPORT_EVERY {
             Printer::note(&format!("{all} names so far, {} of them new", self.done.new));
         }
         self.told = all;
         Ok(())
     }
 
-    /// What contradicts the catalogue is told, and the rest goes on; what else goes wrong ends it.
+    /// Counts a refusal of the hub as a conflict, and goes on. Any other error ends the import.
     fn note(&mut self, outcome: Result<(), hubapi::Error>, what: &str) -> Result<(), Failure> {
         match outcome {
             Err(hubapi::Error::Refused { problem, .. }) if problem.status != 401 => {
@@ -321,11 +328,11 @@ impl Importer<'_> {
 
     fn end(mut self) -> Result<Exit, Failure> {
         self.send()?;
-        let done = Imported { v: 1, event: "import", ..self.done };
+        let done = ImportReport { v: 1, event: "import", ..self.done };
         if self.printer.is_json() {
             self.printer.object(&done);
         } else {
-            let Imported { new, known, rules, conflicts, .. } = &done;
+            let ImportReport { new, known, rules, conflicts, .. } = &done;
             self.printer
                 .line(&format!("{new} names are new, {known} were there, {rules} rules; {conflicts} conflicts"));
             if done.skipped_replicas > 0 {
@@ -341,7 +348,7 @@ impl Importer<'_> {
     }
 }
 
-/// Whether a second line of a name says nothing else of it than the first one.
+/// Whether a second line of a name agrees with the first one.
 fn says_the_same(known: &NewData, new: &NewData) -> bool {
     let fits = |known: &Option<String>, new: &Option<String>| new.is_none() || known == new;
     let is_of_one_size = new.bytes.is_none() || known.bytes == new.bytes;

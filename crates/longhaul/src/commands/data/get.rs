@@ -1,4 +1,4 @@
-//! `longhaul data get`: files come from the nearest endpoints that have them, and must be what the catalogue says.
+//! `longhaul data get`: copies files from the nearest endpoints that have them, and verifies them by the catalogue's checksums.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use model::fault::Fault;
 use model::v1::hub::{DataAccess, FileReplicas, StorageUse};
 
 use super::each_file;
-use super::source::{Line, copy, distance};
+use super::source::{FileListLine, copy, distance};
 use crate::args::DataGet;
 use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Endpoints that a file is read from at once.
+/// The most endpoints that a file is read from at once.
 const SOURCES_MAX: usize = 4;
 
 /// Endpoints by their distance, the nearest first.
@@ -29,8 +29,8 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
         endpoints.0.push((distance(&storage.url, settings), storage));
     }
     endpoints.0.sort_by_key(|(distance, _)| *distance);
-    // Files that are at the same endpoints, and have the same paths there, are one copy.
-    let mut copies: BTreeMap<Vec<String>, Fetched> = BTreeMap::new();
+    // Files with the same endpoints and the same paths there are copied together.
+    let mut copies: BTreeMap<Vec<String>, FetchGroup> = BTreeMap::new();
     let mut nowhere = Vec::new();
     let mut files = Vec::new();
     each_file(api, &get.name, |file| {
@@ -45,7 +45,7 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
                 let checksum = checksum.or_else(|| file.md5.map(|value| format!("md5:{value}")));
                 let fetched = copies.entry(roots).or_default();
                 fetched.bytes += file.bytes;
-                fetched.lines.push(Line { from, to, checksum });
+                fetched.lines.push(FileListLine { from, to, checksum });
             }
             None => nowhere.push(file.name),
         }
@@ -67,7 +67,7 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
     let mut exit = Exit::Done;
     for (roots, fetched) in copies {
         let (source, mirrors) = roots.split_first().ok_or_else(|| Failure::local("a copy has no source"))?;
-        let ended = copy((source, target), mirrors, &fetched.lines, settings, printer)?;
+        let ended = copy(source, target, mirrors, &fetched.lines, settings, printer)?;
         match ended {
             Exit::Done => tell_of(&get.name, &endpoints, source, &fetched, api),
             _ => exit = ended,
@@ -78,13 +78,13 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
 
 /// Files that are fetched from the same endpoints.
 #[derive(Default)]
-struct Fetched {
-    lines: Vec<Line>,
+struct FetchGroup {
+    lines: Vec<FileListLine>,
     bytes: u64,
 }
 
-/// Tells the catalogue what was fetched: that is kept longest where room is needed. It is fetched whether the catalogue hears of it or not.
-fn tell_of(name: &str, endpoints: &Endpoints, source: &str, fetched: &Fetched, api: &Api) {
+/// Reports the access to the catalogue, which keeps recently used files longest. A failure to report does not fail the command.
+fn tell_of(name: &str, endpoints: &Endpoints, source: &str, fetched: &FetchGroup, api: &Api) {
     let is_it = |(_, storage): &&(Duration, StorageUse)| format!("{}/", storage.url) == source;
     let Some((_, storage)) = endpoints.0.iter().find(is_it) else { return };
     let (files, bytes) = (fetched.lines.len() as u64, fetched.bytes);
@@ -123,8 +123,8 @@ fn plain(path: &str) -> String {
     percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
-/// Where the files of a dataset go, in order. Where two would go to one path, those whose names are not below that of the dataset go below their
-/// scopes.
+/// The target paths of a dataset's files, in order. Where two files would have one path, those whose names are not below the
+/// dataset's go below their scopes.
 fn places(dataset: &str, files: &[FileReplicas]) -> Result<Vec<String>, Failure> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for file in files {
@@ -147,7 +147,7 @@ fn places(dataset: &str, files: &[FileReplicas]) -> Result<Vec<String>, Failure>
     Ok(places)
 }
 
-/// Where a file of a dataset goes: what its name has behind that of the dataset, or all of it.
+/// The target path of a dataset's file: its name without that of the dataset, or its whole name.
 fn below(dataset: &str, file: &str) -> String {
     let name = file.split_once(':').map_or(file, |(_, name)| name);
     let rest = file.strip_prefix(dataset).and_then(|rest| rest.strip_prefix('/'));

@@ -1,10 +1,10 @@
-//! Something of another catalogue, for this one.
+//! An item of another catalogue that is to be imported.
 
 use model::v1::hub::{NewData, RuleOrder};
 
-/// What is taken in, one after another: names before what contains them.
+/// An item to import. Names come before the datasets and containers that contain them.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum ImportItem {
     /// A scope and its account.
     Scope(String, String),
     New(NewData),

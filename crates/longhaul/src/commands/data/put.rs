@@ -1,4 +1,4 @@
-//! `longhaul data put`: files go to an endpoint, then into the catalogue, then a rule makes the copies.
+//! `longhaul data put`: copies files to an endpoint, enters them in the catalogue, then adds a rule that makes the replicas.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use model::checksum::Algorithm;
 use model::v1::hub::{DataChange, DataKind, NewData, NewDataList, NewReplica, RuleOrder, StorageUse};
 use model::{Exit, Locator};
 
-use super::source::{Line, copy, distance};
+use super::source::{FileListLine, copy, distance};
 use super::{PAGE, each_file, metadata, rules};
 use crate::args::DataPut;
 use crate::failure::Failure;
@@ -17,9 +17,9 @@ use crate::local;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// A file that is put.
-struct Found {
-    /// Below the source.
+/// A file to be put.
+struct SourceFile {
+    /// Its path below the source.
     path: String,
     /// Its name in the catalogue: `scope:name`.
     name: String,
@@ -30,7 +30,7 @@ struct Found {
 /// Runs the command.
 pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let storage = landing(put, api, settings)?;
-    // What is wrong with a rule is known before anything is moved.
+    // An impossible rule is an error before anything is moved.
     if let Some(at) = &put.at {
         let matching = api.storage(Some(at)).map_err(failure)?.storage.len();
         if matching < put.copies as usize {
@@ -40,10 +40,10 @@ pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Print
     }
     let (root, paths) = files(&put.source)?;
     let found = paths.iter().map(|path| look(&root, path, &put.name)).collect::<Result<Vec<_>, _>>()?;
-    let lines: Vec<Line> = found.iter().map(|file| line(file, &storage)).collect::<Result<_, _>>()?;
+    let lines: Vec<FileListLine> = found.iter().map(|file| line(file, &storage)).collect::<Result<_, _>>()?;
     make_dataset(put, api, &found)?;
     let source = format!("{}/", root.display());
-    let exit = copy((&source, &storage.url), &[], &lines, settings, printer)?;
+    let exit = copy(&source, &storage.url, &[], &lines, settings, printer)?;
     if exit != Exit::Done {
         return Ok(exit);
     }
@@ -83,7 +83,8 @@ fn files(source: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
         let name = name.ok_or_else(|| Failure::usage(format!("the name of {} is no UTF-8", source.display())))?;
         return Ok((source.parent().unwrap_or(Path::new("/")).to_owned(), vec![name.to_owned()]));
     }
-    let (mut found, mut waiting) = (Vec::new(), vec![source.clone()]);
+    let mut found = Vec::new();
+    let mut waiting = vec![source.clone()];
     while let Some(dir) = waiting.pop() {
         for entry in std::fs::read_dir(&dir).map_err(|error| wrong(&dir, error))? {
             let entry = entry.map_err(|error| wrong(&dir, error))?;
@@ -109,24 +110,25 @@ fn files(source: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
 }
 
 /// The facts of a file, as the catalogue keeps them.
-fn look(root: &Path, path: &str, dataset: &str) -> Result<Found, Failure> {
+fn look(root: &Path, path: &str, dataset: &str) -> Result<SourceFile, Failure> {
     let source = local::source(&Locator::Local(root.join(path)))?;
     let file = source.store.open(&source.path)?;
     let digests = store::digest::of_file(&*file, &source.path, &[Algorithm::Adler32])?;
     let digest = digests.first().map(ToString::to_string).unwrap_or_default();
     let adler32 = digest.rsplit(':').next().unwrap_or_default().to_owned();
-    Ok(Found { path: path.to_owned(), name: format!("{dataset}/{path}"), bytes: file.stat()?.meta.size, adler32 })
+    Ok(SourceFile { path: path.to_owned(), name: format!("{dataset}/{path}"), bytes: file.stat()?.meta.size, adler32 })
 }
 
-fn line(file: &Found, storage: &StorageUse) -> Result<Line, Failure> {
+fn line(file: &SourceFile, storage: &StorageUse) -> Result<FileListLine, Failure> {
     let name: replicas::DataName =
         file.name.parse().map_err(|error: replicas::NameError| Failure::usage(error.to_string()))?;
     let naming: replicas::Naming = storage.naming.parse().map_err(|error: String| Failure::local(error))?;
-    Ok(Line { from: file.path.clone(), to: naming.path(&name), checksum: Some(format!("adler32:{}", file.adler32)) })
+    let checksum = Some(format!("adler32:{}", file.adler32));
+    Ok(FileListLine { from: file.path.clone(), to: naming.path(&name), checksum })
 }
 
-/// Enters the dataset, before anything is moved: whoever may not is told at once. One that is there already is added to.
-fn make_dataset(put: &DataPut, api: &Api, found: &[Found]) -> Result<(), Failure> {
+/// Enters the dataset before anything is moved, so that a missing right shows at once. Files are added to an existing dataset.
+fn make_dataset(put: &DataPut, api: &Api, found: &[SourceFile]) -> Result<(), Failure> {
     let metadata = metadata(&put.meta)?;
     match api.data(&put.name) {
         Ok(there) if there.open == Some(false) => {
@@ -145,9 +147,9 @@ fn make_dataset(put: &DataPut, api: &Api, found: &[Found]) -> Result<(), Failure
     }
 }
 
-/// Refuses files that the dataset knows with other bytes, before anything is written over the copies of those.
-fn refuse_changed(put: &DataPut, api: &Api, found: &[Found]) -> Result<(), Failure> {
-    let ours: HashMap<&str, &Found> = found.iter().map(|file| (file.name.as_str(), file)).collect();
+/// Refuses files whose bytes differ from those in the catalogue, before their replicas are overwritten.
+fn refuse_changed(put: &DataPut, api: &Api, found: &[SourceFile]) -> Result<(), Failure> {
+    let ours: HashMap<&str, &SourceFile> = found.iter().map(|file| (file.name.as_str(), file)).collect();
     each_file(api, &put.name, |known| {
         let Some(file) = ours.get(known.name.as_str()) else { return Ok(()) };
         let is_other = known.adler32.as_ref().is_some_and(|adler32| !adler32.eq_ignore_ascii_case(&file.adler32));
@@ -164,9 +166,9 @@ fn refuse_changed(put: &DataPut, api: &Api, found: &[Found]) -> Result<(), Failu
     })
 }
 
-fn enter(put: &DataPut, api: &Api, storage: &StorageUse, found: &[Found]) -> Result<(), Failure> {
+fn enter(put: &DataPut, api: &Api, storage: &StorageUse, found: &[SourceFile]) -> Result<(), Failure> {
     for some in found.chunks(PAGE) {
-        let file = |file: &Found| NewData {
+        let file = |file: &SourceFile| NewData {
             name: file.name.clone(),
             bytes: Some(file.bytes),
             adler32: Some(file.adler32.clone()),

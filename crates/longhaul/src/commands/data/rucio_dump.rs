@@ -7,16 +7,16 @@ use std::path::Path;
 
 use model::v1::hub::{DataKind, Grouping, NewData, NewReplica, RuleOrder};
 
-use super::item::Item;
+use super::item::ImportItem;
 use crate::failure::Failure;
 
-/// Names of one dataset that are put into it at once.
+/// Names per request that are attached to one dataset.
 const CHILDREN_MAX: usize = 1_000;
 
 /// Reads a directory of tables, names first.
-pub(super) fn read(dir: &Path, mut take: impl FnMut(Item) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(super) fn read(dir: &Path, mut take: impl FnMut(ImportItem) -> Result<(), Failure>) -> Result<(), Failure> {
     if let Some(mut scopes) = Table::open(dir, "scopes.csv", &["scope", "account"])? {
-        scopes.each(|row| take(Item::Scope(row.text("scope"), row.text("account"))))?;
+        scopes.each(|row| take(ImportItem::Scope(row.text("scope"), row.text("account"))))?;
     }
     let mut dids = Table::needed(dir, "dids.csv", &["scope", "name", "did_type"])?;
     let mut closed = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn read(dir: &Path, mut take: impl FnMut(Item) -> Result<(), Failure>
         if kind != DataKind::File && row.is_false("is_open") {
             closed.push(name.clone());
         }
-        take(Item::New(NewData {
+        take(ImportItem::New(NewData {
             kind,
             monotonic: row.is_true("monotonic"),
             ..new(row, name, kind == DataKind::File)?
@@ -35,7 +35,7 @@ pub(super) fn read(dir: &Path, mut take: impl FnMut(Item) -> Result<(), Failure>
     let rses = rses(dir)?;
     let mut replicas = Table::needed(dir, "replicas.csv", &["scope", "name", "bytes", "state"])?;
     replicas.each(|row| {
-        // Only what is there is a copy; the others are its rules' to make.
+        // Only available replicas are imported; the rules make the others.
         if row.text("state") != "A" {
             return Ok(());
         }
@@ -47,12 +47,12 @@ pub(super) fn read(dir: &Path, mut take: impl FnMut(Item) -> Result<(), Failure>
             }
         };
         let replicas = vec![NewReplica { endpoint, path: row.optional("path") }];
-        take(Item::New(NewData { replicas, ..new(row, name(row, "scope", "name"), true)? }))
+        take(ImportItem::New(NewData { replicas, ..new(row, name(row, "scope", "name"), true)? }))
     })?;
     contents(dir, &mut take)?;
-    closed.into_iter().try_for_each(|name| take(Item::Closed(name)))?;
+    closed.into_iter().try_for_each(|name| take(ImportItem::Closed(name)))?;
     if let Some(mut rules) = Table::open(dir, "rules.csv", &["id", "scope", "name", "rse_expression"])? {
-        rules.each(|row| take(Item::Rule(rule(row)?)))?;
+        rules.each(|row| take(ImportItem::Rule(rule(row)?)))?;
     }
     Ok(())
 }
@@ -69,19 +69,20 @@ fn rses(dir: &Path) -> Result<HashMap<String, String>, Failure> {
     Ok(names)
 }
 
-fn contents(dir: &Path, take: &mut impl FnMut(Item) -> Result<(), Failure>) -> Result<(), Failure> {
+fn contents(dir: &Path, take: &mut impl FnMut(ImportItem) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut table = Table::needed(dir, "contents.csv", &["scope", "name", "child_scope", "child_name"])?;
-    let (mut of, mut names) = (String::new(), Vec::new());
+    let mut of = String::new();
+    let mut names = Vec::new();
     table.each(|row| {
         let parent = name(row, "scope", "name");
         if (parent != of || names.len() >= CHILDREN_MAX) && !names.is_empty() {
-            take(Item::Contents { of: of.clone(), names: std::mem::take(&mut names) })?;
+            take(ImportItem::Contents { of: of.clone(), names: std::mem::take(&mut names) })?;
         }
         of = parent;
         names.push(name(row, "child_scope", "child_name"));
         Ok(())
     })?;
-    if names.is_empty() { Ok(()) } else { take(Item::Contents { of, names }) }
+    if names.is_empty() { Ok(()) } else { take(ImportItem::Contents { of, names }) }
 }
 
 fn name(row: &Row<'_>, scope: &str, name: &str) -> String {
@@ -100,7 +101,7 @@ fn new(row: &Row<'_>, name: String, is_file: bool) -> Result<NewData, Failure> {
     Ok(NewData { name, bytes, adler32: sum("adler32"), md5: sum("md5"), expires, ..NewData::default() })
 }
 
-/// A time of Rucio's database is UTC, and does not say so.
+/// A time of Rucio's database, which is UTC without saying so.
 fn time(text: String) -> String {
     format!("{}Z", text.trim_end_matches('Z').replacen(' ', "T", 1))
 }
@@ -156,7 +157,7 @@ struct Row<'a> {
 }
 
 impl Table {
-    /// A table that is to be there, with at least these columns.
+    /// Opens a table that must exist, with at least these columns.
     fn needed(dir: &Path, name: &str, columns: &[&str]) -> Result<Table, Failure> {
         let path = dir.join(name);
         Table::open(dir, name, columns)?.ok_or_else(|| Failure::usage(format!("there is no {}", path.display())))

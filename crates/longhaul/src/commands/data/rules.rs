@@ -1,4 +1,4 @@
-//! `longhaul data rule`: so many copies at endpoints of an expression.
+//! `longhaul data rule`: rules for a number of replicas at the endpoints of an expression.
 
 use hubapi::Api;
 use model::Exit;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 
-/// Rules that are listed.
+/// The most rules that are listed.
 const RULES: usize = 1_000;
 
 /// Runs the command.
@@ -47,7 +47,7 @@ fn order(add: &DataRuleAdd) -> RuleOrder {
         GroupingWord::File => Grouping::File,
     };
     RuleOrder {
-        // Sent again where no answer came, it is the same rule.
+        // The id makes a repeated request harmless: it is the same rule.
         id: Some(model::id::Uuid::now_v7().to_string()),
         name: add.name.clone(),
         copies: Some(add.copies),
@@ -74,7 +74,7 @@ fn state_word(state: RuleState) -> &'static str {
     }
 }
 
-/// A rule in a line.
+/// A rule in one line.
 pub(super) fn rule_line(rule: &Rule) -> String {
     let all = rule.ok + rule.replicating + rule.stuck;
     let copies = if rule.copies == 1 { "1 copy".to_owned() } else { format!("{} copies", rule.copies) };

@@ -1,4 +1,4 @@
-//! Copies with a list of files: what `longhaul cp --files-from` does, and which endpoint is near.
+//! Copies with a list of files, by `longhaul cp --files-from`, and the distance of endpoints.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,8 +19,8 @@ use crate::settings::Settings;
 /// How long an endpoint may take to accept a connection before it counts as far.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
-/// A file of a copy: its path below the source, its path below the target, and what it must be.
-pub(super) struct Line {
+/// A line of a list of files: a path below the source, the path below the target, and the expected checksum.
+pub(super) struct FileListLine {
     pub from: String,
     pub to: String,
     pub checksum: Option<String>,
@@ -31,9 +31,10 @@ pub(super) struct Line {
 /// # Errors
 /// The list cannot be written, or the copy fails.
 pub(super) fn copy(
-    (source, target): (&str, &str),
+    source: &str,
+    target: &str,
     mirrors: &[String],
-    lines: &[Line],
+    lines: &[FileListLine],
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
@@ -62,7 +63,7 @@ pub(super) fn copy(
     }
 }
 
-/// How long an endpoint takes to accept a connection; one that does not is the farthest.
+/// How long an endpoint takes to accept a connection; the greatest duration if it does not.
 pub(super) fn distance(url: &str, settings: &Settings) -> Duration {
     let far = Duration::MAX;
     let Ok(locator) = settings.locator(url.as_ref()) else { return far };
@@ -78,8 +79,9 @@ pub(super) fn distance(url: &str, settings: &Settings) -> Duration {
         Ok(addresses) => addresses,
         Err(_) => return far,
     };
-    match addresses.any(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).is_ok()) {
-        true => begun.elapsed(),
-        false => far,
+    if addresses.any(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).is_ok()) {
+        begun.elapsed()
+    } else {
+        far
     }
 }

@@ -18,7 +18,7 @@ use crate::toml_file;
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::commands) struct File {
-    /// By name.
+    /// The subscriptions, by name.
     subscription: BTreeMap<String, SubscriptionOrder>,
 }
 
@@ -59,7 +59,7 @@ fn line(subscription: &Subscription) -> String {
     )
 }
 
-/// A subscription as `apply` reads it, with how it stands as a comment.
+/// A subscription as `apply` reads it, with its state as a comment.
 fn text(subscription: &Subscription) -> String {
     let order = SubscriptionOrder {
         filter: subscription.filter.clone(),

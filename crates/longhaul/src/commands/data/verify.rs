@@ -1,4 +1,4 @@
-//! `longhaul data verify`: what endpoints say of copies, beside what the catalogue says.
+//! `longhaul data verify`: compares the replicas at endpoints with the catalogue, by their checksums.
 
 use hubapi::Api;
 use model::Exit;
@@ -14,7 +14,7 @@ use crate::hub_client::failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// What became of one copy.
+/// The result for one replica.
 #[derive(Serialize)]
 struct Verified {
     name: String,
@@ -85,7 +85,7 @@ fn verify(file: &FileReplicas, copy: &Replica, settings: &Settings) -> Verified 
     }
 }
 
-/// The checksum of a file, as the node that has it makes it.
+/// The checksum of a file, as its node computes it.
 fn digest(url: &str, algorithm: Algorithm, settings: &Settings) -> Result<Option<Digest>, Failure> {
     let model::Locator::Node { at, place, .. } = settings.locator(url.as_ref())? else {
         return Err(Failure::usage(format!(

@@ -1,4 +1,4 @@
-//! `longhaul data webhook`: who hears by HTTP of what happens to names.
+//! `longhaul data webhook`: URLs that are posted the events of names.
 
 use hubapi::Api;
 use model::v1::hub::{Webhook, WebhookOrder};

@@ -1,4 +1,4 @@
-//! The processes of a demo, and what they are told of one another.
+//! The processes of a demo, and their settings.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::data;
+use super::network::{DemoNetwork, HUB_SITE, SITES};
 use super::relay::Relay;
-use super::world::{HUB_SITE, SITES, World};
 use crate::failure::Failure;
 
-/// Where the sites are, degrees.
+/// Latitude and longitude of the sites, degrees.
 const LOCATIONS: [(f64, f64); 3] = [(46.2, 6.1), (52.4, 4.9), (-31.9, 115.9)];
 const NODE_PORT: u16 = 7411;
 const HUB_PORT: u16 = 8446;
-/// How long a process may take until it listens.
+/// How long a process may take to listen.
 const START_MAX: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A process that ends with its guard.
+/// A process that is killed when this is dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -50,48 +50,53 @@ pub struct Collaboration {
     key: String,
     program: PathBuf,
     dir: PathBuf,
-    // Ended in this order: the hub, the nodes, the world that they are in.
+    // Dropped in this order: the hub, the nodes, their network.
     _relay: Option<Relay>,
     _hub: Process,
     nodes: Vec<Node>,
-    world: World,
+    network: DemoNetwork,
 }
 
 impl Collaboration {
     /// Starts all of it.
     ///
     /// # Errors
-    /// A process does not start, or a signal came meanwhile.
-    pub fn start(world: World, listen: SocketAddr, dir: &Path, stop: &AtomicBool) -> Result<Collaboration, Failure> {
+    /// A process does not start, or a signal arrives meanwhile.
+    pub fn start(
+        network: DemoNetwork,
+        listen: SocketAddr,
+        dir: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Collaboration, Failure> {
         let program = std::env::current_exe().map_err(|error| local("find its own program", &error))?;
         let site = |site: &str| dir.join(format!("data-{site}"));
         for name in SITES {
             fs::create_dir_all(site(name)).map_err(|error| local("make a directory", &error))?;
         }
         data::make(&site(SITES[0]), &site(SITES[1])).map_err(|error| local("write data", &error))?;
-        let start = Start { world: &world, program: &program, dir, stop };
-        // The portal's address is known before the nodes start: they answer its pages.
-        let relay = world.relay(HUB_SITE, listen, HUB_PORT)?;
+        let launcher = DemoLauncher { network: &network, program: &program, dir, stop };
+        // The portal's address must be known before the nodes start: they allow its pages' requests.
+        let relay = network.relay(HUB_SITE, listen, HUB_PORT)?;
         let portal = match &relay {
             Some(relay) => relay.address,
             None => free_port(listen)?,
         };
-        let nodes = SITES.map(|site| start.node(site, portal)).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let nodes = SITES.map(|site| launcher.node(site, portal)).into_iter().collect::<Result<Vec<_>, _>>()?;
         let state = dir.join("hub");
         let words = ["hub", "grant", "--role", "admin", "--name", "you", "--state"];
-        let key = start.run(&words, &state)?;
+        let key = launcher.run(&words, &state)?;
         let (settings, watch) = (dir.join("hub.toml"), dir.join("watch.toml"));
         let write = |path: &Path, text: String| fs::write(path, text).map_err(|error| local("write settings", &error));
-        write(&settings, described(&nodes, &world))?;
+        write(&settings, described(&nodes, &network))?;
         write(&watch, watched(&nodes, dir)?)?;
-        let at = match &world {
-            World::Lab(_) => world.listen(HUB_SITE, HUB_PORT),
-            World::Loopback => portal.to_string(),
+        let at = match &network {
+            DemoNetwork::Lab(_) => network.listen(HUB_SITE, HUB_PORT),
+            DemoNetwork::Loopback => portal.to_string(),
         };
         let words = ["hub", "serve", "--plain", "--listen", &at].map(str::to_owned).into_iter();
         let files = [("--config", &settings), ("--watch", &watch), ("--state", &state)];
         let files = files.into_iter().flat_map(|(word, path)| [word.to_owned(), path.display().to_string()]);
-        let (hub, _) = start.serve(HUB_SITE, "hub", &words.chain(files).collect::<Vec<_>>())?;
+        let (hub, _) = launcher.serve(HUB_SITE, "hub", &words.chain(files).collect::<Vec<_>>())?;
         Ok(Collaboration {
             portal,
             hub: format!("http://{at}"),
@@ -101,11 +106,11 @@ impl Collaboration {
             _relay: relay,
             _hub: hub,
             nodes,
-            world,
+            network,
         })
     }
 
-    /// Where the portal is.
+    /// The address of the portal.
     pub fn portal(&self) -> String {
         format!("http://{}", self.portal)
     }
@@ -117,14 +122,14 @@ impl Collaboration {
 
     /// Whether a path loses packets.
     pub fn has_soft_failure(&self) -> bool {
-        self.world.has_soft_failure()
+        self.network.has_soft_failure()
     }
 
-    /// Submits what moves in a round: a night from amsterdam to perth, and every other time a field from geneva to perth. What was there from an
-    /// earlier round is removed before: it would not be moved again.
+    /// Submits the transfers of a round: a night from amsterdam to perth, and in every second round a field from geneva to perth.
+    /// Files of an earlier round are removed first: they would not be moved again.
     ///
     /// # Errors
-    /// The hub does not take it.
+    /// The hub refuses a job.
     pub fn send(&self, round: usize) -> Result<(), Failure> {
         let [geneva, amsterdam, perth] = self.nodes.as_slice() else { return Ok(()) };
         let target = format!("round-{}", round % 3);
@@ -139,7 +144,7 @@ impl Collaboration {
     fn submit(&self, from: &Node, source: &str, to: &Node, target: &str, community: &str) -> Result<(), Failure> {
         let [source, target] =
             [(from, source), (to, target)].map(|(node, path)| format!("lh://{}/data/{path}", node.address));
-        let mut command = self.world.command(HUB_SITE, &self.program)?;
+        let mut command = self.network.command(HUB_SITE, &self.program)?;
         command.args(["submit", "--quiet", "--recursive", "--community", community, &source, &target]);
         command.env("LONGHAUL_HUB", &self.hub).env("LONGHAUL_KEY", &self.key);
         command.env("LONGHAUL_STATE", self.dir.join("client"));
@@ -147,40 +152,41 @@ impl Collaboration {
     }
 }
 
-/// Starts processes.
-struct Start<'a> {
-    world: &'a World,
+/// Starts the processes of a demo.
+struct DemoLauncher<'a> {
+    network: &'a DemoNetwork,
     program: &'a Path,
     dir: &'a Path,
     stop: &'a AtomicBool,
 }
 
-impl Start<'_> {
+impl DemoLauncher<'_> {
     fn node(&self, site: &'static str, portal: SocketAddr) -> Result<Node, Failure> {
         let (state, data) = (self.dir.join(format!("node-{site}")), self.dir.join(format!("data-{site}")));
         fs::create_dir_all(&state).map_err(|error| local("make a directory", &error))?;
         let access = "[macaroons]\n";
         fs::write(state.join("access.toml"), access).map_err(|error| local("write settings", &error))?;
-        let (listen, export) = (self.world.listen(site, NODE_PORT), format!("data={}:rw", data.display()));
+        let listen = self.network.listen(site, NODE_PORT);
+        let export = format!("data={}:rw", data.display());
         let portal = format!("http://{portal}");
         let words = ["serve", "--plain", "--audit", "--listen", &listen, "--export", &export, "--responders", "stamp"];
         let words = words.into_iter().chain(["--allow-origin", &portal, "--state"]).map(str::to_owned);
         let words = words.chain([state.display().to_string()]).collect::<Vec<_>>();
         let (process, address) = self.serve(site, site, &words)?;
         let key = self.run(&["grant", "--export", "data", "--write", "--state"], &state)?;
-        let relay = self.world.relay(site, SocketAddr::from(([127, 0, 0, 1], 0)), NODE_PORT)?;
+        let relay = self.network.relay(site, SocketAddr::from(([127, 0, 0, 1], 0)), NODE_PORT)?;
         let web = relay.as_ref().map_or_else(|| address.clone(), |relay| relay.address.to_string());
         Ok(Node { site, address, web: format!("http://{web}"), key, data, _relay: relay, _process: process })
     }
 
-    /// Starts a service at a site, and waits until it listens; where.
+    /// Starts a service at a site, and waits until it listens. Returns the process and its address.
     fn serve(&self, site: &str, name: &str, words: &[String]) -> Result<(Process, String), Failure> {
         let log = |end: &str| {
             let path = self.dir.join(format!("{name}.{end}"));
             File::create(&path).map(|file| (file, path)).map_err(|error| local("write a log", &error))
         };
         let ((out, said), (err, complained)) = (log("out")?, log("err")?);
-        let mut command = self.world.command(site, self.program)?;
+        let mut command = self.network.command(site, self.program)?;
         command.args(words).stdin(Stdio::null()).stdout(out).stderr(err);
         let mut process = Process(command.spawn().map_err(|error| local("start a process", &error))?);
         let begun = Instant::now();
@@ -200,7 +206,7 @@ impl Start<'_> {
         }
     }
 
-    /// Runs a command on this host with a state directory; the last line that it says.
+    /// Runs a command on this host with a state directory. Returns the last line of its output.
     fn run(&self, words: &[&str], state: &Path) -> Result<String, Failure> {
         let mut command = Command::new(self.program);
         command.args(words).arg(state);
@@ -209,7 +215,7 @@ impl Start<'_> {
     }
 }
 
-/// What a command says that succeeds.
+/// The output of a command that succeeds.
 fn said(mut command: Command, what: &str) -> Result<String, Failure> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| local("start a process", &error))?;
     if !output.status.success() {
@@ -219,15 +225,15 @@ fn said(mut command: Command, what: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A port that is free now, where none is asked for.
+/// The address with a free port, if its port is 0.
 fn free_port(listen: SocketAddr) -> Result<SocketAddr, Failure> {
     let listener = std::net::TcpListener::bind(listen);
     let address = listener.and_then(|listener| listener.local_addr());
     address.map_err(|error| Failure::local(format!("cannot listen on {listen}: {error}")))
 }
 
-/// The collaboration, as the hub is told of it: the link to perth is used to a half.
-fn described(nodes: &[Node], world: &World) -> String {
+/// The hub's settings: sites, endpoints, links and communities. The mark of the link to perth is at a half.
+fn described(nodes: &[Node], network: &DemoNetwork) -> String {
     let mut text = String::new();
     for (node, (latitude, longitude)) in nodes.iter().zip(LOCATIONS) {
         let Node { site, address, web, key, .. } = node;
@@ -238,7 +244,7 @@ fn described(nodes: &[Node], world: &World) -> String {
         text += &format!("changeable = true\n[endpoint.{site}.storage]\nurl = \"lh://{address}/data/store\"\n");
         text += &format!("attributes = {{ region = \"{}\" }}\n", if *site == "perth" { "au" } else { "eu" });
     }
-    let capacity = if world.has_soft_failure() { 300_000_000 } else { 1_000_000_000 };
+    let capacity = if network.has_soft_failure() { 300_000_000 } else { 1_000_000_000 };
     text += &format!("[link.amsterdam-perth]\ncapacity_bit_s = {capacity}\nmark = 0.5\n");
     text += &format!(
         "[link.geneva-perth]\ncapacity_bit_s = {capacity}\n[link.geneva-amsterdam]\ncapacity_bit_s = {capacity}\n"
@@ -249,7 +255,7 @@ fn described(nodes: &[Node], world: &World) -> String {
     text + "[community.science]\nshare = 2.0\n[community.survey]\nshare = 1.0\n"
 }
 
-/// What is watched: all paths, with the judge's times shortened so that a demo sees something.
+/// The settings of the watch: all paths, with the times of the judge shortened to those of a demo.
 fn watched(nodes: &[Node], dir: &Path) -> Result<String, Failure> {
     let mut text = "[judge]\nscale = 0.0167\nlearn = 4\n".to_owned();
     for (node, (latitude, longitude)) in nodes.iter().zip(LOCATIONS) {

@@ -1,4 +1,4 @@
-//! What lies at the sites of a demo: observations, as small as they may be and still take a while.
+//! The files of a demo: observations, as small as possible while their transfer still takes a while.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ const FILE_BYTES: usize = 24 << 20;
 /// Small files of a catalogue.
 const SMALL_FILES: u64 = 2_000;
 
-/// Puts files where the sites offer them.
+/// Writes the files of the sites into their exports.
 ///
 /// # Errors
-/// They cannot be written.
+/// A file cannot be written.
 pub fn make(geneva: &Path, amsterdam: &Path) -> io::Result<()> {
     let night = amsterdam.join("night");
     fs::create_dir_all(&night)?;

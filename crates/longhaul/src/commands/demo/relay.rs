@@ -1,14 +1,14 @@
-//! Leads connections of this host into a network namespace: a browser has no other way there.
+//! Relays connections of this host into a network namespace, which a browser cannot reach otherwise.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes that are carried at a time.
+/// Bytes that are relayed at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Listens, and carries what comes. Ends when it is dropped; connections end with either end.
+/// Relays the connections to an address until it is dropped. A connection ends with either of its ends.
 #[derive(Debug)]
 pub struct Relay {
     /// Where it listens.
@@ -20,7 +20,7 @@ impl Relay {
     /// Listens at an address; `connect` makes the other end of each connection.
     ///
     /// # Errors
-    /// It cannot be listened at.
+    /// The address cannot be listened on.
     pub fn start(
         listen: SocketAddr,
         connect: impl Fn() -> io::Result<TcpStream> + Send + Sync + 'static,
@@ -28,7 +28,8 @@ impl Relay {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let is_over = Arc::new(AtomicBool::new(false));
-        let (over, connect) = (Arc::clone(&is_over), Arc::new(connect));
+        let over = Arc::clone(&is_over);
+        let connect = Arc::new(connect);
         std::thread::Builder::new().name("relay".into()).spawn(move || {
             for near in listener.incoming() {
                 if over.load(Ordering::Relaxed) {
@@ -36,7 +37,7 @@ impl Relay {
                 }
                 let (Ok(near), connect) = (near, Arc::clone(&connect)) else { continue };
                 std::thread::spawn(move || {
-                    // A connection that leads nowhere is closed, and the browser says so.
+                    // If `connect` fails, the connection is closed, and the browser reports that.
                     if let Ok(far) = connect() {
                         join(&near, &far);
                     }
@@ -55,7 +56,7 @@ impl Drop for Relay {
     }
 }
 
-/// Carries bytes both ways until both ends have sent all.
+/// Relays bytes in both directions until both ends have sent all.
 fn join(near: &TcpStream, far: &TcpStream) {
     let _ = (near.set_nodelay(true), far.set_nodelay(true));
     std::thread::scope(|scope| {
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_go_both_ways_and_an_end_is_told() {
+    fn bytes_go_both_ways_and_so_does_the_end() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = server.local_addr().unwrap();
         let echo = std::thread::spawn(move || {

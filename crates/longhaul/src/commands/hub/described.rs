@@ -1,4 +1,4 @@
-//! `longhaul hub site|endpoint|link|community`: one thing that has a name.
+//! `longhaul hub site|endpoint|link|community`: adds, changes, shows and removes what a collaboration consists of.
 
 use hubapi::{Api, Described};
 use model::fault::{Exit, Fault};
@@ -12,16 +12,16 @@ use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 
-/// What is to be added or set, with how it is described now.
-type Wanted<T, F> = (Named<F>, Option<T>);
+/// The name and the facts to be added or set, and the present description.
+type NamedEdit<T, F> = (Named<F>, Option<T>);
 
-/// What is common to all kinds: `list`, `show` and `rm`. What is to be added or set is given back.
+/// Runs `list`, `show` and `rm`, which all kinds have in common. For `add` and `set` the edit is returned.
 fn common<T: Described, F: clap::Args>(
     action: NamedAction<F>,
     names: impl Fn(&Collaboration) -> Vec<String>,
     api: &Api,
     printer: &Printer,
-) -> Result<Option<Wanted<T, F>>, Failure> {
+) -> Result<Option<NamedEdit<T, F>>, Failure> {
     match action {
         NamedAction::List => {
             let all = api.collaboration().map_err(failure)?;
@@ -46,6 +46,9 @@ fn common<T: Described, F: clap::Args>(
 }
 
 /// `hub site`.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn site(action: NamedAction<SiteFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let names = |all: &Collaboration| all.sites.keys().cloned().collect();
     let Some((Named { name, facts }, before)) = common::<Site, _>(action, names, api, printer)? else { return Ok(()) };
@@ -56,6 +59,9 @@ pub fn site(action: NamedAction<SiteFacts>, api: &Api, printer: &Printer) -> Res
 }
 
 /// `hub endpoint`.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let names = |all: &Collaboration| all.endpoints.keys().cloned().collect();
     let Some((Named { name, facts }, before)) = common::<Endpoint, _>(action, names, api, printer)? else {
@@ -93,7 +99,7 @@ pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer
     api.put(&name, &it).map(drop).map_err(failure)
 }
 
-/// What the catalogue may store at an endpoint, if anything.
+/// The storage of an endpoint, if the catalogue may store files there.
 fn storage(facts: StorageFacts, before: Option<Storage>) -> Result<Option<Storage>, Failure> {
     let says_more = facts.naming.is_some()
         || !facts.attribute.is_empty()
@@ -102,9 +108,10 @@ fn storage(facts: StorageFacts, before: Option<Storage>) -> Result<Option<Storag
         || facts.low_water.is_some()
         || facts.greedy.is_some();
     if before.is_none() && facts.storage.is_none() {
-        return match says_more {
-            true => Err(Failure::usage("say where the catalogue may store files: --storage lh://HOST/EXPORT/DIR")),
-            false => Ok(None),
+        return if says_more {
+            Err(Failure::usage("say where the catalogue may store files: --storage lh://HOST/EXPORT/DIR"))
+        } else {
+            Ok(None)
         };
     }
     let mut it = before.unwrap_or_default();
@@ -123,6 +130,9 @@ fn storage(facts: StorageFacts, before: Option<Storage>) -> Result<Option<Storag
 }
 
 /// `hub link`.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn link(action: NamedAction<LinkFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let names = |all: &Collaboration| all.links.keys().cloned().collect();
     let Some((Named { name, facts }, before)) = common::<Link, _>(action, names, api, printer)? else { return Ok(()) };
@@ -158,6 +168,9 @@ pub fn link(action: NamedAction<LinkFacts>, api: &Api, printer: &Printer) -> Res
 }
 
 /// `hub community`.
+///
+/// # Errors
+/// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn community(action: NamedAction<CommunityFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let names = |all: &Collaboration| all.communities.keys().cloned().collect();
     let Some((Named { name, facts }, before)) = common::<Community, _>(action, names, api, printer)? else {

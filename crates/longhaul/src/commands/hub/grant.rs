@@ -1,4 +1,4 @@
-//! `longhaul hub grant`: keys with roles, made, listed and revoked in the hub's database, with no hub running.
+//! `longhaul hub grant`: makes, lists and revokes keys with roles in the hub's database; no hub need run.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 
 /// One line of `hub grant list --json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct RoleGrantLine<'a> {
     v: u32,
     event: &'static str,
     id: &'a str,
@@ -34,8 +34,8 @@ fn date(at_ms: i64) -> String {
     Timestamp::from_millisecond(at_ms).map_or_else(|_| at_ms.to_string(), |at| at.to_string())
 }
 
-fn line(grant: &RoleGrant) -> Line<'_> {
-    Line {
+fn line(grant: &RoleGrant) -> RoleGrantLine<'_> {
+    RoleGrantLine {
         v: 1,
         event: "grant",
         id: &grant.id,
@@ -48,6 +48,9 @@ fn line(grant: &RoleGrant) -> Line<'_> {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// An option is wrong, the grant does not exist, or the database cannot be used.
 pub fn run(asked: HubGrant, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let state = settings.state()?;
     let url = database(asked.db.as_deref(), state.path());
@@ -56,9 +59,10 @@ pub fn run(asked: HubGrant, settings: &Settings, printer: &Printer) -> Result<Ex
     match asked.action {
         Some(HubGrantAction::List) => {
             for grant in keys.list().map_err(failed)? {
-                match printer.is_json() {
-                    true => printer.object(&line(&grant)),
-                    false => printer.line(&described(&grant)),
+                if printer.is_json() {
+                    printer.object(&line(&grant));
+                } else {
+                    printer.line(&described(&grant));
                 }
             }
             return Ok(Exit::Done);

@@ -1,4 +1,4 @@
-//! The file of `--messages`: the brokers that hear of each file.
+//! The file of `--messages`: the brokers that get a message about each file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::failure::Failure;
 use crate::toml_file;
 
-/// What FTS calls its topics, up to their last word.
+/// The prefix of FTS's topics.
 const DESTINATION: &str = "/topic/transfer.fts_monitoring_";
 
 #[derive(Debug, Deserialize)]
@@ -16,7 +16,7 @@ const DESTINATION: &str = "/topic/transfer.fts_monitoring_";
 struct MessagesFile {
     brokers: Vec<String>,
     user: Option<String>,
-    /// The password is the first line of this file.
+    /// The file whose first line is the password.
     password_file: Option<PathBuf>,
     #[serde(default = "virtual_host")]
     virtual_host: String,
@@ -39,13 +39,19 @@ fn states() -> bool {
     true
 }
 
-/// Whether a text is a file of `--messages`.
+/// Checks that a text is a file of `--messages`.
+///
+/// # Errors
+/// The text is no such file.
 #[cfg(test)]
 pub fn settings(text: &str) -> Result<(), toml::de::Error> {
     toml::from_str::<MessagesFile>(text).map(drop)
 }
 
 /// Reads the file, and the password that it names.
+///
+/// # Errors
+/// The file or its password file cannot be read, or is wrong.
 pub fn read(file: &Path) -> Result<Messages, Failure> {
     let fail = |why: String| Failure::usage(format!("cannot use {} as --messages: {why}", file.display()));
     let said: MessagesFile = toml_file::read(file)?;

@@ -24,10 +24,10 @@ use crate::printer::Printer;
 use crate::settings::{Settings, read_authorities};
 use crate::toml_file;
 
-/// Where hubs listen: FTS's port.
+/// The default port of a hub, which is that of FTS.
 const HUB_PORT: u16 = 8446;
 
-/// Keys of the file of `--config` that are options; what else is in it is the collaboration.
+/// The keys of the `--config` file that are options. All other keys describe the collaboration.
 const KEYS: [&str; 13] = [
     "listen",
     "fts-listen",
@@ -63,31 +63,34 @@ struct FileOptions {
     sign_in: Vec<SignInTable>,
 }
 
-/// The database that is meant.
+/// The URL of the database: as given, or a file in the state directory.
 pub(super) fn database(said: Option<&str>, state: &Path) -> String {
     said.map_or_else(|| format!("sqlite:{}", state.join("hub.db").display()), str::to_owned)
 }
 
-/// Reads a file of settings: options, and the collaboration, if anything of it is described.
+/// Reads a settings file: the options, and the collaboration if the file describes one.
 fn read_file(file: &Path) -> Result<(FileOptions, Option<Collaboration>), Failure> {
     split(toml_file::read(file)?)
         .map_err(|error| Failure::usage(format!("{}: {}", file.display(), error.message().replace('\n', " "))))
 }
 
-/// The options of a file, and what else is in it.
+/// Splits a settings file into the options and the collaboration.
 fn split(mut all: toml::Table) -> Result<(FileOptions, Option<Collaboration>), toml::de::Error> {
     let options: toml::Table = KEYS.iter().filter_map(|key| Some(((*key).to_owned(), all.remove(*key)?))).collect();
     let described = if all.is_empty() { None } else { Some(all.try_into()?) };
     Ok((options.try_into()?, described))
 }
 
-/// Whether a text is a hub's file of settings.
+/// Checks that a text is a hub's settings file.
+///
+/// # Errors
+/// The text is no such file.
 #[cfg(test)]
 pub fn settings(text: &str) -> Result<(), toml::de::Error> {
     split(toml::from_str(text)?).map(drop)
 }
 
-/// What is typed wins over what is in the file.
+/// The options of the command line over those of the file.
 fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
     FileOptions {
         listen: asked.listen.clone().or(file.listen),
@@ -107,6 +110,9 @@ fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
 }
 
 /// Runs the hub until a signal ends it.
+///
+/// # Errors
+/// A setting is wrong, a file cannot be read, or the hub cannot start or fails.
 pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let (file, collaboration) = asked.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
     let options = options(&asked, file);
@@ -166,12 +172,12 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
         });
     };
     hub::run::run_on(&runtime, config, stopped, ready).map_err(failed)?;
-    // Questions to nodes that do not answer are not waited for.
+    // Requests to nodes that do not answer are not waited for.
     runtime.shutdown_timeout(hub::limits::SHUTDOWN_MAX);
     Ok(Exit::Done)
 }
 
-/// What those may who show no key.
+/// The role of an anonymous client.
 fn role_of_anybody(anonymous: Option<Anonymous>) -> Result<Option<Role>, Failure> {
     match anonymous {
         None => Ok(None),
@@ -182,7 +188,7 @@ fn role_of_anybody(anonymous: Option<Anonymous>) -> Result<Option<Role>, Failure
     }
 }
 
-/// Whose client certificates count, and whose VOMS attributes.
+/// The authorities of client certificates and of VOMS attributes.
 fn authorities(client_ca: Option<&Path>, vomsdir: Option<&Path>) -> Result<Option<Authorities>, Failure> {
     let voms = vomsdir.map(voms_servers).transpose()?.unwrap_or_default();
     match client_ca {
@@ -194,7 +200,7 @@ fn authorities(client_ca: Option<&Path>, vomsdir: Option<&Path>) -> Result<Optio
     }
 }
 
-/// The servers in a directory of directories: `VO/HOST.lsc`.
+/// The VOMS servers of a directory with files `VO/HOST.lsc`.
 fn voms_servers(dir: &Path) -> Result<VomsServers, Failure> {
     let fail = |at: &Path, why: String| Failure::usage(format!("cannot use {} as --vomsdir: {why}", at.display()));
     let entries = |at: &Path| {
@@ -212,7 +218,7 @@ fn voms_servers(dir: &Path) -> Result<VomsServers, Failure> {
     if servers.is_empty() { Err(fail(dir, "there is no VO/HOST.lsc in it".to_owned())) } else { Ok(servers) }
 }
 
-/// Where FTS's words have a port of their own.
+/// The address of FTS's API, where it has a port of its own.
 fn fts_address(said: Option<&str>) -> Result<Option<SocketAddr>, Failure> {
     Ok(match said {
         Some(said) => serve::addresses_at(Some(said), HUB_PORT)?.into_iter().next(),

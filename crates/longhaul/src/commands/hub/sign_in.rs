@@ -1,4 +1,4 @@
-//! `[[sign-in]]` of a hub's file of settings: the providers at which people sign in to the portal.
+//! `[[sign-in]]` of a hub's settings file: the providers at which people sign in to the portal.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// A provider, as it is written.
+/// A provider, as the settings file has it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SignInTable {
@@ -17,7 +17,7 @@ pub struct SignInTable {
     title: Option<String>,
     issuer: String,
     client_id: String,
-    /// The secret is the first line of this file.
+    /// The file whose first line is the client's secret.
     client_secret_file: Option<PathBuf>,
     #[serde(default)]
     scopes: Vec<String>,
@@ -28,7 +28,7 @@ pub struct SignInTable {
     member: Vec<MemberTable>,
 }
 
-/// Who is what.
+/// The role and the community of the members whose claim has this value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct MemberTable {
@@ -40,15 +40,15 @@ struct MemberTable {
     community: String,
 }
 
-/// The claim that is never another's (OpenID Connect Core 1.0, section 5.7).
+/// The claim that identifies a member: a provider never reassigns it (OpenID Connect Core 1.0, section 5.7).
 fn subject() -> String {
     "sub".to_owned()
 }
 
-/// A provider, with the secret that its file has.
+/// Reads a provider, with the secret from its file.
 ///
 /// # Errors
-/// Its id or issuer is none, or the file cannot be read.
+/// The id or the issuer is invalid, or the file cannot be read.
 pub fn read(table: &SignInTable) -> Result<SignIn, Failure> {
     let fail = |why: String| Failure::usage(format!("[[sign-in]] {}: {why}", table.id));
     let is_word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');

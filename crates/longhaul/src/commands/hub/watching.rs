@@ -1,4 +1,4 @@
-//! The watch as a part of a hub: opened before the hub, run beside it, read again with it.
+//! The watch as a part of a hub: opened before the hub starts, run beside it, reloaded with it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,17 +20,20 @@ fn failed(error: WatchError) -> Failure {
 }
 
 /// Opens the archive of a watch.
+///
+/// # Errors
+/// The file or the archive cannot be read.
 pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -> Result<Opened, Failure> {
     let config = Config::read(file).map_err(|error| Failure::usage(error.to_string()))?;
     runtime.block_on(watch::run::open(config, state, settings.authorities())).map_err(failed)
 }
 
-/// What the hub answers for it.
+/// The part of the hub's API that the watch answers.
 pub fn part(opened: &Opened) -> Part {
     Part { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) }
 }
 
-/// Runs it until the hub stops.
+/// Runs the watch until the hub stops.
 pub fn start(runtime: &Runtime, opened: Opened, stop: Receiver<bool>) -> Arc<Watch> {
     let watch = opened.watch();
     runtime.spawn(async move {
@@ -41,7 +44,7 @@ pub fn start(runtime: &Runtime, opened: Opened, stop: Receiver<bool>) -> Arc<Wat
     watch
 }
 
-/// Reads what is watched again.
+/// Reloads the configuration of the watch.
 pub fn reload(watch: &Watch, file: &Path) {
     match Config::read(file).and_then(Watched::of) {
         Ok(watched) => {

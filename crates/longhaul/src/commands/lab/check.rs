@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lab::check::{Ceiling, Finding, Report, Verdict};
-use lab::control::Home;
+use lab::control::LabDirectory;
 use model::Exit;
 use model::units::BitRate;
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::{praise, read};
+use super::{load, praise};
 use crate::args::LabFile;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 
 /// A finding as a line of `--json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct FindingLine<'a> {
     v: u32,
     event: &'static str,
     path: &'a str,
@@ -62,7 +62,7 @@ fn tell(finding: &Finding, printer: &Printer) {
     let (verdict, why) = words(&finding.verdict);
     let Finding { where_, what, wanted, measured, .. } = finding;
     if printer.is_json() {
-        let line = Line { v: 1, event: "lab_finding", path: where_, what, wanted, measured, verdict, why };
+        let line = FindingLine { v: 1, event: "lab_finding", path: where_, what, wanted, measured, verdict, why };
         return printer.object(&line);
     }
     let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
@@ -75,25 +75,28 @@ fn ceiling(ceiling: &Ceiling) -> String {
     format!("this machine carries {rate} in one TCP stream over {:.1} ms{mark}", ceiling.rtt.as_secs_f64() * 1e3)
 }
 
-/// Brings it up, measures, takes it down. 0 if all is as the scenario says.
+/// Brings the lab up, measures it and takes it down. The exit code is 0 if all is as the scenario says.
+///
+/// # Errors
+/// The scenario is wrong, or the lab cannot be made or measured.
 pub fn run(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
-    let read = read(file, name)?;
+    let loaded = load(file, name)?;
     if file.dry_run {
-        return Ok(praise(&read, printer));
+        return Ok(praise(&loaded, printer));
     }
     lab::able()?;
-    let home = Home::claim(settings.state_path()?, &read.name)?;
+    let home = LabDirectory::claim(settings.state_path()?, &loaded.name)?;
     let dir = home.dir().to_owned();
     let home = with_signals(home)?;
-    let report = lab::check::run(&read.scenario, &dir, |finding| tell(finding, printer));
+    let report = lab::check::run(&loaded.scenario, &dir, |finding| tell(finding, printer));
     release(&home);
     let report = report?;
-    summarise(&read.name, &report, printer);
+    summarise(&loaded.name, &report, printer);
     Ok(if report.is_right() { Exit::Done as u8 } else { Exit::Failed as u8 })
 }
 
-/// A signal ends the check, and takes its directory along; its network goes with the process.
-fn with_signals(home: Home) -> Result<Arc<Mutex<Option<Home>>>, Failure> {
+/// Has a signal end the check and remove its directory; the network goes with the process.
+fn with_signals(home: LabDirectory) -> Result<Arc<Mutex<Option<LabDirectory>>>, Failure> {
     let failed = |error| Failure::local(format!("cannot hear signals: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
     let home = Arc::new(Mutex::new(Some(home)));
@@ -101,14 +104,14 @@ fn with_signals(home: Home) -> Result<Arc<Mutex<Option<Home>>>, Failure> {
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             release(&its);
-            // As if nobody had heard it.
+            // Then the signal has its default effect.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
     Ok(home)
 }
 
-fn release(home: &Mutex<Option<Home>>) {
+fn release(home: &Mutex<Option<LabDirectory>>) {
     drop(home.lock().take());
 }
 
@@ -141,9 +144,10 @@ fn summarise(name: &str, report: &Report, printer: &Printer) {
         });
     }
     let all = report.findings.len();
-    let verdict = match report.is_right() {
-        true => format!("{name} is as it should be: {right} of {all} measurements within tolerance"),
-        false => format!("{name} is NOT as it should be: {wrong} of {all} measurements out of tolerance"),
+    let verdict = if report.is_right() {
+        format!("{name} is as it should be: {right} of {all} measurements within tolerance")
+    } else {
+        format!("{name} is NOT as it should be: {wrong} of {all} measurements out of tolerance")
     };
     let limited = why.map(|why| format!(", {limited} emulator-limited ({why})")).unwrap_or_default();
     let not_judged = if not_judged > 0 { format!(", {not_judged} not judged") } else { String::new() };

@@ -6,27 +6,27 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lab::control::Home;
+use lab::control::LabDirectory;
 use lab::scenario::Scenario;
 use model::fault::{Exit, Fault};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
-use super::Read;
+use super::LoadedScenario;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// What the process says on stdout.
+/// What the lab's process reports on stdout.
 #[derive(Serialize, Deserialize)]
-enum Said {
+enum HoldReply {
     Up,
     Failed(String),
 }
 
-/// A lab's process that ends with its owner. Waited for, so that no zombie is left.
-pub struct Held(Child);
+/// A lab's process that ends with its owner. It is waited for, so that no zombie is left.
+pub struct LabProcess(Child);
 
-impl Drop for Held {
+impl Drop for LabProcess {
     fn drop(&mut self) {
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, Signal::TERM);
@@ -35,32 +35,35 @@ impl Drop for Held {
     }
 }
 
-/// Starts it, and waits until the lab is up. `tied`: it ends with this process, whatever ends that.
-pub fn start(read: &Read, tied: bool, settings: &Settings) -> Result<Option<Held>, Failure> {
+/// Starts the lab's process, and waits until the lab is up. If `tied`, it ends with this process, however that ends.
+///
+/// # Errors
+/// The process cannot be started, or the lab does not come up.
+pub fn start(loaded: &LoadedScenario, tied: bool, settings: &Settings) -> Result<Option<LabProcess>, Failure> {
     let failed = |error: std::io::Error| Failure::local(format!("cannot start the lab's process: {error}"));
     let own = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(own);
-    command.args(["lab", "hold", "--lab", &read.name]).arg("--state").arg(settings.state_path()?);
+    command.args(["lab", "hold", "--lab", &loaded.name]).arg("--state").arg(settings.state_path()?);
     if tied {
         command.arg("--tied").arg(std::process::id().to_string());
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(if tied { Stdio::inherit() } else { Stdio::null() });
     if tied {
-        // A key that interrupts this command is not meant for the lab.
+        // Ctrl-C for this command must not reach the lab.
         command.process_group(0);
     }
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
-        // What stops reading has said why.
-        let _ = input.write_all(read.text.as_bytes());
+        // A process that stops reading reports why on stdout.
+        let _ = input.write_all(loaded.text.as_bytes());
     }
     let mut line = String::new();
     if let Some(output) = child.stdout.take() {
         let _ = BufReader::new(output).read_line(&mut line);
     }
     let message = match serde_json::from_str(&line) {
-        Ok(Said::Up) => return Ok(tied.then(|| Held(child))),
-        Ok(Said::Failed(message)) => message,
+        Ok(HoldReply::Up) => return Ok(tied.then(|| LabProcess(child))),
+        Ok(HoldReply::Failed(message)) => message,
         Err(_) => "the lab's process ended without a word".to_owned(),
     };
     let status = child.wait().map_err(failed)?;
@@ -80,9 +83,9 @@ pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Resu
                 return Err(Failure::local("whoever wanted this lab has gone"));
             }
         } else {
-            // It outlives the terminal that it was started from.
+            // The lab outlives the terminal that it was started from.
             rustix::process::setsid().map_err(|error| Failure::local(format!("cannot leave the terminal: {error}")))?;
-            // And keeps no file system busy that somebody was in when it came up.
+            // It keeps no file system busy as its working directory.
             let _ = std::env::set_current_dir("/");
         }
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
@@ -94,12 +97,12 @@ pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Resu
         let read = std::io::stdin().read_to_string(&mut text);
         read.map_err(|error| Failure::local(format!("cannot read the scenario: {error}")))?;
         let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(problem.to_string()))?;
-        // Before anything is made: who may not have labs may often not write there either.
+        // Checked first: a user who may not have labs often may not write to the state directory either.
         lab::able()?;
-        let home = Home::claim(settings.state_path()?, &name)?;
-        // Nobody would know of a lab whose owner does not hear that it is up.
+        let home = LabDirectory::claim(settings.state_path()?, &name)?;
+        // A lab whose owner does not learn that it is up ends at once: nobody would know of it.
         let ready = || {
-            if say(&Said::Up).is_err() {
+            if reply(&HoldReply::Up).is_err() {
                 over.store(true, Ordering::Relaxed);
             }
         };
@@ -109,13 +112,13 @@ pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Resu
     match hold() {
         Ok(()) => Ok(Exit::Done as u8),
         Err(failure) => {
-            let _ = say(&Said::Failed(failure.message));
+            let _ = reply(&HoldReply::Failed(failure.message));
             Ok(failure.exit as u8)
         }
     }
 }
 
-fn say(said: &Said) -> std::io::Result<()> {
-    let text = serde_json::to_string(said).map_err(std::io::Error::other)?;
+fn reply(reply: &HoldReply) -> std::io::Result<()> {
+    let text = serde_json::to_string(reply).map_err(std::io::Error::other)?;
     writeln!(std::io::stdout(), "{text}")
 }

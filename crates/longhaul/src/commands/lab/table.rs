@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::units::{BitRate, Bytes};
 use model::{duration, v1};
 
-/// Columns as wide as their widest cell.
+/// Formats rows with columns as wide as their widest cell.
 fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let line = |row: &Vec<String>| {
@@ -69,7 +69,7 @@ pub fn links(lab: &v1::Lab, only_used: bool) -> Vec<String> {
     columns(&rows)
 }
 
-/// All of it.
+/// The whole status: sites, links and the emulator.
 pub fn status(lab: &v1::Lab) -> Vec<String> {
     let up = duration::show(Duration::from_secs_f64(lab.seconds));
     let mut lines = vec![format!("lab {}: up {up}, process {}, back end {}", lab.lab, lab.pid, lab.back_end)];

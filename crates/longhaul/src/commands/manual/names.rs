@@ -1,10 +1,10 @@
 //! Completions of the names that the user's configuration gives to nodes: `cp run7 ce<TAB>` becomes `cp run7 cern:`.
 //!
-//! The generated scripts know the command line alone. What is added asks `longhaul names` at the moment of the key press.
+//! The generated scripts know only the command line. The added part runs `longhaul names` at each key press.
 
 use clap_complete::Shell;
 
-/// What a shell's script has besides.
+/// Adds the completion of names to a shell's script.
 pub(super) fn with_names(shell: Shell, script: String) -> String {
     match shell {
         Shell::Bash => script + BASH,

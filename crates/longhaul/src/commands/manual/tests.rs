@@ -1,7 +1,6 @@
-//! What documents say of the command line: the commands in them are ones that the program takes, with options that it has,
-//! and their files of settings are ones that it reads.
+//! Checks the documents: the program accepts the commands in them, has their options, and reads their settings files.
 //!
-//! Does not know: what the commands do, and `docs/results`, which tells of programs of its day.
+//! Does not know: what the commands do, and `docs/results`, which is about earlier programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use crate::commands::data::subscriptions;
 use crate::commands::{hub, serve};
 use crate::failure::Failure;
 
-/// Commands that other programs do not have: whoever writes them between backticks means ours.
+/// Commands that no other program has: between backticks they mean ours.
 const OURS: [&str; 8] = ["cp", "job", "probe", "tune", "serve", "grant", "lab", "digest"];
 
 /// A document: its path below the root, and its text.
@@ -107,7 +106,7 @@ fn commands(script: &str) -> Vec<(usize, Vec<String>)> {
     while let Some(c) = chars.next() {
         line += usize::from(c == '\n');
         match (c, quote) {
-            // What a command in the middle of a word says is nobody's option.
+            // A command substitution within a word is no option.
             ('$', _) if chars.peek() == Some(&'(') => depth += 1,
             (')', _) if depth > 0 => depth -= 1,
             _ if depth > 0 => word.get_or_insert_default().push('_'),
@@ -265,7 +264,7 @@ fn settings_in_documents_read() {
     for document in documents() {
         for (line, block) in document.blocks("toml") {
             seen += 1;
-            let node = toml::from_str::<serve::File>(&block).map(drop).map_err(|e| e.to_string());
+            let node = toml::from_str::<serve::SettingsFile>(&block).map(drop).map_err(|e| e.to_string());
             let policy = auth::Policy::parse(&block).map(drop).map_err(|e| e.to_string());
             let scenario = ::lab::Scenario::read(&block).map(drop).map_err(|e| e.to_string());
             let client = client_config(&block).map_err(|e| format!("{e:?}"));

@@ -1,4 +1,4 @@
-//! `longhaul probe all`: every test in a row, none beside another, and what they say together.
+//! `longhaul probe all`: all tests, one after the other, and the causes that follow from their results.
 
 use std::fs;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use report::path::{self, headline};
 
 use super::check::{self, Fact};
 use super::target::{Target, connect};
-use super::{Said, latency};
+use super::{ProbeDocument, latency};
 use crate::args::{Measure, ProbeAll};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -27,26 +27,29 @@ use crate::settings::Settings;
 /// Small datagrams: 20,000 a second see a loss of 0.0046 % in ten seconds (nine of them), at 32 Mbit/s.
 const SMALL_BYTES: u32 = 200;
 const SMALL_SPACING_S: f64 = 5e-5;
-/// Bursts of 754 kB, two a second: more than a short queue holds, and no burden.
+/// Bursts of 754 kB, two a second: more than a short queue holds, but little load.
 const BURST_BYTES: u32 = 1_472;
 const BURST_LENGTH: u32 = 512;
 const BURST_GAP_S: f64 = 0.5;
 /// Round trips per second.
 const LATENCY_RATE: f64 = 100.0;
-/// Flows that look for other ways, and probes of each.
+/// Flows that look for parallel paths, and probes of each.
 const FLOWS: u16 = 16;
 const PROBES: u32 = 200;
-/// What a sender with BBR is asked for as well.
+/// The congestion control of a second test, where the sender uses BBR.
 const LOSS_BASED: &str = "cubic";
-/// Between two tests: what is on its way arrives.
+/// The pause between two tests, so that packets under way arrive.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Runs all tests. One that cannot be done is named, and the others go on.
+/// Runs all tests. A test that cannot be done is named, and the others go on.
+///
+/// # Errors
+/// The node cannot be reached, the user interrupts, or the page cannot be written.
 pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
     check::judged(&all.check, printer, || {
         let at = Target::node(&all.target, "all", settings)?;
         let watch = Watch::begin();
-        let mut desk = Desk {
+        let mut tests = TestSequence {
             all,
             at: &at,
             settings,
@@ -54,7 +57,7 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
             chatty: printer.is_chatty() && !all.check.check,
             left_out: Vec::new(),
         };
-        let findings = desk.findings()?;
+        let findings = tests.findings()?;
         let causes = causes::causes(&findings);
         let support = Support { findings, causes, near: watch.read() };
         if let Some(file) = &all.html {
@@ -62,7 +65,7 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
             fs::write(file, text).map_err(|e| Failure::local(format!("cannot write {}: {e}", file.display())))?;
         }
         match (printer.is_json(), all.check.check) {
-            (true, _) => printer.object(&Said::of("result", "all", &all.target, &support)),
+            (true, _) => printer.object(&ProbeDocument::of("result", "all", &all.target, &support)),
             (false, false) => say(&support, printer),
             (false, true) => {}
         }
@@ -84,20 +87,20 @@ fn facts(support: &Support) -> Vec<Fact> {
     facts
 }
 
-/// With which congestion control a direction was sent.
+/// The congestion control of the sender in a direction.
 fn congestion(report: &Report, direction: Direction) -> &str {
     let sender = if direction == Direction::Forward { &report.near } else { &report.far };
     sender.totals.first().map_or("", |total| total.congestion.as_str())
 }
 
-/// What TCP got in a direction.
+/// The rate of TCP in a direction, bit/s.
 pub(super) fn rate(tcp: &PerDirection<Report>, way: Direction) -> Option<f64> {
     let report = tcp.of(way)?;
     report.directions.first().map(|way| way.rate_bit_s as f64)
 }
 
-/// The tests, one after the other, each over a session of its own: what one leaves behind is not the next one's.
-struct Desk<'a> {
+/// Runs the tests one after the other, each over a session of its own, so that no test affects the next one.
+struct TestSequence<'a> {
     all: &'a ProbeAll,
     at: &'a HostPort,
     settings: &'a Settings,
@@ -106,10 +109,10 @@ struct Desk<'a> {
     left_out: Vec<String>,
 }
 
-impl Desk<'_> {
+impl TestSequence<'_> {
     fn findings(&mut self) -> Result<Findings, Failure> {
         let seconds = self.all.time.as_secs_f64();
-        // Whoever cannot be asked for this cannot be asked for anything.
+        // A node that does not answer this request cannot do any test.
         let limits = connect(self.at, self.settings)?.limits()?;
         let routes = self.one("routes", |node, stop| {
             let order = RouteOrder { flows: FLOWS, probes: PROBES, ..RouteOrder::default() };
@@ -147,7 +150,7 @@ impl Desk<'_> {
         Ok(Findings { link_bit_s, limits, routes, latency, datagrams, bursts, tcp, loss_based, loaded, left_out })
     }
 
-    /// One test. That it failed is a finding; that somebody ends it is the end.
+    /// Runs one test. A failure is noted as a finding; an interrupt ends the sequence.
     fn one<T>(
         &mut self,
         name: &str,
@@ -181,7 +184,7 @@ impl Desk<'_> {
         self.one(name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))
     }
 
-    /// BBR hides what a short queue does to everybody else: where the sender uses it, the same again with CUBIC.
+    /// Repeats a TCP test with CUBIC where the sender uses BBR, which hides what a short queue does to other senders.
     fn loss_based(
         &mut self,
         name: &str,
@@ -210,7 +213,8 @@ impl Desk<'_> {
     }
 
     fn loaded(&mut self, order: &stamp::Order) -> Result<Option<Latency>, Failure> {
-        let (at, settings) = (self.at, self.settings);
+        let at = self.at;
+        let settings = self.settings;
         self.one("latency beside TCP", |_, stop| {
             latency::beside(at, order, 1, settings, stop).map(|(latency, _)| latency)
         })

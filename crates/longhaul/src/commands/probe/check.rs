@@ -1,17 +1,20 @@
-//! `--check`: a test as a plug-in of a monitoring system. One line, figures after a bar, and the exit code: 0 well, 1 a
-//! warning, 2 critical, 3 unknown (Monitoring Plugins Development Guidelines).
+//! `--check`: a test as a plug-in of a monitoring system. It prints one line with figures after a bar; the exit code is 0 for OK,
+//! 1 for a warning, 2 for critical, 3 for unknown (Monitoring Plugins Development Guidelines).
 
 use model::Exit;
 
 use crate::args::{Bound, Measure, ProbeCheck};
-use crate::commands::standing::Standing;
+use crate::commands::check_status::CheckStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// A figure of a test.
+/// A measured figure of a test.
 pub type Fact = (Measure, f64);
 
-/// Runs a test that gives figures; with `--check` judges them, and a test that fails is unknown.
+/// Runs a test that returns figures. With `--check` the figures are judged, and a test that fails is unknown.
+///
+/// # Errors
+/// Without `--check`: the test fails.
 pub fn judged(
     check: &ProbeCheck,
     printer: &Printer,
@@ -21,27 +24,28 @@ pub fn judged(
     if !check.check {
         return facts.map(|_| Exit::Done as u8);
     }
-    let (standing, line) = match &facts {
+    let (status, line) = match &facts {
         Ok(facts) => judge(check, facts),
-        Err(failure) => (Standing::Unknown, failure.message.clone()),
+        Err(failure) => (CheckStatus::Unknown, failure.message.clone()),
     };
-    printer.line(&format!("{} - {line}", standing.word()));
-    Ok(standing as u8)
+    printer.line(&format!("{} - {line}", status.word()));
+    Ok(status as u8)
 }
 
-fn judge(check: &ProbeCheck, facts: &[Fact]) -> (Standing, String) {
+fn judge(check: &ProbeCheck, facts: &[Fact]) -> (CheckStatus, String) {
     let value = |bound: &Bound| facts.iter().find(|(measure, _)| *measure == bound.measure).map(|(_, value)| *value);
-    let (mut standing, mut broken) = (Standing::Well, Vec::new());
-    for (bounds, worse) in [(&check.crit, Standing::Critical), (&check.warn, Standing::Warning)] {
+    let mut status = CheckStatus::Well;
+    let mut broken = Vec::new();
+    for (bounds, worse) in [(&check.crit, CheckStatus::Critical), (&check.warn, CheckStatus::Warning)] {
         for bound in bounds {
             match value(bound) {
                 Some(value) if bound.holds(value) => {}
                 Some(_) => {
-                    standing = standing.and(worse);
+                    status = status.and(worse);
                     broken.push(format!("not {bound}"));
                 }
                 None => {
-                    standing = standing.and(Standing::Unknown);
+                    status = status.and(CheckStatus::Unknown);
                     broken.push(format!("this test has no {}", bound.measure.name()));
                 }
             }
@@ -50,7 +54,7 @@ fn judge(check: &ProbeCheck, facts: &[Fact]) -> (Standing, String) {
     let shown = facts.iter().map(|(measure, value)| format!("{} {}", measure.name(), measure.show(*value)));
     let figures = facts.iter().map(|(measure, value)| format!("{}={value}", measure.name())).collect::<Vec<_>>();
     let words = shown.chain(broken).collect::<Vec<_>>().join(", ");
-    (standing, format!("{words} | {}", figures.join(" ")))
+    (status, format!("{words} | {}", figures.join(" ")))
 }
 
 #[cfg(test)]
@@ -62,18 +66,18 @@ mod tests {
         let bounds = |text: &str| text.split(',').filter(|b| !b.is_empty()).map(|b| b.parse().unwrap()).collect();
         let facts = [(Measure::Rate, 5e8), (Measure::Loss, 0.002)];
         for (warn, crit, wanted) in [
-            ("rate>=400Mbit/s", "", Standing::Well),
-            ("rate>=900Mbit/s", "rate>=400Mbit/s", Standing::Warning),
-            ("rate>=900Mbit/s", "loss<=0.1%", Standing::Critical),
-            ("rtt<=1s", "", Standing::Unknown),
-            ("", "loss<=0.1%,rtt<=310ms", Standing::Critical),
-            ("", "rtt<=310ms,loss<=0.1%", Standing::Critical),
-            ("loss<=0.1%", "rtt<=310ms", Standing::Unknown),
-            ("loss<=0.1%,rtt<=310ms", "", Standing::Unknown),
+            ("rate>=400Mbit/s", "", CheckStatus::Well),
+            ("rate>=900Mbit/s", "rate>=400Mbit/s", CheckStatus::Warning),
+            ("rate>=900Mbit/s", "loss<=0.1%", CheckStatus::Critical),
+            ("rtt<=1s", "", CheckStatus::Unknown),
+            ("", "loss<=0.1%,rtt<=310ms", CheckStatus::Critical),
+            ("", "rtt<=310ms,loss<=0.1%", CheckStatus::Critical),
+            ("loss<=0.1%", "rtt<=310ms", CheckStatus::Unknown),
+            ("loss<=0.1%,rtt<=310ms", "", CheckStatus::Unknown),
         ] {
             let check = ProbeCheck { check: true, warn: bounds(warn), crit: bounds(crit) };
-            let (standing, line) = judge(&check, &facts);
-            assert_eq!(standing, wanted, "{line}");
+            let (status, line) = judge(&check, &facts);
+            assert_eq!(status, wanted, "{line}");
             assert!(line.contains("rate 500 Mbit/s") && line.ends_with("| rate=500000000 loss=0.002"), "{line}");
         }
     }

@@ -3,14 +3,14 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::Disk;
 use model::v1::probe::disk::{IoMode, Knee, Order, Point, Report, Test};
 use model::{Exit, Locator};
 use probe::Stop;
 
-use super::Said;
+use super::ProbeDocument;
 use super::target::connect;
 use crate::args::{ProbeDisk, ProbeDiskTest, ProbeDiskWay};
 use crate::failure::Failure;
@@ -50,27 +50,34 @@ fn order(disk: &ProbeDisk) -> Order {
 }
 
 /// Runs the test, here or at a node.
+///
+/// # Errors
+/// The other end cannot be reached or refuses the test, or an option is wrong.
 pub fn run(disk: &ProbeDisk, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<Exit, Failure> {
     let order = order(disk);
     probe::disk::check(&order)?;
-    let mut note = |point: &Point| match printer.is_json() {
-        true => printer.object(&Said::of("point", "disk", &disk.target, point)),
-        false => printer.line(&row(point)),
+    let mut note = |point: &Point| {
+        if printer.is_json() {
+            printer.object(&ProbeDocument::of("point", "disk", &disk.target, point));
+        } else {
+            printer.line(&row(point));
+        }
     };
     if !printer.is_json() {
         printer.line("test         mode      workers  file size       rate  before flush   99 % of calls  note");
     }
     let report = match settings.locator(OsStr::new(&disk.target))? {
-        Locator::Node { at, place: Place::Path { export, path }, .. } => {
+        Locator::Node { at, place: NodePlace::Path { export, path }, .. } => {
             let place = if path.is_root() { export } else { format!("{export}/{path}") };
             connect(&at, settings)?.disk(Disk { place, order }, stop, &mut note)?
         }
         Locator::Node { .. } => return Err(Failure::usage("name an export of the node: lh://HOST/EXPORT")),
         _ => probe::disk::measure(Path::new(&disk.target), &order, stop, &mut note)?,
     };
-    match printer.is_json() {
-        true => printer.object(&Said::of("result", "disk", &disk.target, &report)),
-        false => say(&report, printer),
+    if printer.is_json() {
+        printer.object(&ProbeDocument::of("result", "disk", &disk.target, &report));
+    } else {
+        say(&report, printer);
     }
     Ok(Exit::Done)
 }
@@ -117,7 +124,8 @@ fn row(point: &Point) -> String {
 fn say(report: &Report, printer: &Printer) {
     for Knee { test, mode: by, file_bytes, workers, rate_bit_s, is_open, .. } in &report.knees {
         let more = if *is_open { "; the most that were tried are needed, more might give more" } else { "" };
-        let (size, rate) = (Bytes(*file_bytes), BitRate(*rate_bit_s));
+        let size = Bytes(*file_bytes);
+        let rate = BitRate(*rate_bit_s);
         printer.line(&format!("knee: {} {} of {size}: {workers} workers give {rate}{more}", name(*test), mode(*by)));
     }
     for point in &report.points {

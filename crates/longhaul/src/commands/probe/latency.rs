@@ -11,7 +11,7 @@ use probe::{Stop, stamp, task};
 
 use super::check::{self, Fact};
 use super::target::{Target, connect, resolve};
-use super::{Said, far::Far};
+use super::{ProbeDocument, tcp_peer::TcpPeer};
 use crate::args::{Measure, ProbeLatency};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -19,11 +19,20 @@ use crate::settings::Settings;
 
 fn order(latency: &ProbeLatency) -> stamp::Order {
     let extent = latency.count.map_or(stamp::Extent::Time(latency.time), stamp::Extent::Packets);
-    let (rate_packets_s, packet_bytes, dscp) = (latency.rate, latency.size, latency.dscp);
-    stamp::Order { rate_packets_s, extent, packet_bytes, dscp, timeout: latency.timeout, ..stamp::Order::default() }
+    stamp::Order {
+        rate_packets_s: latency.rate,
+        extent,
+        packet_bytes: latency.size,
+        dscp: latency.dscp,
+        timeout: latency.timeout,
+        ..stamp::Order::default()
+    }
 }
 
 /// Runs the test.
+///
+/// # Errors
+/// Without `--check`: the other end cannot be reached or refuses the test, or an option is wrong.
 pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
     check::judged(&latency.check, printer, || {
         let order = order(latency);
@@ -37,7 +46,7 @@ pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop:
         };
         match (printer.is_json(), latency.check.check) {
             (true, _) => {
-                let said = Said::of("result", "latency", &latency.target, &result).on(hosts.as_ref());
+                let said = ProbeDocument::of("result", "latency", &latency.target, &result).on(hosts.as_ref());
                 printer.object(&said);
             }
             (false, false) => say(&result, printer),
@@ -47,7 +56,7 @@ pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop:
     })
 }
 
-/// One test with whoever answers there.
+/// Runs one test with a node or a STAMP reflector.
 pub(super) fn test(
     target: &Target,
     order: &stamp::Order,
@@ -70,15 +79,15 @@ pub(super) fn test(
     })
 }
 
-/// The load is there before the first packet and after the last, however long it takes to log in, to agree and to wait
-/// for what is late: it is stopped when the test is over. A node's tests last an hour at most.
+/// How long the load lasts at most, s. It begins before the first packet and ends after the last one, however long the login, the
+/// agreement and the wait for late packets take: it is stopped when the test is over. A node's tests last an hour at most.
 fn load_seconds(seconds: f64) -> f64 {
     const SPARE_S: f64 = 600.0;
     const NODE_S_MAX: f64 = 3_600.0;
     (seconds + SPARE_S).min(NODE_S_MAX.max(seconds + 2.0))
 }
 
-/// Beside a TCP test in the same direction, which is over when this one is.
+/// Runs a latency test beside a TCP test in the same direction, which ends with it.
 pub(super) fn beside(
     at: &HostPort,
     order: &stamp::Order,
@@ -89,7 +98,7 @@ pub(super) fn beside(
     let seconds = order.packets() as f64 / order.rate_packets_s;
     let load = tcp::Order { streams, seconds: load_seconds(seconds), ..tcp::Order::default() };
     probe::tcp::check(&load)?;
-    let mut far = Far::Node(Box::new(connect(at, settings)?));
+    let mut far = TcpPeer::Node(Box::new(connect(at, settings)?));
     let over = Stop::default();
     std::thread::scope(|scope| {
         let loading = scope.spawn(|| far.test(&load, &over, &mut |_| {}));
@@ -207,9 +216,12 @@ fn say(result: &Latency, printer: &Printer) {
 }
 
 fn clocks(result: &Latency) -> String {
-    let clock = |clock: &model::v1::probe::latency::Clock| match clock.synchronised {
-        true => format!("synchronised within {}", ms(clock.error_s)),
-        false => "not synchronised".to_owned(),
+    let clock = |clock: &model::v1::probe::latency::Clock| {
+        if clock.synchronised {
+            format!("synchronised within {}", ms(clock.error_s))
+        } else {
+            "not synchronised".to_owned()
+        }
     };
     let far = result.far_clock.as_ref().map_or("unknown".to_owned(), clock);
     format!("this clock is {}, the other {far}", clock(&result.clock))

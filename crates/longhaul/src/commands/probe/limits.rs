@@ -3,18 +3,21 @@
 use model::Exit;
 use model::units::{BitRate, Bytes};
 
-use super::Said;
+use super::ProbeDocument;
 use super::target::{Target, connect};
 use crate::args::ProbeLimits;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Asks a node, and says what it answers.
+/// Prints the limits of a node.
+///
+/// # Errors
+/// The node cannot be reached.
 pub fn run(probe: &ProbeLimits, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let limits = connect(&Target::node(&probe.target, "limits", settings)?, settings)?.limits()?;
     if printer.is_json() {
-        printer.object(&Said::of("result", "limits", &probe.target, &limits));
+        printer.object(&ProbeDocument::of("result", "limits", &probe.target, &limits));
         return Ok(Exit::Done);
     }
     printer.line(&format!("longest test        {} s", limits.seconds));

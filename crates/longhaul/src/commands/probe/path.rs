@@ -7,16 +7,16 @@ use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Rou
 use probe::{Stop, route, task};
 use serde::{Deserialize, Serialize};
 
-use super::Said;
+use super::ProbeDocument;
 use super::target::{Target, connect, resolve};
 use crate::args::ProbePath;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Both directions, and what has changed since `--before`.
+/// The routes in both directions, and their changes since `--before`.
 #[derive(Serialize, Deserialize)]
-struct Found {
+struct PathReport {
     #[serde(flatten)]
     routes: Routes,
     #[serde(default)]
@@ -24,6 +24,9 @@ struct Found {
 }
 
 /// Runs the test.
+///
+/// # Errors
+/// The other end cannot be reached, the routes cannot be traced, or the file of `--before` cannot be read.
 pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<Exit, Failure> {
     let order = RouteOrder {
         flows: path.flows,
@@ -41,7 +44,7 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
                 hosts = node.hosts().cloned();
                 routes
             }
-            // No node there, or none for us: the forward direction can be seen all the same.
+            // Without a node, or a key for it, the forward direction can still be traced.
             Err(failure) => {
                 Printer::note(&format!("{}; only the forward direction is looked at", failure.message));
                 route::one_way(resolve(&at)?.ip(), &order, &task::token()?, stop)?
@@ -53,22 +56,23 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
         Err(failure) => return Err(failure),
     };
     let changes = before.map_or_else(Vec::new, |before| changes(&before.routes, &routes));
-    let found = Found { routes, changes };
-    match printer.is_json() {
-        true => printer.object(&Said::of("result", "path", &path.target, &found).on(hosts.as_ref())),
-        false => say(&found, printer),
+    let found = PathReport { routes, changes };
+    if printer.is_json() {
+        printer.object(&ProbeDocument::of("result", "path", &path.target, &found).on(hosts.as_ref()));
+    } else {
+        say(&found, printer);
     }
     Ok(Exit::Done)
 }
 
-fn read(file: &std::path::Path) -> Result<Found, Failure> {
+fn read(file: &std::path::Path) -> Result<PathReport, Failure> {
     let wrong = |why: String| Failure::usage(format!("--before {}: {why}", file.display()));
     let text = fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     serde_json::from_str(last).map_err(|e| wrong(format!("not what `probe path --json` prints: {e}")))
 }
 
-/// What has changed in either direction.
+/// The changes of the routes in both directions.
 fn changes(before: &Routes, now: &Routes) -> Vec<Change> {
     let mut changes = route::compare(&before.forward, &now.forward);
     if let (Some(before), Some(now)) = (&before.reverse, &now.reverse) {
@@ -78,7 +82,7 @@ fn changes(before: &Routes, now: &Routes) -> Vec<Change> {
     changes
 }
 
-fn say(found: &Found, printer: &Printer) {
+fn say(found: &PathReport, printer: &Printer) {
     say_route("-> forward", &found.routes.forward, printer);
     match &found.routes.reverse {
         Some(reverse) => say_route("<- reverse", reverse, printer),
@@ -127,18 +131,18 @@ fn mtu_line(mtu: &Mtu) -> String {
         MtuBound::Path => "",
         MtuBound::Limit => " (no larger ones were tried)",
     };
-    let hole = match mtu.black_hole {
-        true => {
-            "; larger packets vanish, and nobody says so (a black hole: ICMP \"too big\" is filtered, or an MTU is wrong)"
-        }
-        false => "",
+    let hole = if mtu.black_hole {
+        "; larger packets vanish, and nobody says so (a black hole: ICMP \"too big\" is filtered, or an MTU is wrong)"
+    } else {
+        ""
     };
     format!("packets of up to {} bytes pass{bound}{hole}", mtu.mtu_bytes)
 }
 
-/// Only a node answers each probe; other hosts send so many ICMP messages in a second and no more.
+/// The loss on one path of a sweep. Only a node answers each probe; other hosts limit the rate of their ICMP messages.
 fn way_line(way: &SweepPath, is_judged: bool) -> String {
-    let (flows, silent) = (way.ports.len(), way.sent.saturating_sub(way.answered));
+    let flows = way.ports.len();
+    let silent = way.sent.saturating_sub(way.answered);
     let what = match (is_judged, silent) {
         (true, _) => "lost",
         (false, 0) => "unanswered",

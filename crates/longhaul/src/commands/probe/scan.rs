@@ -5,19 +5,22 @@ use model::v1::probe::tcp::{Order, Scan, ScanPoint, ScanReport};
 use probe::Stop;
 use probe::tcp::scan;
 
-use super::Said;
+use super::ProbeDocument;
 use super::check::Fact;
-use super::far::Far;
+use super::tcp_peer::TcpPeer;
 use crate::args::{Measure, ProbeScan, ProbeTcp};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Runs a scan. A point that fails is told and passed by, unless it is the first: then nothing would come of the others.
+/// Runs a scan. A point that fails is reported and skipped. If the first point fails the scan fails, as the others would.
+///
+/// # Errors
+/// The first point fails, or the user interrupts.
 pub fn run(
     what: ProbeScan,
     tcp: &ProbeTcp,
     order: &Order,
-    far: &mut Far,
+    far: &mut TcpPeer,
     stop: &Stop,
     printer: &Printer,
 ) -> Result<Vec<Fact>, Failure> {
@@ -40,22 +43,24 @@ pub fn run(
             Err(error) if points.is_empty() || stop.is_stopped() => return Err(error.into()),
             Err(error) => scan::failed(value, &error),
         };
-        match printer.is_json() {
-            true => printer.object(&Said::of("point", "tcp", &tcp.target, &point)),
-            false => printer.line(&row(what, &point)),
+        if printer.is_json() {
+            printer.object(&ProbeDocument::of("point", "tcp", &tcp.target, &point));
+        } else {
+            printer.line(&row(what, &point));
         }
         points.push(point);
     }
     let report = scan::judge(what, points);
-    match printer.is_json() {
-        true => printer.object(&Said::of("scan", "tcp", &tcp.target, &report)),
-        false => summary(&report, printer),
+    if printer.is_json() {
+        printer.object(&ProbeDocument::of("scan", "tcp", &tcp.target, &report));
+    } else {
+        summary(&report, printer);
     }
     Ok(vec![(Measure::Rate, report.best_bit_s as f64)])
 }
 
-/// How many processors the other end has: it says so after a short test.
-fn processors_there(order: &Order, far: &mut Far, stop: &Stop) -> Result<u32, Failure> {
+/// The number of processors of the other end, which reports it with the result of a short test.
+fn processors_there(order: &Order, far: &mut TcpPeer, stop: &Stop) -> Result<u32, Failure> {
     let short = Order { seconds: 0.1, bytes: 0, omit_s: 0.0, interval_s: 0.1, ..order.clone() };
     let count = far.test(&short, stop, &mut |_| {})?.far.host.processors;
     match count {
@@ -79,7 +84,8 @@ fn row(what: Scan, point: &ScanPoint) -> String {
         return format!("{name:>14}  failed: {}", point.failed);
     }
     let rate = BitRate(point.rate_bit_s).to_string();
-    let (again, cpu) = (point.resent * 100.0, point.cpu_s_per_gb);
+    let again = point.resent * 100.0;
+    let cpu = point.cpu_s_per_gb;
     format!("{name:>14}  {rate:>12}  {again:.4} % sent again  CPU {cpu:.2} s/GB  {}", point.limit)
 }
 

@@ -1,11 +1,11 @@
-//! With whom a test is run: a node, a server of iperf3, a reflector of STAMP.
+//! The other end of a test: a node, an iperf3 server, a STAMP reflector.
 
 use std::ffi::OsStr;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use client::FarNode;
 use engine::Timeouts;
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::{HostPort, Locator};
 
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ const IPERF3_PORT: u16 = 5201;
 /// The port of STAMP and TWAMP-Light (RFC 8762, section 4.1).
 const STAMP_PORT: u16 = 862;
 
-/// Who is at the other end.
+/// The other end of a test.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Target {
     Node(HostPort),
@@ -25,17 +25,20 @@ pub enum Target {
 }
 
 impl Target {
-    /// What was typed: a node that has a name in the user's configuration, or what [`Target::parse`] reads.
+    /// Reads a target of the command line: a node's name in the user's configuration, or what [`Target::parse`] reads.
     ///
     /// # Errors
-    /// It names nobody.
+    /// The text names no node and no server.
     pub fn new(text: &str, settings: &Settings) -> Result<Target, Failure> {
         settings
             .named(text.strip_suffix(':').unwrap_or(text))
             .map_or_else(|| Target::parse(text), |at| Ok(Target::Node(at)))
     }
 
-    /// `lh://HOST[:PORT]`, `HOST[:PORT]`, `iperf3://HOST[:PORT]`, `stamp://HOST[:PORT]`.
+    /// Reads `lh://HOST[:PORT]`, `HOST[:PORT]`, `iperf3://HOST[:PORT]` or `stamp://HOST[:PORT]`.
+    ///
+    /// # Errors
+    /// The text has none of these forms.
     pub fn parse(text: &str) -> Result<Target, Failure> {
         let wrong = || {
             let forms = "write lh://HOST[:PORT], iperf3://HOST[:PORT] or stamp://HOST[:PORT]";
@@ -51,7 +54,10 @@ impl Target {
         node(&text).map(Target::Node).ok_or_else(wrong)
     }
 
-    /// A node, as the test has it.
+    /// Reads the target of a test that needs a node.
+    ///
+    /// # Errors
+    /// The text names no node.
     pub fn node(text: &str, test: &str, settings: &Settings) -> Result<HostPort, Failure> {
         match Target::new(text, settings)? {
             Target::Node(at) => Ok(at),
@@ -60,7 +66,7 @@ impl Target {
     }
 }
 
-/// A host of another protocol, read as a node, so that hosts and ports are read by one rule.
+/// Reads a host of another protocol like a node, so that one rule holds for hosts and ports.
 fn foreign(rest: &str, port: u16) -> Option<HostPort> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']') && port.parse::<u16>().is_ok());
@@ -70,19 +76,25 @@ fn foreign(rest: &str, port: u16) -> Option<HostPort> {
 
 fn node(text: &str) -> Option<HostPort> {
     match Locator::parse(OsStr::new(text)).ok()? {
-        Locator::Node { at, place: Place::Exports, .. } => Some(at),
+        Locator::Node { at, place: NodePlace::Exports, .. } => Some(at),
         _ => None,
     }
 }
 
 /// The first address of a host, in the order of the resolver.
+///
+/// # Errors
+/// The name cannot be resolved.
 pub fn resolve(at: &HostPort) -> Result<SocketAddr, Failure> {
     let found = (at.host.as_str(), at.port).to_socket_addrs();
     let first = found.map_err(|source| engine::Error::Resolve { host: at.host.clone(), source })?.next();
     first.ok_or_else(|| Failure::local(format!("{} has no address", at.host)))
 }
 
-/// Connects to a node, logs in, and has it as the other end of a test.
+/// Connects to a node and logs in, for a test with it.
+///
+/// # Errors
+/// The node cannot be reached, or refuses the login.
 pub fn connect(at: &HostPort, settings: &Settings) -> Result<FarNode, Failure> {
     let session = settings.connect(at, false, Timeouts::default())?;
     let address = session.peer_address().map_or_else(|| resolve(at), Ok)?;
@@ -94,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_meant() {
+    fn targets_are_parsed() {
         let at = |host: &str, port| HostPort { host: host.into(), port };
         assert_eq!(Target::parse("iperf3://dtn.example.org").unwrap(), Target::Iperf3(at("dtn.example.org", 5201)));
         assert_eq!(Target::parse("iperf3://[2001:db8::1]:7/").unwrap(), Target::Iperf3(at("2001:db8::1", 7)));

@@ -5,9 +5,9 @@ use model::v1::probe::tcp::{DirectionReport, Directions, Flow, Interval, Order, 
 use probe::Stop;
 
 use super::check::{self, Fact};
-use super::far::Far;
 use super::target::Target;
-use super::{Said, scan};
+use super::tcp_peer::TcpPeer;
+use super::{ProbeDocument, scan};
 use crate::args::{Measure, ProbeTcp};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -40,11 +40,14 @@ fn order(tcp: &ProbeTcp) -> Result<Order, Failure> {
 }
 
 /// Runs the test.
+///
+/// # Errors
+/// Without `--check`: the other end cannot be reached or refuses the test, or an option is wrong.
 pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
     check::judged(&tcp.check, printer, || {
         let order = order(tcp)?;
         probe::tcp::check(&order)?;
-        let mut far = Far::connect(&Target::new(&tcp.target, settings)?, settings)?;
+        let mut far = TcpPeer::connect(&Target::new(&tcp.target, settings)?, settings)?;
         if let Some(scan) = tcp.scan {
             return scan::run(scan, tcp, &order, &mut far, stop, printer);
         }
@@ -56,7 +59,7 @@ pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) 
         };
         let report = far.test(&order, stop, &mut note)?;
         match (printer.is_json(), quiet) {
-            (true, _) => printer.object(&Said::of("result", "tcp", &tcp.target, &report)),
+            (true, _) => printer.object(&ProbeDocument::of("result", "tcp", &tcp.target, &report)),
             (false, false) => say_report(&report, printer),
             (false, true) => {}
         }
@@ -64,7 +67,7 @@ pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) 
     })
 }
 
-/// What bounds may be about: of both directions the worse.
+/// The figures that bounds may name: the worse of both directions.
 fn facts(report: &Report) -> Vec<Fact> {
     let rtt = report.near.totals.iter().chain(&report.far.totals).filter_map(|t| t.flow.kernel).map(|k| k.rtt_s);
     let rate = report.directions.iter().map(|way| way.rate_bit_s).min().unwrap_or(0);
@@ -78,7 +81,7 @@ fn arrow(up: bool) -> &'static str {
 
 fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
     if printer.is_json() {
-        printer.object(&Said::of("interval", "tcp", target, interval));
+        printer.object(&ProbeDocument::of("interval", "tcp", target, interval));
         return;
     }
     if !printer.is_chatty() {
@@ -92,7 +95,8 @@ fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
         }
         let (bytes, rate) =
             flows.iter().fold((0, 0), |(bytes, rate), flow| (bytes + flow.bytes, rate + flow.rate_bit_s));
-        let (bytes, rate) = (Bytes(bytes).to_string(), BitRate(rate).to_string());
+        let bytes = Bytes(bytes).to_string();
+        let rate = BitRate(rate).to_string();
         Printer::say(&format!(
             "[{:>6.2}-{:<6.2}s] {}  {bytes:>10}  {rate:>12}{}{omitted}",
             interval.start_s,
@@ -103,7 +107,7 @@ fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
     }
 }
 
-/// What the kernel says of the streams that this end sends.
+/// Prints the kernel's figures of the streams that this end sends.
 fn sender_facts(flows: &[&Flow]) -> String {
     let kernels: Vec<_> = flows.iter().filter_map(|flow| flow.kernel).collect();
     let Some(first) = kernels.first() else { return String::new() };
@@ -150,9 +154,10 @@ fn say_report(report: &Report, printer: &Printer) {
 }
 
 fn say_way(report: &Report, way: &DirectionReport, printer: &Printer) {
-    let same = match way.sent_bytes == way.received_bytes {
-        true => "all of it arrived".to_owned(),
-        false => format!("{} sent, {} arrived when it ended", Bytes(way.sent_bytes), Bytes(way.received_bytes)),
+    let same = if way.sent_bytes == way.received_bytes {
+        "all of it arrived".to_owned()
+    } else {
+        format!("{} sent, {} arrived when it ended", Bytes(way.sent_bytes), Bytes(way.received_bytes))
     };
     let streams = report.order.streams;
     let streams = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };

@@ -11,7 +11,7 @@ use probe::udp::{Watch, columns};
 use probe::{Stop, task};
 use serde::Serialize;
 
-use super::Said;
+use super::ProbeDocument;
 use super::check::{self, Fact};
 use super::target::{Target, connect, resolve};
 use crate::args::{Measure, ProbeUdp};
@@ -19,15 +19,16 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Questions of each size, and how long an answer may take.
+/// Requests of each size, and how long an answer may take.
 const QUESTIONS: u64 = 1_000;
 const ANSWER_S: f64 = 1.0;
-/// Payload of a question: the least that there is.
+/// Payload of a request, bytes: the least that is allowed.
 const QUESTION_BYTES: u32 = 64;
 
-/// The runs that were asked for: every size with every spacing.
+/// The runs of the test: every size with every spacing.
 fn orders(udp: &ProbeUdp) -> Result<Vec<UdpOrder>, Failure> {
-    let (count, seconds) = (udp.count, udp.count.is_none().then_some(udp.time.as_secs_f64()));
+    let count = udp.count;
+    let seconds = udp.count.is_none().then_some(udp.time.as_secs_f64());
     let mut orders = Vec::new();
     for size in &udp.size {
         let bytes = u32::try_from(size.0).map_err(|_| Failure::usage(format!("datagrams of {size}: too large")))?;
@@ -46,6 +47,9 @@ fn orders(udp: &ProbeUdp) -> Result<Vec<UdpOrder>, Failure> {
 }
 
 /// Runs the test.
+///
+/// # Errors
+/// Without `--check`: the other end cannot be reached or refuses the test, or an option is wrong.
 pub fn run(udp: &ProbeUdp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
     check::judged(&udp.check, printer, || {
         let at = match Target::new(&udp.target, settings)? {
@@ -72,10 +76,10 @@ pub fn run(udp: &ProbeUdp, settings: &Settings, printer: &Printer, stop: &Stop) 
     })
 }
 
-/// What both ends counted in a test with a server of iperf3.
+/// The counts of both ends in a test with an iperf3 server.
 #[derive(Serialize)]
-struct Counted {
-    /// Payload per second that arrived.
+struct Iperf3Counts {
+    /// Payload that arrived, bit/s.
     rate_bit_s: u64,
     sent: u64,
     received: u64,
@@ -86,7 +90,7 @@ struct Counted {
     seconds: f64,
 }
 
-/// With a server of iperf3: a rate, and what it counts.
+/// Runs the test with an iperf3 server, which gives a rate and the counts of both ends.
 fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Result<Vec<Fact>, Failure> {
     let ([size], None, false, [], None) =
         (&udp.size[..], udp.burst, udp.max || udp.request, &udp.spacing[..], udp.count)
@@ -105,7 +109,7 @@ fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Resu
     let far = found.far.first().cloned().unwrap_or_default();
     let (from, to) = if udp.reverse { (&far, &near) } else { (&near, &far) };
     let lost = u64::try_from(to.lost).unwrap_or(0);
-    let counted = Counted {
+    let counted = Iperf3Counts {
         rate_bit_s: (to.bytes as f64 * 8.0 / found.seconds.max(1e-9)) as u64,
         sent: from.packets,
         received: to.packets.saturating_sub(lost),
@@ -115,7 +119,7 @@ fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Resu
         seconds: found.seconds,
     };
     match (printer.is_json(), udp.check.check) {
-        (true, _) => printer.object(&Said::of("result", "udp_iperf3", &udp.target, &counted)),
+        (true, _) => printer.object(&ProbeDocument::of("result", "udp_iperf3", &udp.target, &counted)),
         (false, false) => printer.line(&format!(
             "{} {}  {} datagrams sent in {:.2} s, {} arrived, {lost} ({:.4} %) lost, jitter {}",
             if udp.reverse { "<-" } else { "->" },
@@ -145,7 +149,7 @@ pub(super) fn facts(points: &[UdpPoint]) -> Vec<Fact> {
 fn say(udp: &ProbeUdp, point: &UdpPoint, hosts: Option<&Hosts>, of_many: bool, printer: &Printer) {
     if printer.is_json() {
         let event = if of_many { "point" } else { "result" };
-        return printer.object(&Said::of(event, "udp", &udp.target, point).on(hosts));
+        return printer.object(&ProbeDocument::of(event, "udp", &udp.target, point).on(hosts));
     }
     if udp.check.check {
         return;
@@ -161,7 +165,8 @@ fn us(seconds: f64) -> String {
 }
 
 fn say_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
-    let (sent, received) = (&point.sent, &point.received);
+    let sent = &point.sent;
+    let received = &point.received;
     let arrow = if reverse { "<-" } else { "->" };
     printer.line(&format!(
         "{arrow} {}  {} datagrams of {} sent in {:.2} s, {} arrived, {} ({:.4} %) lost",
@@ -234,14 +239,14 @@ fn request(udp: &ProbeUdp, node: &mut FarNode, printer: &Printer, stop: &Stop) -
     };
     let found = task::request(node, &order, stop)?;
     match (printer.is_json(), udp.check.check) {
-        (true, _) => printer.object(&Said::of("result", "udp_request", &udp.target, &found).on(node.hosts())),
+        (true, _) => printer.object(&ProbeDocument::of("result", "udp_request", &udp.target, &found).on(node.hosts())),
         (false, false) => say_requests(&found, printer),
         (false, true) => {}
     }
     Ok(request_facts(&found))
 }
 
-/// Nothing that was not measured: no loss without questions, no time without answers.
+/// The figures that were measured: no loss without requests, no round trip without answers.
 fn request_facts(found: &UdpRequests) -> Vec<Fact> {
     let (asked, answered) = found.sizes.iter().fold((0, 0), |(a, b), size| (a + size.asked, b + size.answered));
     let times = found.sizes.iter().filter(|size| size.answered > 0).map(|size| size.round_trip.p50_s);
@@ -262,7 +267,8 @@ fn say_requests(found: &UdpRequests, printer: &Printer) {
     }
     for (name, line) in [("least", found.line_of_min), ("mean", found.line_of_mean)] {
         if let Some(line) = line {
-            let (fixed, ns) = (us(line.intercept_s), line.slope_s_per_byte * 1e9);
+            let fixed = us(line.intercept_s);
+            let ns = line.slope_s_per_byte * 1e9;
             printer.line(&format!("a line through the {name}: {fixed} and {ns:.3} ns for each byte of the answer"));
         }
     }
@@ -275,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_no_fact() {
+    fn unmeasured_figures_are_left_out() {
         let size = |asked, answered, p50_s| {
             let round_trip = UdpSpread { p50_s, ..UdpSpread::default() };
             UdpRoundTrips { asked, answered, round_trip, ..UdpRoundTrips::default() }

@@ -9,15 +9,15 @@ use node::Node;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
-use super::asked::Asked;
+use super::settings_sources::SettingsSource;
 use super::supervisor::Supervisor;
 use crate::failure::Failure;
 
-/// A node that runs, and what it needs to be told anew.
-pub struct Running {
+/// A running node, with what a reload needs.
+pub struct RunningNode {
     pub node: Arc<Node>,
-    pub asked: Asked,
-    /// Where it was told to listen, and where it does.
+    pub source: SettingsSource,
+    /// The `listen` setting, and the address that the node listens on.
     pub listen: (Option<String>, SocketAddr),
     pub state: StateDir,
     pub supervisor: Supervisor,
@@ -25,7 +25,7 @@ pub struct Running {
     pub has_terminal: bool,
 }
 
-impl Running {
+impl RunningNode {
     /// Answers signals until one ends the node.
     pub fn heed(&self, signals: &mut Signals) {
         for signal in signals.forever() {
@@ -54,14 +54,15 @@ impl Running {
     }
 
     fn read_again(&self) -> Result<(), Failure> {
-        if !self.asked.has_file() {
+        if !self.source.has_file() {
             tracing::info!(
                 "there is no settings file (--config): certificates, authorities and the policy are read again"
             );
         }
-        let wanted = self.asked.read()?;
-        let (listens, state) = (wanted.listen != self.listen.0, wanted.state != self.state.path());
-        self.node.reload(&wanted.config(self.listen.1, self.state.clone()))?;
+        let settings = self.source.read()?;
+        let listens = settings.listen != self.listen.0;
+        let state = settings.state != self.state.path();
+        self.node.reload(&settings.config(self.listen.1, self.state.clone()))?;
         for (key, _) in [("listen", listens), ("state", state)].iter().filter(|(_, differs)| *differs) {
             tracing::warn!(key, "changed in the settings, and not while a node runs: restart it");
         }

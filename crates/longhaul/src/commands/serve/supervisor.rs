@@ -1,5 +1,5 @@
-//! How a node stands, told to whoever started it: the protocol of sd_notify(3), which systemd and others speak. Where nobody
-//! asked for it nothing is said, and a word that does not arrive stops nothing.
+//! Reports the state of a node to its supervisor by the protocol of sd_notify(3), which systemd and others speak. Without a
+//! supervisor nothing is sent, and a failure to send is ignored.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -7,24 +7,24 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Whether what is written to stderr goes to systemd's journal, which keeps the time of every line (systemd.exec(5)). A
-/// terminal may have inherited the word from the journal's own user.
+/// Whether stderr goes to systemd's journal, which keeps the time of every line (systemd.exec(5)). The variable alone does not
+/// prove it: a terminal may have inherited it.
 pub fn keeps_time() -> bool {
     let said = std::env::var("JOURNAL_STREAM").ok();
     let is = rustix::fs::fstat(std::io::stderr()).ok().map(|facts| format!("{}:{}", facts.st_dev, facts.st_ino));
     said.is_some() && said == is
 }
 
-/// Whoever started the node.
+/// The supervisor of the node, if there is one.
 pub struct Supervisor(Option<(UnixDatagram, SocketAddr)>);
 
 impl Supervisor {
-    /// The one that the environment names.
+    /// The supervisor that the environment names.
     pub fn of_environment() -> Supervisor {
         Supervisor(std::env::var_os("NOTIFY_SOCKET").and_then(|name| Supervisor::at(name.as_bytes())))
     }
 
-    /// At a path, or with an @ before it, at a name without a file.
+    /// The socket at a path, or after an @, at an abstract name.
     fn at(name: &[u8]) -> Option<(UnixDatagram, SocketAddr)> {
         let address = match name.strip_prefix(b"@") {
             Some(name) => SocketAddr::from_abstract_name(name),
@@ -40,19 +40,19 @@ impl Supervisor {
         }
     }
 
-    /// It serves; `how` is for people.
+    /// Reports that the node serves; `how` is a text for people.
     pub fn ready(&self, how: &str) {
         self.tell(&format!("READY=1\nSTATUS={}", how.replace('\n', " ")));
     }
 
-    /// It reads its settings again, until it is ready.
+    /// Reports that the node reads its settings again; `ready` ends that.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let us = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000;
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
     }
 
-    /// It ends.
+    /// Reports that the node is about to end.
     pub fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=ending sessions in order");
     }

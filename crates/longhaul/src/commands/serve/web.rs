@@ -1,4 +1,4 @@
-//! What `serve` needs for HTTP: certificates, authorities, and where fireflies go, from what was typed.
+//! The settings of `serve` for HTTP: certificates, authorities, and the collectors of fireflies.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::settings::{read_authorities, system_authorities};
 
 /// Where collectors of fireflies listen (scitags.org).
 const FIREFLY_PORT: u16 = 10514;
-/// What was typed.
+/// The options for HTTP, of the command line or the settings file.
 #[derive(Clone, Debug, Default)]
-pub struct Typed {
+pub struct WebOptions {
     pub certificate: Option<PathBuf>,
     pub certificate_key: Option<PathBuf>,
     pub client_ca: Option<PathBuf>,
@@ -25,7 +25,10 @@ pub struct Typed {
     pub allow_origin: Vec<String>,
 }
 
-/// The certificate that was typed, if one was.
+/// The certificate that the options name, if any.
+///
+/// # Errors
+/// A file cannot be read, or holds no certificate or key; or a key is named without a certificate.
 pub fn certificate(file: Option<&PathBuf>, key_file: Option<&PathBuf>) -> Result<Option<Certificate>, Failure> {
     if file.is_none() && key_file.is_some() {
         return Err(Failure::usage("--certificate-key goes with --certificate"));
@@ -60,8 +63,11 @@ fn collector(text: &str) -> Result<SocketAddr, Failure> {
     found.ok_or_else(|| fail("the name has no address".into()))
 }
 
-/// What the door is given.
-pub fn config(typed: &Typed) -> Result<WebConfig, Failure> {
+/// The node's configuration for HTTP.
+///
+/// # Errors
+/// A file cannot be read, or an option is wrong.
+pub fn config(typed: &WebOptions) -> Result<WebConfig, Failure> {
     let certificate = certificate(typed.certificate.as_ref(), typed.certificate_key.as_ref())?;
     let client_authorities = typed.client_ca.as_ref().map(|file| read_authorities(file, "--client-ca")).transpose()?;
     let authorities = match &typed.cacert {

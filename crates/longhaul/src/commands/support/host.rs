@@ -1,4 +1,4 @@
-//! Facts of this host for `longhaul support`: what anybody who is logged in may read.
+//! Facts of this host for `longhaul support`: those that every local user may read.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,7 +10,7 @@ use model::v1::tune::Ask;
 use super::tool;
 use crate::commands::tune;
 
-/// Settings below /proc/sys that transfers live by.
+/// Settings below /proc/sys that matter to transfers.
 const SYSCTLS: [&str; 36] = [
     "fs/file-max",
     "fs/nr_open",
@@ -50,13 +50,13 @@ const SYSCTLS: [&str; 36] = [
     "vm/dirty_ratio",
 ];
 
-/// What a file says, or why it says nothing.
+/// The text of a file, or why it cannot be read.
 fn file(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_else(|error| format!("({error})"));
     format!("== {path}\n{}\n\n", text.trim_end())
 }
 
-/// This host's name, as far as it can stand in a file's.
+/// This host's name, with only the characters that a file name may have.
 pub fn name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
@@ -66,7 +66,9 @@ pub fn name() -> String {
 
 /// The program.
 pub fn version() -> String {
-    let (version, arch, os) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, std::env::consts::OS);
+    let version = env!("CARGO_PKG_VERSION");
+    let arch = std::env::consts::ARCH;
+    let os = std::env::consts::OS;
     let built = if cfg!(debug_assertions) { "for tests" } else { "for use" };
     let mut text = format!("longhaul {version}, {arch}-{os}, built {built}\n");
     if let Ok(program) = std::env::current_exe() {
@@ -77,9 +79,10 @@ pub fn version() -> String {
         let _ = writeln!(text, "{} {bytes} bytes, of {changed}", program.display());
     }
     let _ = writeln!(text, "at {}", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"));
-    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let user = rustix::process::geteuid().as_raw();
+    let group = rustix::process::getegid().as_raw();
     let _ = writeln!(text, "run by user {user}, group {group}");
-    // That they are set is worth knowing, to what is not.
+    // Whether a variable is set is worth knowing; its value stays out.
     for name in
         ["LONGHAUL_KEY", "LONGHAUL_STATE", "LONGHAUL_LAB", "BEARER_TOKEN", "BEARER_TOKEN_FILE", "X509_USER_PROXY"]
     {
@@ -144,7 +147,7 @@ pub fn limits() -> String {
 /// How the settings stand.
 pub fn audit() -> String {
     let ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
-    match tune::told(&ask) {
+    match tune::audit_lines(&ask) {
         Ok(lines) => lines.into_iter().map(|line| line + "\n").collect(),
         Err(refusal) => format!("({})\n", refusal.reason),
     }

@@ -1,5 +1,5 @@
-//! Facts of the nodes here for `longhaul support`. Of files with secrets it says that they are there; those in the state
-//! directory may have been put there by another user, so no link is followed, and nothing is passed on that was not understood.
+//! Facts of the nodes of this host for `longhaul support`. Of a file with secrets it reports only that it exists. Another user may
+//! have put files into the state directory, so no link is followed, and only text that was understood is passed on.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,17 +18,17 @@ use serde_json::Value;
 use super::redact::GONE;
 use super::tool;
 use crate::commands::serve;
-use crate::reins;
+use crate::job_control;
 
-/// Files are read so far.
+/// The most bytes that are read of a file.
 const BYTES_MAX: u64 = 4 << 20;
-/// Names that are listed.
+/// The most names that are listed.
 const NAMES_MAX: usize = 5_000;
-/// How deep directories lie in each other in a state directory, and some more.
+/// How deep a directory is listed: somewhat deeper than a state directory is.
 const DEPTH_MAX: usize = 4;
-/// Lines of the log.
+/// The most lines of the log.
 const LOG_LINES: &str = "3000";
-/// What is known of a path.
+/// The fields of a known path that are passed on.
 const PATH_FACTS: [&str; 5] = ["v", "capacity_bit_s", "streams", "min_rtt_s", "loss"];
 
 /// A regular file's content; none where it is anything else.
@@ -47,13 +47,13 @@ fn text(path: &Path) -> Option<String> {
     String::from_utf8(read(path)?).ok()
 }
 
-/// The settings: keys that `serve` knows, with what is said of them. Comments and what it does not know may hold anything.
+/// The settings: the keys that `serve` knows, with their values. Comments and unknown keys may hold anything, and stay out.
 pub fn settings(path: Option<&Path>) -> String {
     let Some(path) = path else { return "(no settings file: --config names one)\n".into() };
     let head = format!("# {}\n", path.display());
     let table = match fs::read_to_string(path).map(|text| text.parse::<toml::Table>()) {
         Err(error) => return format!("{head}# {error}\n"),
-        // The error quotes the file.
+        // The error is left out: it quotes the file.
         Ok(Err(_)) => return format!("{head}# it is not TOML\n"),
         Ok(Ok(table)) => table,
     };
@@ -104,7 +104,7 @@ fn mount(dir: &Path, mounts: &str) -> Option<String> {
     Some(format!("{options} on {system}"))
 }
 
-/// How many may do something here, and nothing of who.
+/// The number of grants and rules, without any name.
 pub fn access(state: &Path) -> String {
     let mut said = String::new();
     let now = Timestamp::now().as_second();
@@ -112,7 +112,7 @@ pub fn access(state: &Path) -> String {
         let grants = text(&state.join(name)).map(|text| toml::from_str::<Grants>(&text));
         let _ = match grants {
             None => writeln!(said, "{what}: none here that we may read"),
-            Some(Err(_)) => writeln!(said, "{what}: {name} does not read"),
+            Some(Err(_)) => writeln!(said, "{what}: {name} cannot be read"),
             Some(Ok(grants)) => {
                 let over = grants.list.iter().filter(|g| g.expires.is_some_and(|at| at <= now)).count();
                 writeln!(said, "{what}: {}, of which {over} have expired", grants.list.len())
@@ -122,7 +122,7 @@ pub fn access(state: &Path) -> String {
     let policy = text(&state.join("access.toml")).map(|text| Policy::parse(&text));
     let _ = match policy {
         None => writeln!(said, "access.toml: none in the state directory that we may read"),
-        Some(Err(_)) => writeln!(said, "access.toml: it does not read; the node's log says why"),
+        Some(Err(_)) => writeln!(said, "access.toml: it cannot be read; the node's log says why"),
         Some(Ok(policy)) => writeln!(
             said,
             "access.toml: {} rules, {} issuers, {} audiences; call-out: {}; macaroons: {}",
@@ -140,7 +140,7 @@ pub fn access(state: &Path) -> String {
     said
 }
 
-/// What lies in the state directory, by name.
+/// The files of the state directory, by name.
 pub fn state(state: &Path) -> String {
     let mut rows = BTreeMap::new();
     list(state, state, 0, &mut rows);
@@ -176,7 +176,7 @@ fn list(root: &Path, dir: &Path, depth: usize, rows: &mut BTreeMap<PathBuf, Stri
     }
 }
 
-/// What is known of paths: a line each, the numbers alone.
+/// The known paths: one line each, with numbers only.
 pub fn paths(state: &Path) -> String {
     let mut lines = Vec::new();
     for path in fs::read_dir(state.join("paths")).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -192,13 +192,13 @@ pub fn paths(state: &Path) -> String {
     lines.concat()
 }
 
-/// Jobs, from those that run them.
+/// The running jobs, as their processes report them.
 pub fn jobs(state: &Path) -> String {
     let line = |job: &model::v1::Transfer| serde_json::to_string(job).map(|text| text + "\n").unwrap_or_default();
-    reins::list(state).iter().map(line).collect()
+    job_control::list(state).iter().map(line).collect()
 }
 
-/// Who runs here with this state: command line, limits, what it holds.
+/// The processes with this state directory: command line, limits, resources.
 pub fn nodes(state: &Path) -> String {
     let mut said = String::new();
     for path in fs::read_dir(state.join("run")).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -214,7 +214,7 @@ pub fn nodes(state: &Path) -> String {
     if said.is_empty() { "(no process runs with this state directory)\n".into() } else { said }
 }
 
-/// How systemd sees it. Only what is named here: its environment may hold keys.
+/// The state of the unit in systemd. Only these properties: the unit's environment may hold keys.
 pub fn unit(unit: &str) -> String {
     let wanted = "--property=Id,LoadState,ActiveState,SubState,StatusText,Result,NRestarts,MainPID,ExecMainStartTimestamp,\
                   FragmentPath,DropInPaths,User,LimitNOFILE,TasksCurrent,TasksMax,MemoryCurrent,MemoryMax,CPUUsageNSec,\
@@ -222,7 +222,7 @@ pub fn unit(unit: &str) -> String {
     tool::said("systemctl", &["show", "--no-pager", wanted, "--", unit])
 }
 
-/// Its recent log.
+/// The recent log of the unit.
 pub fn log(unit: &str) -> String {
     let words = ["--quiet", "--no-pager", "--output=short-iso", "--lines", LOG_LINES, "--unit", unit];
     tool::said("journalctl", &words)

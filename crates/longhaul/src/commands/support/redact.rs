@@ -1,18 +1,18 @@
-//! Takes secrets out of texts: those that are known, in any writing that they may have got into, and what looks like one. Too
-//! much rather than too little: a text that lost a file's name is worth more than a key that was sent on.
+//! Removes secrets from texts: known secrets in any encoding, and whatever looks like a secret. It removes too much rather than
+//! too little: a lost file name does less harm than a leaked key.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 pub const GONE: &str = "[removed]";
-/// What is shorter is no secret, and stands in too many words.
+/// The shortest known secret, bytes: a shorter one would match parts of too many words.
 const SECRET_BYTES_MIN: usize = 6;
-/// Letters, digits and such in one piece: from here on it may be a key.
+/// The shortest run of letters and digits that may be a key.
 const PIECE_CHARS: usize = 32;
-/// Of a hash so much is kept, to know it again by.
+/// How many characters of a hash are kept, so that it can be recognised.
 const HASH_CHARS: usize = 8;
-/// In names of what is not to be passed on.
+/// Parts of the names of secrets.
 const NAMES: [&str; 11] = [
     "passw",
     "passphrase",
@@ -26,24 +26,24 @@ const NAMES: [&str; 11] = [
     "api_key",
     "private",
 ];
-/// Words before what somebody shows to be let in (RFC 9110, section 11).
+/// Words before a credential (RFC 9110, section 11).
 const SCHEMES: [&str; 3] = ["bearer", "basic", "authorization"];
-/// How our own keys begin.
+/// The prefix of our own keys.
 const KEY_PREFIX: &str = "lhk1_";
 
-/// Whether something of this name, in lower case, is a secret.
+/// Whether a name, in lower case, is that of a secret.
 pub fn is_secret_name(name: &str) -> bool {
     NAMES.iter().any(|part| name.contains(part))
 }
 
-/// What is known to be secret.
+/// The known secrets.
 #[derive(Debug, Default)]
 pub struct Redactor {
     known: Vec<String>,
 }
 
 impl Redactor {
-    /// Knows a secret, as it is and as it may have been written: hexadecimal, base64 of either alphabet.
+    /// Adds a secret: as it is, in hexadecimal, and in base64 of either alphabet.
     pub fn know(&mut self, secret: &[u8]) {
         if secret.len() < SECRET_BYTES_MIN {
             return;
@@ -53,7 +53,7 @@ impl Redactor {
             vec![hex.to_ascii_uppercase(), hex, STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
         forms.extend(std::str::from_utf8(secret).ok().map(str::to_owned));
         self.known.extend(forms);
-        // What contains another one goes first.
+        // The longest come first: one may contain another.
         self.known.sort_by_key(|form| std::cmp::Reverse(form.len()));
         self.known.dedup();
     }
@@ -65,7 +65,8 @@ impl Redactor {
             text = text.replace(form.as_str(), GONE);
         }
         let mut reader = Reader::default();
-        let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text.as_str();
         while !rest.is_empty() {
             let start = rest.find(|c| !is_between(c)).unwrap_or(rest.len());
             out.push_str(&rest[..start]);
@@ -79,14 +80,15 @@ impl Redactor {
     }
 }
 
-/// What stands between words.
+/// Whether a character separates words.
 fn is_between(c: char) -> bool {
     c.is_whitespace() || "\"'<>(){}[],;|`\\".contains(c)
 }
 
-/// Keys and certificates in PEM, whatever stands for their line breaks.
+/// Removes keys and certificates in PEM, however their line breaks are written.
 fn without_pem(text: &str) -> String {
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
     while let Some(at) = rest.find("-----BEGIN ") {
         out.push_str(&rest[..at]);
         out.push_str(GONE);
@@ -97,7 +99,7 @@ fn without_pem(text: &str) -> String {
     out + rest
 }
 
-/// Reads word by word: what one says the next may be.
+/// Redacts word by word: a word may announce that the next one is a secret.
 #[derive(Debug, Default)]
 struct Reader {
     /// The last word named a secret, if a colon or an equals sign follows.
@@ -130,9 +132,9 @@ impl Reader {
     }
 }
 
-/// Without who asks, without what is asked for: `https://…@host/path?name=…`.
+/// Removes the user, the values of the query and the fragment of a URL: `https://…@host/path?name=…`.
 fn without_url_secrets(word: &str) -> String {
-    // In a path that was made of a URL the question mark is written so that it is none.
+    // In a path that was made from a URL the question mark is percent-encoded.
     let marks = ["?", "%3F", "%3f"];
     let first = marks.iter().filter_map(|mark| Some((word.find(mark)?, *mark))).min();
     let (address, mark, query) = match first {
@@ -163,7 +165,7 @@ fn without_url_secrets(word: &str) -> String {
     out + mark + &values.join("&")
 }
 
-/// Without what stands behind a name that says what it is: `token=…`, `password:…`.
+/// Removes the value behind the name of a secret: `token=…`, `password:…`.
 fn without_named(word: &str) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-%.".contains(c);
     for (at, _) in word.match_indices(['=', ':']) {
@@ -178,20 +180,21 @@ fn without_named(word: &str) -> String {
     word.to_owned()
 }
 
-/// Without keys: ours, tokens, and every long piece of letters and digits that is no name and no id of a job.
+/// Removes our keys, tokens, and every long run of letters and digits that is no name and no job's id.
 fn without_pieces(word: &str) -> String {
     let is_piece = |c: char| c.is_ascii_alphanumeric() || "+_=-".contains(c);
     if let Some(at) = word.find("eyJ").filter(|at| word[*at..].contains('.')) {
         let end = word[at..].find(|c: char| !is_piece(c) && c != '.').map_or(word.len(), |end| at + end);
         return format!("{}{GONE}{}", without_pieces(&word[..at]), without_pieces(&word[end..]));
     }
-    let (mut out, mut rest) = (String::with_capacity(word.len()), word);
+    let mut out = String::with_capacity(word.len());
+    let mut rest = word;
     while !rest.is_empty() {
         let start = rest.find(is_piece).unwrap_or(rest.len());
         out.push_str(&rest[..start]);
         let end = start + rest[start..].find(|c| !is_piece(c)).unwrap_or(rest.len() - start);
         let piece = &rest[start..end];
-        // The fingerprint of a node is for everybody to know.
+        // The fingerprint of a node is public.
         let shown = if out.ends_with("SHA256:") { piece.to_owned() } else { shown(piece) };
         out.push_str(&shown);
         rest = &rest[end..];
@@ -208,9 +211,10 @@ fn shown(piece: &str) -> String {
     if piece.len() < PIECE_CHARS || !digits || !letters || is_uuid(piece) {
         return piece.to_owned();
     }
-    match piece.bytes().all(|b| b.is_ascii_hexdigit()) {
-        true => format!("{}{GONE}", &piece[..HASH_CHARS]),
-        false => GONE.to_owned(),
+    if piece.bytes().all(|b| b.is_ascii_hexdigit()) {
+        format!("{}{GONE}", &piece[..HASH_CHARS])
+    } else {
+        GONE.to_owned()
     }
 }
 

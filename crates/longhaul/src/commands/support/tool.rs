@@ -1,12 +1,12 @@
-//! What other programs say, where they are there: within a time and a size, and never a reason to fail.
+//! The output of other programs, bounded in time and size. A missing or failing program is no failure.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// For a program to answer.
+/// How long a program may run.
 const WITHIN: Duration = Duration::from_secs(10);
-/// An answer is not longer.
+/// The longest output that is kept, bytes.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// A program's output, or why there is none.
@@ -16,6 +16,9 @@ pub fn said(program: &str, words: &[&str]) -> String {
 }
 
 /// The same, without the command.
+///
+/// # Errors
+/// The program cannot be run, or fails without any output.
 pub fn ask(program: &str, words: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).env("LC_ALL", "C.UTF-8");
@@ -23,7 +26,7 @@ pub fn ask(program: &str, words: &[&str]) -> Result<String, String> {
     let out = child.stdout.take().ok_or("no output")?;
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What comes beyond the bound finds the pipe closed.
+        // A program that writes more finds the pipe closed.
         let _ = out.take(BYTES_MAX).read_to_end(&mut bytes);
         bytes
     });
@@ -39,10 +42,7 @@ pub fn ask(program: &str, words: &[&str]) -> Result<String, String> {
         }
     };
     let text = reader.join().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    match status.success() || !text.is_empty() {
-        true => Ok(text),
-        false => Err(format!("{program} ended with {status}")),
-    }
+    if status.success() || !text.is_empty() { Ok(text) } else { Err(format!("{program} ended with {status}")) }
 }
 
 #[cfg(test)]

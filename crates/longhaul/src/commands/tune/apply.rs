@@ -8,29 +8,33 @@ use tune::apply::apply;
 use tune::plan::{Change, diff, plan};
 use tune::rule::Persist;
 
-use super::{Sight, agreed, ids, now};
+use super::{AuditedHost, agreed, ids, now};
 use crate::args::TuneApply;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// What was done, as JSON.
+/// The applied changes, as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct ApplyReport<'a> {
     v: u8,
     event: &'static str,
-    /// Where what was there before is kept; none where nothing had to be changed.
+    /// The snapshot of the former settings; none where nothing had to be changed.
     snapshot: Option<String>,
     persistent: bool,
     changes: &'a [Change],
 }
 
-/// Changes what differs.
-pub fn run(args: &TuneApply, sight: &Sight<'_>, kept: &Path, printer: &Printer) -> Result<Exit, Failure> {
-    let only = sight.ids(&args.rules)?;
-    let changes = plan(sight.host, &sight.rules, &sight.audit.findings, &sight.subjects, &only)?;
-    let said = |snapshot| Said { v: 1, event: "tune_apply", snapshot, persistent: args.persist, changes: &changes };
+/// Changes the settings that differ, after a question.
+///
+/// # Errors
+/// A rule is unknown, the user cannot be asked, or a change fails.
+pub fn run(args: &TuneApply, audited: &AuditedHost<'_>, kept: &Path, printer: &Printer) -> Result<Exit, Failure> {
+    let only = audited.ids(&args.rules)?;
+    let changes = plan(audited.host, &audited.rules, &audited.audit.findings, &audited.subjects, &only)?;
+    let persistent = args.persist;
+    let report = |snapshot| ApplyReport { v: 1, event: "tune_apply", snapshot, persistent, changes: &changes };
     if changes.is_empty() {
-        return Ok(nothing(&said(None), printer));
+        return Ok(nothing(&report(None), printer));
     }
     if printer.is_chatty() {
         Printer::say(diff(&changes).trim_end_matches('\n'));
@@ -40,18 +44,20 @@ pub fn run(args: &TuneApply, sight: &Sight<'_>, kept: &Path, printer: &Printer) 
         Printer::note("nothing was changed");
         return Ok(Exit::Failed);
     }
-    let snapshot = apply(sight.host, &changes, kept, &now(), args.persist)?;
-    match printer.is_json() {
-        true => printer.object(&said(Some(snapshot.display().to_string()))),
-        false => tell(args, &changes, &snapshot, printer),
+    let snapshot = apply(audited.host, &changes, kept, &now(), args.persist)?;
+    if printer.is_json() {
+        printer.object(&report(Some(snapshot.display().to_string())));
+    } else {
+        tell(args, &changes, &snapshot, printer);
     }
     Ok(Exit::Done)
 }
 
-fn nothing(said: &Said<'_>, printer: &Printer) -> Exit {
-    match printer.is_json() {
-        true => printer.object(said),
-        false => printer.line("nothing differs that this user can change here"),
+fn nothing(report: &ApplyReport<'_>, printer: &Printer) -> Exit {
+    if printer.is_json() {
+        printer.object(report);
+    } else {
+        printer.line("nothing differs that this user can change here");
     }
     Exit::Done
 }

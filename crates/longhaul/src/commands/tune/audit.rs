@@ -1,4 +1,4 @@
-//! `longhaul tune audit`: how a host stands, for scripts and for monitoring; for people it is [`super::show`].
+//! `longhaul tune audit`: the audit of a host for scripts and for monitoring; [`super::show`] prints it for people.
 
 use model::fault::Fault;
 use model::v1::tune::Ask;
@@ -9,156 +9,164 @@ use tune::host::Live;
 use tune::rule::Severity;
 
 use super::show::{headline, names, show, show_whole};
-use super::{Sight, page};
+use super::{AuditedHost, page};
 use crate::args::TuneAudit;
-use crate::commands::standing::Standing;
+use crate::commands::check_status::CheckStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// The audit as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct AuditReport<'a> {
     #[serde(flatten)]
-    head: Head,
+    head: AuditHead,
     rules: &'a [Finding],
 }
 
-/// Whose it is, and what for.
+/// The host of an audit, and the target it was audited for.
 #[derive(Serialize)]
-struct Head {
+struct AuditHead {
     schema: u8,
-    host: SaidHost,
-    target: SaidTarget,
+    host: HostReport,
+    target: TargetReport,
 }
 
-impl Head {
-    fn of(sight: &Sight<'_>) -> Head {
-        Head { schema: 1, host: SaidHost::of(sight), target: SaidTarget::of(sight) }
+impl AuditHead {
+    fn of(audited: &AuditedHost<'_>) -> AuditHead {
+        AuditHead { schema: 1, host: HostReport::of(audited), target: TargetReport::of(audited) }
     }
 }
 
 #[derive(Serialize)]
-struct SaidHost {
+struct HostReport {
     name: Option<String>,
     kernel: Option<String>,
-    nics: Vec<SaidNic>,
+    nics: Vec<NicReport>,
     disks: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct SaidNic {
+struct NicReport {
     name: String,
     speed_bit_s: Option<u64>,
     mtu_bytes: Option<u32>,
 }
 
 #[derive(Serialize)]
-struct SaidTarget {
-    /// None where nobody said it, and no NIC does.
+struct TargetReport {
+    /// None where no rate was asked for, and no NIC has one.
     rate_bit_s: Option<u64>,
-    /// Who said the rate: `asked`, `nic`, `unknown`.
+    /// Where the rate comes from: `asked`, `nic`, `unknown`.
     rate_from: &'static str,
     rtt_s: f64,
     role: &'static str,
 }
 
-impl SaidHost {
-    fn of(sight: &Sight<'_>) -> SaidHost {
-        let nic = |nic: &tune::subjects::Nic| SaidNic {
+impl HostReport {
+    fn of(audited: &AuditedHost<'_>) -> HostReport {
+        let nic = |nic: &tune::subjects::Nic| NicReport {
             name: nic.name.clone(),
             speed_bit_s: nic.speed_bit_s,
             mtu_bytes: nic.mtu_bytes,
         };
-        SaidHost {
-            name: sight.kernel_says("hostname"),
-            kernel: sight.kernel_says("osrelease"),
-            nics: sight.subjects.nics.iter().map(nic).collect(),
-            disks: sight.subjects.disks.clone(),
+        HostReport {
+            name: audited.kernel_says("hostname"),
+            kernel: audited.kernel_says("osrelease"),
+            nics: audited.subjects.nics.iter().map(nic).collect(),
+            disks: audited.subjects.disks.clone(),
         }
     }
 }
 
-impl SaidTarget {
-    fn of(sight: &Sight<'_>) -> SaidTarget {
-        let rate_from = match sight.rate_bit_s() {
+impl TargetReport {
+    fn of(audited: &AuditedHost<'_>) -> TargetReport {
+        let rate_from = match audited.rate_bit_s() {
             Some((_, true)) => "asked",
             Some((_, false)) => "nic",
             None => "unknown",
         };
-        let rate_bit_s = sight.rate_bit_s().map(|(rate, _)| rate);
-        SaidTarget { rate_bit_s, rate_from, rtt_s: sight.target.rtt_s, role: sight.target.role.word() }
+        let rate_bit_s = audited.rate_bit_s().map(|(rate, _)| rate);
+        TargetReport { rate_bit_s, rate_from, rtt_s: audited.target.rtt_s, role: audited.target.role.word() }
     }
 }
 
-/// For another host to compare: a line that says whose audit it is, then one for each finding.
-pub fn told(ask: &Ask) -> Result<Vec<String>, Refusal> {
+/// The audit of this host as lines of JSON, for another host to compare: the host and the target, then one line for each
+/// finding.
+///
+/// # Errors
+/// The query has a role, rate or round trip that does not exist, or the rules cannot be read.
+pub fn audit_lines(ask: &Ask) -> Result<Vec<String>, Refusal> {
     let wrong = |failure: Failure| Refusal::new(failure.fault, failure.message);
     let host = Live;
-    let sight = Sight::asked(&host, ask).map_err(wrong)?;
-    let lines = [serde_json::to_string(&Head::of(&sight))].into_iter();
-    let lines = lines.chain(sight.audit.findings.iter().map(serde_json::to_string));
+    let audited = AuditedHost::for_query(&host, ask).map_err(wrong)?;
+    let lines = [serde_json::to_string(&AuditHead::of(&audited))].into_iter();
+    let lines = lines.chain(audited.audit.findings.iter().map(serde_json::to_string));
     lines.collect::<Result<_, _>>().map_err(|e| Refusal::new(Fault::Bug, e.to_string()))
 }
 
-/// Audits, and says what was found; with `--check` the exit code says it too, and an audit that fails is unknown.
+/// Audits a host and prints the findings. With `--check` the exit code is that of a monitoring plug-in, and an audit that fails
+/// is unknown.
+///
+/// # Errors
+/// Without `--check`: the audit fails, a rule is unknown, or the page cannot be written.
 pub fn run<'a>(
     args: &TuneAudit,
-    look: impl FnOnce() -> Result<Sight<'a>, Failure>,
+    look: impl FnOnce() -> Result<AuditedHost<'a>, Failure>,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let sight = look().and_then(|mut sight| {
-        let ignored = sight.ids(&args.ignore)?;
-        sight.audit.findings.retain(|finding| !ignored.contains(&finding.id));
-        Ok(sight)
+    let audited = look().and_then(|mut audited| {
+        let ignored = audited.ids(&args.ignore)?;
+        audited.audit.findings.retain(|finding| !ignored.contains(&finding.id));
+        Ok(audited)
     });
-    let written = sight.and_then(|sight| write_page(args, &sight).map(|()| sight));
+    let written = audited.and_then(|audited| write_page(args, &audited).map(|()| audited));
     if args.check {
-        let (standing, line) = match &written {
-            Ok(sight) => judged(&sight.audit),
-            Err(failure) => (Standing::Unknown, failure.message.clone()),
+        let (status, line) = match &written {
+            Ok(audited) => judged(&audited.audit),
+            Err(failure) => (CheckStatus::Unknown, failure.message.clone()),
         };
-        printer.line(&format!("{} - {line}", standing.word()));
-        return Ok(standing as u8);
+        printer.line(&format!("{} - {line}", status.word()));
+        return Ok(status as u8);
     }
-    let sight = written?;
-    match printer.is_json() {
-        true => printer.object(&Said { head: Head::of(&sight), rules: &sight.audit.findings }),
-        false if !args.rules.is_empty() => {
-            let ids = sight.ids(&args.rules)?;
-            let its: Vec<&Finding> = sight.audit.findings.iter().filter(|finding| ids.contains(&finding.id)).collect();
-            show_whole(&its, printer);
-        }
-        false => show(&sight, args.all, printer),
+    let audited = written?;
+    if printer.is_json() {
+        printer.object(&AuditReport { head: AuditHead::of(&audited), rules: &audited.audit.findings });
+    } else if args.rules.is_empty() {
+        show(&audited, args.all, printer);
+    } else {
+        let ids = audited.ids(&args.rules)?;
+        let findings = audited.audit.findings.iter().filter(|finding| ids.contains(&finding.id));
+        show_whole(&findings.collect::<Vec<_>>(), printer);
     }
     Ok(Exit::Done as u8)
 }
 
-fn write_page(args: &TuneAudit, sight: &Sight<'_>) -> Result<(), Failure> {
+fn write_page(args: &TuneAudit, audited: &AuditedHost<'_>) -> Result<(), Failure> {
     let Some(file) = &args.html else { return Ok(()) };
     let failed = |e| Failure {
         exit: Exit::Storage,
         fault: Fault::Storage,
         message: format!("cannot write {}: {e}", file.display()),
     };
-    std::fs::write(file, page::page(&headline(sight), &sight.audit)).map_err(failed)
+    std::fs::write(file, page::page(&headline(audited), &audited.audit)).map_err(failed)
 }
 
-/// What a monitoring system is told.
-fn judged(audit: &Audit) -> (Standing, String) {
+/// The status and the line for a monitoring system.
+fn judged(audit: &Audit) -> (CheckStatus, String) {
     let by_worst = match audit.worst() {
-        Some(Severity::High) => Standing::Critical,
-        Some(Severity::Medium | Severity::Low) => Standing::Warning,
-        Some(Severity::Info) | None => Standing::Well,
+        Some(Severity::High) => CheckStatus::Critical,
+        Some(Severity::Medium | Severity::Low) => CheckStatus::Warning,
+        Some(Severity::Info) | None => CheckStatus::Well,
     };
     let weighty = |finding: &&Finding| finding.status == Status::Unknown && finding.severity >= Severity::Medium;
-    // What is known to be wrong does not wait for what only root may read.
-    let standing = match (by_worst, audit.findings.iter().find(weighty)) {
-        (Standing::Well, Some(_)) => Standing::Unknown,
+    // Known faults decide over findings that only root could read.
+    let status = match (by_worst, audit.findings.iter().find(weighty)) {
+        (CheckStatus::Well, Some(_)) => CheckStatus::Unknown,
         (known, _) => known,
     };
     let wrong = audit.findings.iter().filter(|f| f.status == Status::Differs && Some(f.severity) == audit.worst());
     let named = names(&wrong.collect::<Vec<_>>());
     let named = if named.is_empty() { named } else { format!(" ({named})") };
     let (differ, unknown) = (audit.count(Status::Differs), audit.count(Status::Unknown));
-    (standing, format!("{differ} differ{named}, {unknown} unknown | differs={differ} unknown={unknown}"))
+    (status, format!("{differ} differ{named}, {unknown} unknown | differs={differ} unknown={unknown}"))
 }

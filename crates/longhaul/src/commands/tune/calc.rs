@@ -2,7 +2,7 @@
 
 use model::Exit;
 use serde::Serialize;
-use tune::calc::{Line, Question, Ship, answer};
+use tune::calc::{CalculatedLine, Question, Ship, answer};
 
 use crate::args::TuneCalc;
 use crate::failure::Failure;
@@ -13,14 +13,14 @@ const NAME_WIDTH: usize = 52;
 
 /// The answer as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct CalcReport<'a> {
     v: u8,
     event: &'static str,
-    lines: Vec<SaidLine<'a>>,
+    lines: Vec<CalcLine<'a>>,
 }
 
 #[derive(Serialize)]
-struct SaidLine<'a> {
+struct CalcLine<'a> {
     name: &'a str,
     value: f64,
     unit: &'a str,
@@ -29,14 +29,17 @@ struct SaidLine<'a> {
     source: &'a str,
 }
 
-impl<'a> From<&'a Line> for SaidLine<'a> {
-    fn from(line: &'a Line) -> SaidLine<'a> {
-        let Line { name, value, unit, shown, formula, source } = line;
-        SaidLine { name, value: *value, unit, shown, formula, source }
+impl<'a> From<&'a CalculatedLine> for CalcLine<'a> {
+    fn from(line: &'a CalculatedLine) -> CalcLine<'a> {
+        let CalculatedLine { name, value, unit, shown, formula, source } = line;
+        CalcLine { name, value: *value, unit, shown, formula, source }
     }
 }
 
 /// Answers what can be answered.
+///
+/// # Errors
+/// The options are too few to compute anything.
 pub fn run(calc: &TuneCalc, printer: &Printer) -> Result<Exit, Failure> {
     if calc.rate.is_none() && calc.rtt.is_none() && calc.size.is_none() {
         return Err(Failure::usage("nothing follows from that: say at least --rate and --rtt"));
@@ -46,7 +49,7 @@ pub fn run(calc: &TuneCalc, printer: &Printer) -> Result<Exit, Failure> {
     }
     let lines = answer(&question(calc)).lines;
     if printer.is_json() {
-        printer.object(&Said { v: 1, event: "tune_calc", lines: lines.iter().map(SaidLine::from).collect() });
+        printer.object(&CalcReport { v: 1, event: "tune_calc", lines: lines.iter().map(CalcLine::from).collect() });
         return Ok(Exit::Done);
     }
     for line in &lines {

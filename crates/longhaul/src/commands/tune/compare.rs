@@ -7,15 +7,15 @@ use model::fault::Fault;
 use model::v1::tune::Ask;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tune::compare::{Drift, Has, Side, alone, drift};
+use tune::compare::{Drift, Side, SideValue, alone, drift};
 use tune::rule::{Nature, Rule, rules};
 
-use super::audit::told;
+use super::audit::audit_lines;
 use super::role;
 use super::show::measured;
 use crate::args::TuneCompare;
+use crate::commands::check_status::CheckStatus;
 use crate::commands::probe::{Target, connect};
-use crate::commands::standing::Standing;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -25,64 +25,67 @@ const NAMED_MAX: usize = 8;
 /// The word for this host.
 const HERE: &str = "here";
 
-/// What differs, as JSON.
+/// The differences of two hosts, as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct CompareReport<'a> {
     v: u8,
     event: &'static str,
-    a: SaidSide<'a>,
-    b: SaidSide<'a>,
+    a: SideReport<'a>,
+    b: SideReport<'a>,
     drift: &'a [Drift],
-    /// NICs and disks that have nothing beside them.
-    alone: Alone,
+    /// NICs and disks without a counterpart on the other host.
+    alone: UnpairedDevices,
 }
 
 #[derive(Serialize)]
-struct Alone {
+struct UnpairedDevices {
     a: Vec<String>,
     b: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct SaidSide<'a> {
+struct SideReport<'a> {
     asked: &'a str,
     name: Option<&'a str>,
     kernel: Option<&'a str>,
     target: &'a Value,
 }
 
-impl<'a> SaidSide<'a> {
-    fn of(asked: &'a str, side: &'a Side) -> SaidSide<'a> {
+impl<'a> SideReport<'a> {
+    fn of(asked: &'a str, side: &'a Side) -> SideReport<'a> {
         let Side { host, target, .. } = side;
-        SaidSide { asked, name: host.name.as_deref(), kernel: host.kernel.as_deref(), target }
+        SideReport { asked, name: host.name.as_deref(), kernel: host.kernel.as_deref(), target }
     }
 }
 
-/// Compares; with `--check` the exit code says it too, and hosts that cannot be compared are unknown.
+/// Compares two hosts. With `--check` the exit code is that of a monitoring plug-in, and hosts that cannot be compared are
+/// unknown.
+///
+/// # Errors
+/// Without `--check`: an audit cannot be had or read.
 pub fn run(args: &TuneCompare, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let compared = compared(args, settings);
     if args.check {
-        let (standing, line) = match &compared {
+        let (status, line) = match &compared {
             Ok((_, _, drift)) => judged(drift),
-            Err(failure) => (Standing::Unknown, failure.message.clone()),
+            Err(failure) => (CheckStatus::Unknown, failure.message.clone()),
         };
-        printer.line(&format!("{} - {line}", standing.word()));
-        return Ok(standing as u8);
+        printer.line(&format!("{} - {line}", status.word()));
+        return Ok(status as u8);
     }
     let (a, b, drift) = compared?;
-    match printer.is_json() {
-        true => printer.object(&Said {
+    if printer.is_json() {
+        let (alone_a, alone_b) = alone(&a, &b);
+        printer.object(&CompareReport {
             v: 1,
             event: "tune_compare",
-            a: SaidSide::of(&args.a, &a),
-            b: SaidSide::of(&args.b, &b),
+            a: SideReport::of(&args.a, &a),
+            b: SideReport::of(&args.b, &b),
             drift: &drift,
-            alone: {
-                let (a, b) = alone(&a, &b);
-                Alone { a, b }
-            },
-        }),
-        false => show(args, (&a, &b), &drift, printer),
+            alone: UnpairedDevices { a: alone_a, b: alone_b },
+        });
+    } else {
+        show(args, &a, &b, &drift, printer);
     }
     Ok(Exit::Done as u8)
 }
@@ -99,7 +102,7 @@ fn is_passing(rules: &[Rule], id: &str) -> bool {
     rules.iter().any(|rule| rule.id == id && rule.nature != Nature::Setting)
 }
 
-/// One of the two, wherever it is.
+/// The audit of one side: of this host, a node or a file.
 fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Failure> {
     let ask = Ask {
         rate_bit_s: args.purpose.rate.map(|rate| rate.0),
@@ -107,12 +110,12 @@ fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Fai
         role: role(args.purpose.role).word().to_owned(),
     };
     if from == HERE {
-        let lines = told(&ask)?;
+        let lines = audit_lines(&ask)?;
         let lines = lines.iter().map(|line| serde_json::from_str(line)).collect::<Result<Vec<Value>, _>>();
         return whole(from, lines.map_err(|e| Failure::local(e.to_string()))?);
     }
     let file = Path::new(from);
-    // Nobody's host has a slash in its name.
+    // No host name has a slash.
     if file.is_file() || (from.contains('/') && !from.contains("://")) {
         return read(file);
     }
@@ -122,7 +125,7 @@ fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Fai
     }
 }
 
-/// A host's line and those of its findings.
+/// The audit of a host from its first line and the lines of its findings.
 fn whole(from: &str, lines: Vec<Value>) -> Result<Side, Failure> {
     let mut lines = lines.into_iter();
     let mut whole = lines.next().unwrap_or_default();
@@ -152,7 +155,7 @@ fn read(file: &Path) -> Result<Side, Failure> {
     parsed(&from, whole)
 }
 
-fn show(args: &TuneCompare, (a, b): (&Side, &Side), drift: &[Drift], printer: &Printer) {
+fn show(args: &TuneCompare, a: &Side, b: &Side, drift: &[Drift], printer: &Printer) {
     for (word, asked, side) in [("a", &args.a, a), ("b", &args.b, b)] {
         let name = side.host.name.as_deref().unwrap_or("unknown");
         let kernel = side.host.kernel.as_deref().unwrap_or("unknown");
@@ -191,7 +194,7 @@ fn show(args: &TuneCompare, (a, b): (&Side, &Side), drift: &[Drift], printer: &P
     });
 }
 
-fn has(side: &Has, unit: Option<&str>) -> String {
+fn has(side: &SideValue, unit: Option<&str>) -> String {
     let observed = measured(side.observed.as_deref(), unit);
     match &side.subject {
         Some(subject) => format!("{observed} ({subject})"),
@@ -199,7 +202,7 @@ fn has(side: &Has, unit: Option<&str>) -> String {
     }
 }
 
-/// What the one that is to change should have.
+/// The value that the host that is to change should have.
 fn wanted(drift: &Drift) -> String {
     let wanted = match drift.change {
         "a" | "both" => &drift.a.wanted,
@@ -213,25 +216,24 @@ fn wrong(drift: &[Drift]) -> impl Iterator<Item = &Drift> {
     drift.iter().filter(|drift| drift.change != "neither")
 }
 
-/// What a monitoring system is told.
-fn judged(drift: &[Drift]) -> (Standing, String) {
-    let mut standing = Standing::Well;
+/// The status and the line for a monitoring system.
+fn judged(drift: &[Drift]) -> (CheckStatus, String) {
+    let mut status = CheckStatus::Well;
     for drift in wrong(drift) {
         let of_it = match drift.severity.as_str() {
-            "high" => Standing::Critical,
-            "info" => Standing::Well,
-            _ => Standing::Warning,
+            "high" => CheckStatus::Critical,
+            "info" => CheckStatus::Well,
+            _ => CheckStatus::Warning,
         };
-        standing = standing.and(of_it);
+        status = status.and(of_it);
     }
     let ids: Vec<&str> = wrong(drift).map(|drift| drift.rule.as_str()).collect();
     let more = if ids.len() > NAMED_MAX { format!(", {} more", ids.len() - NAMED_MAX) } else { String::new() };
     let first = ids.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
     let named = if ids.is_empty() { String::new() } else { format!(" ({first}{more})") };
-    (
-        standing,
-        format!("{} differ, {} wrong{named} | differ={} wrong={}", drift.len(), ids.len(), drift.len(), ids.len()),
-    )
+    let differ = drift.len();
+    let wrong = ids.len();
+    (status, format!("{differ} differ, {wrong} wrong{named} | differ={differ} wrong={wrong}"))
 }
 
 #[cfg(test)]
@@ -249,14 +251,14 @@ mod tests {
     #[test]
     fn an_audit_is_no_drift_from_itself() {
         let ask = Ask { rate_bit_s: Some(10_000_000_000), rtt_s: 0.1, role: "dtn".into() };
-        let lines = || told(&ask).unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines = || audit_lines(&ask).unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
         let (a, b) = (whole("here", lines()).unwrap(), whole("here", lines()).unwrap());
         let rules = rules().unwrap();
         let found = drift(&a, &b, &|id| is_passing(&rules, id));
         assert_eq!(found, [], "nothing of a host is another thing a moment later");
-        assert_eq!(judged(&found).0, Standing::Well);
+        assert_eq!(judged(&found).0, CheckStatus::Well);
         for wrong in [Ask { role: "x".into(), ..ask.clone() }, Ask { rtt_s: f64::NAN, ..ask.clone() }] {
-            assert!(told(&wrong).is_err());
+            assert!(audit_lines(&wrong).is_err());
         }
     }
 }

@@ -41,7 +41,8 @@ fn table(out: &mut String, findings: &[&Finding]) {
 
 fn row(out: &mut String, finding: &Finding) {
     let subject = finding.subject.as_deref().unwrap_or_default();
-    let (is, wanted) = (observed(finding), wanted(finding));
+    let is = observed(finding);
+    let wanted = wanted(finding);
     let severity = severity(finding.severity);
     let _ = write!(
         out,
@@ -60,7 +61,8 @@ fn row(out: &mut String, finding: &Finding) {
         let (other, ours) = (text(&one_line(&conflict.other)), text(&one_line(&conflict.ours)));
         let _ = write!(out, "<br/><b>Others:</b> {other}<br/><b>Ours:</b> {ours}");
     }
-    let (source, known) = (text(&one_line(&finding.source)), confidence(finding.confidence));
+    let source = text(&one_line(&finding.source));
+    let known = confidence(finding.confidence);
     let _ = write!(out, "<br/><small>{source} ({known}); lasts by {}</small></td></tr>", persist(finding.persist));
 }
 

@@ -8,29 +8,32 @@ use tune::audit::{Finding, Status};
 use tune::plan::{Change, barred, diff, plan, script};
 use tune::rule::Means;
 
-use super::{Sight, ids};
+use super::{AuditedHost, ids};
 use crate::args::TunePlan;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// A plan as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct PlanReport<'a> {
     v: u8,
     event: &'static str,
     changes: &'a [Change],
-    /// What is to be done by hand.
+    /// Rules whose changes must be made by hand.
     manual: &'a [String],
 }
 
-/// Says what would be changed.
-pub fn run(args: &TunePlan, sight: &Sight<'_>, printer: &Printer) -> Result<Exit, Failure> {
-    let only = sight.ids(&args.rules)?;
-    let findings: Vec<Finding> = sight.audit.findings.iter().map(as_root).collect();
-    let changes = plan(sight.host, &sight.rules, &findings, &sight.subjects, &only)?;
-    let by_hand = by_hand(&sight.audit.findings, &only);
+/// Prints the changes that `apply` would make.
+///
+/// # Errors
+/// A rule is unknown, or a change cannot be planned.
+pub fn run(args: &TunePlan, audited: &AuditedHost<'_>, printer: &Printer) -> Result<Exit, Failure> {
+    let only = audited.ids(&args.rules)?;
+    let findings: Vec<Finding> = audited.audit.findings.iter().map(as_root).collect();
+    let changes = plan(audited.host, &audited.rules, &findings, &audited.subjects, &only)?;
+    let by_hand = by_hand(&audited.audit.findings, &only);
     if printer.is_json() {
-        printer.object(&Said { v: 1, event: "tune_plan", changes: &changes, manual: &by_hand });
+        printer.object(&PlanReport { v: 1, event: "tune_plan", changes: &changes, manual: &by_hand });
         return Ok(Exit::Done);
     }
     let text = match (args.script, args.diff) {
@@ -38,23 +41,23 @@ pub fn run(args: &TunePlan, sight: &Sight<'_>, printer: &Printer) -> Result<Exit
         (_, true) => diff(&changes),
         _ => both(&changes),
     };
-    // A line that ends a text is the printer's.
+    // The printer ends the text with a line break of its own.
     if !text.is_empty() {
         printer.line(text.trim_end_matches('\n'));
     }
     if printer.is_chatty() {
-        remarks(&sight.audit.findings, &changes, &by_hand, barred(sight.host));
+        remarks(&audited.audit.findings, &changes, &by_hand, barred(audited.host));
     }
     Ok(Exit::Done)
 }
 
-/// A plan is for somebody who may: what this user may not write is in it as well.
+/// A plan is for root: it also has the settings that this user may not write.
 fn as_root(finding: &Finding) -> Finding {
     let could = finding.status == Status::Differs && finding.set != Means::Manual;
     Finding { writable: finding.writable || could, ..finding.clone() }
 }
 
-/// What differs and nobody but a person can change.
+/// The rules that differ and can be changed only by hand.
 fn by_hand(findings: &[Finding], only: &[String]) -> Vec<String> {
     let is_meant = |finding: &&Finding| only.is_empty() || only.contains(&finding.id);
     let manual = findings.iter().filter(|f| f.status == Status::Differs && f.set == Means::Manual).filter(is_meant);
@@ -63,7 +66,7 @@ fn by_hand(findings: &[Finding], only: &[String]) -> Vec<String> {
     ids
 }
 
-/// The script, which runs as it is, and the diff among its comments.
+/// A script that can be run, with the diff in its comments.
 fn both(changes: &[Change]) -> String {
     let mut text = script(changes);
     if !changes.is_empty() {

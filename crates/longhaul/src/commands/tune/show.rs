@@ -8,37 +8,38 @@ use tune::audit::{Audit, Finding, Status};
 use tune::rule::{Area, Confidence, Persist, Severity};
 use tune::subjects::Nic;
 
-use super::Sight;
+use super::AuditedHost;
 use crate::printer::Printer;
 
-/// Findings that are shown on however small a terminal.
+/// The least number of findings that is shown, however small the terminal is.
 const SHOWN_MIN: usize = 8;
 /// How the notes end that ask for the rate.
 const SAY_RATE: &str = "say --rate";
-/// Ids and subjects that one line of unknown ones names.
+/// The most ids and subjects that a line of unknown rules names.
 const NAMED_MAX: usize = 16;
 
-/// What was looked at, and what for.
-pub fn headline(sight: &Sight<'_>) -> String {
+/// The host, and the target that it was audited for.
+pub fn headline(audited: &AuditedHost<'_>) -> String {
     let nic = |nic: &Nic| match nic.speed_bit_s {
         Some(speed) => format!("{} ({})", nic.name, BitRate(speed)),
         None => format!("{} (speed unknown)", nic.name),
     };
-    let mut parts = vec![sight.kernel_says("hostname").unwrap_or_else(|| "this host".into())];
-    parts.extend(sight.kernel_says("osrelease").map(|release| format!("Linux {release}")));
-    parts.extend(sight.subjects.nics.iter().map(nic));
-    parts.extend(sight.subjects.disks.iter().cloned());
-    let rate = sight.rate_bit_s().map_or("an unknown rate (say --rate)".into(), |(rate, _)| BitRate(rate).to_string());
-    let rtt = (sight.target.rtt_s * 1e6).round() / 1e3;
-    format!("{}; for {rate} over {rtt} ms, role {}", parts.join(", "), sight.target.role.word())
+    let mut parts = vec![audited.kernel_says("hostname").unwrap_or_else(|| "this host".into())];
+    parts.extend(audited.kernel_says("osrelease").map(|release| format!("Linux {release}")));
+    parts.extend(audited.subjects.nics.iter().map(nic));
+    parts.extend(audited.subjects.disks.iter().cloned());
+    let rate = audited.rate_bit_s();
+    let rate = rate.map_or("an unknown rate (say --rate)".into(), |(rate, _)| BitRate(rate).to_string());
+    let rtt = (audited.target.rtt_s * 1e6).round() / 1e3;
+    format!("{}; for {rate} over {rtt} ms, role {}", parts.join(", "), audited.target.role.word())
 }
 
-/// For people: what differs by area, the worst first; what is unknown by reason; counts. On a terminal no more than it has
-/// room for, unless all is asked for.
-pub fn show(sight: &Sight<'_>, all: bool, printer: &Printer) {
-    let findings = &sight.audit.findings;
+/// Prints an audit for people: what differs by area, the worst first; what is unknown by reason; counts. On a terminal it prints no
+/// more than fits, unless `all` is set.
+pub fn show(audited: &AuditedHost<'_>, all: bool, printer: &Printer) {
+    let findings = &audited.audit.findings;
     let screen = Screen::of_stdout().filter(|_| !all);
-    printer.line(&headline(sight));
+    printer.line(&headline(audited));
     let differs: Vec<&Finding> = findings.iter().filter(|finding| finding.status == Status::Differs).collect();
     let unknown: Vec<&Finding> = findings.iter().filter(|finding| finding.status == Status::Unknown).collect();
     let reasons = by_reason(&unknown);
@@ -64,10 +65,10 @@ pub fn show(sight: &Sight<'_>, all: bool, printer: &Printer) {
     if all {
         show_rest(findings, screen, printer);
     }
-    printer.line(&format!("\n{}; `tune audit RULE` says all of one", counts(&sight.audit)));
+    printer.line(&format!("\n{}; `tune audit RULE` says all of one", counts(&audited.audit)));
 }
 
-/// All that there is to say of some rules.
+/// Prints the findings of some rules in full.
 pub fn show_whole(findings: &[&Finding], printer: &Printer) {
     for finding in findings {
         let Finding { title, why, source, command, .. } = finding;
@@ -96,12 +97,12 @@ pub fn show_whole(findings: &[&Finding], printer: &Printer) {
     }
 }
 
-/// What is there, with its unit.
+/// The observed value, with its unit.
 pub fn observed(finding: &Finding) -> String {
     measured(finding.observed.as_deref(), finding.unit.as_deref())
 }
 
-/// What should be, with its unit.
+/// The wanted value, with its unit.
 pub fn wanted(finding: &Finding) -> String {
     measured(finding.wanted.as_deref(), finding.unit.as_deref())
 }
@@ -119,7 +120,7 @@ pub fn measured(value: Option<&str>, unit: Option<&str>) -> String {
     }
 }
 
-/// How a recommendation is known.
+/// The confidence in a recommendation, in words.
 pub fn confidence(confidence: Confidence) -> &'static str {
     match confidence {
         Confidence::Measured => "somebody measured it",
@@ -139,7 +140,7 @@ pub fn persist(persist: Persist) -> &'static str {
     }
 }
 
-/// What is as wanted, and what is not for this host.
+/// Prints the rules that are as wanted, and those that do not apply to this host.
 fn show_rest(findings: &[Finding], screen: Option<Screen>, printer: &Printer) {
     for (status, head) in [(Status::Ok, "as wanted"), (Status::NotApplicable, "not for this host")] {
         printer.line(&format!("\n{head}"));
@@ -151,8 +152,10 @@ fn show_rest(findings: &[Finding], screen: Option<Screen>, printer: &Printer) {
 }
 
 fn show_one(finding: &Finding, all: bool, screen: Option<Screen>, printer: &Printer) {
-    let (observed, wanted) = (observed(finding), wanted(finding));
-    let (severity, name) = (severity(finding.severity), name(finding));
+    let observed = observed(finding);
+    let wanted = wanted(finding);
+    let severity = severity(finding.severity);
+    let name = name(finding);
     let why = first_sentence(&finding.why);
     let disputed = if finding.conflict.is_some() && !all { " (the field disagrees)" } else { "" };
     let note = finding.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
@@ -273,7 +276,7 @@ impl Screen {
     }
 }
 
-/// So much of a line as a terminal has room for; into a file or a pipe lines go whole.
+/// Cuts a line to the width of the terminal. Lines for a file or a pipe stay whole.
 fn cut(line: String, screen: Option<Screen>) -> String {
     match screen {
         Some(Screen { columns, .. }) if line.chars().count() > columns => {

@@ -1,4 +1,4 @@
-//! `longhaul tune undo`: snapshots are taken back in the reverse order of their making, each once.
+//! `longhaul tune undo`: restores snapshots, the newest first, each once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::args::TuneUndo;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// What a snapshot's file is called once it was taken back.
+/// The extension of a snapshot's file after the snapshot was restored.
 const UNDONE: &str = "undone";
 
-/// What was taken back, or can be, as JSON.
+/// A snapshot that was restored, or can be, as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct UndoReport<'a> {
     v: u8,
     event: &'static str,
     snapshot: String,
@@ -28,14 +28,18 @@ struct Said<'a> {
     rules: Vec<&'a str>,
 }
 
-impl<'a> Said<'a> {
-    fn of(event: &'static str, path: &Path, snapshot: &'a Snapshot) -> Said<'a> {
-        let (snapshot_path, made) = (path.display().to_string(), &snapshot.made);
-        Said { v: 1, event, snapshot: snapshot_path, made, rules: ids(&snapshot.changes) }
+impl<'a> UndoReport<'a> {
+    fn of(event: &'static str, path: &Path, snapshot: &'a Snapshot) -> UndoReport<'a> {
+        let snapshot_path = path.display().to_string();
+        let made = &snapshot.made;
+        UndoReport { v: 1, event, snapshot: snapshot_path, made, rules: ids(&snapshot.changes) }
     }
 }
 
-/// Brings back what was there.
+/// Restores the settings of a snapshot, or lists the snapshots.
+///
+/// # Errors
+/// There is no such snapshot, a newer one must be restored first, or a setting cannot be written.
 pub fn run(args: &TuneUndo, host: &dyn Host, kept: &Path, printer: &Printer) -> Result<Exit, Failure> {
     let all = snapshots(kept)?;
     if args.list {
@@ -52,11 +56,10 @@ pub fn run(args: &TuneUndo, host: &dyn Host, kept: &Path, printer: &Printer) -> 
     }
     apply::undo(host, &snapshot)?;
     set_aside(&path)?;
-    match printer.is_json() {
-        true => printer.object(&Said::of("tune_undo", &path, &snapshot)),
-        false => {
-            printer.line(&format!("as it was before {}: {}", snapshot.made, ids(&snapshot.changes).join(", ")));
-        }
+    if printer.is_json() {
+        printer.object(&UndoReport::of("tune_undo", &path, &snapshot));
+    } else {
+        printer.line(&format!("as it was before {}: {}", snapshot.made, ids(&snapshot.changes).join(", ")));
     }
     Ok(Exit::Done)
 }
@@ -66,7 +69,7 @@ fn none(kept: &Path) -> Failure {
     Failure { exit: Exit::Failed, fault: Fault::Missing, message }
 }
 
-/// Snapshots that were not taken back yet, the oldest first: their names are times.
+/// The snapshots that were not restored yet, the oldest first: their names are times.
 fn snapshots(kept: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |e: std::io::Error| Failure::local(format!("cannot read {}: {e}", kept.display()));
     let entries = match fs::read_dir(kept) {
@@ -81,7 +84,8 @@ fn snapshots(kept: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// What an older snapshot has is not what was there before a newer one: taken back out of order, neither would be as it was.
+/// Checks that no newer snapshot has changed the same settings. Restored out of order, neither snapshot would give the former
+/// settings.
 fn last_of_its_places(host: &dyn Host, all: &[PathBuf], path: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
     for newer in all.iter().filter(|other| other.file_name() > path.file_name()) {
         let Ok(later) = apply::read(host, newer) else { continue };
@@ -95,7 +99,10 @@ fn last_of_its_places(host: &dyn Host, all: &[PathBuf], path: &Path, snapshot: &
     Ok(())
 }
 
-/// Snapshots of this host that were not taken back, the oldest first.
+/// The snapshots of this host that were not restored yet, the oldest first.
+///
+/// # Errors
+/// The directory of snapshots cannot be read.
 pub fn kept_snapshots(host: &dyn Host, kept: &Path) -> Result<Vec<Snapshot>, Failure> {
     Ok(snapshots(kept)?.iter().filter_map(|path| apply::read(host, path).ok()).collect())
 }
@@ -103,7 +110,7 @@ pub fn kept_snapshots(host: &dyn Host, kept: &Path) -> Result<Vec<Snapshot>, Fai
 fn list(all: &[PathBuf], host: &dyn Host, printer: &Printer) -> Exit {
     for path in all {
         match (apply::read(host, path), printer.is_json()) {
-            (Ok(snapshot), true) => printer.object(&Said::of("tune_snapshot", path, &snapshot)),
+            (Ok(snapshot), true) => printer.object(&UndoReport::of("tune_snapshot", path, &snapshot)),
             (Ok(snapshot), false) => {
                 let name = path.file_stem().unwrap_or_default().to_string_lossy();
                 printer.line(&format!("{name}  {}", ids(&snapshot.changes).join(", ")));
@@ -114,10 +121,10 @@ fn list(all: &[PathBuf], host: &dyn Host, printer: &Printer) -> Exit {
     Exit::Done
 }
 
-/// A snapshot by its name in the list, or by its file's.
+/// A snapshot by its name in the list, or by the path of its file.
 fn named(name: &str, kept: &Path) -> Result<PathBuf, Failure> {
     let listed = kept.join(format!("{name}.json"));
-    // A name that climbs out of the directory is the path of a file.
+    // A name with a slash is the path of a file.
     let is_plain = !name.contains('/');
     match [listed].into_iter().filter(|_| is_plain).chain([PathBuf::from(name)]).find(|path| path.is_file()) {
         Some(path) => Ok(path),
@@ -125,7 +132,7 @@ fn named(name: &str, kept: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What was taken back is not taken back again by the next `undo`, and not thrown away either.
+/// Renames a restored snapshot, so that the next `undo` does not restore it again. It is not deleted.
 fn set_aside(path: &Path) -> Result<(), Failure> {
     let to = path.with_extension(UNDONE);
     let failed = |e| Failure::local(format!("all is as it was, but {} cannot be renamed: {e}", path.display()));

@@ -1,4 +1,4 @@
-//! `longhaul tune verify`: what changes do, measured with a node, a server of iperf3 or a disk.
+//! `longhaul tune verify`: measures the effect of changes with a node, an iperf3 server or a disk.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use tune::plan::{Change, plan};
 use tune::rule::Area;
 use tune::verify::{Difference, Measured, Meter, Step, Trial, VerifyError, trial};
 
-use super::{Sight, agreed, now};
+use super::{AuditedHost, agreed, now};
 use crate::args::TuneVerify;
-use crate::commands::probe::{Far, Target, stop};
+use crate::commands::probe::{Target, TcpPeer, stop};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// A NIC that was set anew may take so long to come back (autonegotiation, routes).
+/// How long a NIC may take to come back after a change (autonegotiation, routes).
 const PATIENCE: Duration = Duration::from_secs(20);
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// One rule's trial, as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct TrialReport<'a> {
     v: u8,
     event: &'static str,
     rule: &'a str,
@@ -39,20 +39,21 @@ struct Said<'a> {
     trial: &'a Trial,
 }
 
-/// What it is measured with.
-enum With<'a> {
+/// What the effect of a change is measured with.
+enum TestBed<'a> {
     Path { target: Target, order: Order, settings: &'a Settings },
     Disk { directory: PathBuf, order: disk::Order },
 }
 
-struct Gauge<'a> {
-    with: With<'a>,
+/// Measures on a test bed, for [`trial`].
+struct TestBedMeter<'a> {
+    with: TestBed<'a>,
     stop: &'a Stop,
 }
 
-impl<'a> With<'a> {
-    /// A directory where it is one, else a node or a server.
-    fn parse(args: &TuneVerify, settings: &'a Settings) -> Result<With<'a>, Failure> {
+impl<'a> TestBed<'a> {
+    /// The test bed that `--with` names: a directory, a node or an iperf3 server.
+    fn parse(args: &TuneVerify, settings: &'a Settings) -> Result<TestBed<'a>, Failure> {
         let directory = Path::new(&args.with);
         if directory.is_dir() || args.with.starts_with(['/', '.']) {
             let order = disk::Order {
@@ -64,7 +65,7 @@ impl<'a> With<'a> {
                 ..disk::Order::default()
             };
             probe::disk::check(&order)?;
-            return Ok(With::Disk { directory: directory.to_owned(), order });
+            return Ok(TestBed::Disk { directory: directory.to_owned(), order });
         }
         let direction = if args.reverse { Directions::Reverse } else { Directions::Forward };
         let seconds = args.time.as_secs_f64();
@@ -77,22 +78,22 @@ impl<'a> With<'a> {
             ..Order::default()
         };
         probe::tcp::check(&order)?;
-        Ok(With::Path { target: Target::parse(&args.with)?, order, settings })
+        Ok(TestBed::Path { target: Target::parse(&args.with)?, order, settings })
     }
 
-    /// Whether a rule of this area is about what is measured.
+    /// Whether a rule of this area can change what is measured.
     fn is_about(&self, area: Area) -> bool {
         let of_disk = matches!(area, Area::Storage | Area::Memory);
         match self {
-            With::Path { .. } => area != Area::Storage,
-            With::Disk { .. } => of_disk,
+            TestBed::Path { .. } => area != Area::Storage,
+            TestBed::Disk { .. } => of_disk,
         }
     }
 
     fn measure(&self, stop: &Stop) -> Result<Measured, Failure> {
         match self {
-            With::Path { target, order, settings } => {
-                let report = Far::connect(target, settings)?.test(order, stop, &mut |_| {})?;
+            TestBed::Path { target, order, settings } => {
+                let report = TcpPeer::connect(target, settings)?.test(order, stop, &mut |_| {})?;
                 let up = order.direction == Directions::Forward;
                 let found = report.directions.iter().find(|found| found.direction.is_forward() == up);
                 let found = found.ok_or_else(|| Failure::local("the test says nothing of its direction"))?;
@@ -100,7 +101,7 @@ impl<'a> With<'a> {
                 let cpu = if up { sender } else { receiver };
                 Ok(Measured { rate_bit_s: found.rate_bit_s as f64, cpu_s_per_gb: Some(cpu) })
             }
-            With::Disk { directory, order } => {
+            TestBed::Disk { directory, order } => {
                 let report = probe::disk::measure(directory, order, stop, &mut |_| {})?;
                 let (mut bytes, mut seconds, mut cpu_s) = (0.0, 0.0, 0.0);
                 for point in &report.points {
@@ -117,7 +118,7 @@ impl<'a> With<'a> {
     }
 }
 
-impl Meter for Gauge<'_> {
+impl Meter for TestBedMeter<'_> {
     fn measure(&mut self) -> Result<Measured, String> {
         let since = Instant::now();
         loop {
@@ -133,16 +134,19 @@ impl Meter for Gauge<'_> {
     }
 }
 
-/// Measures each rule's changes, one rule after the other.
+/// Measures the changes of each rule, one rule after the other.
+///
+/// # Errors
+/// A rule is unknown, a test fails, a change cannot be made or undone, or the user interrupts.
 pub fn run(
     args: &TuneVerify,
-    sight: &Sight<'_>,
+    audited: &AuditedHost<'_>,
     settings: &Settings,
     kept: &Path,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let with = With::parse(args, settings)?;
-    let rules = rules(args, sight, &with)?;
+    let with = TestBed::parse(args, settings)?;
+    let rules = rules(args, audited, &with)?;
     if rules.is_empty() {
         printer.line(
             "nothing differs here that this user can change and that this test is about; name rules to try others",
@@ -155,9 +159,9 @@ pub fn run(
         return Ok(Exit::Failed);
     }
     let stop = stop()?;
-    // What fails at once fails before anything is changed; and the first test of all pays for what the path must learn.
+    // A test bed that does not work fails here, before anything is changed. The first test also warms up the path.
     with.measure(&stop)?;
-    let mut gauge = Gauge { with, stop: &stop };
+    let mut gauge = TestBedMeter { with, stop: &stop };
     for (rule, changes) in &rules {
         let mut tell = |step: Step| {
             if printer.is_chatty() && !printer.is_json() {
@@ -167,10 +171,10 @@ pub fn run(
             }
             !stop.is_stopped()
         };
-        let found = trial(sight.host, changes, (kept, &now()), args.rounds, &mut gauge, &mut tell);
+        let found = trial(audited.host, changes, (kept, &now()), args.rounds, &mut gauge, &mut tell);
         let found = found.map_err(|error| failed(error, &stop))?;
-        match printer.is_json() {
-            true => printer.object(&Said {
+        if printer.is_json() {
+            printer.object(&TrialReport {
                 v: 1,
                 event: "tune_verify",
                 rule,
@@ -178,8 +182,9 @@ pub fn run(
                 verdict: verdict(&found.rate),
                 changes,
                 trial: &found,
-            }),
-            false => printer.line(&row(rule, &found)),
+            });
+        } else {
+            printer.line(&row(rule, &found));
         }
     }
     if !printer.is_json() {
@@ -199,11 +204,15 @@ fn failed(error: VerifyError, stop: &Stop) -> Failure {
     }
 }
 
-/// What is tried: the rules that are named, or all that differ and that the test is about.
-fn rules(args: &TuneVerify, sight: &Sight<'_>, with: &With<'_>) -> Result<Vec<(String, Vec<Change>)>, Failure> {
-    let named = sight.ids(&args.rules)?;
+/// The rules to try: those that are named, or all that differ and can change what is measured.
+fn rules(
+    args: &TuneVerify,
+    audited: &AuditedHost<'_>,
+    with: &TestBed<'_>,
+) -> Result<Vec<(String, Vec<Change>)>, Failure> {
+    let named = audited.ids(&args.rules)?;
     let all = || {
-        let differs = sight.audit.findings.iter().filter(|f| f.status == tune::audit::Status::Differs && f.writable);
+        let differs = audited.audit.findings.iter().filter(|f| f.status == tune::audit::Status::Differs && f.writable);
         let mut ids: Vec<String> = Vec::new();
         for finding in differs.filter(|finding| with.is_about(finding.area)) {
             if !ids.contains(&finding.id) {
@@ -216,7 +225,7 @@ fn rules(args: &TuneVerify, sight: &Sight<'_>, with: &With<'_>) -> Result<Vec<(S
     let mut rules = Vec::new();
     for id in ids {
         let only = std::slice::from_ref(&id);
-        let changes = plan(sight.host, &sight.rules, &sight.audit.findings, &sight.subjects, only)?;
+        let changes = plan(audited.host, &audited.rules, &audited.audit.findings, &audited.subjects, only)?;
         if changes.is_empty() {
             Printer::note(&format!("{id} is as wanted already: there is nothing to compare it with"));
         } else {

@@ -1,4 +1,4 @@
-//! `longhaul tune watch`: an eye on drops, and on settings that somebody changes.
+//! `longhaul tune watch`: watches for dropped packets, and for settings that change.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use tune::rule::Severity;
 use tune::watch::{Event, Watch, What, undone};
 
 use super::undo::kept_snapshots;
-use super::{Sight, now};
+use super::{AuditedHost, now};
 use crate::args::{Tune, TuneWatch};
+use crate::commands::check_status::CheckStatus;
 use crate::commands::probe::stop;
-use crate::commands::standing::Standing;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// How often a watch that waits looks whether it is to end.
+/// How often a waiting watch checks whether it must end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// With --check somebody waits for the answer.
+/// How long a watch with `--check` lasts: a monitoring system waits for the answer.
 const CHECK_LASTS: Duration = Duration::from_secs(10);
 
 /// An event as JSON.
 #[derive(Serialize)]
-struct Said<'a> {
+struct EventReport<'a> {
     v: u8,
     event: &'static str,
     at: String,
@@ -32,8 +32,11 @@ struct Said<'a> {
     what: &'a Event,
 }
 
-/// Watches until it is stopped, or for a time; with `--check` the exit code says what it saw, and a host that cannot be
-/// looked at is unknown.
+/// Watches until it is stopped, or for a time. With `--check` the exit code is that of a monitoring plug-in, and a host that
+/// cannot be audited is unknown.
+///
+/// # Errors
+/// Without `--check`: the host cannot be audited, or the snapshots cannot be read.
 pub fn run<'a>(
     args: &TuneWatch,
     tune: &'a Tune,
@@ -45,12 +48,12 @@ pub fn run<'a>(
     if !args.check {
         return seen.map(|_| Exit::Done as u8);
     }
-    let (standing, line) = match seen {
+    let (status, line) = match seen {
         Ok(events) => judged(&events),
-        Err(failure) => (Standing::Unknown, failure.message),
+        Err(failure) => (CheckStatus::Unknown, failure.message),
     };
-    printer.line(&format!("{} - {line}", standing.word()));
-    Ok(standing as u8)
+    printer.line(&format!("{} - {line}", status.word()));
+    Ok(status as u8)
 }
 
 fn watch(
@@ -63,19 +66,20 @@ fn watch(
     let stop = stop()?;
     let lasts = args.time.or(args.check.then_some(CHECK_LASTS));
     let end = lasts.map(|lasts| Instant::now() + lasts);
-    let sight = Sight::of(host, tune, &args.target)?;
-    let mut events = undone(host, &kept_snapshots(host, kept)?, &sight.audit);
+    let audited = AuditedHost::of(host, tune, &args.target)?;
+    let mut events = undone(host, &kept_snapshots(host, kept)?, &audited.audit);
     tell(&events, args, printer);
-    let mut watch = Watch::begin(&sight.audit);
+    let mut watch = Watch::begin(&audited.audit);
     if printer.is_chatty() && !args.check {
-        let (count, every) = (sight.audit.findings.len(), args.every.as_secs_f64());
+        let count = audited.audit.findings.len();
+        let every = args.every.as_secs_f64();
         Printer::say(&format!("watching {count} settings and counters, every {every} s; Ctrl-C ends it"));
     }
     while wait(args.every, end, &stop) {
-        let sight = Sight::of(host, tune, &args.target)?;
-        let new = watch.look(&sight.audit);
+        let audited = AuditedHost::of(host, tune, &args.target)?;
+        let new = watch.look(&audited.audit);
         tell(&new, args, printer);
-        // Whoever watches for years does not keep all of it.
+        // Only `--check` needs the events in the end; a watch may run for years.
         if args.check {
             events.extend(new);
         }
@@ -83,7 +87,7 @@ fn watch(
     Ok(events)
 }
 
-/// Waits for the next look; false where there is none. At the end of the time there is a last one.
+/// Waits for the next audit. Returns false if there is none; the last one is at the end of the time.
 fn wait(every: Duration, end: Option<Instant>, stop: &Stop) -> bool {
     let now = Instant::now();
     if end.is_some_and(|end| end <= now) {
@@ -101,9 +105,10 @@ fn wait(every: Duration, end: Option<Instant>, stop: &Stop) -> bool {
 
 fn tell(events: &[Event], args: &TuneWatch, printer: &Printer) {
     for event in events.iter().filter(|_| !args.check) {
-        match printer.is_json() {
-            true => printer.object(&Said { v: 1, event: "tune_watch", at: now(), what: event }),
-            false => printer.line(&format!("{}  {}", now(), row(event))),
+        if printer.is_json() {
+            printer.object(&EventReport { v: 1, event: "tune_watch", at: now(), what: event });
+        } else {
+            printer.line(&format!("{}  {}", now(), row(event)));
         }
     }
 }
@@ -122,24 +127,25 @@ fn row(event: &Event) -> String {
     }
 }
 
-/// What a monitoring system is told.
-fn judged(events: &[Event]) -> (Standing, String) {
-    let (mut standing, mut told) = (Standing::Well, Vec::new());
+/// The status and the line for a monitoring system.
+fn judged(events: &[Event]) -> (CheckStatus, String) {
+    let mut status = CheckStatus::Well;
+    let mut told = Vec::new();
     for event in events {
         let of_it = match (event.what, event.severity) {
-            (What::Changed, _) | (_, Severity::Info) => Standing::Well,
-            (What::Grew, _) => Standing::Warning,
-            (_, Severity::High) => Standing::Critical,
-            _ => Standing::Warning,
+            (What::Changed, _) | (_, Severity::Info) => CheckStatus::Well,
+            (What::Grew, _) => CheckStatus::Warning,
+            (_, Severity::High) => CheckStatus::Critical,
+            _ => CheckStatus::Warning,
         };
-        standing = standing.and(of_it);
-        if of_it != Standing::Well {
+        status = status.and(of_it);
+        if of_it != CheckStatus::Well {
             told.push(row(event));
         }
     }
     let count = told.len();
     let told = if told.is_empty() { "nothing dropped, nothing changed".into() } else { told.join("; ") };
-    (standing, format!("{told} | events={count}"))
+    (status, format!("{told} | events={count}"))
 }
 
 #[cfg(test)]
@@ -153,12 +159,12 @@ mod tests {
 
     #[test]
     fn the_worst_of_what_was_seen_counts() {
-        assert_eq!(judged(&[]).0, Standing::Well);
-        assert_eq!(judged(&[event(What::Changed, Severity::High)]).0, Standing::Well);
-        assert_eq!(judged(&[event(What::Grew, Severity::High)]).0, Standing::Warning);
+        assert_eq!(judged(&[]).0, CheckStatus::Well);
+        assert_eq!(judged(&[event(What::Changed, Severity::High)]).0, CheckStatus::Well);
+        assert_eq!(judged(&[event(What::Grew, Severity::High)]).0, CheckStatus::Warning);
         let all = [event(What::Grew, Severity::Medium), event(What::Clobbered, Severity::High)];
-        let (standing, line) = judged(&all);
-        assert_eq!(standing, Standing::Critical);
+        let (status, line) = judged(&all);
+        assert_eq!(status, CheckStatus::Critical);
         assert!(line.contains("look at: tuned: balanced") && line.ends_with("| events=2"), "{line}");
     }
 

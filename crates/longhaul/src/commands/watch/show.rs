@@ -7,7 +7,7 @@ use model::units::{BitRate, Bytes};
 use model::v1::watch::{Alarm, Explained, Grid, Half, Health, History, Interface, NodeTraffic, Talker, Talkers, Why};
 use serde_json::Value;
 
-/// Columns of a history that people look at.
+/// The columns of a history that are shown.
 const SHOWN: [&str; 17] = [
     "sent",
     "lost_forward",
@@ -68,7 +68,7 @@ pub fn grid_lines(grid: &Grid) -> Vec<String> {
     lines
 }
 
-/// All of it in a line.
+/// The whole grid in one line.
 pub fn all(grid: &Grid) -> (Health, String) {
     let halves = grid.cells.iter().flat_map(|cell| [cell.forward.health, cell.reverse.health]);
     let mut counts = [0usize; 4];
@@ -82,7 +82,7 @@ pub fn all(grid: &Grid) -> (Health, String) {
     (health, line)
 }
 
-/// A head and a line for each row. What is not known is `-`.
+/// A line of titles, and a line for each row. An unknown value is `-`.
 pub fn history_lines(history: &History) -> Vec<String> {
     let shown: Vec<usize> = history
         .columns
@@ -106,7 +106,7 @@ pub fn history_lines(history: &History) -> Vec<String> {
     lines
 }
 
-/// What is wrong, what causes it, where, and what to do.
+/// An alarm: what is wrong, its cause and place, and the remedy.
 pub fn alarm_lines(alarm: &Alarm) -> Vec<String> {
     let direction = alarm.direction.map_or("both directions", model::v1::probe::Direction::word);
     let ended = alarm.ended.as_ref().map_or(String::new(), |ended| format!(" until {ended}"));
@@ -129,7 +129,7 @@ pub fn alarm_lines(alarm: &Alarm) -> Vec<String> {
     lines
 }
 
-/// Both directions, what bounds them, what is wrong.
+/// Both directions of a path, what bounds them, and what is wrong.
 pub fn why_lines(why: &Why) -> Vec<String> {
     let rtt = why.rtt_s.map_or(String::new(), |rtt| format!(", round trip {:.1} ms", rtt * 1e3));
     let mut lines = vec![format!("{} to {}{rtt}", why.from, why.to)];

@@ -57,11 +57,11 @@ fn files_are_ordered_one_by_one_and_told_of_one_by_one() {
     assert!(problem(pair.api.create(&scattered)).reason.contains("in one export"));
 }
 
-/// Of `123456789` the CRC-32C, the Adler-32 without the zero at its front, and the MD5.
+/// The digests of `123456789`: CRC-32C, Adler-32 without its leading zero, and MD5.
 const RIGHT: [&str; 3] = ["crc32c:e3069283", "ADLER32:91e01de", "md5:25f9e794323b453885f5181f1b624d0b"];
 const WRONG: [&str; 3] = ["crc32c:e3069284", "adler32:091e01df", "md5:25f9e794323b453885f5181f1b624d0c"];
 
-/// Orders files from `from` to `to` of which four are not what is ordered; those must be named, and not be there.
+/// Orders files from `from` to `to`, of which four differ from the order; they must be named, and must not be at the target.
 fn only_what_was_ordered(api: &Api, (from, source): (&Node, &str), (to, target): (&Node, &str), base: &Order) {
     fs::create_dir_all(from.data("out")).unwrap();
     let file = |name: &str, bytes: Option<u64>, checksum: Option<&str>| {

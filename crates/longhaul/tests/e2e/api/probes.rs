@@ -1,4 +1,4 @@
-//! Tests that a node makes for who orders them: `/api/v1/probes`.
+//! Tests that clients order from a node: `/api/v1/probes`.
 
 use std::process::Command;
 
@@ -55,7 +55,7 @@ fn failed(api: &Api, order: &ProbeOrder) -> (String, String) {
 }
 
 #[test]
-fn a_node_tests_the_way_to_another_one() {
+fn a_node_tests_the_path_to_another_node() {
     let pair = pair();
     let both = TcpProbe { seconds: Some(0.5), direction: Directions::Both, streams: 2, ..TcpProbe::default() };
     let order = pair.probe(ProbeTest::Tcp(both));
@@ -163,7 +163,7 @@ fn one_test_runs_at_a_time_and_any_can_be_ended() {
 }
 
 #[test]
-fn what_waits_is_bounded() {
+fn the_queue_of_tests_is_bounded() {
     let pair = pair();
     let most = pair.api.capabilities().unwrap().limits.probes_unended_max;
     assert!((1..100).contains(&most));
@@ -184,7 +184,7 @@ fn what_waits_is_bounded() {
 }
 
 #[test]
-fn a_test_that_cannot_be_says_why() {
+fn a_test_that_cannot_run_reports_why() {
     let mut pair = pair();
     let order = |test| pair.probe(test);
     // The right node by a key that it does not know.
@@ -207,7 +207,7 @@ fn a_test_that_cannot_be_says_why() {
 }
 
 #[test]
-fn a_node_without_an_end_is_hung_up_on() {
+fn a_node_that_answers_without_end_is_disconnected() {
     let (pair, babbler) = (pair(), ScriptedNode::new());
     let order = ProbeOrder {
         test: ProbeTest::Limits(LimitsProbe {}),
@@ -223,7 +223,7 @@ fn a_node_without_an_end_is_hung_up_on() {
 }
 
 #[test]
-fn tests_go_where_transfers_may() {
+fn tests_may_go_where_transfers_may_go() {
     // It listens to the world, so what listens on its loopback is none of its guests' business.
     let here = plain().everywhere().start();
     let api = api(&here, &full_key(&here));
@@ -287,7 +287,7 @@ fn orders_of_tests_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn nothing_of_a_test_is_kept() {
+fn a_test_leaves_no_key_and_is_forgotten_after_a_restart() {
     let mut pair = pair();
     let order = pair.probe(tcp(300.0));
     let mut said = format!("{:?}", pair.api.create_probe(&order).unwrap());

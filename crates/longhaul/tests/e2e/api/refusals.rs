@@ -1,4 +1,4 @@
-//! What the API refuses, and what stock clients get of it.
+//! Orders that the API refuses, and its answers to stock clients.
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::wait::skipped;
 use crate::web::raw::{Raw, ask};
 
 #[test]
-fn what_makes_no_sense_is_refused_in_a_sentence() {
+fn an_invalid_order_is_refused_in_one_sentence() {
     let pair = pair();
     let bearer = format!("Bearer {}", full_key(&pair.here));
     let post = |kind: &str, body: &[u8]| {
@@ -70,7 +70,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
 }
 
 #[test]
-fn guests_do_not_send_a_node_to_itself() {
+fn anonymous_clients_cannot_send_a_node_to_itself() {
     // It listens to the world, so what listens on its loopback is none of its guests' business.
     let here = plain().everywhere().start();
     let api = api(&here, &full_key(&here));

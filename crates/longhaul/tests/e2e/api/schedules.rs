@@ -34,7 +34,7 @@ fn repeat(target: String, test: ProbeTest, key: Option<&str>) -> Schedule {
     Schedule { id: Uuid::now_v7(), target, test: ScheduledTest::Repeat(repeat), node: None, credentials }
 }
 
-/// The first measurement behind `after` for which `is_it` holds.
+/// The first measurement after `after` for which `is_it` holds.
 #[track_caller]
 fn measured(api: &Api, after: &mut u64, is_it: impl Fn(&Measurement) -> bool) -> Measurement {
     until_some("it is measured", LONG, || {
@@ -46,7 +46,7 @@ fn measured(api: &Api, after: &mut u64, is_it: impl Fn(&Measurement) -> bool) ->
 }
 
 #[test]
-fn a_stream_goes_on_over_restarts_and_tells_of_silence() {
+fn a_stream_survives_restarts_and_reports_silence() {
     let mut pair = pair();
     let schedule = stream(format!("lh://{}", pair.there.address()));
     assert!(pair.api.create_schedule(&schedule).unwrap().1);
@@ -76,7 +76,7 @@ fn a_stream_goes_on_over_restarts_and_tells_of_silence() {
 }
 
 #[test]
-fn whatever_answers_is_measured() {
+fn a_schedule_measures_every_kind_of_responder() {
     let there = answering().arg("--twamp-listen").arg("127.0.0.1:0").start();
     let twamp = until_some("the node says where TWAMP-Control is answered", LONG, || {
         let log = there.log();

@@ -1,11 +1,11 @@
-//! A document as a test reads it: its shell blocks, and what the comment above each says of it.
+//! A document as a test reads it: its shell blocks, and the comment above each.
 
 use std::fs;
 use std::path::Path;
 
-/// What is to become of a block.
+/// The treatment of a block.
 #[derive(Debug)]
-pub enum Fate {
+pub enum BlockPlan {
     /// It runs.
     Runs(Conditions),
     /// It does not, for this reason.
@@ -21,7 +21,7 @@ pub struct Conditions {
     pub machines: Vec<String>,
     /// The exit code of its last command.
     pub code: i32,
-    /// Whether a copy is under way meanwhile, whose id the block means by `ID` and `4f1c`.
+    /// Whether a copy is under way meanwhile; `ID` and `4f1c` in the block stand for its id.
     pub beside_copy: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Block {
     /// The line of its first command, from 1.
     pub line: usize,
     pub text: String,
-    pub fate: Fate,
+    pub fate: BlockPlan,
 }
 
 /// The blocks of a document of this repository that are shell, or the content of a file.
@@ -58,8 +58,8 @@ fn read(text: &str) -> Vec<Block> {
         let said = above.strip_prefix("<!-- ").and_then(|comment| comment.strip_suffix(" -->"));
         let is_shell = ["sh", "bash", "console"].contains(&language.trim());
         let fate = match said.map(fate) {
-            None if is_shell => Some(Fate::Runs(Conditions::default())),
-            Some(Fate::File { path, machine }) => Some(Fate::File { path, machine }),
+            None if is_shell => Some(BlockPlan::Runs(Conditions::default())),
+            Some(BlockPlan::File { path, machine }) => Some(BlockPlan::File { path, machine }),
             other => other.filter(|_| is_shell),
         };
         blocks.extend(fate.map(|fate| Block { line: at + 2, text, fate }));
@@ -68,12 +68,12 @@ fn read(text: &str) -> Vec<Block> {
     blocks
 }
 
-fn fate(comment: &str) -> Fate {
+fn fate(comment: &str) -> BlockPlan {
     if let Some(reason) = comment.strip_prefix("not run: ") {
-        return Fate::NotRun(reason.to_owned());
+        return BlockPlan::NotRun(reason.to_owned());
     }
     if let Some((path, machine)) = comment.strip_prefix("file ").and_then(|rest| rest.split_once(" at ")) {
-        return Fate::File { path: path.to_owned(), machine: machine.to_owned() };
+        return BlockPlan::File { path: path.to_owned(), machine: machine.to_owned() };
     }
     let rest = comment.strip_prefix("run ").unwrap_or_else(|| panic!("what does <!-- {comment} --> say of a block?"));
     let mut conditions = Conditions::default();
@@ -85,7 +85,7 @@ fn fate(comment: &str) -> Fate {
             _ => panic!("what does {part:?} in <!-- {comment} --> mean?"),
         }
     }
-    Fate::Runs(conditions)
+    BlockPlan::Runs(conditions)
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn comments_say_what_becomes_of_a_block() {
                 ```sh\nz\n```\n<!-- file /f at m1 -->\n```toml\nk = 1\n```\n```toml\nno = 1\n```\n";
     let blocks = read(text);
     assert_eq!(blocks.iter().map(|block| block.line).collect::<Vec<_>>(), [3, 7, 12, 16]);
-    assert!(matches!(&blocks[0].fate, Fate::Runs(how) if how.machines == ["here"] && how.code == 0));
-    assert!(matches!(&blocks[1].fate, Fate::NotRun(why) if why == "why") && blocks[1].text == "x\ny\n");
-    assert!(matches!(&blocks[2].fate, Fate::Runs(how) if how.machines == ["m1", "m2"] && how.code == 4));
-    assert!(matches!(&blocks[3].fate, Fate::File { path, machine } if path == "/f" && machine == "m1"));
+    assert!(matches!(&blocks[0].fate, BlockPlan::Runs(how) if how.machines == ["here"] && how.code == 0));
+    assert!(matches!(&blocks[1].fate, BlockPlan::NotRun(why) if why == "why") && blocks[1].text == "x\ny\n");
+    assert!(matches!(&blocks[2].fate, BlockPlan::Runs(how) if how.machines == ["m1", "m2"] && how.code == 4));
+    assert!(matches!(&blocks[3].fate, BlockPlan::File { path, machine } if path == "/f" && machine == "m1"));
 }

@@ -1,4 +1,4 @@
-//! The machines that each document speaks of, and what it takes to be on them.
+//! The machines that each document mentions, and what it assumes on them.
 
 use super::{Document, Machine};
 
@@ -6,13 +6,13 @@ const fn machine(name: &'static str, prepare: &'static str) -> Machine {
     Machine { name, addresses: &[], prepare }
 }
 
-/// A server of files for all, as others run them.
+/// A public file server, as other people run one.
 const PUBLIC: &str = "mkdir -p /srv/exp && tree /srv/exp/run7 && cp /srv/exp/run7/large /srv/exp/run7.tar
     longhaul serve --listen [::]:443 --export exp=/srv/exp --anonymous ro --certificate host.pem\n";
 /// A node with one run, and the file `f`.
 const WITH_DATA: &str = "mkdir -p /srv/data && echo the same everywhere > /srv/data/f
     longhaul grant --export data --write && longhaul serve --export data=/srv/data:rw\n";
-/// A node that takes in what others bring.
+/// A node that accepts files from others.
 const WITH_INBOX: &str = "mkdir -p /srv/inbox && longhaul grant --export inbox --write
     longhaul serve --export inbox=/srv/inbox:rw\n";
 

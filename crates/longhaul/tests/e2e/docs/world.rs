@@ -12,19 +12,19 @@ use crate::https::{authority, certificate};
 use crate::node::LONGHAUL;
 
 const ETC: &str = "/etc";
-/// Where the programs are that stand in for others.
+/// The directory of the programs that replace others.
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/docs/bin");
 
 /// All machines of a document.
-pub struct World {
+pub struct Machines {
     machines: Vec<(&'static str, Child)>,
     dir: TempDir,
 }
 
 /// How a script ended.
-pub struct Ended {
+pub struct ScriptOutput {
     pub code: Option<i32>,
-    /// What it printed on both, in this order.
+    /// Its output on stdout and stderr, in this order.
     pub out: String,
     pub err: String,
 }
@@ -34,11 +34,11 @@ fn run(program: &str, words: &[&str]) {
     assert!(output.status.success(), "{program} {words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-impl World {
-    /// Makes them, and prepares each. The caller is in a network and mounts of its own.
-    pub fn new(machines: &[Machine]) -> World {
+impl Machines {
+    /// Makes the machines, and prepares each. The caller is in a network and mount namespace of its own.
+    pub fn new(machines: &[Machine]) -> Machines {
         let dir = tempfile::Builder::new().prefix("docs").tempdir().unwrap();
-        let mut world = World { machines: Vec::new(), dir };
+        let mut world = Machines { machines: Vec::new(), dir };
         // Nodes run as users of their own, and write down keys.
         for below in ["", "keys", "shared"] {
             fs::create_dir_all(world.path(below)).unwrap();
@@ -56,7 +56,7 @@ impl World {
         world
     }
 
-    /// A path in the directory of all of it.
+    /// A path in the directory of all machines.
     pub fn path(&self, below: &str) -> PathBuf {
         self.dir.path().join(below)
     }
@@ -66,7 +66,7 @@ impl World {
         self.path(machine).join("home")
     }
 
-    /// Names, users and authorities, which all machines share.
+    /// Sets up names, users and authorities, which all machines share.
     fn furnish(&self, machines: &[Machine]) {
         let etc = self.path("etc");
         run("cp", &["-a", ETC, etc.to_str().unwrap()]);
@@ -119,8 +119,8 @@ impl World {
         }
     }
 
-    /// Runs a script in the home of a machine. Whoever is asked for something there pastes the last key that was granted.
-    pub fn run(&self, machine: &str, script: &str) -> Ended {
+    /// Runs a script in the home of a machine. A prompt for input gets the last key that was granted.
+    pub fn run(&self, machine: &str, script: &str) -> ScriptOutput {
         let found = self.machines.iter().find(|(name, _)| *name == machine);
         let pid = found.unwrap_or_else(|| panic!("no machine is called {machine}")).1.id().to_string();
         let name = |kind: &str| self.path(&format!("{machine}.{kind}"));
@@ -146,7 +146,7 @@ impl World {
             .status()
             .unwrap();
         let read = |path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
-        Ended { code: status.code(), out: read(out), err: read(err) }
+        ScriptOutput { code: status.code(), out: read(out), err: read(err) }
     }
 }
 
@@ -159,7 +159,7 @@ fn append(path: &str, text: &str) {
     fs::write(path, had + text).unwrap();
 }
 
-impl Drop for World {
+impl Drop for Machines {
     fn drop(&mut self) {
         for file in fs::read_dir(self.dir.path()).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if file.extension().is_some_and(|ending| ending == "node") {

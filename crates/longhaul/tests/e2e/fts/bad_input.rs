@@ -1,4 +1,4 @@
-//! What is wrong is refused with the right status and one clear sentence in FTS's form, and nothing of it is stored.
+//! Invalid input is refused with the right status and one clear sentence in FTS's form, and nothing of it is stored.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::ask;
 use crate::hub::Hub;
 
-/// Sends a body as it is, and gives status and answer.
+/// Sends a body unchanged; returns status and answer.
 fn post(hub: &Hub, key: &str, path: &str, body: &[u8]) -> (u64, String) {
     let url = format!("{}/fts3{path}", hub.url.replace("https://", "http://"));
     let mut curl = Command::new("curl");
@@ -38,16 +38,16 @@ fn has_no_jobs(hub: &Hub, key: &str) {
 }
 
 #[test]
-fn documents_that_are_wrong_are_refused_whole() {
+fn an_invalid_document_is_refused_as_a_whole() {
     let hub = Hub::start(&["--plain"]);
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let good = r#"{"sources": ["davs://a.example/1"], "destinations": ["davs://b.example/1"]}"#;
     for (body, said) in [
         (String::new(), "no JSON"),
         ("{\"files\": [".to_owned(), "no JSON"),
-        ("7".to_owned(), "does not read"),
+        ("7".to_owned(), "cannot be read"),
         ("\u{0}\u{ff}".to_owned(), "no JSON"),
-        ("[".repeat(100_000), "does not read"),
+        ("[".repeat(100_000), "cannot be read"),
         (r#"{"files": []}"#.to_owned(), "at least one file"),
         (r#"{"files": null}"#.to_owned(), "another kind"),
         (format!(r#"{{"files": [{good}, {{"sources": [], "destinations": []}}]}}"#), "file 1: it needs sources"),
@@ -66,7 +66,7 @@ fn documents_that_are_wrong_are_refused_whole() {
 }
 
 #[test]
-fn hostile_urls_are_refused_and_not_told_again() {
+fn hostile_urls_are_refused_and_not_repeated() {
     let hub = Hub::start(&["--plain"]);
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let long = format!("davs://a.example/{}", "x".repeat(5000));
@@ -114,7 +114,7 @@ fn a_million_files_and_one_are_too_many() {
 }
 
 #[test]
-fn keys_and_tokens_that_do_not_count_get_a_sentence() {
+fn invalid_keys_and_tokens_are_refused_in_one_sentence() {
     let hub = Hub::start(&["--plain"]);
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let good =

@@ -1,4 +1,4 @@
-//! `/config`, bans of users, ends of many jobs and the optimizer, in FTS's words: what they change, the hub's own commands show.
+//! `/config`, bans of users, cancellation of many jobs and the optimizer, by FTS's API: the hub's own commands show the changes.
 
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ fn a_drained_hub_begins_nothing_and_the_optimizer_says_why() {
 }
 
 #[test]
-fn a_banned_user_may_nothing_until_the_ban_is_over() {
+fn a_banned_user_has_no_rights_until_the_ban_ends() {
     let (hub, admin, user) = hub();
     let job = json!({"files": [{"sources": ["davs://dav.example/1"], "destinations": ["davs://b.example/1"]}]});
     let ban_dn = json!({"user_dn": "/CN=ann", "message": "asks too often"});

@@ -1,4 +1,4 @@
-//! What one holder can have a node remember is bounded in bytes, and pushes out nothing of anybody else's.
+//! The memory that one holder of a key can fill at a node is bounded in bytes, and displaces nothing of other holders.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ use crate::node::{Node, Setup};
 use crate::wait::{LONG, until};
 
 const MIB: u64 = 1 << 20;
-/// What a node may grow by, whatever one holder orders.
+/// The most by which a node may grow, whatever one holder orders.
 const GROWTH_MAX: u64 = 64 * MIB;
-/// The lists of one holder take 96 MiB at the most, as docs/security.md says; as much again by half for what they come through.
+/// The lists of one holder take at most 96 MiB, as docs/security.md says; the rest is for the buffers that they pass.
 const LISTS_MAX: u64 = 160 * MIB;
 const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
 
@@ -35,14 +35,14 @@ fn writer(node: &Node) -> String {
 }
 
 /// Memory and state of a node before something.
-struct Before {
+struct NodeUsage {
     memory: u64,
     state: u64,
 }
 
-impl Before {
-    fn of(node: &Node) -> Before {
-        Before { memory: memory(node), state: bytes_below(&node.state()) }
+impl NodeUsage {
+    fn of(node: &Node) -> NodeUsage {
+        NodeUsage { memory: memory(node), state: bytes_below(&node.state()) }
     }
 
     #[track_caller]
@@ -59,7 +59,7 @@ fn long_path(n: usize) -> String {
     vec![format!("{n:0>200}"); 19].join("/")
 }
 
-/// An order by the API that fails at once: nobody is at the other end.
+/// An order by the API that fails at once: there is no node at the other end.
 fn order(id: Uuid, sources: &str, filters: &str) -> String {
     let node = "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     format!(
@@ -72,7 +72,7 @@ fn order(id: Uuid, sources: &str, filters: &str) -> String {
 fn large_orders_of_one_holder_are_bounded() {
     let node = plain();
     let key = writer(&node);
-    let before = Before::of(&node);
+    let before = NodeUsage::of(&node);
     let mut requests = Requests::new(&node, Some(&key));
     let pattern = format!("{{\"include\":true,\"pattern\":\"{}\"}}", "x".repeat(4000));
     let filters = vec![pattern; 10].join(",");
@@ -93,7 +93,7 @@ fn large_orders_of_one_holder_are_bounded() {
 fn large_native_orders_of_one_holder_are_bounded() {
     let node = plain();
     let key = writer(&node);
-    let before = Before::of(&node);
+    let before = NodeUsage::of(&node);
     let filter = Filter { include: true, pattern: "x".repeat(4000) };
     let sources: Vec<_> = (0..120).map(|n| place("data", &long_path(n))).collect();
     let mut session = Session::open(&node, Some(&key)).unwrap();
@@ -117,11 +117,11 @@ fn a_session_that_lists_and_sends_much_is_bounded() {
     for n in 0..5_000 {
         fs::write(node.data("many").join(format!("{n:0>200}")), b"").unwrap();
     }
-    let before = Before::of(&node);
+    let before = NodeUsage::of(&node);
     // Each asks for everything and takes nothing of it.
     let mut open: Vec<Session> = (0..24).map(|_| Session::open(&node, Some(&key)).unwrap()).collect();
     for session in &mut open {
-        session.guest.say_raw(&crate::guest::encoded(&Frame::Ask(1, Request::List(place("data", "many")))));
+        session.guest.say_raw(&crate::raw_client::encoded(&Frame::Ask(1, Request::List(place("data", "many")))));
     }
     let mut most = 0;
     let until_when = Instant::now() + Duration::from_millis(1500);
@@ -135,14 +135,14 @@ fn a_session_that_lists_and_sends_much_is_bounded() {
 /// Names of files to send, a little less than a message holds.
 fn names() -> Vec<u8> {
     let name = |n: u32| RelPath::parse(format!("{n:0>230}").as_bytes()).unwrap();
-    crate::guest::encoded(&Frame::Files((0..2000).map(|n| (name(n), name(n))).collect(), true))
+    crate::raw_client::encoded(&Frame::Files((0..2000).map(|n| (name(n), name(n))).collect(), true))
 }
 
 #[test]
 fn lists_of_names_of_one_holder_are_bounded() {
     let node = plain();
     let key = writer(&node);
-    let (before, names) = (Before::of(&node), names());
+    let (before, names) = (NodeUsage::of(&node), names());
     assert!(names.len() > 900_000 && names.len() < 1 << 20, "{}", names.len());
     let mut most = 0;
     let mut open: Vec<Session> = (0..4).map(|_| Session::open(&node, Some(&key)).unwrap()).collect();
@@ -167,7 +167,7 @@ fn told(requests: &mut Requests<'_>, id: Uuid) -> Value {
     serde_json::from_slice(&told.body).unwrap()
 }
 
-/// Makes as many ended transfers as one holder could have had, of one that it had: under other ids, in the same words.
+/// Copies one ended transfer under other ids until there are as many as one holder could have.
 fn multiply(node: &Node, id: Uuid, times: u128) {
     let dir = node.state().join("transfers");
     let names = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

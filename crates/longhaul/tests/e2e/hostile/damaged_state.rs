@@ -1,5 +1,5 @@
-//! Files of the state directory that are damaged: the node starts or says why not, it never panics, and no key that was taken back
-//! opens anything again.
+//! Damaged files of the state directory: the node starts or reports why not, it never panics, and no revoked key opens anything
+//! again.
 
 use std::fs;
 use std::io::Read;
@@ -11,10 +11,10 @@ use super::session::grant_id;
 use crate::client::{Client, words};
 use crate::node::{LONGHAUL, Node, Setup, listening};
 
-/// How a file is damaged: how that is called, and what becomes of its bytes.
+/// A kind of damage: its name, and the function that changes the bytes.
 type Damage = (&'static str, fn(&[u8]) -> Option<Vec<u8>>);
 
-/// Nodes that are started at a time.
+/// Nodes that run at the same time.
 const WORKERS: usize = 4;
 
 const DAMAGES: &[Damage] = &[
@@ -36,7 +36,7 @@ fn damage(path: &Path, whole: &[u8], how: fn(&[u8]) -> Option<Vec<u8>>) {
     }
 }
 
-/// A state directory that a node has lived in, with a key that is good and one that was taken back.
+/// A state directory that a node has used, with a valid key and a revoked one.
 fn lived() -> (Node, String, String) {
     let setup = Setup::new().data_export("rw").arg("--plain");
     fs::create_dir(setup.state()).unwrap();
@@ -56,10 +56,10 @@ fn lived() -> (Node, String, String) {
 fn files(state: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for path in fs::read_dir(state).unwrap().map(|entry| entry.unwrap().path()) {
-        match path.is_dir() {
-            true => found.extend(fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_file())),
-            false if path.is_file() && path.file_name().unwrap() != "lock" => found.push(path),
-            false => {}
+        if path.is_dir() {
+            found.extend(fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_file()));
+        } else if path.is_file() && path.file_name().unwrap() != "lock" {
+            found.push(path);
         }
     }
     found.retain(|path| path.extension().is_none_or(|ending| ending != "jsonl"));
@@ -67,7 +67,7 @@ fn files(state: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
-/// A copy of a state directory, or of one below it.
+/// Copies a state directory, or one below it.
 fn copied(from: &Path, to: &Path) {
     for path in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let there = to.join(path.file_name().unwrap());
@@ -81,7 +81,7 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// Starts a node on the state, and asks with a key where it started. What is wrong with what it did, in words.
+/// Starts a node on the state, and sends a request with a key where it started. Returns the faults of its behaviour, in words.
 fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
     let export = format!("data={}:rw", node.data("").display());
     let mut child = Command::new(LONGHAUL)
@@ -114,7 +114,7 @@ fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
 }
 
 #[test]
-fn damaged_state_is_told_or_survived() {
+fn damaged_state_is_reported_or_survived() {
     let (node, _, gone) = lived();
     let tried = AtomicUsize::new(0);
     // Each with a state of its own, and every so many of the damages: mostly they wait for nodes that start.

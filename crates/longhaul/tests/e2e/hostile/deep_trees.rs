@@ -1,4 +1,4 @@
-//! A tree of a thousand levels costs a node no descriptor for each of them.
+//! A tree of a thousand levels does not cost a node a descriptor for each level.
 
 use std::fs;
 

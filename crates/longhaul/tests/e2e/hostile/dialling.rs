@@ -1,4 +1,4 @@
-//! Guests do not make a node connect anywhere, and what goes along with a copy is what the list of harmless fields says.
+//! Anonymous clients cannot make a node connect anywhere, and only fields on the list of harmless ones are forwarded with a copy.
 
 use std::fs;
 use std::net::TcpListener;
@@ -25,7 +25,7 @@ fn open(policy: Option<&str>) -> Node {
     node
 }
 
-/// A port that somebody could be led to.
+/// A port to which a node could be led.
 fn bait() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -46,7 +46,7 @@ fn errand(port: u16) -> Request {
 }
 
 #[test]
-fn guests_make_a_node_dial_nobody() {
+fn anonymous_clients_cannot_make_a_node_dial() {
     let (node, (listener, port)) = (open(None), bait());
     let url = format!("http://127.0.0.1:{port}/f");
     for (field, target) in [("Source", "/data/new"), ("Destination", "/data/f")] {
@@ -66,7 +66,7 @@ fn guests_make_a_node_dial_nobody() {
 }
 
 #[test]
-fn a_guest_orders_no_copy_between_nodes() {
+fn an_anonymous_client_orders_no_copy_between_nodes() {
     let (near, far) = (open(None), open(None));
     let client = Client::new();
     client.run(words!["cp", near.at("data/f"), far.at("data/came")]).expect(4);
@@ -77,7 +77,7 @@ fn a_guest_orders_no_copy_between_nodes() {
 }
 
 #[test]
-fn a_policy_may_let_guests_copy() {
+fn a_policy_may_let_anonymous_clients_copy() {
     let policy = "[third_party]\nguests = true\n";
     let (near, far) = (open(Some(policy)), open(None));
     let peer = Peer::new(|heard, socket| honest(heard, socket, b"from afar", ""));
@@ -93,7 +93,7 @@ fn a_policy_may_let_guests_copy() {
 }
 
 #[test]
-fn what_goes_along_with_a_copy_is_on_a_list() {
+fn only_listed_fields_are_forwarded_with_a_copy() {
     let node = open(None);
     let key = node.grant(&["--export", "data", "--write"]);
     let bearer = format!("Bearer {key}");

@@ -1,4 +1,4 @@
-//! Native digests of files that are nothing but size: few are made at a time, and none for those who have gone.
+//! Native digests of large empty files: few are made at a time, and none for clients that have gone.
 
 use std::fs::File;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::client::{Client, words};
 use crate::node::Setup;
 use crate::wait::{LONG, until};
 
-/// Digests at a time, by whatever protocol.
+/// Digests at a time, over all protocols.
 const TURNS: usize = 16;
 const SESSIONS: usize = 40;
 

@@ -13,10 +13,10 @@ use crate::client::{Client, words};
 use crate::node::{Node, Setup};
 use crate::web::raw::get;
 
-/// Between two bytes: so slow that none of the messages would ever be whole within its bound.
+/// The pause between two bytes: none of the messages would be complete within its bound.
 const PAUSE: Duration = Duration::from_millis(2500);
 
-/// A message that is never whole: how it begins, what trickles after that, and by when it is given up.
+/// A message that is never complete: its start, the bytes that trickle afterwards, and when the node must give it up.
 struct Trickle {
     what: &'static str,
     begins: Vec<u8>,
@@ -24,7 +24,7 @@ struct Trickle {
     within: Duration,
 }
 
-/// The first words of a client of the native protocol.
+/// The first message of a client of the native protocol.
 pub fn hello() -> Vec<u8> {
     let (config, _) = engine::identity::client_config(&Trust::Fingerprints(Vec::new()), SPOKEN).unwrap();
     let mut tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
@@ -52,7 +52,7 @@ fn trickles() -> Vec<Trickle> {
     ]
 }
 
-/// How long the node lets somebody trickle on. A word of farewell before the end does not count.
+/// How long the node lets a client trickle on. A final message before the end does not count.
 fn lasts(mut socket: TcpStream, trickle: &Trickle) -> Duration {
     let began = Instant::now();
     let _ = socket.write_all(&trickle.begins);
@@ -73,7 +73,7 @@ fn lasts(mut socket: TcpStream, trickle: &Trickle) -> Duration {
 }
 
 #[test]
-fn what_trickles_is_given_up_in_time_and_holds_up_nobody() {
+fn a_trickling_first_message_is_given_up_in_time_and_delays_no_client() {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");
     let node = node.arg("--responders").arg("iperf3").start();
     std::fs::write(node.data("f"), b"x").unwrap();

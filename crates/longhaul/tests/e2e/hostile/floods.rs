@@ -13,7 +13,7 @@ use crate::web::raw::{get, open};
 
 const GROWTH_MAX: u64 = 96 << 20;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How long a flood goes on where nobody ends it.
+/// How long a flood lasts where the node does not end it.
 const SPAN: Duration = Duration::from_secs(4);
 
 fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn on_stream(bytes: &[u8], stream: u32) -> Vec<u8> {
     bytes
 }
 
-/// What the `at`th piece of a flood is.
+/// A kind of flood: its name, and the bytes of its `at`th piece.
 type Flood = (&'static str, fn(u32) -> Vec<u8>);
 
 const FLOODS: &[Flood] = &[
@@ -72,7 +72,7 @@ const FLOODS: &[Flood] = &[
     ("promises", |at| frame(5, 4, 1, &[&(at * 2 + 2).to_be_bytes()[..], &[0x82]].concat())),
 ];
 
-/// Sends a flood until it is ended, or the time is over. Reads nothing but what tells that.
+/// Sends a flood until the node ends it or the time is over. Reads only to notice the end.
 fn pour(mut socket: TcpStream, flood: fn(u32) -> Vec<u8>, stop: &AtomicBool) {
     let began = Instant::now();
     socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -110,7 +110,7 @@ fn slowest(node: &Node, stop: &AtomicBool) -> Duration {
 }
 
 #[test]
-fn floods_of_http2_frames_are_weathered() {
+fn floods_of_http2_frames_are_survived() {
     let node = open();
     std::fs::write(node.data("f"), b"x").unwrap();
     assert_eq!(get(&node, "/data/f").body, b"x");

@@ -1,4 +1,4 @@
-//! A state directory that is full: keys can still be taken back.
+//! A full state directory: keys can still be revoked.
 
 use std::fs::{self, File};
 use std::io::Write;

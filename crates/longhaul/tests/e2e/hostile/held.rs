@@ -1,4 +1,4 @@
-//! Two thousand connections that are held in every state there is, from few addresses, while a newcomer is served.
+//! Two thousand connections from few addresses are held in every possible state, while a new client is served.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use super::first_messages::hello;
 use super::measures::{memory, threads};
 use super::requests::from_address;
-use crate::guest::Guest;
 use crate::node::Setup;
+use crate::raw_client::RawClient;
 use crate::wait::{LONG, skipped, until};
 use crate::web::raw::Raw;
 
 const MANY: usize = 2000;
-/// Addresses that they come from: each holds more than its share.
+/// The source addresses: each holds more than its share.
 const ADDRESSES: usize = 8;
 
-/// What a connection says before it falls silent.
+/// The bytes that a connection sends before it falls silent.
 fn states() -> Vec<Vec<u8>> {
     let hello = hello();
     let get = "GET /data/f HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -47,8 +47,8 @@ fn states() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn two_thousand_held_connections_keep_no_newcomer_out() {
-    const TEST: &str = "hostile::held::two_thousand_held_connections_keep_no_newcomer_out";
+fn two_thousand_held_connections_do_not_keep_a_new_client_out() {
+    const TEST: &str = "hostile::held::two_thousand_held_connections_do_not_keep_a_new_client_out";
     if sys::limits::raise_descriptor_limit() < 4 * MANY as u64 {
         return skipped(TEST, "too few descriptors");
     }
@@ -69,7 +69,7 @@ fn two_thousand_held_connections_keep_no_newcomer_out() {
         let asked = Instant::now();
         let mut raw = Raw::over(from_address([7, round + 1], node.port));
         assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x");
-        let mut guest = Guest::over(&node, from_address([7, round + 1], node.port)).unwrap();
+        let mut guest = RawClient::over(&node, from_address([7, round + 1], node.port)).unwrap();
         guest.log_in(None).unwrap();
         slowest = slowest.max(asked.elapsed());
     }

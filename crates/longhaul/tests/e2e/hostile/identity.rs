@@ -1,4 +1,4 @@
-//! A state directory that has lost its identity is not given another one behind the back of those who hold keys.
+//! A state directory that has lost its identity does not get another one while keys to the old one exist.
 
 use std::fs;
 

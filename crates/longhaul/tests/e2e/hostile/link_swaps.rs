@@ -1,5 +1,5 @@
-//! Credentials of other kinds, and links that come and go while somebody looks: one-file macaroons and the keys lent for them,
-//! keys for one job, and a writer beside the holder who swaps links in as fast as it can.
+//! Credentials of other kinds, and links that change during a check: one-file macaroons and the keys delegated for them, keys for
+//! one job, and a concurrent writer that swaps links in as fast as it can.
 
 use model::Refusal;
 use std::fs;
@@ -13,12 +13,12 @@ use serde_json::Value;
 use wire::Frame;
 use wire::frame::{Direction, Request};
 
-use super::links::{CANARY, Scene, setup};
+use super::links::{CANARY, CredentialFixture, setup};
 use super::measures::holds;
 use super::requests::Requests;
 use super::session::{Session, link, order_at, place, proof};
-use crate::guest::{Guest, dir, file};
 use crate::node::Node;
+use crate::raw_client::{RawClient, dir, file};
 use crate::web::raw::ask;
 
 const SESSION: &str = "application/vnd.longhaul.session+json";
@@ -32,7 +32,7 @@ fn macaroon(node: &Node, key: &str, target: &str, activities: &str) -> String {
     serde_json::from_slice::<Value>(&made.body).unwrap()["macaroon"].as_str().unwrap().to_owned()
 }
 
-/// The native key that is lent for a file, and its job.
+/// The native key that is delegated for a file, and its job.
 fn lent(node: &Node, bearer: &str, target: &str, write: bool) -> Option<(String, [u8; 16])> {
     let job = Uuid::now_v7();
     let question = format!("{{\"v\":1,\"write\":{write},\"job\":\"{job}\"}}");
@@ -42,10 +42,10 @@ fn lent(node: &Node, bearer: &str, target: &str, write: bool) -> Option<(String,
     Some((told["key"].as_str()?.to_owned(), *job.as_bytes()))
 }
 
-/// A job that is cut off when it has put a link into its place, and comes again with a tree for the same place.
+/// A job that is cut off when it has put a link at its path, and returns with a tree for the same path.
 fn comes_again(node: &Node, key: &str, job: [u8; 16], path: &str, target: &str) -> Result<(), Refusal> {
     let order = || wire::frame::Open { job, ..order_at(Direction::Push, place("data", path)) };
-    let mut first = Guest::with_key(node, Some(&proof(key))).unwrap();
+    let mut first = RawClient::with_key(node, Some(&proof(key))).unwrap();
     first.say(&Frame::Open(order()));
     first.say(&Frame::Entries(vec![link(1, 0, "t", target)]));
     // Until it has said what became of the link.
@@ -62,7 +62,7 @@ fn assert_no_evil(node: &Node, what: &str) {
 }
 
 #[test]
-fn a_macaroon_for_a_file_and_the_keys_lent_for_it_stay_there() {
+fn a_macaroon_for_a_file_and_its_delegated_keys_open_only_that_file() {
     for (there, target) in [(true, ".."), (false, ".."), (true, "../b"), (false, "."), (true, "../../outside")] {
         let what = format!("a link to {target:?}, a file there before: {there}");
         let node = Arc::new(setup("[macaroons]\n").start());
@@ -74,8 +74,9 @@ fn a_macaroon_for_a_file_and_the_keys_lent_for_it_stay_there() {
         let (reads, _) = lent(&node, &bearer, "/data/a/f", false).expect(&what);
         let (key, job) = lent(&node, &bearer, "/data/a/f", true).expect(&what);
         let path = "a/f";
-        let scene = Scene { what: "", node: Arc::clone(&node), path, native: None, bearer: None, job: Some(job) };
-        let scene = Scene { native: Some(key.clone()), bearer: Some(bearer), ..scene };
+        let scene =
+            CredentialFixture { what: "", node: Arc::clone(&node), path, native: None, bearer: None, job: Some(job) };
+        let scene = CredentialFixture { native: Some(key.clone()), bearer: Some(bearer), ..scene };
         let before = scene.others();
         let again = comes_again(&node, &key, job, path, target);
         assert_no_evil(&node, &format!("{what}: {again:?}"));
@@ -108,7 +109,7 @@ fn a_key_for_one_job_that_comes_again_stays_in_its_place() {
     }
 }
 
-/// Swaps what is at a path between what this makes of it and a link, until it is stopped.
+/// Swaps the entry at a path between the one that this function makes and a link, until it is stopped.
 fn swap(node: &Node, path: &str, target: &str, stop: &AtomicBool, turns: &AtomicUsize) {
     let (at, aside) = (node.data(path), node.data(&format!("{path}.aside")));
     while !stop.load(Ordering::Relaxed) {
@@ -128,7 +129,7 @@ fn links_that_come_and_go_lead_nobody_out() {
         ("a/d", |path| fs::create_dir(path).unwrap(), "../b"),
     ];
     for (path, there, target) in cases {
-        let scene = Scene::of_key("a path whose link comes and goes", path, there);
+        let scene = CredentialFixture::of_key("a path whose link comes and goes", path, there);
         let canaries = ["canary", "b/canary", "a/canary", "../outside/canary"];
         let (stop, turns) = (AtomicBool::new(false), AtomicUsize::new(0));
         let said = std::thread::scope(|scope| {

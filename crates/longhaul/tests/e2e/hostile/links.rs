@@ -1,4 +1,4 @@
-//! A credential for a path stays there whatever links are made, at that path or below it, by its holder or by others.
+//! A credential for a path opens nothing else, whatever links its holder or others make at that path or below it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,25 +11,25 @@ use wire::frame::{Direction, Entry, Offered, Open, Request};
 use super::measures::{contents, holds};
 use super::requests::Requests;
 use super::session::{Session, link, order_at, place};
-use crate::guest::{dir, entry, file};
 use crate::node::{Node, Setup};
+use crate::raw_client::{dir, entry, file};
 
 pub const CANARY: &[u8] = b"nobody with this key may read it";
 
-/// A node, somebody with a credential for one path of it, and all that is none of theirs.
+/// A node, and a client with a credential for one path of it.
 #[derive(Clone)]
-pub struct Scene {
+pub struct CredentialFixture {
     pub what: &'static str,
     pub node: Arc<Node>,
     /// The path below `data` that the credential is for.
     pub path: &'static str,
     pub native: Option<String>,
     pub bearer: Option<String>,
-    /// What an order natively has to name, where the credential is for one job.
+    /// The job that a native order must name, where the credential is for one job.
     pub job: Option<[u8; 16]>,
 }
 
-/// The tree around: `canary` and `b/canary` are nobody's, `a` holds the credential's path.
+/// The tree of the node: `canary` and `b/canary` are forbidden to all, `a` holds the credential's path.
 pub fn setup(policy: &str) -> Setup {
     let setup = Setup::new().data_export("rw").arg("--plain");
     for path in ["canary", "b/canary", "a/canary", "../outside/canary"] {
@@ -42,21 +42,28 @@ pub fn setup(policy: &str) -> Setup {
     setup
 }
 
-impl Scene {
-    /// A key for a path, with what is there before it is made.
-    pub fn of_key(what: &'static str, path: &'static str, there: fn(PathBuf)) -> Scene {
+impl CredentialFixture {
+    /// A key for a path; `there` makes the entry at the path before the key is granted.
+    pub fn of_key(what: &'static str, path: &'static str, there: fn(PathBuf)) -> CredentialFixture {
         let node = setup("").start();
         there(node.data(path));
         let key = node.grant(&["--export", "data", "--path", path, "--write"]);
         let node = Arc::new(node);
-        Scene { what, node, path, native: Some(key.clone()), bearer: Some(key), job: None }
+        CredentialFixture { what, node, path, native: Some(key.clone()), bearer: Some(key), job: None }
     }
 
-    /// What everybody may write, and what is not there yet.
-    fn of_rule() -> Scene {
+    /// A rule that lets all clients write at a path that does not exist yet.
+    fn of_rule() -> CredentialFixture {
         let rule = "[[allow]]\nanyone = true\nexport = \"data\"\npath = \"a/inbox\"\nrights = [\"read\", \"write\"]\n";
         let node = Arc::new(setup(rule).start());
-        Scene { what: "a rule for a missing inbox", node, path: "a/inbox", native: None, bearer: None, job: None }
+        CredentialFixture {
+            what: "a rule for a missing inbox",
+            node,
+            path: "a/inbox",
+            native: None,
+            bearer: None,
+            job: None,
+        }
     }
 
     pub fn session(&self) -> Result<Session, Refusal> {
@@ -69,7 +76,8 @@ impl Scene {
         order
     }
 
-    /// All that the credential is not for. Directories above its path may be made by whoever may make what is at it.
+    /// All entries that the credential does not cover. A client that may create the entry at its path may create the directories
+    /// above it.
     pub fn others(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let own = self.node.data(self.path);
         let all = contents(&self.node.data("..").canonicalize().unwrap().join("outside"));
@@ -79,7 +87,7 @@ impl Scene {
         all.into_iter().chain(data).collect()
     }
 
-    /// Tries every verb on the path and through it, by both protocols. Returns all that was said.
+    /// Tries every verb on the path and through it, by both protocols. Returns all answers.
     pub fn rummage(&self) -> Vec<u8> {
         let mut said = Vec::new();
         for below in ["", "/canary", "/evil", "/l/canary"] {
@@ -151,12 +159,12 @@ fn pushes() -> Vec<(&'static str, Vec<Entry>)> {
 
 #[test]
 fn no_link_that_a_holder_makes_widens_a_key() {
-    let scenes: [fn() -> Scene; 5] = [
-        || Scene::of_key("a file", "a/f", a_file),
-        || Scene::of_key("a missing file", "a/f", |_| ()),
-        || Scene::of_key("a directory", "a/d", a_dir),
-        || Scene::of_key("a directory two levels away", "a/new/d", |_| ()),
-        Scene::of_rule,
+    let scenes: [fn() -> CredentialFixture; 5] = [
+        || CredentialFixture::of_key("a file", "a/f", a_file),
+        || CredentialFixture::of_key("a missing file", "a/f", |_| ()),
+        || CredentialFixture::of_key("a directory", "a/d", a_dir),
+        || CredentialFixture::of_key("a directory two levels away", "a/new/d", |_| ()),
+        CredentialFixture::of_rule,
     ];
     let mut wrong = Vec::new();
     for scene in scenes {
@@ -179,9 +187,9 @@ fn no_link_that_a_holder_makes_widens_a_key() {
 }
 
 #[test]
-fn what_a_credential_is_for_is_never_a_link() {
+fn the_path_of_a_credential_is_never_a_link() {
     for target in ["..", "../canary", "../b", "d"] {
-        let scene = Scene::of_key("a link", "a/f", |path| symlink("d", path).unwrap());
+        let scene = CredentialFixture::of_key("a link", "a/f", |path| symlink("d", path).unwrap());
         fs::create_dir(scene.node.data("a/d")).unwrap();
         fs::write(scene.node.data("a/d/canary"), CANARY).unwrap();
         fs::remove_file(scene.node.data("a/f")).unwrap();

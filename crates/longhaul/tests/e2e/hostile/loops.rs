@@ -1,4 +1,4 @@
-//! Links that lead to themselves are nothing that is there.
+//! Links that lead to themselves count as missing.
 
 use std::os::unix::fs::symlink;
 

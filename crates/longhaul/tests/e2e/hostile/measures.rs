@@ -1,4 +1,4 @@
-//! What a node has taken: memory, threads, processor time, and bytes on disk, as the kernel counts them.
+//! The resources of a node: memory, threads, processor time, and bytes on disk, as the kernel counts them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub fn bytes_below(dir: &Path) -> u64 {
     sizes.sum()
 }
 
-/// All that is below a directory, with content of files and targets of links, in order.
+/// All entries below a directory, with the content of files and the targets of links, sorted.
 pub fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for path in fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()) {

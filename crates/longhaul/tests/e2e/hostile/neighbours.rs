@@ -1,12 +1,12 @@
-//! One address with as many sessions as it can have leaves room for another one, where descriptors are few.
+//! One address with as many sessions as it may have leaves room for another address, where descriptors are few.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use super::requests::from_address;
 use crate::client::{Client, words};
-use crate::guest::Guest;
 use crate::node::Setup;
+use crate::raw_client::RawClient;
 use crate::wait::{LONG, until};
 use crate::web::raw::Raw;
 
@@ -22,7 +22,7 @@ fn sessions_of_one_address_leave_descriptors_to_others() {
         // Those beyond what there is room for are sent away or wait: they hold what they have.
         socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         held.push(socket.try_clone().unwrap());
-        if let Ok(mut guest) = Guest::over(&node, socket) {
+        if let Ok(mut guest) = RawClient::over(&node, socket) {
             let login = guest.login();
             guest.say(&login);
             let_in += usize::from(guest.link.exchange(Duration::from_secs(1)).is_ok());
@@ -38,7 +38,7 @@ fn sessions_of_one_address_leave_descriptors_to_others() {
     for last in 1..6 {
         let mut raw = Raw::over(from_address([4, last], node.port));
         assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x", "beside {let_in} sessions");
-        let mut guest = Guest::over(&node, from_address([4, last], node.port)).unwrap();
+        let mut guest = RawClient::over(&node, from_address([4, last], node.port)).unwrap();
         guest.log_in(None).unwrap();
     }
     // Before those that hold theirs are taken for gone.

@@ -1,4 +1,4 @@
-//! A node on a wildcard address takes every address of its host for its own: whoever may order copies does not lead it there.
+//! A node on a wildcard address takes every address of its host for its own: a client that may order copies cannot lead it there.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -14,7 +14,7 @@ const TEST: &str = "hostile::own_addresses::a_host_s_own_addresses_are_the_node_
 const OWN: &str = "10.77.0.1";
 const OWN_V6: &str = "fd77::1";
 
-/// Gives a network of our own two addresses that are no loopback's; why not, where that fails.
+/// Gives the network of the test two addresses that are not loopback addresses; returns why, where that fails.
 fn with_addresses() -> Result<(), String> {
     for words in ["link set lo up", "addr add 10.77.0.1/24 dev lo", "-6 addr add fd77::1/64 dev lo nodad"] {
         let output = Command::new("ip").args(words.split(' ')).output().map_err(|e| format!("ip: {e}"))?;

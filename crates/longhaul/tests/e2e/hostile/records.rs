@@ -1,4 +1,4 @@
-//! What bearers of secrets write into a query does not come back in what the node writes down.
+//! Secrets in the query of a request do not appear in anything that the node writes down.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::requests::Requests;
 use crate::node::Setup;
 use crate::wait::{LONG, until};
 
-/// Parameters that carry secrets somewhere, and two that nobody knows.
+/// Parameters that carry secrets in some protocol, and two unknown ones.
 const NAMES: [&str; 22] = [
     "temp_url_sig",
     "id_token",

@@ -1,11 +1,11 @@
-//! HTTP requests of one visitor over a connection that is kept as long as the node keeps it.
+//! HTTP requests of one client over a connection that is kept as long as the node keeps it.
 
 use std::net::TcpStream;
 
 use crate::node::Node;
 use crate::web::raw::{Answer, Raw};
 
-/// Somebody who asks over HTTP.
+/// A client that sends requests over HTTP.
 pub struct Requests<'a> {
     node: &'a Node,
     bearer: Option<String>,
@@ -13,12 +13,12 @@ pub struct Requests<'a> {
 }
 
 impl<'a> Requests<'a> {
-    /// With a key, token or macaroon, or as a guest.
+    /// A client with a key, token or macaroon, or an anonymous one.
     pub fn new(node: &'a Node, key: Option<&str>) -> Requests<'a> {
         Requests { node, bearer: key.map(|key| format!("Bearer {key}")), line: None }
     }
 
-    /// Asks, and hears the answer.
+    /// Sends a request; returns the answer.
     #[track_caller]
     pub fn ask(&mut self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut all = fields.to_vec();
@@ -35,14 +35,14 @@ impl<'a> Requests<'a> {
         answer
     }
 
-    /// The status of what came of it.
+    /// Sends a request; returns the status of the answer.
     #[track_caller]
     pub fn status(&mut self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> u16 {
         self.ask(method, target, fields, body).status
     }
 }
 
-/// A connection to a port of this host, from an address of its own.
+/// Opens a connection to a port of this host, from an address of its own.
 pub fn from_address(last: [u8; 2], port: u16) -> TcpStream {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Strangers who hold tests of iperf3 open: threads stay few, and are given back.
+//! Unknown clients that hold tests of iperf3 open: threads stay few, and are released.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -11,12 +11,12 @@ use crate::wait::{LONG, skipped, until};
 use crate::web::raw::get;
 
 const MANY: usize = 2600;
-/// From so many that no bound on one address is what counts.
+/// Source addresses: so many that the bound on one address is not the limit.
 const ADDRESSES: usize = 40;
-/// Connections that are attended to at once, of whatever kind.
+/// The most connections that are served at once, of all kinds.
 const THREADS_MAX: u64 = 2048 + 64;
 
-/// A cookie of stock's alphabet.
+/// A cookie in the alphabet of stock iperf3.
 fn cookie(at: usize) -> Vec<u8> {
     let letters: Vec<u8> = format!("{at:036}").bytes().map(|digit| digit - b'0' + b'a').collect();
     [letters, vec![0]].concat()

@@ -1,4 +1,4 @@
-//! A key that was taken back while its session is open: nothing new begins, and what runs goes on to its end.
+//! A key that is revoked while its session is open: nothing new begins, and running transfers go on to their end.
 
 use model::checksum::{Digest, crc32c};
 use model::fault::Fault;
@@ -7,8 +7,8 @@ use wire::frame::{Direction, End, Entry, Request};
 
 use super::requests::Requests;
 use super::session::{Session, grant_id, order_at, place, proof};
-use crate::guest::{Guest, dir, file, part, payload};
 use crate::node::{Node, Setup};
+use crate::raw_client::{RawClient, dir, file, part, payload};
 use crate::tree::pattern;
 use crate::wait::{LONG, until};
 
@@ -23,7 +23,7 @@ fn revoke(node: &Node, key: &str) {
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
 }
 
-/// Ends a key by the clock.
+/// Sets the end of the node's keys to the past.
 fn expire(node: &Node) {
     let file = node.state().join("grants.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -32,7 +32,7 @@ fn expire(node: &Node) {
 }
 
 #[test]
-fn an_open_session_of_a_key_that_is_over_begins_nothing() {
+fn an_open_session_of_a_revoked_key_begins_nothing() {
     for is_revoked in [true, false] {
         let node = closed();
         let key = node.grant(&["--export", "data", "--write", "--for", "7d"]);
@@ -70,7 +70,7 @@ fn a_transfer_that_runs_outlives_its_key() {
     let node = closed();
     let key = node.grant(&["--export", "data", "--write"]);
     let bytes = pattern(1 << 20);
-    let mut guest = Guest::with_key(&node, Some(&proof(&key))).unwrap();
+    let mut guest = RawClient::with_key(&node, Some(&proof(&key))).unwrap();
     guest.say(&Frame::Open(order_at(Direction::Push, place("data", "t"))));
     guest.say(&Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, "f", 2 << 20)]));
     guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));

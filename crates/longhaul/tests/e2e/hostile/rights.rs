@@ -1,5 +1,4 @@
-//! The table of rights, asked by both protocols: what is done and what is refused is the same, and what was refused has left
-//! everything as it was.
+//! The table of rights, tried by both protocols: both grant and refuse the same, and a refused request changes nothing.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,12 +7,12 @@ use super::measures::contents;
 use super::requests::Requests;
 use super::rights_table::{Credential, TABLE, VERBS, native_differs};
 use super::session::grant_id;
-use super::verbs::{Told, by_http, by_native};
+use super::verbs::{VerbOutcome, by_http, by_native};
 use crate::node::{Node, Setup};
 use crate::web::raw::ask;
 
-/// Three nodes of the same shape, that differ in what they let guests do.
-struct World {
+/// Three nodes with the same files, which differ in the rights of anonymous clients.
+struct RightsNodes {
     dir: tempfile::TempDir,
     closed: Node,
     reading: Node,
@@ -21,7 +20,7 @@ struct World {
     keys: Keys,
 }
 
-/// Keys to the closed node.
+/// The keys to the closed node.
 struct Keys {
     read_all: String,
     create_all: String,
@@ -52,8 +51,8 @@ fn lay(root: &std::path::Path) {
     }
 }
 
-impl World {
-    fn new() -> World {
+impl RightsNodes {
+    fn new() -> RightsNodes {
         let dir = tempfile::tempdir().unwrap();
         for name in ["data", "other", "fixed"] {
             lay(&dir.path().join(name));
@@ -72,7 +71,7 @@ impl World {
         let reading = setup().arg("--anonymous").arg("ro").start();
         let writing = setup().arg("--anonymous").arg("rw").start();
         let keys = Keys::new(&closed);
-        World { dir, closed, reading, writing, keys }
+        RightsNodes { dir, closed, reading, writing, keys }
     }
 
     fn node(&self, credential: Credential) -> &Node {
@@ -149,23 +148,30 @@ impl Keys {
     }
 }
 
-fn fits(letter: char, told: &Told) -> bool {
+fn fits(letter: char, told: &VerbOutcome) -> bool {
     match letter {
-        'y' => *told == Told::Done,
-        '.' => *told == Told::Refused,
-        '-' => *told == Told::Missing,
-        'x' => matches!(told, Told::Stays | Told::Refused),
+        'y' => *told == VerbOutcome::Done,
+        '.' => *told == VerbOutcome::Refused,
+        '-' => *told == VerbOutcome::Missing,
+        'x' => matches!(told, VerbOutcome::Stays | VerbOutcome::Refused),
         _ => false,
     }
 }
 
 /// Compares, and lays out what was changed.
-fn judge(world: &World, what: &str, letter: char, told: &Told, before: &[(PathBuf, Vec<u8>)], wrong: &mut Vec<String>) {
+fn judge(
+    world: &RightsNodes,
+    what: &str,
+    letter: char,
+    told: &VerbOutcome,
+    before: &[(PathBuf, Vec<u8>)],
+    wrong: &mut Vec<String>,
+) {
     if !fits(letter, told) {
         wrong.push(format!("{what}: expected {letter:?}, was {told:?}"));
     }
     if world.all() != before {
-        if *told != Told::Done {
+        if *told != VerbOutcome::Done {
             wrong.push(format!("{what}: {told:?}, and yet something changed"));
         }
         ["data", "other", "fixed"].iter().for_each(|export| lay(&world.root(export)));
@@ -175,7 +181,7 @@ fn judge(world: &World, what: &str, letter: char, told: &Told, before: &[(PathBu
 
 #[test]
 fn the_rights_are_the_same_by_both_protocols() {
-    let world = World::new();
+    let world = RightsNodes::new();
     let before = world.all();
     let mut wrong = Vec::new();
     for (credential, at, letters) in TABLE {
@@ -197,6 +203,6 @@ fn the_rights_are_the_same_by_both_protocols() {
     assert!(wrong.is_empty(), "{} rows are not as written:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn good(world: &World) -> String {
+fn good(world: &RightsNodes) -> String {
     format!("Bearer {}", world.keys.read_all)
 }

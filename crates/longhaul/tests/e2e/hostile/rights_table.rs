@@ -1,9 +1,9 @@
-//! Who may do what where: what is expected, written down once for both protocols.
+//! The table of rights: the expected outcome of each verb, written down once for both protocols.
 //!
-//! A row has one letter for each verb, in the order of [`VERBS`]: `y` it is done, `.` the credential is not good for it, `-` there
-//! is nothing of that name for this credential, `x` a rename that would leave what one permit opens, whoever asks.
+//! A row has one letter for each verb, in the order of [`VERBS`]: `y` the verb is carried out, `.` the credential does not permit
+//! it, `-` the name does not exist for this credential, `x` a rename out of the path of one grant, which no credential permits.
 
-/// What somebody may want.
+/// A verb that a client may try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Get,
@@ -19,7 +19,7 @@ pub enum Verb {
     RenameAcross,
 }
 
-/// All of them, as the letters of a row stand for them.
+/// All verbs, in the order of the letters of a row.
 pub const VERBS: [Verb; 11] = [
     Verb::Get,
     Verb::List,
@@ -34,9 +34,9 @@ pub const VERBS: [Verb; 11] = [
     Verb::RenameAcross,
 ];
 
-/// Where, seen from a credential for `data/a`.
+/// The place of a path relative to a credential for `data/a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum PathRelation {
     /// `data/a`.
     Inside,
     /// `data/b`.
@@ -49,27 +49,27 @@ pub enum Where {
     ReadOnly,
 }
 
-impl Where {
-    /// Export, the directory of what is asked for, and the one that a rename leads across to.
+impl PathRelation {
+    /// The export, the directory of the path, and the directory that a rename leads to.
     pub fn place(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Where::Inside => ("data", "a", "b"),
-            Where::Beside => ("data", "b", "a"),
-            Where::Above => ("data", "", "a"),
-            Where::OtherExport => ("other", "a", "b"),
-            Where::ReadOnly => ("fixed", "a", "b"),
+            PathRelation::Inside => ("data", "a", "b"),
+            PathRelation::Beside => ("data", "b", "a"),
+            PathRelation::Above => ("data", "", "a"),
+            PathRelation::OtherExport => ("other", "a", "b"),
+            PathRelation::ReadOnly => ("fixed", "a", "b"),
         }
     }
 }
 
-/// What is shown to the node.
+/// The credential that is shown to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// Nothing, to a node that lets nobody in without a key.
+    /// None, to a node that admits no client without a key.
     Nothing,
-    /// Nothing, to a node of `--anonymous ro`.
+    /// None, to a node with `--anonymous ro`.
     GuestReads,
-    /// Nothing, to a node of `--anonymous rw`.
+    /// None, to a node with `--anonymous rw`.
     GuestWrites,
     ReadAll,
     CreateAll,
@@ -81,7 +81,7 @@ pub enum Credential {
     WriteFile,
     /// For the directories `data/a`, by the key, and `data/b`, by a rule that names the key.
     WriteTwoDirs,
-    /// For the export that is read-only.
+    /// For the read-only export.
     WriteFixed,
     /// Made from a key for `data/a`; reads and lists.
     Macaroon,
@@ -89,70 +89,70 @@ pub enum Credential {
     Revoked,
 }
 
-/// A row: credential, place, and what is expected of each verb.
-pub type Row = (Credential, Where, &'static str);
+/// A row: the credential, the place, and the expected outcome of each verb.
+pub type Row = (Credential, PathRelation, &'static str);
 
 const NO: &str = "...........";
 const GONE: &str = "-----------";
 const READS: &str = "yyyy.......";
 const WRITES: &str = "yyyyyyyyyyy";
 const CREATES: &str = "....y.y....";
-/// All but to lead out of its directory.
+/// All verbs but a rename out of its directory.
 const WRITES_HERE: &str = "yyyyyyyyyyx";
 
 /// The table.
 pub const TABLE: &[Row] = &[
-    (Credential::Nothing, Where::Inside, NO),
-    (Credential::Nothing, Where::OtherExport, NO),
-    (Credential::Nothing, Where::ReadOnly, NO),
-    (Credential::GuestReads, Where::Inside, READS),
-    (Credential::GuestReads, Where::Above, READS),
-    (Credential::GuestReads, Where::OtherExport, READS),
-    (Credential::GuestReads, Where::ReadOnly, READS),
-    (Credential::GuestWrites, Where::Inside, WRITES),
-    (Credential::GuestWrites, Where::Above, WRITES),
-    (Credential::GuestWrites, Where::OtherExport, WRITES),
-    (Credential::GuestWrites, Where::ReadOnly, READS),
-    (Credential::ReadAll, Where::Inside, READS),
-    (Credential::ReadAll, Where::Above, READS),
-    (Credential::ReadAll, Where::OtherExport, GONE),
-    (Credential::ReadAll, Where::ReadOnly, GONE),
-    (Credential::CreateAll, Where::Inside, CREATES),
-    (Credential::CreateAll, Where::Above, CREATES),
-    (Credential::CreateAll, Where::OtherExport, GONE),
-    (Credential::WriteAll, Where::Inside, WRITES),
-    (Credential::WriteAll, Where::Beside, WRITES),
-    (Credential::WriteAll, Where::Above, WRITES),
-    (Credential::WriteAll, Where::OtherExport, GONE),
-    (Credential::WriteAll, Where::ReadOnly, GONE),
-    (Credential::ReadDir, Where::Inside, READS),
-    (Credential::ReadDir, Where::Beside, NO),
-    (Credential::ReadDir, Where::Above, NO),
-    (Credential::ReadDir, Where::OtherExport, GONE),
-    (Credential::CreateDir, Where::Inside, CREATES),
-    (Credential::CreateDir, Where::Beside, NO),
-    (Credential::CreateDir, Where::Above, NO),
+    (Credential::Nothing, PathRelation::Inside, NO),
+    (Credential::Nothing, PathRelation::OtherExport, NO),
+    (Credential::Nothing, PathRelation::ReadOnly, NO),
+    (Credential::GuestReads, PathRelation::Inside, READS),
+    (Credential::GuestReads, PathRelation::Above, READS),
+    (Credential::GuestReads, PathRelation::OtherExport, READS),
+    (Credential::GuestReads, PathRelation::ReadOnly, READS),
+    (Credential::GuestWrites, PathRelation::Inside, WRITES),
+    (Credential::GuestWrites, PathRelation::Above, WRITES),
+    (Credential::GuestWrites, PathRelation::OtherExport, WRITES),
+    (Credential::GuestWrites, PathRelation::ReadOnly, READS),
+    (Credential::ReadAll, PathRelation::Inside, READS),
+    (Credential::ReadAll, PathRelation::Above, READS),
+    (Credential::ReadAll, PathRelation::OtherExport, GONE),
+    (Credential::ReadAll, PathRelation::ReadOnly, GONE),
+    (Credential::CreateAll, PathRelation::Inside, CREATES),
+    (Credential::CreateAll, PathRelation::Above, CREATES),
+    (Credential::CreateAll, PathRelation::OtherExport, GONE),
+    (Credential::WriteAll, PathRelation::Inside, WRITES),
+    (Credential::WriteAll, PathRelation::Beside, WRITES),
+    (Credential::WriteAll, PathRelation::Above, WRITES),
+    (Credential::WriteAll, PathRelation::OtherExport, GONE),
+    (Credential::WriteAll, PathRelation::ReadOnly, GONE),
+    (Credential::ReadDir, PathRelation::Inside, READS),
+    (Credential::ReadDir, PathRelation::Beside, NO),
+    (Credential::ReadDir, PathRelation::Above, NO),
+    (Credential::ReadDir, PathRelation::OtherExport, GONE),
+    (Credential::CreateDir, PathRelation::Inside, CREATES),
+    (Credential::CreateDir, PathRelation::Beside, NO),
+    (Credential::CreateDir, PathRelation::Above, NO),
     // Across: the target is not the credential's at all.
-    (Credential::WriteDir, Where::Inside, "yyyyyyyyyy."),
-    (Credential::WriteDir, Where::Beside, NO),
-    (Credential::WriteDir, Where::Above, NO),
-    (Credential::WriteDir, Where::OtherExport, GONE),
-    (Credential::WriteFile, Where::Inside, "y.yy.y.y..."),
-    (Credential::WriteFile, Where::Beside, NO),
-    (Credential::WriteFile, Where::Above, NO),
-    (Credential::WriteTwoDirs, Where::Inside, WRITES_HERE),
-    (Credential::WriteTwoDirs, Where::Beside, WRITES_HERE),
-    (Credential::WriteTwoDirs, Where::Above, NO),
-    (Credential::WriteTwoDirs, Where::OtherExport, GONE),
-    (Credential::WriteFixed, Where::ReadOnly, READS),
-    (Credential::WriteFixed, Where::Inside, GONE),
-    (Credential::Macaroon, Where::Inside, READS),
-    (Credential::Macaroon, Where::Beside, NO),
-    (Credential::Macaroon, Where::Above, NO),
-    (Credential::Expired, Where::Inside, NO),
-    (Credential::Expired, Where::OtherExport, NO),
-    (Credential::Revoked, Where::Inside, NO),
-    (Credential::Revoked, Where::OtherExport, NO),
+    (Credential::WriteDir, PathRelation::Inside, "yyyyyyyyyy."),
+    (Credential::WriteDir, PathRelation::Beside, NO),
+    (Credential::WriteDir, PathRelation::Above, NO),
+    (Credential::WriteDir, PathRelation::OtherExport, GONE),
+    (Credential::WriteFile, PathRelation::Inside, "y.yy.y.y..."),
+    (Credential::WriteFile, PathRelation::Beside, NO),
+    (Credential::WriteFile, PathRelation::Above, NO),
+    (Credential::WriteTwoDirs, PathRelation::Inside, WRITES_HERE),
+    (Credential::WriteTwoDirs, PathRelation::Beside, WRITES_HERE),
+    (Credential::WriteTwoDirs, PathRelation::Above, NO),
+    (Credential::WriteTwoDirs, PathRelation::OtherExport, GONE),
+    (Credential::WriteFixed, PathRelation::ReadOnly, READS),
+    (Credential::WriteFixed, PathRelation::Inside, GONE),
+    (Credential::Macaroon, PathRelation::Inside, READS),
+    (Credential::Macaroon, PathRelation::Beside, NO),
+    (Credential::Macaroon, PathRelation::Above, NO),
+    (Credential::Expired, PathRelation::Inside, NO),
+    (Credential::Expired, PathRelation::OtherExport, NO),
+    (Credential::Revoked, PathRelation::Inside, NO),
+    (Credential::Revoked, PathRelation::OtherExport, NO),
 ];
 
 /// Where the two protocols differ on purpose, and why.

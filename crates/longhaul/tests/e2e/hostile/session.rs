@@ -1,28 +1,28 @@
-//! A native session of a test's own in which single verbs are said: each is done, or refused in the node's words.
+//! A native session in which a test sends single verbs: each is carried out, or refused with the node's message.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use auth::AccessKey;
 use engine::Error;
 use model::checksum::{Digest, crc32c};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::name::RelPath;
 use model::{Algorithm, Refusal, Timestamp};
 use wire::Frame;
 use wire::frame::{Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcome, Request, Verdict};
 
-use crate::guest::{Guest, entry, inline, order, part};
 use crate::node::Node;
+use crate::raw_client::{RawClient, entry, inline, order, part};
 
-/// Numbers of questions, so that no answer is taken for another's.
+/// Numbers of requests, so that no answer is taken for that of another request.
 static QUESTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// A path of an export.
-pub fn place(export: &str, path: &str) -> Place {
-    Place::Path { export: export.into(), path: RelPath::parse(path.as_bytes()).unwrap() }
+pub fn place(export: &str, path: &str) -> NodePlace {
+    NodePlace::Path { export: export.into(), path: RelPath::parse(path.as_bytes()).unwrap() }
 }
 
-/// What a key shows of itself.
+/// The proof that a key shows.
 pub fn proof(key: &str) -> KeyProof {
     let key: AccessKey = key.parse().unwrap();
     KeyProof { id: key.id, secret: *key.expose_secret() }
@@ -39,19 +39,19 @@ pub fn link(id: u64, parent: u64, name: &str, target: &str) -> Entry {
 }
 
 /// An order for one place.
-pub fn order_at(direction: Direction, at: Place) -> Open {
+pub fn order_at(direction: Direction, at: NodePlace) -> Open {
     Open { places: vec![at], ..order(direction) }
 }
 
-/// Somebody who is logged in.
+/// A session that is logged in.
 pub struct Session {
-    pub guest: Guest,
+    pub guest: RawClient,
 }
 
 impl Session {
-    /// With a key, or as a guest.
+    /// Logs in with a key, or anonymously.
     pub fn open(node: &Node, key: Option<&str>) -> Result<Session, Refusal> {
-        let guest = Guest::with_key(node, key.map(proof).as_ref());
+        let guest = RawClient::with_key(node, key.map(proof).as_ref());
         guest.map(|guest| Session { guest }).map_err(|error| error.as_refusal())
     }
 
@@ -59,7 +59,7 @@ impl Session {
         self.guest.hear().map_err(|error: Error| error.as_refusal())
     }
 
-    /// Asks, and returns the lines of the answer and its texts. A line that says what failed is a refusal.
+    /// Sends a request; returns the lines of the answer and its texts. A line that reports a failure is a refusal.
     fn asked(&mut self, request: Request) -> Result<(Vec<Listed>, String), Refusal> {
         let number = QUESTIONS.fetch_add(1, Ordering::Relaxed) as u32;
         self.guest.say(&Frame::Ask(number, request));
@@ -87,12 +87,12 @@ impl Session {
         }
     }
 
-    /// Asks for lines.
+    /// Sends a request whose answer is lines.
     pub fn ask(&mut self, request: Request) -> Result<Vec<Listed>, Refusal> {
         self.asked(request).map(|(lines, _)| lines)
     }
 
-    /// Asks for words.
+    /// Sends a request whose answer is text.
     pub fn told(&mut self, request: Request) -> Result<String, Refusal> {
         self.asked(request).map(|(_, text)| text)
     }
@@ -125,13 +125,13 @@ impl Session {
     }
 
     /// Puts one small file.
-    pub fn put(&mut self, at: Place, bytes: &[u8]) -> Result<(), Refusal> {
-        let file = crate::guest::file(1, 0, "f", bytes.len() as u64);
+    pub fn put(&mut self, at: NodePlace, bytes: &[u8]) -> Result<(), Refusal> {
+        let file = crate::raw_client::file(1, 0, "f", bytes.len() as u64);
         self.push(order_at(Direction::Push, at), vec![file], &[(1, bytes)])
     }
 
-    /// Gets what is at a place, small files alone: the records in which they came, heads and all.
-    pub fn get(&mut self, at: Place) -> Result<Vec<u8>, Refusal> {
+    /// Gets the small files at a place: returns the records in which they came, with their headers.
+    pub fn get(&mut self, at: NodePlace) -> Result<Vec<u8>, Refusal> {
         // With a digest that no record tells of, so that each file has its end.
         let mut order = order_at(Direction::Pull, at);
         order.options.checksums = vec![Algorithm::Adler32];

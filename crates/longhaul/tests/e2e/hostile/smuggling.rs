@@ -1,5 +1,5 @@
-//! Requests that two readers could take apart differently, each with a second request hidden behind it: they are refused, the
-//! connection ends, and nobody answers what was hidden.
+//! Requests that two parsers could read differently, each with a second request hidden behind it: they are refused, the
+//! connection ends, and the hidden request is not answered.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use super::measures::holds;
 use crate::node::Node;
 use crate::web::raw::{Raw, open};
 
-/// What must never be answered.
+/// The hidden request, which must never be answered.
 const HIDDEN: &str = "GET /data/hidden HTTP/1.1\r\nHost: h\r\n\r\n";
 const CANARY: &[u8] = b"what only the hidden request brings";
 
-/// A request without its hidden second half: what it is, its bytes, and the status of its answer.
+/// A request without its hidden second half: its description, its bytes, and the status of its answer.
 type Case = (String, Vec<u8>, u16);
 
-/// Where a status may be another one as well: what is unknown may be told as such, and what is no HTTP at all need not be answered.
+/// Whether a status may replace the expected one: an unknown feature may be reported as such, and bytes that are not HTTP need no answer.
 fn may_be(expected: u16, status: Option<u16>) -> bool {
     match (expected, status) {
         (BAD_OR_UNKNOWN, Some(400 | 501 | 505)) | (BAD_OR_SILENT, Some(400) | None) => true,
@@ -202,7 +202,7 @@ fn answered(node: &Node, bytes: &[u8]) -> (Option<u16>, bool, Vec<u8>) {
 }
 
 #[test]
-fn nothing_is_smuggled_behind_a_request() {
+fn no_request_is_smuggled_behind_another() {
     let node = open();
     fs::write(node.data("hidden"), CANARY).unwrap();
     fs::write(node.data("f"), b"x").unwrap();

@@ -1,5 +1,4 @@
-//! What the other end calls itself, its files and its reasons does not drive the terminal of whoever reads it, nor forge lines of a
-//! log.
+//! Names and messages of the other end do not control the terminal of a reader, nor forge lines of a log.
 
 use model::Refusal;
 use std::fs;
@@ -10,18 +9,18 @@ use wire::frame::{Direction, Entry, Outcome};
 
 use super::requests::Requests;
 use super::session::{order_at, place};
-use crate::client::{Client, Outcome as Ended};
-use crate::guest::{Guest, dir, entry, file, forged};
+use crate::client::{Client, Outcome as CommandOutcome};
 use crate::node::{Node, Setup};
-use crate::scripted_node::{Visit, pulled};
+use crate::raw_client::{RawClient, dir, entry, file, forged};
+use crate::scripted_node::{ClientSession, pulled};
 use crate::wait::{LONG, until};
 use crate::web::peers::{Peer, answer};
 
-/// A title for the window, a cleared screen, a bell, a line of its own, and the same by single characters of C1 and by a mark that
-/// turns text around.
+/// A window title, a cleared screen, a bell, a line of its own; the same by single C1 characters; and a mark that reverses the
+/// direction of text.
 const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\r\nforged line\u{8}\u{9b}31m\u{9d}0;owned\u{9c}\u{202e}gnp.exe\u{7f}";
 
-/// Characters that do something else than stand there.
+/// Control characters of a text, which do more than show a glyph.
 fn drivers(text: &str) -> Vec<char> {
     let is_driver = |c: &char| {
         (c.is_control() && *c != '\n' && *c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -36,9 +35,9 @@ fn assert_tame(what: &str, text: &str) {
     assert!(!text.lines().any(|line| line.starts_with("forged line")), "{what}: a forged line in {text:?}");
 }
 
-type Script = fn(&mut Visit<'_>);
+type Script = fn(&mut ClientSession<'_>);
 
-/// What stands for the evil words in a frame until it is encoded: our own encoder would tame them.
+/// The placeholder for the hostile text in a frame until it is encoded: the encoder would escape the text itself.
 fn stand_in() -> String {
     "E".repeat(EVIL.len())
 }
@@ -47,7 +46,7 @@ fn refusal() -> Refusal {
     Refusal { fault: Fault::Storage, reason: stand_in() }
 }
 
-/// The frame as somebody sends it who does not tame what he says.
+/// The frame with the hostile text, as an attacker sends it unescaped.
 fn evil(frame: &Frame) -> Vec<u8> {
     forged(frame, stand_in().as_bytes(), EVIL.as_bytes())
 }
@@ -77,7 +76,7 @@ fn a_hostile_node_s_words_do_not_reach_the_terminal_raw() {
         for (what, script) in scripts {
             scope.spawn(move || {
                 let client = Client::new();
-                let outcome: Ended = pulled(&client, |mut visit| {
+                let outcome: CommandOutcome = pulled(&client, |mut visit| {
                     script(&mut visit);
                     visit.until_gone();
                 });
@@ -97,7 +96,7 @@ fn node() -> Node {
 fn a_hostile_client_s_words_do_not_reach_the_log_raw() {
     let node = node();
     fs::write(node.data("f"), b"x").unwrap();
-    let mut guest = Guest::connect(&node);
+    let mut guest = RawClient::connect(&node);
     let mut login = guest.login();
     if let Frame::Login { software, .. } = &mut login {
         *software = stand_in();
@@ -105,12 +104,12 @@ fn a_hostile_client_s_words_do_not_reach_the_log_raw() {
     guest.say_raw(&evil(&login));
     // Each breaks the protocol, so each has a session of its own.
     for last in [Frame::Outcomes(vec![(1, Outcome::Failed(refusal()))]), Frame::Abort(refusal())] {
-        let mut guest = Guest::let_in(&node);
+        let mut guest = RawClient::let_in(&node);
         guest.say(&Frame::Open(order_at(Direction::Pull, place("data", "f"))));
         guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
         guest.say_raw(&evil(&last));
     }
-    let mut named = Guest::let_in(&node);
+    let mut named = RawClient::let_in(&node);
     let name = EVIL.replace('/', "");
     named.say(&Frame::Ask(1, wire::frame::Request::Stat(place("data", &name))));
     named.hear_until("an answer", |frame| matches!(frame, Frame::Denied(..)));

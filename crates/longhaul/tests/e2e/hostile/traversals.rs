@@ -1,4 +1,4 @@
-//! Ways out of an export in generated spellings, over HTTP and in native frames.
+//! Path traversals in generated spellings, over HTTP and in native frames.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use wire::frame::{Direction, Request};
 use super::measures::{contents, holds};
 use super::requests::Requests;
 use super::session::{order_at, place};
-use crate::guest::{Guest, forged};
 use crate::node::{Node, Setup};
+use crate::raw_client::{RawClient, forged};
 
 const SECRET: &[u8] = b"outside of every export";
 
-/// A node with an export `x`, deep enough that going up could land beside it.
+/// A node with an export `x`, at a depth at which `..` could lead beside it.
 fn world() -> (Node, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let inside = dir.path().join("in");
@@ -31,7 +31,7 @@ fn outside(dir: &tempfile::TempDir) -> Vec<(PathBuf, Vec<u8>)> {
     contents(&dir.path().join("out"))
 }
 
-/// Spellings of "up", of what stands between names, and how often.
+/// Spellings of "up", of separators, and of their repetitions.
 fn spellings() -> Vec<String> {
     let ups = [
         "..",
@@ -88,8 +88,8 @@ fn no_generated_spelling_leads_out_over_http() {
     }
 }
 
-/// Says this, and all that comes back until the session ends or has answered.
-fn said(guest: &mut Guest, bytes: &[u8]) -> Vec<u8> {
+/// Sends these bytes; returns all that comes back until the session ends or has answered.
+fn said(guest: &mut RawClient, bytes: &[u8]) -> Vec<u8> {
     guest.say_raw(bytes);
     let mut heard = Vec::new();
     loop {
@@ -115,7 +115,7 @@ fn said(guest: &mut Guest, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// One verb on a path that no honest encoder can say: what does not decode ends the session, and whoever comes next is served.
+/// Tries one verb on a path that no honest encoder produces: a frame that does not decode ends the session, and the next client is served.
 fn tried(node: &Node, at: usize, path: &str) {
     let honest = place("x", &"Z".repeat(path.len()));
     let frame = match at % 4 {
@@ -125,7 +125,7 @@ fn tried(node: &Node, at: usize, path: &str) {
         _ => Frame::Open(order_at(Direction::Pull, honest)),
     };
     let from = "Z".repeat(path.len());
-    let heard = said(&mut Guest::let_in(node), &forged(&frame, from.as_bytes(), path.as_bytes()));
+    let heard = said(&mut RawClient::let_in(node), &forged(&frame, from.as_bytes(), path.as_bytes()));
     assert!(!holds(&heard, SECRET), "{path:?}: {frame:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Names of unfinished files are the node's own, by native names as over HTTP.
+//! Names of unfinished files are reserved by the node, in native requests as over HTTP.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use wire::frame::{Direction, Entry, Request};
 
 use super::measures::holds;
 use super::session::{Session, order_at, place};
-use crate::guest::{dir, file};
 use crate::node::{Node, Setup};
+use crate::raw_client::{dir, file};
 
 const NAME: &str = ".longhaul-x.part";
 

@@ -1,17 +1,17 @@
-//! The verbs of the table of rights, as each protocol says them.
+//! The verbs of the table of rights, as each protocol sends them.
 
 use model::fault::Fault;
 use model::{Algorithm, Refusal};
 use wire::frame::Request;
 
 use super::requests::Requests;
-use super::rights_table::{Verb, Where};
+use super::rights_table::{PathRelation, Verb};
 use super::session::{Session, place};
 use crate::node::Node;
 
-/// What came of a verb.
+/// The outcome of a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum VerbOutcome {
     Done,
     Refused,
     Missing,
@@ -24,7 +24,7 @@ fn below(dir: &str, name: &str) -> String {
     [dir, name].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
-fn native(session: &mut Session, verb: Verb, at: Where) -> Result<(), Refusal> {
+fn native(session: &mut Session, verb: Verb, at: PathRelation) -> Result<(), Refusal> {
     let (export, dir, across) = at.place();
     let here = |name: &str| place(export, &below(dir, name));
     match verb {
@@ -42,8 +42,14 @@ fn native(session: &mut Session, verb: Verb, at: Where) -> Result<(), Refusal> {
     }
 }
 
-/// Says a verb in a session, which is opened where there is none.
-pub fn by_native(node: &Node, key: Option<&str>, verb: Verb, at: Where, open: &mut Option<Session>) -> Told {
+/// Sends a verb in a session, which is opened where there is none.
+pub fn by_native(
+    node: &Node,
+    key: Option<&str>,
+    verb: Verb,
+    at: PathRelation,
+    open: &mut Option<Session>,
+) -> VerbOutcome {
     let session = match open.take() {
         Some(session) => Ok(session),
         None => Session::open(node, key),
@@ -59,18 +65,18 @@ pub fn by_native(node: &Node, key: Option<&str>, verb: Verb, at: Where, open: &m
         done
     });
     match done {
-        Ok(()) => Told::Done,
+        Ok(()) => VerbOutcome::Done,
         Err(refusal) => match refusal.fault {
-            Fault::Auth => Told::Refused,
-            Fault::Missing => Told::Missing,
-            Fault::Config if verb == Verb::RenameAcross => Told::Stays,
-            _ => Told::Other(format!("{refusal:?}")),
+            Fault::Auth => VerbOutcome::Refused,
+            Fault::Missing => VerbOutcome::Missing,
+            Fault::Config if verb == Verb::RenameAcross => VerbOutcome::Stays,
+            _ => VerbOutcome::Other(format!("{refusal:?}")),
         },
     }
 }
 
-/// Says a verb in a request.
-pub fn by_http(requests: &mut Requests<'_>, verb: Verb, at: Where) -> Told {
+/// Sends a verb as an HTTP request.
+pub fn by_http(requests: &mut Requests<'_>, verb: Verb, at: PathRelation) -> VerbOutcome {
     let (export, dir, across) = at.place();
     let here = |name: &str| format!("/{export}/{}", below(dir, name));
     let to = |target: &str| [("Destination".to_owned(), target.to_owned())];
@@ -90,10 +96,10 @@ pub fn by_http(requests: &mut Requests<'_>, verb: Verb, at: Where) -> Told {
     let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let answer = requests.ask(method, &target, &fields, body);
     match answer.status {
-        200..300 => Told::Done,
-        401 | 403 => Told::Refused,
-        404 => Told::Missing,
-        502 if verb == Verb::RenameAcross => Told::Stays,
-        status => Told::Other(format!("{status} {}", answer.text())),
+        200..300 => VerbOutcome::Done,
+        401 | 403 => VerbOutcome::Refused,
+        404 => VerbOutcome::Missing,
+        502 if verb == Verb::RenameAcross => VerbOutcome::Stays,
+        status => VerbOutcome::Other(format!("{status} {}", answer.text())),
     }
 }

@@ -1,4 +1,4 @@
-//! Random frames, from seeds, into native sessions: each ends or is answered, and nothing of it stays.
+//! Random frames, from seeds, in native sessions: each session ends or is answered, and leaves nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use wire::frame::{Direction, Entry, Outcome, Request, Verdict};
 
 use super::measures::{contents, memory, threads};
 use super::session::{Session, order_at, place};
-use crate::guest::{Guest, dir, encoded, file, inline, part};
 use crate::node::{Node, Setup};
+use crate::raw_client::{RawClient, dir, encoded, file, inline, part};
 use crate::wait::{LONG, until};
 
 const SESSIONS: u64 = 300;
 
-/// Xorshift (Marsaglia 2003): a seed says the whole of a session.
-struct Dice(u64);
+/// A xorshift generator (Marsaglia 2003): a seed determines the whole session.
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -30,8 +30,8 @@ impl Dice {
     }
 }
 
-/// A frame that makes sense somewhere, with numbers from the dice.
-fn frame(dice: &mut Dice) -> Frame {
+/// A frame that is valid in some state, with random numbers.
+fn frame(dice: &mut SeededRng) -> Frame {
     let (id, size) = (dice.below(4), dice.below(1 << 17));
     match dice.below(16) {
         0 => Frame::Open(order_at(Direction::Push, place("data", "t"))),
@@ -53,8 +53,8 @@ fn frame(dice: &mut Dice) -> Frame {
     }
 }
 
-/// Its bytes, now and then with some of them changed, cut or added.
-fn bytes(dice: &mut Dice) -> Vec<u8> {
+/// The bytes of a frame, sometimes with bytes changed, cut or added.
+fn bytes(dice: &mut SeededRng) -> Vec<u8> {
     let mut bytes = encoded(&frame(dice));
     match dice.below(4) {
         0 => {
@@ -77,8 +77,8 @@ fn bytes(dice: &mut Dice) -> Vec<u8> {
 }
 
 fn play(node: &Node, seed: u64) {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut guest = Guest::let_in(node);
+    let mut dice = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut guest = RawClient::let_in(node);
     for _ in 0..=dice.below(20) {
         let piece = bytes(&mut dice);
         if guest.link.send_raw(&piece).is_err() || guest.link.exchange(Duration::from_millis(1)).is_err() {

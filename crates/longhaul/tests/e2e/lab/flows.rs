@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use lab::rig::{self, Rig};
+use lab::rig::{self, Fixture};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -92,7 +92,7 @@ fn scenario() -> String {
 /// A hub in London and a node at each site.
 struct Observatory {
     dir: TempDir,
-    rig: Rig,
+    rig: Fixture,
     nodes: Vec<(&'static str, Serving)>,
     hub: Child,
     key: String,
@@ -150,7 +150,7 @@ impl Observatory {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Has telescopes make a product for each region, and enter them: they are at the telescope and nowhere else.
+    /// Makes a product of each telescope for each region, and enters it into the catalogue: it is only at the telescope.
     fn make_products(&self, telescopes: &[(&str, &str)], bytes: usize) {
         let mut entering = Vec::new();
         for (site, telescope) in telescopes {
@@ -172,14 +172,14 @@ impl Observatory {
         }
     }
 
-    /// Says what goes where, of what is there already.
+    /// Applies a policy to the existing products.
     fn apply(&self, policy: &str) {
         let file = self.dir.path().join("policy.toml");
         fs::write(&file, policy).unwrap();
         self.run(&["data", "subscription", "apply", &file.display().to_string()]);
     }
 
-    /// What each cable has carried so far, in both directions, bytes.
+    /// The bytes that each cable has carried so far, in both directions.
     fn carried(&self) -> Vec<(u64, u64)> {
         let reading = self.rig.reading().unwrap();
         let of = |name: &str, direction: usize| reading.links[self.rig.link(name, direction).unwrap()].counts.out_bytes;
@@ -220,7 +220,7 @@ fn grant(dir: &TempDir, site: &str) -> String {
     String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
 }
 
-fn serve(rig: &Rig, dir: &TempDir, site: &str) -> Serving {
+fn serve(rig: &Fixture, dir: &TempDir, site: &str) -> Serving {
     let data = dir.path().join(format!("data-{site}"));
     fs::create_dir_all(&data).unwrap();
     let mut command = rig.command(site, LONGHAUL).unwrap();
@@ -229,7 +229,7 @@ fn serve(rig: &Rig, dir: &TempDir, site: &str) -> Serving {
     Serving::start(&mut command)
 }
 
-/// The collaboration, as a hub reads it.
+/// The description of the collaboration for the hub.
 fn described(keys: &[String]) -> String {
     let mut text = String::new();
     for ((site, place), key) in SITES.iter().zip(keys) {
@@ -258,7 +258,7 @@ const PRODUCT: usize = 12_000_000;
 const FLOW: u32 = 2_000;
 /// Bytes on a cable for each byte of a product: 1,514 for 1,448.
 const HEADERS: f64 = 1.046;
-/// What comes back, for each byte.
+/// Bytes of acknowledgements on a cable for each byte of a product.
 const ACKNOWLEDGED: f64 = 0.009;
 
 /// One replica of each product goes to the centre of the region that it is for, all at once.

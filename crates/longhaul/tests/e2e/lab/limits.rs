@@ -1,12 +1,12 @@
-//! What limited a job, as its receipt says it, over paths and hosts that are made to limit it: windows, loss, a
-//! policer, queues, a narrow link. In both directions; sizes and times are small, and so are the claims.
+//! The limit of a job in its receipt, over paths and hosts that are made to limit it: windows, loss, a policer, queues, a
+//! narrow link. In both directions; sizes and times are small, and so are the claims.
 
 use std::process::Stdio;
 
 use lab::rig::up;
 use serde_json::Value;
 
-use super::{Since, is_judged, serve_at_b};
+use super::{CpuWaitBaseline, is_judged, serve_at_b};
 use crate::node::LONGHAUL;
 
 struct Case {
@@ -25,7 +25,7 @@ struct Case {
 fn copies(case: &Case) {
     let scenario = format!("[site.a]\n{0}\n[site.b]\n{0}{1}\n[path.a-b]\n{2}\n", case.both, case.second, case.path);
     let Some(rig) = up(case.name, &scenario) else { return };
-    let (dir, since) = (tempfile::tempdir().unwrap(), Since::now());
+    let (dir, since) = (tempfile::tempdir().unwrap(), CpuWaitBaseline::now());
     let serving = serve_at_b(&rig, &dir);
     for (at, way) in ["push", "pull"].iter().enumerate() {
         let (zeros, far) = (format!("zero:{}", case.size), format!("lh://b:{}/", serving.address.port()));
@@ -59,7 +59,7 @@ const NO_WORDS: Case = Case {
 };
 
 #[test]
-fn windows_that_are_too_small() {
+fn a_receipt_names_windows_that_are_too_small() {
     copies(&Case {
         name: "a small receive window",
         both: "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 393216\" }",
@@ -85,7 +85,7 @@ fn windows_that_are_too_small() {
 }
 
 #[test]
-fn loss_and_what_is_taken_for_it() {
+fn a_receipt_names_loss_and_a_policer() {
     copies(&Case {
         name: "loss under reno",
         // Some 25 losses: enough of them to hold a law against.
@@ -107,7 +107,7 @@ fn loss_and_what_is_taken_for_it() {
 }
 
 #[test]
-fn the_path_itself() {
+fn a_receipt_names_the_path_as_the_limit() {
     copies(&Case {
         name: "a narrow link",
         path: "rtt = \"20ms\"\nrate = \"20Mbit/s\"",

@@ -1,4 +1,4 @@
-//! How labs end: asked to, by a key, killed; and what is left then.
+//! The end of labs: by command, by Ctrl-C, by a kill; and what is left afterwards.
 
 use std::os::unix::process::CommandExt;
 

@@ -1,20 +1,20 @@
-//! What `probe all` finds in paths that are made to be faulty: kind, direction and place of the first cause. The whole
-//! list, with longer tests, is `make bench-probe`.
+//! The first cause that `probe all` finds in faulty paths: kind, direction and place. `make bench-probe` has the whole list
+//! of faults, with longer tests.
 
 use std::process::Stdio;
 
 use lab::rig::up;
 use serde_json::Value;
 
-use super::{Since, is_judged, serve_at_b};
+use super::{CpuWaitBaseline, is_judged, serve_at_b};
 use crate::node::LONGHAUL;
 
-/// Causes that are found in the path, the first one first; none where the lab was the limit. Other tests use this machine's
-/// processors meanwhile, which is found as well, and rightly so.
-fn causes(name: &str, sites: [&str; 2], path: &str) -> Option<(Vec<Value>, Since)> {
+/// The causes that are found in the path, in order; none where the lab was the limit. Other tests use this machine's
+/// processors meanwhile, and the probe rightly finds that as well.
+fn causes(name: &str, sites: [&str; 2], path: &str) -> Option<(Vec<Value>, CpuWaitBaseline)> {
     let scenario = format!("[site.a]\n{}\n[site.b]\n{}\n[path.a-b]\n{path}\n", sites[0], sites[1]);
     let rig = up(name, &scenario)?;
-    let (dir, since) = (tempfile::tempdir().unwrap(), Since::now());
+    let (dir, since) = (tempfile::tempdir().unwrap(), CpuWaitBaseline::now());
     let serving = serve_at_b(&rig, &dir);
     let mut command = rig.command("a", LONGHAUL).unwrap();
     command
@@ -42,7 +42,7 @@ fn first_is(name: &str, sites: [&str; 2], path: &str, kind: &str, direction: Opt
 const PATH: &str = "rtt = \"20ms\"\nrate = \"100Mbit/s\"";
 
 #[test]
-fn faults_are_told_apart() {
+fn faults_are_distinguished() {
     let lossy = format!("{PATH}\nba = {{ loss = \"0.3%\" }}");
     first_is("loss in reverse", ["", ""], &lossy, "loss", Some("reverse"));
     let small = "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 65536 131072\" }";
@@ -50,7 +50,7 @@ fn faults_are_told_apart() {
 }
 
 #[test]
-fn a_clean_path_raises_nothing() {
+fn a_clean_path_has_no_cause() {
     let Some((causes, since)) = causes("clean", ["", ""], PATH) else { return };
-    assert!(causes.is_empty() || !is_judged("a_clean_path_raises_nothing", None, &since), "{causes:?}");
+    assert!(causes.is_empty() || !is_judged("a_clean_path_has_no_cause", None, &since), "{causes:?}");
 }

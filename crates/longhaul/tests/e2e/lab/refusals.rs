@@ -1,4 +1,4 @@
-//! What `longhaul lab` says to what makes no sense, and to who may not. Nothing of this needs a lab.
+//! Refusals of `longhaul lab`: invalid input, and users without the right. None of the tests needs a lab.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -54,7 +54,7 @@ fn names_that_lead_elsewhere_are_refused() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_and_where() {
+fn a_wrong_file_is_refused_with_the_line() {
     let client = Client::new();
     let cases = [
         (format!("{PAIR}los = \"1%\"\n"), "line 6: ", "did you mean \"loss\"?"),
@@ -74,7 +74,7 @@ fn what_is_wrong_with_a_file_and_where() {
 }
 
 #[test]
-fn names_that_are_not_known() {
+fn unknown_names_are_refused() {
     let client = Client::new();
     for words in [words!["up", "canbera-paris"], words!["scenarios", "canbera-paris"]] {
         run(&client, words).refused(2, &["canbera-paris", "canberra-paris", "ska"]);
@@ -96,8 +96,8 @@ fn names_that_are_not_known() {
 }
 
 #[test]
-fn words_that_a_lab_that_is_up_does_not_know() {
-    let Some(labs) = Labs::of("words_that_a_lab_that_is_up_does_not_know") else { return };
+fn words_that_a_running_lab_does_not_know_are_refused() {
+    let Some(labs) = Labs::of("words_that_a_running_lab_does_not_know_are_refused") else { return };
     labs.run(words!["up", labs.file("pair", PAIR)]).expect(0);
     let cases = [
         (words!["set", "left-right", "los=1%"], "did you mean \"loss\"?"),
@@ -117,8 +117,8 @@ fn words_that_a_lab_that_is_up_does_not_know() {
 }
 
 #[test]
-fn a_setting_that_the_kernel_refuses() {
-    let Some(labs) = Labs::of("a_setting_that_the_kernel_refuses") else { return };
+fn a_setting_that_the_kernel_refuses_is_reported() {
+    let Some(labs) = Labs::of("a_setting_that_the_kernel_refuses_is_reported") else { return };
     let file = labs.file("wrong", "[site.left]\nsysctl = { \"net.ipv4.no_such_setting\" = 1 }\n");
     let outcome = labs.run(words!["up", &file]);
     assert!(outcome.code != 0, "{outcome:?}");
@@ -127,8 +127,8 @@ fn a_setting_that_the_kernel_refuses() {
 }
 
 #[test]
-fn an_ordinary_user_is_told_so() {
-    const TEST: &str = "an_ordinary_user_is_told_so";
+fn an_ordinary_user_is_refused_with_the_reason() {
+    const TEST: &str = "an_ordinary_user_is_refused_with_the_reason";
     let client = Client::new();
     let state = client.path("anyone's");
     fs::create_dir(&state).unwrap();

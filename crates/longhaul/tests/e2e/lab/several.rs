@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Labs;
 use crate::client::{Running, unfinished, words};
-use crate::kept::written;
 use crate::node::LONGHAUL;
+use crate::unfinished_state::written;
 use crate::wait::{LONG, until};
 
 /// Two sites with two interfaces each; a program chooses by the address that it connects to.
@@ -21,7 +21,7 @@ fn scenario(short: &str, long: &str) -> String {
     )
 }
 
-/// Where a node there takes streams besides.
+/// Options that make a node take streams at both of its addresses.
 const BOTH: [&str; 2] = ["--advertise", "10.77.2.1,10.77.2.2"];
 
 fn copy(labs: &Labs, from: impl Into<OsString>, to: impl Into<OsString>) -> Running {
@@ -40,8 +40,8 @@ fn by_path(receipt: &Value) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn two_paths_carry_what_neither_does() {
-    let Some(labs) = Labs::of("two_paths_carry_what_neither_does") else { return };
+fn two_paths_carry_more_than_either() {
+    let Some(labs) = Labs::of("two_paths_carry_more_than_either") else { return };
     labs.run(words!["up", labs.file("pair", &scenario("50Mbit/s", "50Mbit/s"))]).expect(0);
     let _node = labs.serve("there", &BOTH);
     for (from, to) in [("zero:50MB", "lh://10.77.2.1/null:"), ("lh://10.77.2.1/zero:50MB", "null:")] {

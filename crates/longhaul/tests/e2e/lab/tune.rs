@@ -1,16 +1,16 @@
-//! A host with deliberately bad settings, in a network of its own: what was injected is found, changed, and put back as it
-//! was; and what a change does to a path is measured.
+//! A host with deliberately bad settings, in a network of its own: the bad settings are found, changed and restored, and the
+//! effect of a change on a path is measured.
 
 use std::collections::BTreeMap;
 
-use lab::rig::{Rig, up};
+use lab::rig::{Fixture, up};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Since, is_judged, serve_at_b};
+use super::{CpuWaitBaseline, is_judged, serve_at_b};
 use crate::node::LONGHAUL;
 
-/// Settings that every network has for itself, a bad value of each, and the rule that is to say so.
+/// Settings that every network namespace has, a bad value of each, and the rule that must report it.
 const BAD: [(&str, &str, &str); 8] = [
     ("net.ipv4.tcp_rmem", "4096 65536 262144", "T03"),
     ("net.ipv4.tcp_wmem", "4096 16384 262144", "T04"),
@@ -24,7 +24,7 @@ const BAD: [(&str, &str, &str); 8] = [
 const MEANT: [&str; 6] = ["--rate", "1Gbit/s", "--rtt", "50ms", "--role", "dtn"];
 
 struct Host {
-    rig: Rig,
+    rig: Fixture,
     dir: TempDir,
 }
 
@@ -49,7 +49,7 @@ impl Host {
         audit["rules"].as_array().unwrap().clone()
     }
 
-    /// Every setting of this network, as the kernel writes it; but for what is new at each look.
+    /// Every setting of this network, as the kernel writes it, without values that differ at each reading.
     fn settings(&self) -> BTreeMap<String, String> {
         let (_, out, _) = self.output("sh", &["-c", "cd /proc/sys/net && grep -r . ipv4 ipv6 core 2>/dev/null"]);
         let all = out.lines().filter_map(|line| line.split_once(':'));
@@ -130,7 +130,7 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_put_back() {
 #[test]
 fn what_a_change_does_is_measured() {
     let Some(host) = host("verified", &[BAD[0]]) else { return };
-    let (before, since) = (host.settings(), Since::now());
+    let (before, since) = (host.settings(), CpuWaitBaseline::now());
     let serving = serve_at_b(&host.rig, &host.dir);
     let at = format!("b:{}", serving.address.port());
     let words = ["verify", "T03", "T09", "--json", "-R", "-t", "1s", "--with", &at];

@@ -1,4 +1,4 @@
-//! A lab that is up, and one of a single command: what is seen inside, what passes through, what can be changed.
+//! A running lab, and a lab of a single command: the view from inside, the traffic, and changes.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -81,8 +81,8 @@ fn a_command_at_a_site_is_like_one_here() {
 }
 
 #[test]
-fn the_lab_of_one_command() {
-    let Some(labs) = Labs::of("the_lab_of_one_command") else { return };
+fn a_lab_lasts_for_one_command() {
+    let Some(labs) = Labs::of("a_lab_lasts_for_one_command") else { return };
     let file = labs.file("pair", PAIR);
     let at_left = |line: &str| labs.run(words!["run", &file, "--in", "left", "--", "bash", "-c", line]);
     let outcome = at_left("uname -n; echo word > /dev/udp/right/9; exit 3").expect(3);
@@ -141,8 +141,8 @@ fn two_labs_side_by_side() {
 }
 
 #[test]
-fn events_take_place() {
-    let Some(labs) = Labs::of("events_take_place") else { return };
+fn events_of_a_scenario_happen() {
+    let Some(labs) = Labs::of("events_of_a_scenario_happen") else { return };
     let events = "[[event]]\nat = \"100ms\"\npath = \"left-right\"\nset = { down = true }\nfor = \"6s\"\n\
                   [[event]]\nat = \"8s\"\npath = \"left-right\"\ndirection = \"ba\"\nset = { delay = \"30ms\" }\n";
     labs.run(words!["up", labs.file("events", &format!("{PAIR}{events}"))]).expect(0);

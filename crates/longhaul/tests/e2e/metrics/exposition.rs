@@ -1,16 +1,16 @@
-//! OpenMetrics text, read: as strictly as Prometheus reads it.
+//! A parser of OpenMetrics text, as strict as Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::node::Node;
 use crate::web::raw::Raw;
 
-/// What a node says of itself.
+/// The metrics of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
-    /// By name, with labels as they stand.
+    /// Values by series: the name with its labels, as written.
     samples: BTreeMap<String, f64>,
-    /// What is said of each family: `HELP`, `TYPE`.
+    /// `HELP` and `TYPE` of each family.
     pub families: BTreeMap<String, (String, String)>,
 }
 
@@ -27,7 +27,7 @@ pub fn parts(series: &str) -> (&str, BTreeMap<&str, &str>) {
 }
 
 impl Numbers {
-    /// Reads a text.
+    /// Parses a text.
     pub fn parse(text: &str) -> Numbers {
         let mut all = Numbers::default();
         let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no end: {text}"));
@@ -50,12 +50,12 @@ impl Numbers {
         all
     }
 
-    /// One number.
+    /// The value of a series.
     pub fn get(&self, series: &str) -> Option<f64> {
         self.samples.get(series).copied()
     }
 
-    /// One number that has to be there.
+    /// The value of a series that must exist.
     #[track_caller]
     pub fn of(&self, series: &str) -> f64 {
         self.get(series).unwrap_or_else(|| panic!("there is no {series} in {:#?}", self.samples.keys()))
@@ -79,7 +79,7 @@ impl Numbers {
         names
     }
 
-    /// Counters only grow.
+    /// Asserts that counters only grew.
     #[track_caller]
     pub fn assert_not_below(&self, before: &Numbers) {
         for series in before.series().filter(|series| parts(series).0.ends_with("_total")) {
@@ -88,7 +88,7 @@ impl Numbers {
     }
 }
 
-/// What a node tells somebody on its own host.
+/// Reads the metrics of a node from its own host.
 pub fn read(node: &Node) -> Numbers {
     let answer = Raw::sealed(node).ask("GET", "/metrics", &[], &[]).expect(200);
     assert_eq!(answer.field("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));

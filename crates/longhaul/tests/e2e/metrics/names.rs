@@ -1,4 +1,4 @@
-//! Names: those that a node tells, those of docs/metrics.md, and those that the dashboard asks for.
+//! Names of metrics: those of a node, those of docs/metrics.md, and those that the dashboard queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ fn repository(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A node that has everything there is a number of.
+/// The metrics of a node that has everything that is counted.
 fn all() -> Numbers {
     read(&https::setup("").start())
 }
@@ -22,7 +22,7 @@ fn all() -> Numbers {
 /// Labels that Prometheus adds.
 const ITS_OWN: [&str; 2] = ["job", "instance"];
 
-/// What stands between backticks.
+/// The words between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -116,7 +116,7 @@ fn tokens(query: &str) -> Vec<Token> {
 /// Functions and words of PromQL that are used.
 const WORDS: [&str; 9] = ["sum", "min", "max", "count", "rate", "increase", "time", "by", "label_values"];
 
-/// Holds a query against what is told: names, labels, values, brackets.
+/// Checks a query against the metrics of a node: names, labels, values, brackets.
 fn check(query: &str, told: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>) -> usize {
     let tokens = tokens(query);
     let (mut open, mut of, mut metrics) = (Vec::new(), None, Vec::new());

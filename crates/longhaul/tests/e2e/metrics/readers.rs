@@ -1,4 +1,4 @@
-//! Who may read a node's numbers.
+//! Access to a node's metrics.
 
 use std::fs;
 use std::net::TcpStream;
@@ -104,7 +104,7 @@ fn who_watches_needs_no_key_and_no_tls_and_reloads_change_who_that_is() {
 }
 
 #[test]
-fn no_export_takes_their_place() {
+fn no_export_can_replace_the_metrics() {
     let client = Client::new();
     for name in ["metrics", "api"] {
         let said =

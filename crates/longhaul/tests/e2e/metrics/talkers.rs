@@ -1,4 +1,4 @@
-//! Top talkers: by address, user and family, for those who may see the whole node.
+//! Top talkers by address, user and family, for clients that may see the whole node.
 
 use std::fs;
 use std::net::TcpStream;

@@ -13,7 +13,7 @@ fn result(client: &Client, words: Vec<std::ffi::OsString>) -> Value {
     result
 }
 
-/// A few looks, until one is as it should be: a machine that halts loses datagrams.
+/// Repeats a test a few times until it succeeds: a machine that stalls loses datagrams.
 fn look(client: &Client, words: Vec<std::ffi::OsString>, is_right: impl Fn(&Value) -> bool) -> Value {
     let looks = std::iter::repeat_with(|| result(client, words.clone())).take(3);
     let mut last = Value::Null;
@@ -108,7 +108,7 @@ fn datagrams_both_ways_are_counted_to_the_number() {
 }
 
 #[test]
-fn the_way_there_and_back() {
+fn a_route_is_traced_in_both_directions() {
     let node = Node::open();
     let client = Client::new();
     let asked = words!["probe", "path", node.at(""), "--flows", "4", "--probes", "20"];
@@ -193,7 +193,7 @@ fn all_of_it_and_what_a_monitor_sees() {
 }
 
 #[test]
-fn limits_are_told_and_kept() {
+fn limits_are_reported_and_kept() {
     let node = Setup::new().data_export("ro").arg("--anonymous").arg("ro").start();
     let client = Client::new();
     let limits = result(&client, words!["probe", "limits", node.at("")]);

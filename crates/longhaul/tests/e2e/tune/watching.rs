@@ -15,7 +15,7 @@ fn softnet(dropped: u32) -> String {
 }
 
 #[test]
-fn a_watch_tells_what_drops_and_who_clobbers() {
+fn a_watch_reports_drops_and_changed_settings() {
     let tree = Tree::new();
     tree.write(SACK, "1");
     tree.write(SOFTNET, &softnet(0));

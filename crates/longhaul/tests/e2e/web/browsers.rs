@@ -1,5 +1,5 @@
-//! What browsers, portals and pipelines ask for: pages of other sites, packed listings, long ones, JSON; and what everybody asks for
-//! unasked.
+//! Requests of browsers, portals and pipelines: pages of other sites, compressed and long listings, JSON; and the files that every
+//! browser requests.
 
 use std::fs;
 use std::io::Read;
@@ -112,7 +112,7 @@ fn a_long_listing_is_told_whole() {
 }
 
 #[test]
-fn what_a_file_is_shows_in_its_name() {
+fn the_type_of_a_file_follows_from_its_name() {
     let node = open();
     for (name, kind, runs) in [
         ("a.txt", "text/plain", false),
@@ -136,7 +136,7 @@ fn what_a_file_is_shows_in_its_name() {
 }
 
 #[test]
-fn what_everybody_asks_for_is_no_question_of_who() {
+fn files_that_every_browser_requests_need_no_credential() {
     for setup in [Setup::new().data_export("ro").arg("--plain"), plain()] {
         let node = setup.start();
         for target in ["/favicon.ico", "/robots.txt", "/.well-known/openid-configuration", "/.well-known/security.txt"]

@@ -26,7 +26,7 @@ fn a_directory_goes_with_all_that_is_in_it() {
 }
 
 #[test]
-fn what_cannot_go_stays_and_is_told() {
+fn entries_that_cannot_be_removed_stay_and_are_reported() {
     let node = open();
     fs::create_dir_all(node.data("d/kept")).unwrap();
     fs::create_dir_all(node.data("d/gone")).unwrap();

@@ -1,4 +1,4 @@
-//! Many who mean no good: they hold up their own, and nobody else.
+//! Many hostile clients: they delay only their own requests.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use super::raw::{Raw, open};
-use crate::guest::Guest;
 use crate::node::Setup;
+use crate::raw_client::RawClient;
 use crate::wait::skipped;
 
-/// A connection from another address of this host.
+/// Opens a connection from another address of this host.
 fn from_elsewhere(port: u16) -> TcpStream {
     let own: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&own, &SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 0))).unwrap();
@@ -46,11 +46,11 @@ fn one_address_holds_no_door_shut() {
     assert!(began.elapsed() < Duration::from_secs(15), "others waited {:?}", began.elapsed());
     // Nor are those at the same address refused: their turn comes.
     assert_eq!(Raw::to(&node).ask("GET", "/data/f", &[], &[]).body, b"x");
-    let _ = Guest::let_in(&node);
+    let _ = RawClient::let_in(&node);
 }
 
 #[test]
-fn no_body_is_waited_for_whose_sender_may_not() {
+fn the_body_of_a_forbidden_request_is_not_waited_for() {
     let node = Setup::new().data_export("rw").arg("--plain").start();
     let session = "Content-Type: application/vnd.longhaul.session+json\r\n";
     for (request, fields) in [("PROPFIND /data/", "Depth: 1\r\n"), ("PROPFIND /", ""), ("POST /data/f", session)] {

@@ -1,4 +1,4 @@
-//! Digests: made once, kept where files keep notes or else in the state directory, void with the bytes they were made of.
+//! Digests: made once, kept in extended attributes or else in the state directory, and void when the bytes change.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,7 +22,7 @@ fn read_bytes(node: &Node) -> u64 {
     io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
 }
 
-/// What changed a moment ago is not written down.
+/// Waits until a digest may be kept: a file that changed a moment ago gets none.
 fn settle() {
     std::thread::sleep(Duration::from_millis(150));
 }
@@ -100,7 +100,7 @@ fn rows_stand_in_where_files_keep_no_notes() {
 }
 
 #[test]
-fn who_asks_at_once_has_it_read_once() {
+fn concurrent_requests_for_a_digest_read_the_file_once() {
     let node = open();
     let len = 96 << 20;
     fs::write(node.data("f"), pattern(len)).unwrap();
@@ -139,7 +139,7 @@ fn a_file_that_changes_while_it_is_read_is_not_noted() {
 }
 
 #[test]
-fn what_nobody_offers_is_left_out() {
+fn unknown_digest_algorithms_are_left_out() {
     let node = plain().start();
     put(&node, "/data/f", b"123456789").expect(201);
     assert_eq!(digest(&node, "/data/f", "adler32"), "adler32=091e01de");

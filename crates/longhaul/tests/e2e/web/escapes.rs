@@ -1,5 +1,5 @@
-//! Ways out of an export, in every spelling: nothing outside is read, made, changed or removed, and the names of unfinished
-//! files are nobody's.
+//! Path traversals out of an export, in every spelling: nothing outside is read, made, changed or removed, and the names of
+//! unfinished files are reserved.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -255,12 +255,12 @@ fn names_of_unfinished_files_are_nobodys() {
 }
 
 #[test]
-fn what_is_no_file_is_not_waited_for() {
+fn a_special_file_is_not_waited_for() {
     let (node, dir, _) = beside();
     let fifo = dir.path().join("in/fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     if !made.is_ok_and(|status| status.success()) {
-        return crate::wait::skipped("web::escapes::what_is_no_file_is_not_waited_for", "no mkfifo");
+        return crate::wait::skipped("web::escapes::a_special_file_is_not_waited_for", "no mkfifo");
     }
     for (method, fields) in [
         ("GET", &[][..]),

@@ -1,4 +1,4 @@
-//! Heads and bodies that are none, or that two readers could take differently: refused by status, and the connection ends.
+//! Malformed heads and bodies, and those that two parsers could read differently: they are refused by status, and the connection ends.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn heads_have_bounds() {
 }
 
 #[test]
-fn heads_that_are_none_are_refused() {
+fn malformed_heads_are_refused() {
     let bytes = |text: &str| text.as_bytes().to_vec();
     statuses(vec![
         ("no Host", bytes("GET /data/f HTTP/1.1\r\n\r\n"), 400),
@@ -91,7 +91,7 @@ fn chunked(body: &str) -> Vec<u8> {
 }
 
 #[test]
-fn chunks_that_are_none_leave_no_file() {
+fn malformed_chunks_leave_no_file() {
     let node = open();
     for (what, body) in [
         ("a size beyond 64 bits", "fffffffffffffffff\r\nabc".to_owned()),

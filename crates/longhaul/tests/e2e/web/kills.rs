@@ -1,4 +1,4 @@
-//! Nodes that are killed in the midst: nothing stands under the final name, and the next start removes what was begun.
+//! Nodes that are killed during a request: no file has its final name, and the next start removes the unfinished files.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::tree::pattern;
 use crate::wait::{LONG, until};
 
 #[test]
-fn what_a_killed_node_began_goes_at_its_next_start() {
+fn unfinished_files_of_a_killed_node_are_removed_at_its_next_start() {
     let mut node = open();
     put(&node, "/data/old", b"old").expect(201);
     // A source that brings half of its file and then nothing more.

@@ -1,5 +1,5 @@
-//! Keys that a node lends for one copy: for the native protocol alone, no longer than what they were lent for, and no source of
-//! further ones.
+//! Keys that a node delegates for one copy: they are for the native protocol only, end with the copy, and delegate no further
+//! keys.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use wire::frame::KeyProof;
 
 use super::raw::{Answer, ask};
 use crate::client::{Client, words};
-use crate::guest::Guest;
 use crate::node::{Node, Setup};
+use crate::raw_client::RawClient;
 use crate::wait::{LONG, until};
 
 const KIND: (&str, &str) = ("Content-Type", "application/vnd.longhaul.session+json");
@@ -39,11 +39,11 @@ fn proof(key: &str) -> KeyProof {
 }
 
 fn lets_in(node: &Node, key: &str) -> bool {
-    Guest::with_key(node, Some(&proof(key))).is_ok()
+    RawClient::with_key(node, Some(&proof(key))).is_ok()
 }
 
 #[test]
-fn a_lent_key_is_for_the_native_protocol_and_lends_nothing() {
+fn a_delegated_key_is_for_the_native_protocol_and_delegates_nothing() {
     let node = closed();
     let own = node.grant(&["--export", "data", "--write"]);
     for question in [READ, WRITE] {

@@ -85,7 +85,7 @@ fn locks_end_by_themselves() {
 }
 
 #[test]
-fn a_name_is_locked_before_it_is_anybodys() {
+fn locking_a_new_name_reserves_it() {
     let node = open();
     fs::create_dir(node.data("d")).unwrap();
     let held = token(lock(&node, "/data/d/new", &[]).expect(201));
@@ -123,7 +123,7 @@ fn a_deep_lock_holds_what_is_below() {
 }
 
 #[test]
-fn what_if_says_has_to_be_so() {
+fn the_conditions_of_if_must_hold() {
     let node = open();
     put(&node, "/data/f", b"one").expect(201);
     let tag = get(&node, "/data/f").field("etag").unwrap().to_owned();

@@ -1,5 +1,4 @@
-//! Copies between two nodes of ours: by the native engine where that can be, by HTTP where it cannot, and the client sees the
-//! same.
+//! Copies between two Longhaul nodes: by the native engine where possible, else by HTTP, and the client sees the same.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +25,7 @@ fn push(node: &Node, to: &str, fields: &[(&str, &str)]) -> Answer {
     ask(node, "COPY", "/data/f", &[&[("Destination", to)], fields].concat(), &[])
 }
 
-/// How often the other node heard of something.
+/// How often an event is in the log of the other node.
 fn heard(node: &Node, event: &str) -> usize {
     node.log()
         .lines()
@@ -68,7 +67,7 @@ fn way(to: u16, passes: impl Fn(u8) -> bool + Send + Sync + 'static) -> u16 {
 /// The first byte of TLS.
 const TLS: u8 = 0x16;
 
-/// A way on which nothing but HTTP in clear gets through.
+/// A path on which only HTTP in clear gets through.
 fn http_only(to: u16) -> u16 {
     way(to, |first| first != TLS)
 }
@@ -95,7 +94,7 @@ fn two_nodes_use_the_native_engine() {
 }
 
 #[test]
-fn where_only_http_gets_through_it_does() {
+fn http_is_used_where_only_http_gets_through() {
     let (here, there) = (open(), open());
     let data = pattern(3 << 20);
     fs::write(there.data("f"), &data).unwrap();
@@ -161,7 +160,7 @@ fn what_is_there_is_kept_where_that_is_asked() {
 }
 
 #[test]
-fn what_came_meanwhile_goes_only_for_who_may_replace() {
+fn a_file_that_appeared_meanwhile_is_replaced_only_by_a_client_that_may_replace() {
     let there = open();
     let here = Setup::new().data_export("rw").arg("--plain").start();
     fs::write(there.data("f"), b"fetched").unwrap();

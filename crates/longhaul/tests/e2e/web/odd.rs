@@ -1,4 +1,4 @@
-//! Requests that are odd and meant well, and third parties that lead on late or pack what they send.
+//! Unusual but valid requests, and third parties that redirect late or compress their answers.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -128,7 +128,7 @@ fn a_pull_holds_to_what_the_request_says() {
 }
 
 #[test]
-fn what_is_packed_is_no_file() {
+fn a_compressed_answer_is_no_file() {
     let node = open();
     for in_head in [true, false] {
         let source = Peer::new(move |heard, socket| match heard.method.as_str() {

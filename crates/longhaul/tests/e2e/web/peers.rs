@@ -1,20 +1,20 @@
-//! Servers that say what a test has them say: sources that lie, destinations that refuse.
+//! Scripted servers: sources that lie, destinations that refuse.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A request that a peer has heard.
+/// A request that a peer has received.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct PeerRequest {
     pub method: String,
     pub target: String,
     /// Names in lower case.
     pub fields: Vec<(String, String)>,
 }
 
-impl Heard {
+impl PeerRequest {
     /// A field's value.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
@@ -27,26 +27,26 @@ impl Heard {
     }
 }
 
-/// What a script does with a request: whether the connection goes on.
-type Script = dyn Fn(&Heard, &mut TcpStream) -> bool + Send + Sync;
+/// Answers a request; returns whether the connection goes on.
+type Script = dyn Fn(&PeerRequest, &mut TcpStream) -> bool + Send + Sync;
 
 /// A server on a port of its own. Its threads end with the connections, the one that listens with the process.
 pub struct Peer {
     pub port: u16,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    heard: Arc<Mutex<Vec<PeerRequest>>>,
 }
 
 impl Peer {
     /// Starts it.
-    pub fn new(script: impl Fn(&Heard, &mut TcpStream) -> bool + Send + Sync + 'static) -> Peer {
+    pub fn new(script: impl Fn(&PeerRequest, &mut TcpStream) -> bool + Send + Sync + 'static) -> Peer {
         Peer::at("127.0.0.1", script)
     }
 
     /// Starts it on another address of this host.
-    pub fn at(address: &str, script: impl Fn(&Heard, &mut TcpStream) -> bool + Send + Sync + 'static) -> Peer {
+    pub fn at(address: &str, script: impl Fn(&PeerRequest, &mut TcpStream) -> bool + Send + Sync + 'static) -> Peer {
         let listener = TcpListener::bind((address, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
+        let heard: Arc<Mutex<Vec<PeerRequest>>> = Arc::default();
         let (all, script): (_, Arc<Script>) = (Arc::clone(&heard), Arc::new(script));
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
@@ -63,12 +63,12 @@ impl Peer {
     }
 
     /// All requests so far.
-    pub fn heard(&self) -> Vec<Heard> {
+    pub fn heard(&self) -> Vec<PeerRequest> {
         self.heard.lock().unwrap().clone()
     }
 
-    /// Those of one method.
-    pub fn heard_of(&self, method: &str) -> Vec<Heard> {
+    /// All requests of one method so far.
+    pub fn heard_of(&self, method: &str) -> Vec<PeerRequest> {
         self.heard().into_iter().filter(|heard| heard.method == method).collect()
     }
 }
@@ -84,7 +84,7 @@ fn head(socket: &mut TcpStream) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-fn serve(mut socket: TcpStream, all: &Mutex<Vec<Heard>>, script: &Script) {
+fn serve(mut socket: TcpStream, all: &Mutex<Vec<PeerRequest>>, script: &Script) {
     socket.set_nodelay(true).unwrap();
     while let Some(text) = head(&mut socket) {
         let mut lines = text.lines();
@@ -94,7 +94,7 @@ fn serve(mut socket: TcpStream, all: &Mutex<Vec<Heard>>, script: &Script) {
         let (method, target) = (words.next().unwrap(), words.next().unwrap());
         let heard = {
             let mut all = all.lock().unwrap();
-            all.push(Heard { method, target, fields });
+            all.push(PeerRequest { method, target, fields });
             all.last().unwrap().clone()
         };
         if !script(&heard, &mut socket) {
@@ -117,7 +117,7 @@ pub fn begin(socket: &mut TcpStream, status: u16, length: usize, fields: &str) -
 }
 
 /// An honest source of these bytes: HEAD, GET, ranges, a tag, and these fields besides.
-pub fn honest(heard: &Heard, socket: &mut TcpStream, data: &[u8], fields: &str) -> bool {
+pub fn honest(heard: &PeerRequest, socket: &mut TcpStream, data: &[u8], fields: &str) -> bool {
     let fields = format!("Accept-Ranges: bytes\r\nETag: \"one\"\r\n{fields}");
     match (heard.method.as_str(), heard.range(data.len())) {
         ("HEAD", _) => begin(socket, 200, data.len(), &fields),
@@ -131,7 +131,7 @@ pub fn honest(heard: &Heard, socket: &mut TcpStream, data: &[u8], fields: &str) 
 }
 
 /// Reads a body of this length, as a destination does.
-pub fn take(socket: &mut TcpStream, heard: &Heard) -> Vec<u8> {
+pub fn take(socket: &mut TcpStream, heard: &PeerRequest) -> Vec<u8> {
     let length = heard.field("content-length").map_or(0, |text| text.parse().unwrap());
     let mut body = vec![0; length];
     let _ = socket.read_exact(&mut body);

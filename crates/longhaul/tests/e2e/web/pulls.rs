@@ -1,5 +1,4 @@
-//! Pulls from sources that break, lie, change their mind or lead elsewhere: the file is right or not there, and the last
-//! line says which.
+//! Pulls from sources that break, lie, change or redirect: the file is right or missing, and the last line says which.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::peers::{Heard, Peer, answer, begin, honest};
+use super::peers::{Peer, PeerRequest, answer, begin, honest};
 use super::raw::{Answer, Raw, ask, assert_swept, open, plain, put};
 use crate::node::Node;
 use crate::tree::pattern;
@@ -31,7 +30,7 @@ fn fails(node: &Node, source: &str, fields: &[(&str, &str)], saying: &str) {
 }
 
 #[test]
-fn a_no_of_the_source_is_the_answer() {
+fn a_refusal_of_the_source_is_passed_on() {
     let node = open();
     for (status, ours) in
         [(404, 404), (403, 403), (401, 401), (410, 410), (500, 500), (503, 503), (302, 502), (204, 502)]
@@ -105,7 +104,7 @@ fn orders_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
-fn what_broke_is_resumed_where_it_stopped() {
+fn a_broken_pull_is_resumed_where_it_stopped() {
     let node = open();
     let data = Arc::new(pattern(3_000_000));
     let (of_peer, sent) = (Arc::clone(&data), Arc::new(AtomicUsize::new(0)));
@@ -136,7 +135,7 @@ fn what_broke_is_resumed_where_it_stopped() {
 fn says(
     size: usize,
     fields: &'static str,
-    get: impl Fn(&Heard, &mut TcpStream) -> bool + Send + Sync + 'static,
+    get: impl Fn(&PeerRequest, &mut TcpStream) -> bool + Send + Sync + 'static,
 ) -> Peer {
     Peer::new(move |heard, socket| match heard.method.as_str() {
         "HEAD" => begin(socket, 200, size, fields),
@@ -268,7 +267,7 @@ fn credentials_stay_with_the_host_they_are_for() {
         ("TransferHeaderX-Amz-Other", "who knows"),
         ("TransferHeaderUser-Agent", "goes along"),
     ];
-    let authorized = |heard: &Heard| heard.field("authorization").map(str::to_owned);
+    let authorized = |heard: &PeerRequest| heard.field("authorization").map(str::to_owned);
     let pool = Arc::new(Peer::new(|heard, socket| honest(heard, socket, b"from the pool", "")));
     let to = pool.url("/pool/f");
     // Both questions are sent on; or, as dCache does it, only the GET.
@@ -399,7 +398,7 @@ fn markers_tell_the_truth() {
 #[test]
 fn what_the_source_was_shown_is_not_quoted() {
     let node = open();
-    let says = |heard: &Heard| format!("{} is no good here\n", heard.field("authorization").unwrap_or("nothing"));
+    let says = |heard: &PeerRequest| format!("{} is no good here\n", heard.field("authorization").unwrap_or("nothing"));
     let early = Peer::new(move |heard, socket| match heard.method.as_str() {
         "HEAD" => answer(socket, 405, "", b""),
         _ => answer(socket, 403, "", says(heard).as_bytes()),

@@ -1,4 +1,4 @@
-//! Pushes to destinations that refuse, lead elsewhere, die or keep something else than they were sent.
+//! Pushes to destinations that refuse, redirect, die, or store other bytes than they were sent.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ fn a_refusal_before_the_body_is_told_with_its_status() {
     assert_eq!(ask(&node, "COPY", "/data/none", &[("Destination", "http://127.0.0.1:1/g")], &[]).status, 404);
 }
 
-/// A destination that keeps what it is sent, and tells this digest of it.
+/// A destination that stores what it is sent, and reports this digest.
 fn keeper(kept: &Arc<Mutex<Vec<u8>>>, digest: &'static str) -> Peer {
     let kept = Arc::clone(kept);
     Peer::new(move |heard, socket| match heard.method.as_str() {

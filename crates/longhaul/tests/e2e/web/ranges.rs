@@ -1,4 +1,4 @@
-//! Ranges: what they mean, how long the answer says it is, and how little a request may cost.
+//! Ranges: their meaning, the length of the answer, and the bounded cost of a request.
 
 use std::fs;
 

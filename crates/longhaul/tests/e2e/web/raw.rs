@@ -1,4 +1,4 @@
-//! A client that says what it is told to, byte by byte, and takes answers apart.
+//! A raw HTTP client that sends exactly the given bytes, and parses answers.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,16 +11,16 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureSch
 
 use crate::node::Node;
 
-/// How long an answer may take.
+/// The longest that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// An answer, taken apart.
+/// A parsed answer.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub status: u16,
     pub fields: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Fields behind the last chunk.
+    /// Trailer fields, after the last chunk.
     pub trailers: Vec<(String, String)>,
     /// Whether the body came to its end.
     pub whole: bool,
@@ -42,7 +42,7 @@ impl Answer {
         self.text().lines().last().unwrap_or_default().to_owned()
     }
 
-    /// Fails the test where the status is another.
+    /// Asserts that the answer has this status.
     #[track_caller]
     pub fn expect(self, status: u16) -> Answer {
         assert_eq!(self.status, status, "{:?} {}", self.fields, self.text());
@@ -50,41 +50,41 @@ impl Answer {
     }
 }
 
-/// What bytes go over.
-pub trait Line: Read + Write + Send {}
-impl<T: Read + Write + Send> Line for T {}
+/// A byte stream in clear or in TLS.
+pub trait ByteStream: Read + Write + Send {}
+impl<T: Read + Write + Send> ByteStream for T {}
 
 /// A connection to a node.
 pub struct Raw {
     pub socket: TcpStream,
-    line: Box<dyn Line>,
+    line: Box<dyn ByteStream>,
     inbox: Vec<u8>,
 }
 
 impl Raw {
-    /// In clear.
+    /// Connects in clear.
     pub fn to(node: &Node) -> Raw {
         Raw::to_port(node.port)
     }
 
-    /// In clear, to a port of this host.
+    /// Connects in clear to a port of this host.
     pub fn to_port(port: u16) -> Raw {
         Raw::over(TcpStream::connect(("127.0.0.1", port)).unwrap())
     }
 
-    /// In clear, over a connection that is made.
+    /// Uses an open connection in clear.
     pub fn over(socket: TcpStream) -> Raw {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
         Raw { line: Box::new(socket.try_clone().unwrap()), socket, inbox: Vec::new() }
     }
 
-    /// In TLS, believing whoever answers.
+    /// Connects in TLS, and accepts any certificate.
     pub fn sealed(node: &Node) -> Raw {
         Raw::sealed_over(TcpStream::connect(("127.0.0.1", node.port)).unwrap())
     }
 
-    /// The same, over a connection that is made.
+    /// The same, over an open connection.
     pub fn sealed_over(socket: TcpStream) -> Raw {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let tls = ClientConnection::new(Arc::new(believing()), ServerName::try_from("localhost").unwrap()).unwrap();
@@ -92,12 +92,12 @@ impl Raw {
         Raw { line: Box::new(line), socket, inbox: Vec::new() }
     }
 
-    /// Sends bytes; whether they went.
+    /// Sends bytes; returns whether that succeeded.
     pub fn try_say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.line.write_all(bytes.as_ref()).and_then(|()| self.line.flush()).is_ok()
     }
 
-    /// Sends bytes that must go.
+    /// Sends bytes, which must succeed.
     #[track_caller]
     pub fn say(&mut self, bytes: impl AsRef<[u8]>) {
         assert!(self.try_say(bytes), "the node does not take these bytes");
@@ -228,7 +228,7 @@ impl Raw {
         answer.unwrap_or_else(|| panic!("{method} {target}: the connection ended without an answer"))
     }
 
-    /// Nothing more comes from this side.
+    /// Shuts the sending side of the connection.
     pub fn shut(&self) {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
@@ -247,19 +247,19 @@ pub fn told(node: &Node, bytes: impl AsRef<[u8]>) -> Option<Answer> {
     raw.hear()
 }
 
-/// A file, put.
+/// Puts a file.
 #[track_caller]
 pub fn put(node: &Node, target: &str, body: &[u8]) -> Answer {
     ask(node, "PUT", target, &[], body)
 }
 
-/// What a GET brings.
+/// The answer to a GET.
 #[track_caller]
 pub fn get(node: &Node, target: &str) -> Answer {
     ask(node, "GET", target, &[], &[])
 }
 
-/// A node that anybody may read and write, in clear too.
+/// A node that anonymous clients may read and write, in clear too.
 pub fn open() -> Node {
     plain().start()
 }
@@ -269,7 +269,7 @@ pub fn plain() -> crate::node::Setup {
     crate::node::Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy()
 }
 
-/// Nothing of a file that is not finished is left.
+/// Asserts that no unfinished file is left.
 pub fn assert_swept(node: &Node) {
     crate::wait::until("nothing unfinished is left", crate::wait::LONG, || {
         crate::client::unfinished(&node.data("")).is_empty()
@@ -277,9 +277,9 @@ pub fn assert_swept(node: &Node) {
 }
 
 #[derive(Debug)]
-struct Believer;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for Believer {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -317,7 +317,7 @@ impl ServerCertVerifier for Believer {
 fn believing() -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(engine::identity::provider());
     let builder = builder.with_safe_default_protocol_versions().unwrap();
-    let verifier = Arc::new(Believer);
+    let verifier = Arc::new(AcceptAnyCertificate);
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config

@@ -1,4 +1,4 @@
-//! Sources behind TLS: whom the node believes, and that it does not leave TLS for a clear line because somebody says so.
+//! Sources behind TLS: the certificates that the node trusts, and that no redirect makes it leave TLS for clear HTTP.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -71,9 +71,9 @@ fn in_front_of(peer: &Peer, dir: &Path) -> u16 {
 }
 
 #[test]
-fn nobody_leads_out_of_tls() {
+fn no_redirect_leads_from_tls_to_clear_http() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(()) = certificate(dir.path(), "web::sealed::nobody_leads_out_of_tls") else { return };
+    let Some(()) = certificate(dir.path(), "web::sealed::no_redirect_leads_from_tls_to_clear_http") else { return };
     let node = plain().arg("--cacert").arg(dir.path().join("cert.pem")).start();
     let data = crate::tree::pattern(700_000);
     let of_peer = data.clone();
@@ -101,9 +101,9 @@ fn nobody_leads_out_of_tls() {
 }
 
 #[test]
-fn who_is_not_vouched_for_is_not_believed() {
+fn an_untrusted_certificate_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(()) = certificate(dir.path(), "web::sealed::who_is_not_vouched_for_is_not_believed") else { return };
+    let Some(()) = certificate(dir.path(), "web::sealed::an_untrusted_certificate_is_refused") else { return };
     let other = tempfile::tempdir().unwrap();
     certificate(other.path(), "the same").unwrap();
     let inner = Peer::new(|heard, socket| honest(heard, socket, b"x", ""));

@@ -1,4 +1,4 @@
-//! Clients that take their time: with their head, with their body, with reading; and those that only sit there.
+//! Slow clients: with their head, with their body, with reading; and idle ones.
 
 use std::fs;
 use std::io::Read;

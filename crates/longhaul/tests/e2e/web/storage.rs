@@ -1,4 +1,4 @@
-//! Storage that says no to HTTP: full from the start, full in the midst, read-only, without notes on files.
+//! Failures of storage over HTTP: full from the start, full during a request, read-only, without extended attributes.
 
 use std::fs;
 
@@ -59,8 +59,8 @@ fn a_full_file_system_keeps_nothing() {
 }
 
 #[test]
-fn a_read_only_file_system_is_a_no() {
-    const TEST: &str = "web::storage::a_read_only_file_system_is_a_no";
+fn a_read_only_file_system_is_refused() {
+    const TEST: &str = "web::storage::a_read_only_file_system_is_refused";
     with_mounts(TEST, || {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("ro");

@@ -1,4 +1,4 @@
-//! Where a node that the world can reach does not go for others: to itself.
+//! A public node does not connect to itself on behalf of clients.
 
 use std::fs;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Documents that a stranger sends, and listings as long as directories are.
+//! XML documents of unknown clients, and listings of large directories.
 
 use std::fs;
 use std::sync::Barrier;
@@ -12,7 +12,7 @@ fn asked(node: &Node, body: &str) -> u16 {
     ask(node, "PROPFIND", "/data/", &[("Depth", "1"), ("Content-Type", "application/xml")], body.as_bytes()).status
 }
 
-/// Kilobytes that the node's process has held at most.
+/// The peak memory of the node's process, kB.
 fn peak_kb(node: &Node) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! Uploads in parts: begun, broken off, gone on with, also at a node that was started again.
+//! Uploads in parts: started, broken off and resumed, also at a restarted node.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn a_file_comes_in_parts_over_a_restart_and_has_its_name_when_it_is_whole() {
 }
 
 #[test]
-fn what_is_wrong_with_a_part_is_said_and_changes_nothing() {
+fn an_invalid_part_is_reported_and_changes_nothing() {
     let node = open();
     let at = begin(&node, "/data/f", 10);
     append(&node, &at, 0, b"0123456789x", true).expect(400);

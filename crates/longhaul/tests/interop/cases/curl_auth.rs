@@ -1,11 +1,11 @@
-//! curl says who it is: keys, tokens, certificates; and what it is told where that is not enough.
+//! curl authenticates by keys, tokens and certificates; and the answers where that is not enough.
 
 use serde_json::json;
 
 use super::FORTY;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 use crate::tokens::Signature;
 
 const CURL: &str = "curl";
@@ -43,26 +43,26 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Asks for a path of the closed server with a bearer.
-fn bearer(scene: &Scene, token: &str, more: &[&str], url: &str) -> Reply {
+fn bearer(scene: &CaseContext, token: &str, more: &[&str], url: &str) -> Reply {
     let header = format!("Authorization: Bearer {token}");
     scene.curl(&[&["-H", &header], more, &[url]].concat())
 }
 
-fn none(scene: &Scene) {
+fn none(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     scene.curl(&[&room.https("f")]).is(401).has("www-authenticate", "Bearer").keeps_silent_of("0123456789");
     scene.curl(&["-X", "PROPFIND", "-H", "Depth: 0", &room.https("f")]).is(401);
 }
 
-fn token(scene: &Scene) {
+fn token(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     let token = scene.token(&["read", "modify"]);
     bearer(scene, &token, &["-T", &file], &room.https("f")).is(201);
     bearer(scene, &token, &[], &room.https("f")).is(200).of(FORTY);
 }
 
-fn token_rs256(scene: &Scene) {
+fn token_rs256(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     let tokens = &scene.world.tokens;
@@ -70,7 +70,7 @@ fn token_rs256(scene: &Scene) {
     bearer(scene, &token, &[], &room.https("f")).is(200).of(FORTY);
 }
 
-fn scitoken(scene: &Scene) {
+fn scitoken(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     let scope = scene.scope("read").replace("storage.", "");
@@ -78,8 +78,8 @@ fn scitoken(scene: &Scene) {
     bearer(scene, &token, &[], &room.https("f")).is(200).of(FORTY);
 }
 
-/// Tokens that are good for nothing.
-fn bad(scene: &Scene) -> Vec<(&'static str, String)> {
+/// Invalid tokens.
+fn bad(scene: &CaseContext) -> Vec<(&'static str, String)> {
     let (tokens, scope) = (&scene.world.tokens, scene.scope("read"));
     vec![
         ("forged", tokens.sign(&tokens.claims(&scope), Signature::Forged)),
@@ -92,7 +92,7 @@ fn bad(scene: &Scene) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn refused(scene: &Scene, url: &str) {
+fn refused(scene: &CaseContext, url: &str) {
     for (what, token) in bad(scene) {
         let reply = bearer(scene, &token, &[], url);
         assert_eq!(reply.status, 401, "{what}: {reply:?}");
@@ -100,19 +100,19 @@ fn refused(scene: &Scene, url: &str) {
     }
 }
 
-fn bad_token(scene: &Scene) {
+fn bad_token(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     refused(scene, &room.https("f"));
 }
 
-fn forged_clear(scene: &Scene) {
+fn forged_clear(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     refused(scene, &room.http("f"));
 }
 
-fn less(scene: &Scene) {
+fn less(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     room.put("f", FORTY);
     let elsewhere = scene.world.tokens.wlcg("storage.read:/elsewhere");
@@ -123,7 +123,7 @@ fn less(scene: &Scene) {
     assert_eq!(room.names(), ["f"]);
 }
 
-fn create(scene: &Scene) {
+fn create(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     let token = scene.token(&["create"]);
     bearer(scene, &token, &["-T", &file], &room.https("f")).is(201);
@@ -133,7 +133,7 @@ fn create(scene: &Scene) {
     assert_eq!(room.get("f"), FORTY);
 }
 
-fn prefix(scene: &Scene) {
+fn prefix(scene: &CaseContext) {
     let room = scene.closed();
     room.put("path/f", FORTY);
     room.put("pathology/f", FORTY);
@@ -142,7 +142,7 @@ fn prefix(scene: &Scene) {
     bearer(scene, &token, &[], &room.https("pathology/f")).is(403);
 }
 
-fn url(scene: &Scene) {
+fn url(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     let token = scene.token(&["read"]);
@@ -151,7 +151,7 @@ fn url(scene: &Scene) {
     assert!(!room.server().log().contains(signature), "a token is in the log");
 }
 
-fn key(scene: &Scene) {
+fn key(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     let key = room.server().grant(&["--export", "data", "--write"]).expect("a node of ours");
     bearer(scene, &key, &["-T", &file], &room.https("f")).is(201);
@@ -159,20 +159,20 @@ fn key(scene: &Scene) {
     assert!(!room.server().log().contains(&key), "a key is in the log");
 }
 
-fn basic(scene: &Scene) {
+fn basic(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     let key = room.server().grant(&["--export", "data"]).expect("a node of ours");
     scene.curl(&["-u", &format!("anybody:{key}"), &room.https("f")]).is(200).of(FORTY);
 }
 
-fn key_less(scene: &Scene) {
+fn key_less(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     let key = room.server().grant(&["--export", "data"]).expect("a node of ours");
     bearer(scene, &key, &["-T", &file], &room.https("f")).is(403);
 }
 
-fn bad_key(scene: &Scene) {
+fn bad_key(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     let mut key = room.server().grant(&["--export", "data"]).expect("a node of ours");
@@ -182,7 +182,7 @@ fn bad_key(scene: &Scene) {
     bearer(scene, &key, &[], &room.https("f")).is(401);
 }
 
-fn certificate(scene: &Scene) {
+fn certificate(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     let words = scene.identity(&scene.world.pki.alice);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -192,7 +192,7 @@ fn certificate(scene: &Scene) {
     scene.curl(&[&words[..4], &[&url]].concat()).is(200).of(FORTY);
 }
 
-fn stranger(scene: &Scene) {
+fn stranger(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     let words = scene.identity(&scene.world.pki.mallory);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -203,7 +203,7 @@ fn stranger(scene: &Scene) {
 }
 
 /// A certificate that alice has made for a day, as grids delegate (RFC 3820), and the chain to her own.
-fn proxy(scene: &Scene) -> (String, String) {
+fn proxy(scene: &CaseContext) -> (String, String) {
     let alice = &scene.world.pki.alice;
     let path = |name: &str| scene.path(name).display().to_string();
     let (key, request, made) = (path("proxy.key"), path("proxy.csr"), path("proxy.crt"));
@@ -219,7 +219,7 @@ fn proxy(scene: &Scene) -> (String, String) {
     (scene.write("proxy.pem", &chain), key)
 }
 
-fn proxied(scene: &Scene) {
+fn proxied(scene: &CaseContext) {
     let (room, token) = (scene.closed(), scene.token(&["read"]));
     room.put("f", FORTY);
     let (chain, key) = proxy(scene);
@@ -232,7 +232,7 @@ fn proxied(scene: &Scene) {
     }
 }
 
-fn before_body(scene: &Scene) {
+fn before_body(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", &super::pattern(2_000_000)));
     let words = ["-v", "-H", "Expect: 100-continue", "--expect100-timeout", "60", "-T", &file];
     let reply = scene.curl(&[&words[..], &[&room.https("f")]].concat()).is(401);

@@ -3,7 +3,7 @@
 use super::FORTY;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const CURL: &str = "curl";
 
@@ -36,7 +36,7 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "trace", "TRACE, PATCH", "405 or 501", trace).stock("400, and closes"),
 ];
 
-fn propfind(scene: &Scene, url: &str, depth: &str, body: &str) -> Reply {
+fn propfind(scene: &CaseContext, url: &str, depth: &str, body: &str) -> Reply {
     let depth = format!("Depth: {depth}");
     let mut words = vec!["-X", "PROPFIND", "-H", &depth];
     if !body.is_empty() {
@@ -49,7 +49,7 @@ fn propfind(scene: &Scene, url: &str, depth: &str, body: &str) -> Reply {
 const ASKS: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop><D:getcontentlength/>\
     <D:getlastmodified/><D:resourcetype/></D:prop></D:propfind>";
 
-fn options(scene: &Scene) {
+fn options(scene: &CaseContext) {
     let reply = scene.curl(&["-X", "OPTIONS", &scene.open().http("")]).answers_one_of(&[200, 204]).has("dav", "1, 2");
     for verb in
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND", "MKCOL", "MOVE", "COPY", "PROPPATCH", "LOCK", "UNLOCK"]
@@ -65,7 +65,7 @@ fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(text[start..start + text[start..].find('<')?].trim())
 }
 
-fn propfind_0(scene: &Scene) {
+fn propfind_0(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let text = propfind(scene, &room.http("f"), "0", ASKS).is(207).text();
@@ -76,7 +76,7 @@ fn propfind_0(scene: &Scene) {
     assert!(text.contains("collection") && text.matches("href>").count() == 2, "{text}");
 }
 
-fn propfind_1(scene: &Scene) {
+fn propfind_1(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.put("d/inner", FORTY);
@@ -86,14 +86,14 @@ fn propfind_1(scene: &Scene) {
     assert!(!text.contains("inner"), "{text}");
 }
 
-fn propfind_empty(scene: &Scene) {
+fn propfind_empty(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let text = propfind(scene, &room.http("f"), "0", "").is(207).text();
     assert_eq!(element(&text, "getcontentlength"), Some("40"), "{text}");
 }
 
-fn propfind_unknown(scene: &Scene) {
+fn propfind_unknown(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let body = "<propfind xmlns=\"DAV:\"><prop><getcontentlength/><x:colour xmlns:x=\"urn:x\"/></prop></propfind>";
@@ -102,22 +102,22 @@ fn propfind_unknown(scene: &Scene) {
     assert!(text.contains("colour") && text.contains(" 404 "), "{text}");
 }
 
-fn propfind_infinity(scene: &Scene) {
+fn propfind_infinity(scene: &CaseContext) {
     let room = scene.open();
     room.put("d/f", FORTY);
     propfind(scene, &room.http(""), "infinity", "").is(403);
 }
 
-fn propfind_missing(scene: &Scene) {
+fn propfind_missing(scene: &CaseContext) {
     propfind(scene, &scene.open().http("f"), "0", "").is(404);
 }
 
-fn propfind_broken(scene: &Scene) {
+fn propfind_broken(scene: &CaseContext) {
     let room = scene.open();
     propfind(scene, &room.http(""), "0", "<propfind xmlns=\"DAV:\"><prop>").is(400);
 }
 
-fn propfind_names(scene: &Scene) {
+fn propfind_names(scene: &CaseContext) {
     let room = scene.open();
     for name in ["a b", "a&b", "50%", "<x>", "grün"] {
         room.put(name, FORTY);
@@ -129,14 +129,14 @@ fn propfind_names(scene: &Scene) {
     }
 }
 
-fn mkcol(scene: &Scene) {
+fn mkcol(scene: &CaseContext) {
     let room = scene.open();
     scene.curl(&["-X", "MKCOL", &room.http("d")]).is(201);
     scene.curl(&["-X", "MKCOL", &room.http("e/")]).is(201);
     assert!(room.disk("d").is_dir() && room.disk("e").is_dir());
 }
 
-fn mkcol_exists(scene: &Scene) {
+fn mkcol_exists(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.make_dir("d");
@@ -145,32 +145,32 @@ fn mkcol_exists(scene: &Scene) {
     assert_eq!(room.get("f"), FORTY);
 }
 
-fn mkcol_no_parent(scene: &Scene) {
+fn mkcol_no_parent(scene: &CaseContext) {
     let room = scene.open();
     scene.curl(&["-X", "MKCOL", &room.http("a/b")]).is(409);
     assert!(!room.has("a"));
 }
 
-fn mkcol_body(scene: &Scene) {
+fn mkcol_body(scene: &CaseContext) {
     let room = scene.open();
     scene.curl(&["-X", "MKCOL", "-d", "<x/>", &room.http("d")]).is(415);
     assert!(!room.has("d"));
 }
 
-fn moved(scene: &Scene, from: &str, to: &str, more: &[&str]) -> Reply {
+fn moved(scene: &CaseContext, from: &str, to: &str, more: &[&str]) -> Reply {
     let room = scene.open();
     let (from, destination) = (room.http(from), format!("Destination: {}", room.http(to)));
     scene.curl(&[&["-X", "MOVE", "-H", &destination], more, &[&from]].concat())
 }
 
-fn move_new(scene: &Scene) {
+fn move_new(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     moved(scene, "f", "g", &[]).is(201);
     assert_eq!((room.names(), room.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
 }
 
-fn move_over(scene: &Scene) {
+fn move_over(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.put("g", b"old");
@@ -178,7 +178,7 @@ fn move_over(scene: &Scene) {
     assert_eq!((room.names(), room.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
 }
 
-fn move_no_overwrite(scene: &Scene) {
+fn move_no_overwrite(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.put("g", b"old");
@@ -186,18 +186,18 @@ fn move_no_overwrite(scene: &Scene) {
     assert_eq!((room.get("f"), room.get("g")), (FORTY.to_vec(), b"old".to_vec()));
 }
 
-fn move_directory(scene: &Scene) {
+fn move_directory(scene: &CaseContext) {
     let room = scene.open();
     room.put("d/f", FORTY);
     moved(scene, "d", "e", &[]).is(201);
     assert_eq!((room.names(), room.get("e/f")), (vec!["e".to_owned()], FORTY.to_vec()));
 }
 
-fn move_missing(scene: &Scene) {
+fn move_missing(scene: &CaseContext) {
     moved(scene, "f", "g", &[]).is(404);
 }
 
-fn copy_local(scene: &Scene) {
+fn copy_local(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let destination = format!("Destination: {}", room.http("g"));
@@ -206,7 +206,7 @@ fn copy_local(scene: &Scene) {
     assert_eq!((room.get("f"), room.get("g")), (FORTY.to_vec(), FORTY.to_vec()));
 }
 
-fn copy_full(scene: &Scene) {
+fn copy_full(scene: &CaseContext) {
     let room = scene.open();
     for verb in ["COPY", "MOVE"] {
         room.put("from/f", FORTY);
@@ -218,7 +218,7 @@ fn copy_full(scene: &Scene) {
     assert!(!room.has("from"));
 }
 
-fn trace(scene: &Scene) {
+fn trace(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     for verb in ["TRACE", "PATCH"] {

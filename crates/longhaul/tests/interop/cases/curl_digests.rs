@@ -3,7 +3,7 @@
 use super::NINE;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const CURL: &str = "curl";
 
@@ -25,22 +25,22 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "digest-missing", "HEAD of nothing, `Want-Digest`", "404", missing),
 ];
 
-fn asked(scene: &Scene, header: &str) -> Reply {
+fn asked(scene: &CaseContext, header: &str) -> Reply {
     let room = scene.open();
     room.put("f", NINE);
     scene.curl(&["-I", "-H", header, &room.http("f")]).is(200).with("content-length", "9")
 }
 
-fn adler32(scene: &Scene) {
+fn adler32(scene: &CaseContext) {
     asked(scene, "Want-Digest: adler32").with("digest", "adler32=091e01de");
     asked(scene, "Want-Digest: ADLER32").with("digest", "adler32=091e01de");
 }
 
-fn crc32c(scene: &Scene) {
+fn crc32c(scene: &CaseContext) {
     asked(scene, "Want-Digest: crc32c").with("digest", "crc32c=e3069283");
 }
 
-fn md5(scene: &Scene) {
+fn md5(scene: &CaseContext) {
     let reply = asked(scene, "Want-Digest: md5");
     assert_eq!(reply.header("digest").map(|d| d.to_lowercase()), Some("md5=jfnnldi7rtif9rgfg2jncw==".into()));
     reply.has("digest", "JfnnlDI7RTiF9RgfG2JNCw==");
@@ -55,7 +55,7 @@ fn value(reply: &Reply, algorithm: &str) -> String {
     found.unwrap_or_else(|| panic!("no {algorithm}: {reply:?}"))
 }
 
-fn sha(scene: &Scene) {
+fn sha(scene: &CaseContext) {
     for (algorithm, wanted) in [
         ("sha", "98O8HYCOBHMq32eZZczDTKeuNEE="),
         ("sha-256", "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU="),
@@ -66,44 +66,44 @@ fn sha(scene: &Scene) {
     }
 }
 
-fn unixcksum(scene: &Scene) {
+fn unixcksum(scene: &CaseContext) {
     assert_eq!(value(&asked(scene, "Want-Digest: UNIXcksum"), "adler32"), "091e01de");
 }
 
-fn choice(scene: &Scene) {
+fn choice(scene: &CaseContext) {
     assert_eq!(value(&asked(scene, "Want-Digest: md5;q=0.3, adler32;q=1"), "adler32"), "091e01de");
     assert_eq!(value(&asked(scene, "Want-Digest: whirlpool, adler32"), "adler32"), "091e01de");
 }
 
-fn unknown(scene: &Scene) {
+fn unknown(scene: &CaseContext) {
     asked(scene, "Want-Digest: whirlpool").is(200);
 }
 
-fn get(scene: &Scene) {
+fn get(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", NINE);
     scene.curl(&["-H", "Want-Digest: adler32", &room.http("f")]).is(200).of(NINE).with("digest", "adler32=091e01de");
 }
 
-fn repr_digest(scene: &Scene) {
+fn repr_digest(scene: &CaseContext) {
     let wanted = "sha-256=:FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=:";
     asked(scene, "Want-Repr-Digest: md5=5, sha-256=9").has("repr-digest", wanted);
     asked(scene, "Want-Repr-Digest: md5=1").has("repr-digest", "md5=:JfnnlDI7RTiF9RgfG2JNCw==:");
 }
 
-fn repr_broken(scene: &Scene) {
+fn repr_broken(scene: &CaseContext) {
     let reply = asked(scene, "Want-Repr-Digest: ;;=,");
     assert_eq!(reply.header("repr-digest"), None, "{reply:?}");
 }
 
-fn after_put(scene: &Scene) {
+fn after_put(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", NINE));
     scene.curl(&["-T", &file, &room.http("f")]).answers_one_of(&[200, 201]);
     let reply = scene.curl(&["-I", "-H", "Want-Digest: adler32", &room.http("f")]).is(200);
     assert_eq!(value(&reply, "adler32"), "091e01de");
 }
 
-fn after_change(scene: &Scene) {
+fn after_change(scene: &CaseContext) {
     adler32(scene);
     let room = scene.open();
     // As long as before: only the time tells.
@@ -112,6 +112,6 @@ fn after_change(scene: &Scene) {
     assert_eq!(value(&reply, "adler32"), "099601de");
 }
 
-fn missing(scene: &Scene) {
+fn missing(scene: &CaseContext) {
     scene.curl(&["-I", "-H", "Want-Digest: adler32", &scene.open().http("f")]).is(404);
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::FORTY;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const CURL: &str = "curl";
 const KIND: &str = "Content-Type: application/macaroon-request";
@@ -30,32 +30,32 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Asks for a macaroon with some credential.
-fn ask(scene: &Scene, credential: &str, body: &str, url: &str) -> Reply {
+fn ask(scene: &CaseContext, credential: &str, body: &str, url: &str) -> Reply {
     let header = format!("Authorization: Bearer {credential}");
     scene.curl(&["-X", "POST", "-H", &header, "-H", KIND, "-d", body, url])
 }
 
-fn one(scene: &Scene, credential: &str, activities: &str, url: &str) -> String {
+fn one(scene: &CaseContext, credential: &str, activities: &str, url: &str) -> String {
     let body = format!("{{\"caveats\": [\"activity:{activities}\"], \"validity\": \"PT10M\"}}");
     let reply = ask(scene, credential, &body, url).is(200);
     let value: Value = serde_json::from_str(&reply.text()).unwrap_or_else(|e| panic!("{e}: {}", reply.text()));
     value["macaroon"].as_str().expect("a macaroon").to_owned()
 }
 
-fn get(scene: &Scene, macaroon: &str, url: &str) -> Reply {
+fn get(scene: &CaseContext, macaroon: &str, url: &str) -> Reply {
     scene.curl(&["-H", &format!("Authorization: Bearer {macaroon}"), url])
 }
 
-fn put(scene: &Scene, macaroon: &str, url: &str) -> Reply {
+fn put(scene: &CaseContext, macaroon: &str, url: &str) -> Reply {
     let file = scene.write("up", FORTY);
     scene.curl(&["-H", &format!("Authorization: Bearer {macaroon}"), "-T", &file, url])
 }
 
-fn holder(scene: &Scene) -> String {
+fn holder(scene: &CaseContext) -> String {
     scene.token(&["read", "modify"])
 }
 
-fn macaroon(scene: &Scene) {
+fn macaroon(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     let macaroon = one(scene, &holder(scene), "DOWNLOAD,LIST", &room.https(""));
@@ -64,7 +64,7 @@ fn macaroon(scene: &Scene) {
     scene.curl(&[&format!("{}?authz=Bearer%20{macaroon}", room.https("f"))]).is(200).of(FORTY);
 }
 
-fn upload(scene: &Scene) {
+fn upload(scene: &CaseContext) {
     let room = scene.closed();
     let macaroon = one(scene, &holder(scene), "UPLOAD,LIST", &room.https("g"));
     put(scene, &macaroon, &room.https("g")).is(201);
@@ -72,7 +72,7 @@ fn upload(scene: &Scene) {
     assert_eq!(room.get("g"), FORTY);
 }
 
-fn path(scene: &Scene) {
+fn path(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     room.put("g", FORTY);
@@ -81,7 +81,7 @@ fn path(scene: &Scene) {
     get(scene, &macaroon, &room.https("g")).is(403);
 }
 
-fn less(scene: &Scene) {
+fn less(scene: &CaseContext) {
     let room = scene.closed();
     room.put("d/f", FORTY);
     room.put("f", FORTY);
@@ -98,13 +98,13 @@ fn less(scene: &Scene) {
     assert!(!room.has("d/new"));
 }
 
-fn anonymous(scene: &Scene) {
+fn anonymous(scene: &CaseContext) {
     let room = scene.closed();
     let body = "{\"caveats\": [\"activity:DOWNLOAD\"], \"validity\": \"PT10M\"}";
     scene.curl(&["-X", "POST", "-H", KIND, "-d", body, &room.https("")]).is(401).keeps_silent_of("\"macaroon\"");
 }
 
-fn broken(scene: &Scene) {
+fn broken(scene: &CaseContext) {
     let room = scene.closed();
     let (header, url) = (format!("Authorization: Bearer {}", holder(scene)), room.https(""));
     let body = "{\"validity\": \"PT10M\"}";
@@ -116,7 +116,7 @@ fn broken(scene: &Scene) {
     }
 }
 
-fn oauth(scene: &Scene) {
+fn oauth(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     let root = room.https("").replace(&room.target(""), "");
@@ -130,7 +130,7 @@ fn oauth(scene: &Scene) {
     get(scene, told["access_token"].as_str().expect("a token"), &room.https("f")).is(200).of(FORTY);
 }
 
-fn forged(scene: &Scene) {
+fn forged(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     let mut macaroon = one(scene, &holder(scene), "DOWNLOAD", &room.https(""));

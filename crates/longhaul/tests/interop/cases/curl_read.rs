@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const CURL: &str = "curl";
 
@@ -48,7 +48,7 @@ pub const CASES: &[Case] = &[
         .stock("ignores the header"),
 ];
 
-fn get(scene: &Scene) {
+fn get(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let reply = scene.curl(&[&room.http("f")]).is(200).of(FORTY).with("content-length", "40");
@@ -56,32 +56,32 @@ fn get(scene: &Scene) {
     assert_eq!(reply.version, "HTTP/1.1");
 }
 
-fn get_tls(scene: &Scene) {
+fn get_tls(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     scene.curl(&[&room.https("f")]).is(200).of(FORTY).with("content-length", "40");
 }
 
-fn get_large(scene: &Scene) {
+fn get_large(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(64_000_000));
     room.put("f", &bytes);
     scene.curl(&[&room.http("f")]).is(200).of(&bytes);
     scene.curl(&[&room.https("f")]).is(200).of(&bytes);
 }
 
-fn get_empty(scene: &Scene) {
+fn get_empty(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", b"");
     scene.curl(&[&room.http("f")]).is(200).of(b"").with("content-length", "0");
 }
 
-fn get_missing(scene: &Scene) {
+fn get_missing(scene: &CaseContext) {
     let room = scene.open();
     scene.curl(&[&room.http("f")]).is(404);
     scene.curl(&[&room.http("d/f")]).is(404);
 }
 
-fn get_odd_names(scene: &Scene) {
+fn get_odd_names(scene: &CaseContext) {
     let room = scene.open();
     for (name, encoded) in [
         ("a b", "a%20b"),
@@ -97,7 +97,7 @@ fn get_odd_names(scene: &Scene) {
     }
 }
 
-fn get_outside(scene: &Scene) {
+fn get_outside(scene: &CaseContext) {
     let room = scene.open();
     std::fs::write(room.server().files.join("secret"), b"secret").unwrap();
     for path in ["../../secret", "%2e%2e/%2e%2e/secret", "..%2f..%2fsecret", "../../data/../secret"] {
@@ -106,34 +106,34 @@ fn get_outside(scene: &Scene) {
     }
 }
 
-fn head(scene: &Scene) {
+fn head(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     scene.curl(&["-I", &room.http("f")]).is(200).with("content-length", "40");
     scene.curl(&["-I", &room.http("missing")]).is(404);
 }
 
-fn ranged(scene: &Scene, range: &str) -> crate::clients::Reply {
+fn ranged(scene: &CaseContext, range: &str) -> crate::clients::Reply {
     let room = scene.open();
     room.put("f", FORTY);
     scene.curl(&["-H", &format!("Range: {range}"), &room.http("f")])
 }
 
-fn range(scene: &Scene) {
+fn range(scene: &CaseContext) {
     ranged(scene, "bytes=5-9").is(206).of(&FORTY[5..10]).with("content-range", "bytes 5-9/40");
 }
 
-fn range_suffix(scene: &Scene) {
+fn range_suffix(scene: &CaseContext) {
     ranged(scene, "bytes=-5").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
 }
 
-fn range_open(scene: &Scene) {
+fn range_open(scene: &CaseContext) {
     ranged(scene, "bytes=35-").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
     // An end beyond the end is cut (RFC 9110 14.1.2).
     ranged(scene, "bytes=35-1000").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
 }
 
-fn range_many(scene: &Scene) {
+fn range_many(scene: &CaseContext) {
     let reply = ranged(scene, "bytes=0-4,10-14").is(206).has("content-type", "multipart/byteranges");
     let text = reply.text().to_lowercase();
     for part in ["content-range: bytes 0-4/40", "content-range: bytes 10-14/40", "01234", "abcde"] {
@@ -141,16 +141,16 @@ fn range_many(scene: &Scene) {
     }
 }
 
-fn range_beyond(scene: &Scene) {
+fn range_beyond(scene: &CaseContext) {
     ranged(scene, "bytes=100-200").is(416).with("content-range", "bytes */40");
 }
 
-fn range_nonsense(scene: &Scene) {
+fn range_nonsense(scene: &CaseContext) {
     ranged(scene, "lines=1-2").is(200).of(FORTY);
     ranged(scene, "bytes=9-5").is(200).of(FORTY);
 }
 
-fn if_none_match(scene: &Scene) {
+fn if_none_match(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let url = room.http("f");
@@ -161,14 +161,14 @@ fn if_none_match(scene: &Scene) {
     scene.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).is(200).of(&FORTY[1..]);
 }
 
-fn if_range(scene: &Scene) {
+fn if_range(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let words = ["-H", "Range: bytes=5-9", "-H", "If-Range: \"another\""];
     scene.curl(&[&words[..], &[&room.http("f")]].concat()).is(200).of(FORTY);
 }
 
-fn http2(scene: &Scene) {
+fn http2(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(3_000_000));
     room.put("f", &bytes);
     let reply = scene.curl(&["--http2", &room.https("f")]).is(200).of(&bytes);
@@ -181,31 +181,31 @@ fn http2(scene: &Scene) {
 }
 
 /// Both in one run of curl; whether the second found the first one's connection.
-fn twice(scene: &Scene, first: &str, second: &str) {
+fn twice(scene: &CaseContext, first: &str, second: &str) {
     let words = ["-v", "-o", "/dev/null", first, "-o", "/dev/null", second];
     let seen = scene.run(&[&["curl", "-sS"], &words[..]].concat()).well();
     seen.says("left intact").says("Re-using existing connection");
 }
 
-fn keep_alive(scene: &Scene) {
+fn keep_alive(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     twice(scene, &room.http("f"), &room.http("f"));
 }
 
-fn keep_alive_404(scene: &Scene) {
+fn keep_alive_404(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     twice(scene, &room.http("missing"), &room.http("f"));
 }
 
-fn http10(scene: &Scene) {
+fn http10(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     scene.curl(&["--http1.0", &room.http("f")]).is(200).of(FORTY);
 }
 
-fn listing(scene: &Scene) {
+fn listing(scene: &CaseContext) {
     let room = scene.open();
     room.put("a b", FORTY);
     room.put("d/f", FORTY);
@@ -213,7 +213,7 @@ fn listing(scene: &Scene) {
     assert!(reply.text().contains("a%20b") && reply.text().contains("d/"), "{}", reply.text());
 }
 
-fn read_only(scene: &Scene) {
+fn read_only(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", FORTY));
     let url = format!("http://{}/pub/f", room.address());
     scene.curl(&["-T", &file, &url]).is(403);
@@ -222,7 +222,7 @@ fn read_only(scene: &Scene) {
     scene.curl(&["-X", "DELETE", &url]).is(403);
 }
 
-fn resume(scene: &Scene) {
+fn resume(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(1_000_000));
     room.put("f", &bytes);
     let file = scene.write("half", &bytes[..400_000]);
@@ -230,7 +230,7 @@ fn resume(scene: &Scene) {
     assert!(std::fs::read(&file).unwrap() == bytes);
 }
 
-fn scitag(scene: &Scene) {
+fn scitag(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", &pattern(1_000_000));
     // 7 << 6 | 4 (scitags.org).

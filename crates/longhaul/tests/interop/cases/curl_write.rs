@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const CURL: &str = "curl";
 
@@ -41,7 +41,7 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "delete-export", "DELETE of an export", "403 or 405", delete_export).stock("500"),
 ];
 
-fn put_new(scene: &Scene) {
+fn put_new(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", FORTY));
     scene.curl(&["-T", &file, &room.http("f")]).is(201);
     assert_eq!(room.get("f"), FORTY);
@@ -50,7 +50,7 @@ fn put_new(scene: &Scene) {
     assert_eq!(room.names(), ["f", "g"]);
 }
 
-fn put_replace(scene: &Scene) {
+fn put_replace(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", &FORTY[..7]));
     room.put("f", FORTY);
     scene.curl(&["-T", &file, &room.http("f")]).is(204);
@@ -58,7 +58,7 @@ fn put_replace(scene: &Scene) {
     assert_eq!(room.names(), ["f"]);
 }
 
-fn put_expect(scene: &Scene) {
+fn put_expect(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", &pattern(2_000_000)));
     let words = ["-v", "-H", "Expect: 100-continue", "--expect100-timeout", "60", "-T", &file];
     let reply = scene.curl(&[&words[..], &[&room.http("f")]].concat()).is(201);
@@ -66,13 +66,13 @@ fn put_expect(scene: &Scene) {
     assert!(room.get("f") == pattern(2_000_000));
 }
 
-fn put_no_expect(scene: &Scene) {
+fn put_no_expect(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", &pattern(2_000_000)));
     scene.curl(&["-H", "Expect:", "-T", &file, &room.http("f")]).is(201);
     assert!(room.get("f") == pattern(2_000_000));
 }
 
-fn put_chunked(scene: &Scene) {
+fn put_chunked(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", &pattern(3_000_001)));
     scene.curl(&["-H", "Transfer-Encoding: chunked", "-T", &file, &room.http("f")]).is(201);
     assert!(room.get("f") == pattern(3_000_001));
@@ -80,7 +80,7 @@ fn put_chunked(scene: &Scene) {
     assert!(room.get("g") == pattern(3_000_001));
 }
 
-fn put_large(scene: &Scene) {
+fn put_large(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(64_000_000));
     let file = scene.write("f", &bytes);
     scene.curl(&["-T", &file, &room.http("f")]).is(201);
@@ -89,33 +89,33 @@ fn put_large(scene: &Scene) {
     assert!(room.get("g") == bytes);
 }
 
-fn put_empty(scene: &Scene) {
+fn put_empty(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", b""));
     scene.curl(&["-T", &file, &room.http("f")]).is(201);
     assert_eq!(room.get("f"), b"");
 }
 
-fn put_content_range(scene: &Scene) {
+fn put_content_range(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", &FORTY[..5]));
     room.put("f", FORTY);
     scene.curl(&["-H", "Content-Range: bytes 0-4/40", "-T", &file, &room.http("f")]).is(400);
     assert_eq!(room.get("f"), FORTY);
 }
 
-fn put_parents(scene: &Scene) {
+fn put_parents(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", FORTY));
     scene.curl(&["-T", &file, &room.http("a/b/c/f")]).is(201);
     assert_eq!(room.get("a/b/c/f"), FORTY);
 }
 
-fn put_directory(scene: &Scene) {
+fn put_directory(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", FORTY));
     room.make_dir("d");
     scene.curl(&["-T", &file, &room.http("d")]).answers_one_of(&[405, 409]);
     assert!(room.disk("d").is_dir());
 }
 
-fn put_if_none_match(scene: &Scene) {
+fn put_if_none_match(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", &FORTY[1..]));
     scene.curl(&["-H", "If-None-Match: *", "-T", &file, &room.http("f")]).is(201);
     scene.curl(&["-H", "If-None-Match: *", "-T", &file, &room.http("f")]).is(412);
@@ -123,20 +123,20 @@ fn put_if_none_match(scene: &Scene) {
 }
 
 /// A PUT whose client goes after a part of what it promised.
-fn broken_off(scene: &Scene, url: &str) {
+fn broken_off(scene: &CaseContext, url: &str) {
     let file = scene.write("part", &pattern(1_000_000));
     // The length is a lie, so curl waits for the answer until its time is over.
     let words = ["-m", "2", "-H", "Content-Length: 5000000", "-H", "Expect:", "-T", &file, url];
     scene.run(&[&["curl", "-sS"], &words[..]].concat()).badly();
 }
 
-fn put_broken_off(scene: &Scene) {
+fn put_broken_off(scene: &CaseContext) {
     let room = scene.open();
     broken_off(scene, &room.http("f"));
     crate::wait::until("nothing is left of it", crate::wait::LONG, || room.names().is_empty());
 }
 
-fn put_atomic(scene: &Scene) {
+fn put_atomic(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     broken_off(scene, &room.http("f"));
@@ -144,39 +144,39 @@ fn put_atomic(scene: &Scene) {
     assert_eq!(room.get("f"), FORTY);
 }
 
-fn put_digest(scene: &Scene) {
+fn put_digest(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", FORTY));
     let reply = scene.curl(&["-H", "Digest: adler32=00000001", "-T", &file, &room.http("f")]);
     assert!((400..500).contains(&reply.status), "{reply:?}");
     assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
-fn delete(scene: &Scene) {
+fn delete(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     scene.curl(&["-X", "DELETE", &room.http("f")]).is(204);
     assert!(!room.has("f"));
 }
 
-fn delete_missing(scene: &Scene) {
+fn delete_missing(scene: &CaseContext) {
     scene.curl(&["-X", "DELETE", &scene.open().http("f")]).is(404);
 }
 
-fn delete_full(scene: &Scene) {
+fn delete_full(scene: &CaseContext) {
     let room = scene.open();
     room.put("d/e/f", FORTY);
     scene.curl(&["-X", "DELETE", &room.http("d")]).is(204);
     assert!(!room.has("d"));
 }
 
-fn delete_empty(scene: &Scene) {
+fn delete_empty(scene: &CaseContext) {
     let room = scene.open();
     room.make_dir("d");
     scene.curl(&["-X", "DELETE", &room.http("d/")]).is(204);
     assert!(!room.has("d"));
 }
 
-fn delete_export(scene: &Scene) {
+fn delete_export(scene: &CaseContext) {
     let room = scene.open();
     let url = format!("http://{}/pub/", room.address());
     scene.curl(&["-X", "DELETE", &url]).answers_one_of(&[403, 405]);

@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const DAVIX: &str = "davix";
 
@@ -32,12 +32,12 @@ pub const CASES: &[Case] = &[
 ];
 
 /// davix's words for authorities.
-fn davix<'a>(scene: &'a Scene, program: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+fn davix<'a>(scene: &'a CaseContext, program: &'a str, words: &[&'a str]) -> Vec<&'a str> {
     let directory = scene.world.pki.directory.to_str().unwrap();
     [&[program, "--capath", directory, "--retry", "1"], words].concat()
 }
 
-fn get(scene: &Scene) {
+fn get(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(10_000_000));
     room.put("f", &bytes);
     for (url, name) in [(room.http("f"), "clear"), (room.https("f"), "tls")] {
@@ -46,11 +46,11 @@ fn get(scene: &Scene) {
     }
 }
 
-fn get_missing(scene: &Scene) {
+fn get_missing(scene: &CaseContext) {
     scene.run(&davix(scene, "davix-get", &[&scene.open().http("f"), "f"])).badly().says("404");
 }
 
-fn put(scene: &Scene) {
+fn put(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(10_000_000));
     let file = scene.write("f", &bytes);
     for (url, name) in [(room.http("clear"), "clear"), (room.https("tls"), "tls")] {
@@ -60,7 +60,7 @@ fn put(scene: &Scene) {
     assert_eq!(room.names(), ["clear", "tls"]);
 }
 
-fn put_again(scene: &Scene) {
+fn put_again(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", FORTY));
     room.put("f", &pattern(1000));
     scene.run(&davix(scene, "davix-put", &[&file, &room.http("f")])).well();
@@ -70,7 +70,7 @@ fn put_again(scene: &Scene) {
     assert_eq!(room.get("f"), &FORTY[..9]);
 }
 
-fn put_tree(scene: &Scene) {
+fn put_tree(scene: &CaseContext) {
     let room = scene.open();
     for name in ["tree/a", "tree/b", "tree/d/c"] {
         scene.write(name, name.as_bytes());
@@ -82,7 +82,7 @@ fn put_tree(scene: &Scene) {
     }
 }
 
-fn ls(scene: &Scene) {
+fn ls(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.put("a b", &FORTY[..3]);
@@ -96,27 +96,27 @@ fn ls(scene: &Scene) {
     assert!(of(" f").contains(" 40 ") && of("a b").contains(" 3 ") && of(" d").starts_with('d'), "{seen:?}");
 }
 
-fn mkdir(scene: &Scene) {
+fn mkdir(scene: &CaseContext) {
     let room = scene.open();
     scene.run(&davix(scene, "davix-mkdir", &[&room.http("d")])).well();
     assert!(room.disk("d").is_dir());
 }
 
-fn mv(scene: &Scene) {
+fn mv(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     scene.run(&davix(scene, "davix-mv", &[&room.http("f"), &room.http("g")]));
     assert_eq!((room.names(), room.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
 }
 
-fn rm(scene: &Scene) {
+fn rm(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     scene.run(&davix(scene, "davix-rm", &[&room.http("f")])).well();
     assert!(room.names().is_empty());
 }
 
-fn rm_tree(scene: &Scene) {
+fn rm_tree(scene: &CaseContext) {
     let room = scene.open();
     room.put("d/e/f", FORTY);
     room.put("d/g", FORTY);
@@ -124,7 +124,7 @@ fn rm_tree(scene: &Scene) {
     assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
-fn ipv6(scene: &Scene) {
+fn ipv6(scene: &CaseContext) {
     let room = scene.open();
     let file = scene.write("f", FORTY);
     // It holds the name with its brackets against the certificate, where there are none: not asked to, it gets through.
@@ -133,50 +133,50 @@ fn ipv6(scene: &Scene) {
     assert_eq!(std::fs::read(scene.path("back")).unwrap(), FORTY);
 }
 
-fn rm_missing(scene: &Scene) {
+fn rm_missing(scene: &CaseContext) {
     scene.run(&davix(scene, "davix-rm", &[&scene.open().http("f")])).badly().says("404");
 }
 
-fn copied(scene: &Scene, mode: &str, from: &str, to: &str) {
+fn copied(scene: &CaseContext, mode: &str, from: &str, to: &str) {
     scene.run(&davix(scene, "davix-cp", &["--copy-mode", mode, from, to])).well();
 }
 
-fn cp_pull(scene: &Scene) {
+fn cp_pull(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(5_000_000));
     theirs.put("f", &bytes);
     copied(scene, "pull", &theirs.http("f"), &ours.http("g"));
     assert!(ours.get("g") == bytes);
 }
 
-fn cp_push(scene: &Scene) {
+fn cp_push(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(5_000_000));
     ours.put("f", &bytes);
     copied(scene, "push", &ours.http("f"), &theirs.http("g"));
     assert!(theirs.get("g") == bytes);
 }
 
-fn cp_pull_tls(scene: &Scene) {
+fn cp_pull_tls(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(5_000_000));
     theirs.put("f", &bytes);
     copied(scene, "pull", &theirs.https("f"), &ours.https("g"));
     assert!(ours.get("g") == bytes);
 }
 
-fn cp_push_tls(scene: &Scene) {
+fn cp_push_tls(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(5_000_000));
     ours.put("f", &bytes);
     copied(scene, "push", &ours.https("f"), &theirs.https("g"));
     assert!(theirs.get("g") == bytes);
 }
 
-fn cp_missing(scene: &Scene) {
+fn cp_missing(scene: &CaseContext) {
     let (ours, theirs) = (scene.open(), scene.stock());
     let words = ["--copy-mode", "pull", &theirs.http("f"), &ours.http("g")];
     scene.run(&davix(scene, "davix-cp", &words)).badly();
     assert!(ours.names().is_empty(), "{:?}", ours.names());
 }
 
-fn token(scene: &Scene) {
+fn token(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     let header = format!("Authorization: Bearer {}", scene.token(&["read", "modify"]));
     scene.run(&davix(scene, "davix-put", &["-H", &header, &file, &room.https("f")])).well();
@@ -184,13 +184,13 @@ fn token(scene: &Scene) {
     assert_eq!(std::fs::read(scene.path("back")).unwrap(), FORTY);
 }
 
-fn no_token(scene: &Scene) {
+fn no_token(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     scene.run(&davix(scene, "davix-get", &[&room.https("f"), "back"])).badly();
 }
 
-fn certificate(scene: &Scene) {
+fn certificate(scene: &CaseContext) {
     let (room, file) = (scene.closed(), scene.write("f", FORTY));
     let alice = &scene.world.pki.alice;
     let who = ["-E", alice.certificate.to_str().unwrap(), "--key", alice.key.to_str().unwrap()];

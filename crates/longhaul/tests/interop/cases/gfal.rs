@@ -2,7 +2,7 @@
 
 use super::{FORTY, NINE, pattern};
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const GFAL: &str = "gfal2";
 
@@ -40,7 +40,7 @@ pub const CASES: &[Case] = &[
     Case::new(GFAL, "no-token", "gfal-stat without", "fails", no_token),
 ];
 
-fn ls(scene: &Scene) {
+fn ls(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.make_dir("d");
@@ -53,14 +53,14 @@ fn ls(scene: &Scene) {
     assert!(of(" f").contains(" 40 ") && of(" d").starts_with('d'), "{seen:?}");
 }
 
-fn ls_tls(scene: &Scene) {
+fn ls_tls(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     assert_eq!(scene.run(&["gfal-ls", &room.https("")]).well().lines(), ["f"]);
     assert_eq!(scene.run(&["gfal-ls", &room.https("").replace("https:", "davs:")]).well().lines(), ["f"]);
 }
 
-fn ipv6(scene: &Scene) {
+fn ipv6(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let blind = ["-D", "HTTP PLUGIN:INSECURE=true"];
@@ -70,7 +70,7 @@ fn ipv6(scene: &Scene) {
     assert_eq!(std::fs::read(scene.path("back")).unwrap(), FORTY);
 }
 
-fn stat(scene: &Scene) {
+fn stat(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let seen = scene.run(&["gfal-stat", &room.http("f")]).well().says("Size: 40").says("regular file");
@@ -80,38 +80,38 @@ fn stat(scene: &Scene) {
     scene.run(&["gfal-stat", &room.http("")]).well().says("directory");
 }
 
-fn stat_missing(scene: &Scene) {
+fn stat_missing(scene: &CaseContext) {
     scene.run(&["gfal-stat", &scene.open().http("f")]).with(2);
 }
 
-fn mkdir(scene: &Scene) {
+fn mkdir(scene: &CaseContext) {
     let room = scene.open();
     scene.run(&["gfal-mkdir", &room.http("d")]).well();
     assert!(room.disk("d").is_dir());
 }
 
-fn mkdir_parents(scene: &Scene) {
+fn mkdir_parents(scene: &CaseContext) {
     let room = scene.open();
     scene.run(&["gfal-mkdir", "-p", &room.http("a/b/c")]).well();
     assert!(room.disk("a/b/c").is_dir());
     scene.run(&["gfal-mkdir", "-p", &room.http("a/b/c")]).well();
 }
 
-fn rename(scene: &Scene) {
+fn rename(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     scene.run(&["gfal-rename", &room.http("f"), &room.http("g")]).well();
     assert_eq!((room.names(), room.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
 }
 
-fn rm(scene: &Scene) {
+fn rm(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     scene.run(&["gfal-rm", &room.http("f")]).well().says("DELETED");
     assert!(room.names().is_empty());
 }
 
-fn rm_tree(scene: &Scene) {
+fn rm_tree(scene: &CaseContext) {
     let room = scene.open();
     room.put("t/a", FORTY);
     room.put("t/d/b", FORTY);
@@ -119,29 +119,29 @@ fn rm_tree(scene: &Scene) {
     assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
-fn rm_missing(scene: &Scene) {
+fn rm_missing(scene: &CaseContext) {
     scene.run(&["gfal-rm", &scene.open().http("f")]).with(2).says("MISSING");
 }
 
-fn sum(scene: &Scene, algorithm: &str, wanted: &str) {
+fn sum(scene: &CaseContext, algorithm: &str, wanted: &str) {
     let room = scene.open();
     room.put("f", NINE);
     scene.run(&["gfal-sum", &room.http("f"), algorithm]).well().says(&format!(" {wanted}"));
 }
 
-fn sum_adler32(scene: &Scene) {
+fn sum_adler32(scene: &CaseContext) {
     sum(scene, "ADLER32", "091e01de");
 }
 
-fn sum_md5(scene: &Scene) {
+fn sum_md5(scene: &CaseContext) {
     sum(scene, "MD5", "25f9e794323b453885f5181f1b624d0b");
 }
 
-fn sum_crc32c(scene: &Scene) {
+fn sum_crc32c(scene: &CaseContext) {
     sum(scene, "CRC32C", "e3069283");
 }
 
-fn cat(scene: &Scene) {
+fn cat(scene: &CaseContext) {
     let (room, file) = (scene.open(), scene.write("f", FORTY));
     let words = format!("gfal-save {} < {file}", room.http("f"));
     scene.run(&["sh", "-c", &words]).well();
@@ -150,7 +150,7 @@ fn cat(scene: &Scene) {
     assert_eq!(seen.out.as_bytes(), FORTY);
 }
 
-fn token(scene: &Scene) {
+fn token(scene: &CaseContext) {
     let (room, bytes) = (scene.closed(), pattern(1_000_000));
     let file = format!("file://{}", scene.write("f", &bytes));
     let token = scene.token(&["read", "modify"]);
@@ -165,7 +165,7 @@ fn token(scene: &Scene) {
     assert!(room.names().is_empty());
 }
 
-fn certificate(scene: &Scene) {
+fn certificate(scene: &CaseContext) {
     let room = scene.closed();
     let file = format!("file://{}", scene.write("f", FORTY));
     let alice = &scene.world.pki.alice;
@@ -177,7 +177,7 @@ fn certificate(scene: &Scene) {
     scene.run_with(&with, &["gfal-stat", &room.https("f")]).well().says("Size: 40");
 }
 
-fn no_token(scene: &Scene) {
+fn no_token(scene: &CaseContext) {
     let room = scene.closed();
     room.put("f", FORTY);
     scene.run(&["gfal-stat", &room.https("f")]).badly();

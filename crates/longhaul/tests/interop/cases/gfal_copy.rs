@@ -1,8 +1,8 @@
-//! gfal-copy: up, down, and between servers in all modes.
+//! gfal-copy: uploads, downloads, and copies between servers in all modes.
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::{Room, Scene};
+use crate::scene::{CaseContext, ServerDir};
 
 const GFAL: &str = "gfal2";
 
@@ -34,11 +34,11 @@ pub const CASES: &[Case] = &[
 
 const MANY: usize = 3_000_000;
 
-fn local(scene: &Scene, name: &str) -> String {
+fn local(scene: &CaseContext, name: &str) -> String {
     format!("file://{}", scene.path(name).display())
 }
 
-fn up(scene: &Scene) {
+fn up(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(MANY));
     scene.write("f", &bytes);
     scene.run(&["gfal-copy", &local(scene, "f"), &room.http("clear")]).well();
@@ -46,7 +46,7 @@ fn up(scene: &Scene) {
     assert!(room.get("clear") == bytes && room.get("tls") == bytes);
 }
 
-fn down(scene: &Scene) {
+fn down(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(MANY));
     room.put("f", &bytes);
     scene.run(&["gfal-copy", &room.http("f"), &local(scene, "clear")]).well();
@@ -54,14 +54,14 @@ fn down(scene: &Scene) {
     assert!(["clear", "tls"].iter().all(|name| std::fs::read(scene.path(name)).unwrap() == bytes));
 }
 
-fn parents(scene: &Scene) {
+fn parents(scene: &CaseContext) {
     let room = scene.open();
     scene.write("f", FORTY);
     scene.run(&["gfal-copy", "-p", &local(scene, "f"), &room.http("a/b/f")]).well();
     assert_eq!(room.get("a/b/f"), FORTY);
 }
 
-fn exists(scene: &Scene) {
+fn exists(scene: &CaseContext) {
     let room = scene.open();
     scene.write("f", FORTY);
     room.put("f", b"old");
@@ -71,15 +71,15 @@ fn exists(scene: &Scene) {
     assert_eq!(room.get("f"), FORTY);
 }
 
-fn missing(scene: &Scene) {
+fn missing(scene: &CaseContext) {
     let room = scene.open();
     scene.run(&["gfal-copy", &room.http("f"), &local(scene, "f")]).with(2);
     scene.run(&["gfal-copy", "--copy-mode", "pull", &scene.stock().http("f"), &room.http("f")]).with(2);
     assert!(room.names().is_empty());
 }
 
-/// From one to the other in a mode, with checksums compared.
-fn between(scene: &Scene, mode: &str, from: &Room, to: &Room, more: &[&str]) {
+/// Copies from one server to another in a mode, with checksums compared.
+fn between(scene: &CaseContext, mode: &str, from: &ServerDir, to: &ServerDir, more: &[&str]) {
     let bytes = pattern(MANY);
     from.put("f", &bytes);
     let (source, target) = (from.http("f"), to.http("g"));
@@ -88,28 +88,28 @@ fn between(scene: &Scene, mode: &str, from: &Room, to: &Room, more: &[&str]) {
     assert!(to.get("g") == bytes, "{words:?}");
 }
 
-fn pull(scene: &Scene) {
+fn pull(scene: &CaseContext) {
     between(scene, "pull", &scene.stock(), &scene.open(), &["-K", "ADLER32"]);
 }
 
-fn push(scene: &Scene) {
+fn push(scene: &CaseContext) {
     between(scene, "push", &scene.open(), &scene.stock(), &["-K", "ADLER32"]);
 }
 
-fn pulled(scene: &Scene) {
+fn pulled(scene: &CaseContext) {
     between(scene, "pull", &scene.open(), &scene.stock(), &["-K", "ADLER32"]);
 }
 
-fn pushed(scene: &Scene) {
+fn pushed(scene: &CaseContext) {
     between(scene, "push", &scene.stock(), &scene.open(), &["-K", "ADLER32"]);
 }
 
-fn streamed(scene: &Scene) {
+fn streamed(scene: &CaseContext) {
     between(scene, "streamed", &scene.stock(), &scene.open(), &[]);
     between(scene, "streamed", &scene.open(), &scene.stock(), &[]);
 }
 
-fn tokens(scene: &Scene) {
+fn tokens(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.closed(), scene.guarded(), pattern(MANY));
     let token = scene.token(&["read", "modify"]);
     let with = [("BEARER_TOKEN", token.as_str())];
@@ -133,7 +133,7 @@ fn adler32(bytes: &[u8]) -> u32 {
     b << 16 | a
 }
 
-fn modes(scene: &Scene) {
+fn modes(scene: &CaseContext) {
     // One side alone is compared with a value that the user has.
     let known = format!("ADLER32:{:08x}", adler32(&pattern(MANY)));
     for (mode, checksum) in [("source", known.as_str()), ("target", &known), ("both", "ADLER32"), ("both", &known)] {
@@ -141,32 +141,32 @@ fn modes(scene: &Scene) {
     }
 }
 
-fn wrong(scene: &Scene) {
+fn wrong(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let words = ["gfal-copy", "-K", "ADLER32:00000001", &room.http("f"), &local(scene, "f")];
     scene.run(&words).with(5);
 }
 
-fn streams(scene: &Scene) {
+fn streams(scene: &CaseContext) {
     between(scene, "pull", &scene.stock(), &scene.open(), &["-n", "4", "-K", "ADLER32"]);
 }
 
-fn root_in(scene: &Scene) {
+fn root_in(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(MANY));
     theirs.put("f", &bytes);
     scene.run(&["gfal-copy", "-f", "-K", "ADLER32", &theirs.root("f"), &ours.http("g")]).well();
     assert!(ours.get("g") == bytes);
 }
 
-fn root_out(scene: &Scene) {
+fn root_out(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(MANY));
     ours.put("f", &bytes);
     scene.run(&["gfal-copy", "-f", "-K", "ADLER32", &ours.http("f"), &theirs.root("g")]).well();
     assert!(theirs.get("g") == bytes);
 }
 
-fn tree(scene: &Scene) {
+fn tree(scene: &CaseContext) {
     let room = scene.open();
     for name in ["t/a", "t/b", "t/d/c"] {
         scene.write(name, name.as_bytes());

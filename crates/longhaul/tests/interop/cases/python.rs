@@ -2,8 +2,8 @@
 
 use super::FORTY;
 use crate::case::Case;
-use crate::clients::Seen;
-use crate::scene::{Scene, skip};
+use crate::clients::ClientOutput;
+use crate::scene::{CaseContext, skip};
 
 const WEBDAV4: &str = "webdav4";
 const WEBDAVCLIENT: &str = "webdavclient3";
@@ -35,7 +35,7 @@ fn packages() -> String {
 }
 
 /// Runs a script, with words.
-fn python(scene: &Scene, needs: &str, script: &str, words: &[&str]) -> Seen {
+fn python(scene: &CaseContext, needs: &str, script: &str, words: &[&str]) -> ClientOutput {
     let packages = packages();
     if !std::path::Path::new(&packages).join(needs).exists() {
         skip(&format!("no {needs} in target/tools/python (scripts/setup.sh installs it)"));
@@ -49,7 +49,7 @@ fn python(scene: &Scene, needs: &str, script: &str, words: &[&str]) -> Seen {
     scene.run_with(&environment, &all)
 }
 
-fn webdav4_files(scene: &Scene) {
+fn webdav4_files(scene: &CaseContext) {
     let room = scene.open();
     let file = scene.write("f", FORTY);
     let script = r#"
@@ -74,7 +74,7 @@ assert not client.exists("d")
     assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
-fn fsspec(scene: &Scene) {
+fn fsspec(scene: &CaseContext) {
     let room = scene.open();
     room.put("d/e/f", FORTY);
     room.put("d/g", &FORTY[..4]);
@@ -98,7 +98,7 @@ assert sorted(fs.find("d")) == ["d/g", "d/new"], fs.find("d")
     assert!(!room.has("d/e"));
 }
 
-fn webdavclient(scene: &Scene) {
+fn webdavclient(scene: &CaseContext) {
     let room = scene.open();
     let file = scene.write("f", FORTY);
     let script = r#"
@@ -120,7 +120,7 @@ assert not client.check("d")
     assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
-fn webdavclient_trees(scene: &Scene) {
+fn webdavclient_trees(scene: &CaseContext) {
     let room = scene.open();
     for name in ["t/a", "t/d/e", "t/d/g h"] {
         scene.write(name, name.as_bytes());
@@ -141,7 +141,7 @@ assert not client.check("t")
     assert!(!room.has("t"));
 }
 
-fn rucio(scene: &Scene) {
+fn rucio(scene: &CaseContext) {
     let (room, token) = (scene.closed(), scene.token(&["read", "modify"]));
     let file = scene.write("f", FORTY);
     let script = r#"

@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const RCLONE: &str = "rclone";
 
@@ -30,7 +30,7 @@ fn remote(url: &str) -> String {
     format!(":webdav,url='{url}':")
 }
 
-fn tree(scene: &Scene, below: &str) -> String {
+fn tree(scene: &CaseContext, below: &str) -> String {
     for name in ["a", "b c", "d/e", "d/g/h"] {
         scene.write(&format!("{below}/{name}"), format!("this is {name}").as_bytes());
     }
@@ -38,7 +38,7 @@ fn tree(scene: &Scene, below: &str) -> String {
     scene.path(below).display().to_string()
 }
 
-fn rclone(scene: &Scene, words: &[&str]) -> crate::clients::Seen {
+fn rclone(scene: &CaseContext, words: &[&str]) -> crate::clients::ClientOutput {
     scene.run(&[&CALM[..], words].concat())
 }
 
@@ -47,7 +47,7 @@ fn same(one: &std::path::Path, other: &std::path::Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-fn ls(scene: &Scene) {
+fn ls(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.put("d/g", &FORTY[..4]);
@@ -58,13 +58,13 @@ fn ls(scene: &Scene) {
     rclone(scene, &["lsd", &remote(&room.http(""))]).well().says(" d");
 }
 
-fn copy_up(scene: &Scene) {
+fn copy_up(scene: &CaseContext) {
     let (room, tree) = (scene.open(), tree(scene, "t"));
     rclone(scene, &["copy", &tree, &format!("{}t", remote(&room.http("")))]).well();
     same(&scene.path("t"), &room.disk("t"));
 }
 
-fn copy_down(scene: &Scene) {
+fn copy_down(scene: &CaseContext) {
     let (room, tree) = (scene.open(), tree(scene, "t"));
     let there = format!("{}t", remote(&room.http("")));
     rclone(scene, &["copy", &tree, &there]).well();
@@ -72,7 +72,7 @@ fn copy_down(scene: &Scene) {
     same(&scene.path("t"), &scene.path("back"));
 }
 
-fn check(scene: &Scene) {
+fn check(scene: &CaseContext) {
     let (room, tree) = (scene.open(), tree(scene, "t"));
     let there = format!("{}t", remote(&room.http("")));
     rclone(scene, &["copy", &tree, &there]).well();
@@ -82,7 +82,7 @@ fn check(scene: &Scene) {
     rclone(scene, &["check", "--download", &tree, &there]).badly().says("1 differences found");
 }
 
-fn sync(scene: &Scene) {
+fn sync(scene: &CaseContext) {
     let (room, tree) = (scene.open(), tree(scene, "t"));
     let there = format!("{}t", remote(&room.http("")));
     rclone(scene, &["sync", &tree, &there]).well();
@@ -96,14 +96,14 @@ fn sync(scene: &Scene) {
     same(&scene.path("t"), &room.disk("t"));
 }
 
-fn tls(scene: &Scene) {
+fn tls(scene: &CaseContext) {
     let (room, tree, ca) = (scene.open(), tree(scene, "t"), scene.world.pki.ca.display().to_string());
     let there = format!("{}t", remote(&room.https("")));
     rclone(scene, &["--ca-cert", &ca, "copy", &tree, &there]).well();
     same(&scene.path("t"), &room.disk("t"));
 }
 
-fn moves(scene: &Scene) {
+fn moves(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.put("d/g", FORTY);
@@ -118,12 +118,12 @@ fn moves(scene: &Scene) {
     assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
-fn about(scene: &Scene) {
+fn about(scene: &CaseContext) {
     let room = scene.open();
     rclone(scene, &["about", &remote(&room.http(""))]).well().says("Free:").keeps_silent_of("Used:");
 }
 
-fn token(scene: &Scene) {
+fn token(scene: &CaseContext) {
     let (room, ca) = (scene.closed(), scene.world.pki.ca.display().to_string());
     let token = scene.token(&["read", "modify"]);
     let file = scene.write("f", FORTY);
@@ -132,7 +132,7 @@ fn token(scene: &Scene) {
     assert_eq!(room.get("f"), FORTY);
 }
 
-fn key(scene: &Scene) {
+fn key(scene: &CaseContext) {
     let (room, ca) = (scene.closed(), scene.world.pki.ca.display().to_string());
     let key = room.server().grant(&["--export", "data", "--write"]).expect("a node of ours");
     let obscured = rclone(scene, &["obscure", &key]).well().out.trim().to_owned();
@@ -147,7 +147,7 @@ fn http_remote(url: &str) -> String {
     format!(":http,url='{url}':")
 }
 
-fn http_ls(scene: &Scene) {
+fn http_ls(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     room.put("a b", &FORTY[..4]);
@@ -158,7 +158,7 @@ fn http_ls(scene: &Scene) {
     assert_eq!(lines, ["4 a b", "40 f", "5 d/g"], "{seen:?}");
 }
 
-fn http_copy(scene: &Scene) {
+fn http_copy(scene: &CaseContext) {
     let room = scene.open();
     room.put("t/a", FORTY);
     room.put("t/d/b c", &pattern(2_000_000));

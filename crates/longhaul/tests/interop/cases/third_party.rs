@@ -1,9 +1,9 @@
-//! Third-party copy between a node and xrootd's HTTP server, in all four ways; and between nodes.
+//! Third-party copies between a node and xrootd's HTTP server, in all four combinations; and between nodes.
 
 use super::pattern;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::{Room, Scene};
+use crate::scene::{CaseContext, ServerDir};
 
 const COPY: &str = "third-party";
 
@@ -42,7 +42,7 @@ pub const CASES: &[Case] = &[
 const MANY: usize = 8_000_000;
 
 /// A COPY whose answer is a stream that ends in success.
-fn copied(scene: &Scene, words: &[&str], url: &str) -> Reply {
+fn copied(scene: &CaseContext, words: &[&str], url: &str) -> Reply {
     let reply = scene.curl(&[&["-X", "COPY"], words, &[url]].concat());
     let text = reply.text();
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -73,64 +73,64 @@ fn destination(url: &str) -> String {
     format!("Destination: {url}")
 }
 
-/// The one that is asked pulls `f` of the other.
-fn pulls(scene: &Scene, active: &Room, passive: &Room, tls: bool, more: &[&str]) -> Reply {
+/// The active server pulls `f` from the passive one.
+fn pulls(scene: &CaseContext, active: &ServerDir, passive: &ServerDir, tls: bool, more: &[&str]) -> Reply {
     let bytes = pattern(MANY);
     passive.put("f", &bytes);
-    let url = |room: &Room, name: &str| if tls { room.https(name) } else { room.http(name) };
+    let url = |room: &ServerDir, name: &str| if tls { room.https(name) } else { room.http(name) };
     let from = source(&url(passive, "f"));
     let reply = copied(scene, &[&["-H", &from], more].concat(), &url(active, "g"));
     assert!(active.get("g") == bytes);
     reply
 }
 
-/// The one that is asked pushes its `f` to the other.
-fn pushes(scene: &Scene, active: &Room, passive: &Room, tls: bool, more: &[&str]) -> Reply {
+/// The active server pushes its `f` to the passive one.
+fn pushes(scene: &CaseContext, active: &ServerDir, passive: &ServerDir, tls: bool, more: &[&str]) -> Reply {
     let bytes = pattern(MANY);
     active.put("f", &bytes);
-    let url = |room: &Room, name: &str| if tls { room.https(name) } else { room.http(name) };
+    let url = |room: &ServerDir, name: &str| if tls { room.https(name) } else { room.http(name) };
     let to = destination(&url(passive, "g"));
     let reply = copied(scene, &[&["-H", &to], more].concat(), &url(active, "f"));
     assert!(passive.get("g") == bytes);
     reply
 }
 
-fn pull(scene: &Scene) {
+fn pull(scene: &CaseContext) {
     let reply = pulls(scene, &scene.open(), &scene.stock(), false, &[]);
     ours(&reply, MANY);
     assert_eq!(scene.open().names(), ["g"]);
 }
 
-fn push(scene: &Scene) {
+fn push(scene: &CaseContext) {
     ours(&pushes(scene, &scene.open(), &scene.stock(), false, &[]), MANY);
 }
 
-fn pulled(scene: &Scene) {
+fn pulled(scene: &CaseContext) {
     pulls(scene, &scene.stock(), &scene.open(), false, &[]);
 }
 
-fn pushed(scene: &Scene) {
+fn pushed(scene: &CaseContext) {
     pushes(scene, &scene.stock(), &scene.open(), false, &[]);
 }
 
-fn pull_tls(scene: &Scene) {
+fn pull_tls(scene: &CaseContext) {
     ours(&pulls(scene, &scene.open(), &scene.stock(), true, &["-H", "Credential: none"]), MANY);
 }
 
-fn push_tls(scene: &Scene) {
+fn push_tls(scene: &CaseContext) {
     ours(&pushes(scene, &scene.open(), &scene.stock(), true, &["-H", "Credential: none"]), MANY);
 }
 
-fn pulled_tls(scene: &Scene) {
+fn pulled_tls(scene: &CaseContext) {
     pulls(scene, &scene.stock(), &scene.open(), true, &[]);
 }
 
-fn pushed_tls(scene: &Scene) {
+fn pushed_tls(scene: &CaseContext) {
     pushes(scene, &scene.stock(), &scene.open(), true, &[]);
 }
 
 /// Headers with a token for each side, of no more rights than it takes.
-fn both(scene: &Scene, active: &str, passive: &str) -> Vec<String> {
+fn both(scene: &CaseContext, active: &str, passive: &str) -> Vec<String> {
     vec![
         "-H".into(),
         format!("Authorization: Bearer {}", scene.token(&[active])),
@@ -145,56 +145,56 @@ fn words(list: &[String]) -> Vec<&str> {
     list.iter().map(String::as_str).collect()
 }
 
-fn pull_tokens(scene: &Scene) {
+fn pull_tokens(scene: &CaseContext) {
     let headers = both(scene, "modify", "read");
     ours(&pulls(scene, &scene.closed(), &scene.guarded(), true, &words(&headers)), MANY);
 }
 
-fn push_tokens(scene: &Scene) {
+fn push_tokens(scene: &CaseContext) {
     let headers = both(scene, "read", "modify");
     ours(&pushes(scene, &scene.closed(), &scene.guarded(), true, &words(&headers)), MANY);
 }
 
-fn pulled_tokens(scene: &Scene) {
+fn pulled_tokens(scene: &CaseContext) {
     let headers = both(scene, "modify", "read");
     pulls(scene, &scene.guarded(), &scene.closed(), true, &words(&headers));
 }
 
-fn pushed_tokens(scene: &Scene) {
+fn pushed_tokens(scene: &CaseContext) {
     let headers = both(scene, "read", "modify");
     pushes(scene, &scene.guarded(), &scene.closed(), true, &words(&headers));
 }
 
-fn pull_streams(scene: &Scene) {
+fn pull_streams(scene: &CaseContext) {
     ours(&pulls(scene, &scene.open(), &scene.stock(), false, &["-H", "X-Number-Of-Streams: 4"]), MANY);
     ours(&pulls(scene, &scene.open(), &scene.stock(), true, &["-H", "X-Number-Of-Streams: 0"]), MANY);
 }
 
-fn pulled_streams(scene: &Scene) {
+fn pulled_streams(scene: &CaseContext) {
     pulls(scene, &scene.stock(), &scene.open(), false, &["-H", "X-Number-Of-Streams: 4"]);
 }
 
-fn pull_empty(scene: &Scene) {
+fn pull_empty(scene: &CaseContext) {
     let (active, passive) = (scene.open(), scene.stock());
     passive.put("f", b"");
     let reply = copied(scene, &["-H", &source(&passive.http("f"))], &active.http("g"));
     assert_eq!((reply.status, active.get("g")), (202, Vec::new()));
 }
 
-fn pull_parents(scene: &Scene) {
+fn pull_parents(scene: &CaseContext) {
     let (active, passive) = (scene.open(), scene.stock());
     passive.put("f", b"here");
     copied(scene, &["-H", &source(&passive.http("f"))], &active.http("a/b/g"));
     assert_eq!(active.get("a/b/g"), b"here");
 }
 
-fn pull_overwrite(scene: &Scene) {
+fn pull_overwrite(scene: &CaseContext) {
     let active = scene.open();
     active.put("g", b"old");
     ours(&pulls(scene, &active, &scene.stock(), false, &["-H", "Overwrite: T"]), MANY);
 }
 
-fn headers(scene: &Scene) {
+fn headers(scene: &CaseContext) {
     let more = [
         "-H",
         "ClientInfo: job-id=1;file-id=2;retry=0",
@@ -210,7 +210,7 @@ fn headers(scene: &Scene) {
     ours(&pulls(scene, &scene.open(), &scene.stock(), false, &more), MANY);
 }
 
-fn between(scene: &Scene) {
+fn between(scene: &CaseContext) {
     // Both lead to one directory in the eyes of neither.
     ours(&pulls(scene, &scene.open(), &scene.cautious(), false, &[]), MANY);
     ours(&pushes(scene, &scene.open(), &scene.cautious(), true, &[]), MANY);

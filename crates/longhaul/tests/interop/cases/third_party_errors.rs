@@ -1,10 +1,10 @@
-//! Third-party copies that cannot be: what is said before the stream begins, what in it, and what is left behind.
+//! Impossible third-party copies: the answers before the stream begins and in the stream, and what is left behind.
 
 use super::{FORTY, pattern};
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::{Room, Scene, skip};
-use crate::slow::Slow;
+use crate::scene::{CaseContext, ServerDir, skip};
+use crate::slow::EndlessServer;
 use crate::wait::{LONG, until};
 
 const ERRORS: &str = "third-party-errors";
@@ -43,20 +43,20 @@ pub const CASES: &[Case] = &[
         .stock("leaves a part of the file"),
 ];
 
-fn copy(scene: &Scene, headers: &[&str], url: &str) -> Reply {
+fn copy(scene: &CaseContext, headers: &[&str], url: &str) -> Reply {
     let mut words = vec!["-X", "COPY"];
     headers.iter().for_each(|header| words.extend(["-H", header]));
     words.push(url);
     scene.curl(&words)
 }
 
-fn pull(scene: &Scene, to: &Room, source: &str, more: &[&str]) -> Reply {
+fn pull(scene: &CaseContext, to: &ServerDir, source: &str, more: &[&str]) -> Reply {
     let source = format!("Source: {source}");
     copy(scene, &[&[source.as_str()], more].concat(), &to.http("g"))
 }
 
-/// It was refused with a status, or failed within the stream; nothing has come of it.
-fn failed(reply: &Reply, room: &Room, statuses: &[u16]) {
+/// Asserts that the copy was refused with a status, or failed within the stream, and left nothing.
+fn failed(reply: &Reply, room: &ServerDir, statuses: &[u16]) {
     if reply.status == 202 {
         let text = reply.text();
         let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -67,19 +67,19 @@ fn failed(reply: &Reply, room: &Room, statuses: &[u16]) {
     until("nothing is left of it", LONG, || room.names().is_empty());
 }
 
-fn missing_source(scene: &Scene) {
+fn missing_source(scene: &CaseContext) {
     let room = scene.open();
     pull(scene, &room, &scene.stock().http("f"), &[]).is(404);
     assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
-fn missing_local(scene: &Scene) {
+fn missing_local(scene: &CaseContext) {
     let (ours, theirs) = (scene.open(), scene.stock());
     copy(scene, &[&format!("Destination: {}", theirs.http("g"))], &ours.http("f")).is(404);
     assert!(theirs.names().is_empty());
 }
 
-fn source_token(scene: &Scene) {
+fn source_token(scene: &CaseContext) {
     let (ours, theirs) = (scene.closed(), scene.guarded());
     theirs.put("f", FORTY);
     let own = format!("Authorization: Bearer {}", scene.token(&["modify"]));
@@ -89,7 +89,7 @@ fn source_token(scene: &Scene) {
     assert!(ours.names().is_empty(), "{:?}", ours.names());
 }
 
-fn own_token(scene: &Scene) {
+fn own_token(scene: &CaseContext) {
     let (ours, theirs) = (scene.closed(), scene.guarded());
     theirs.put("f", FORTY);
     let other = format!("TransferHeaderAuthorization: Bearer {}", scene.token(&["read"]));
@@ -98,7 +98,7 @@ fn own_token(scene: &Scene) {
     assert!(ours.names().is_empty(), "{:?}", ours.names());
 }
 
-fn target_token(scene: &Scene) {
+fn target_token(scene: &CaseContext) {
     let (ours, theirs) = (scene.closed(), scene.guarded());
     ours.put("f", FORTY);
     let own = format!("Authorization: Bearer {}", scene.token(&["read"]));
@@ -108,7 +108,7 @@ fn target_token(scene: &Scene) {
     failed(&reply, &theirs, &[401, 403, 502]);
 }
 
-fn exists(scene: &Scene) {
+fn exists(scene: &CaseContext) {
     let (room, theirs) = (scene.open(), scene.stock());
     room.put("g", b"old");
     theirs.put("f", FORTY);
@@ -116,39 +116,39 @@ fn exists(scene: &Scene) {
     assert_eq!(room.get("g"), b"old");
 }
 
-fn both(scene: &Scene) {
+fn both(scene: &CaseContext) {
     let (room, theirs) = (scene.open(), scene.stock());
     theirs.put("f", FORTY);
     pull(scene, &room, &theirs.http("f"), &[&format!("Destination: {}", theirs.http("h"))]).is(400);
     assert!(room.names().is_empty() && theirs.names() == ["f"]);
 }
 
-fn neither(scene: &Scene) {
+fn neither(scene: &CaseContext) {
     copy(scene, &[], &scene.open().http("g")).is(400);
 }
 
-fn gridsite(scene: &Scene) {
+fn gridsite(scene: &CaseContext) {
     let (room, theirs) = (scene.open(), scene.stock());
     theirs.put("f", FORTY);
     pull(scene, &room, &theirs.http("f"), &["Credential: gridsite"]).is(400);
     assert!(room.names().is_empty());
 }
 
-fn overwrite(scene: &Scene) {
+fn overwrite(scene: &CaseContext) {
     let (room, theirs) = (scene.open(), scene.stock());
     theirs.put("f", FORTY);
     pull(scene, &room, &theirs.http("f"), &["Overwrite: perhaps"]).is(400);
     assert!(room.names().is_empty());
 }
 
-fn streams(scene: &Scene) {
+fn streams(scene: &CaseContext) {
     let (room, theirs) = (scene.open(), scene.stock());
     theirs.put("f", FORTY);
     pull(scene, &room, &theirs.http("f"), &["X-Number-Of-Streams: 101"]).is(400);
     assert!(room.names().is_empty());
 }
 
-fn scheme(scene: &Scene) {
+fn scheme(scene: &CaseContext) {
     let room = scene.open();
     for source in ["ftp://127.0.0.1/f", "file:///etc/hostname", "gopher://127.0.0.1/", "no-url"] {
         pull(scene, &room, source, &[]).is(400);
@@ -156,14 +156,14 @@ fn scheme(scene: &Scene) {
     assert!(room.names().is_empty());
 }
 
-fn refused(scene: &Scene) {
+fn refused(scene: &CaseContext) {
     let room = scene.open();
     // Port 1 of this machine: whoever listens there is nobody's test.
     let reply = pull(scene, &room, "http://127.0.0.1:1/f", &[]);
     failed(&reply, &room, &[502, 504]);
 }
 
-fn local(scene: &Scene) {
+fn local(scene: &CaseContext) {
     let (room, theirs) = (scene.cautious(), scene.stock());
     theirs.put("f", FORTY);
     let reply = pull(scene, &room, &theirs.http("f"), &[]).is(403).keeps_silent_of("0123456789");
@@ -172,7 +172,7 @@ fn local(scene: &Scene) {
     assert!(room.names().is_empty());
 }
 
-fn untrusted(scene: &Scene) {
+fn untrusted(scene: &CaseContext) {
     let (room, theirs) = (scene.open(), scene.stock());
     theirs.put("f", FORTY);
     // The certificate names localhost and its addresses, of which this is none.
@@ -181,16 +181,16 @@ fn untrusted(scene: &Scene) {
     failed(&reply, &room, &[502]);
 }
 
-/// A file system of 4 MB in the room, for as long as the case lasts.
-struct Small(std::path::PathBuf);
+/// A file system of 4 MB in the case's directory, for as long as the case lasts.
+struct SmallFileSystem(std::path::PathBuf);
 
-impl Drop for Small {
+impl Drop for SmallFileSystem {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
 
-fn full(scene: &Scene) {
+fn full(scene: &CaseContext) {
     let (room, theirs) = (scene.open(), scene.stock());
     theirs.put("f", &pattern(16_000_000));
     room.make_dir("small");
@@ -200,7 +200,7 @@ fn full(scene: &Scene) {
     if !mounted.is_ok_and(|output| output.status.success()) {
         skip("no small file system can be mounted (that takes root)");
     }
-    let _small = Small(at.clone());
+    let _small = SmallFileSystem(at.clone());
     let source = format!("Source: {}", theirs.http("f"));
     let reply = copy(scene, &[&source], &room.http("small/g"));
     if reply.status == 202 {
@@ -214,8 +214,8 @@ fn full(scene: &Scene) {
     until("nothing is left of it", LONG, || std::fs::read_dir(&at).unwrap().next().is_none());
 }
 
-fn cancel(scene: &Scene) {
-    let (room, slow) = (scene.open(), Slow::start());
+fn cancel(scene: &CaseContext) {
+    let (room, slow) = (scene.open(), EndlessServer::start());
     let (source, url) = (format!("Source: http://{}/f", slow.address), room.http("g"));
     let client = scene.begin(&["curl", "-sS", "-X", "COPY", "-H", &source, &url]);
     until("the pull has begun", LONG, || slow.gets() > 0);

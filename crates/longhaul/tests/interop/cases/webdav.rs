@@ -4,8 +4,8 @@ use std::process::Command;
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::clients::Seen;
-use crate::scene::{Scene, skip};
+use crate::clients::ClientOutput;
+use crate::scene::{CaseContext, skip};
 use crate::wait::skipped;
 
 const LITMUS: &str = "litmus";
@@ -45,7 +45,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Runs one of litmus's programs; every test in it has to pass, warnings included.
-fn litmus(scene: &Scene, tests: &str) {
+fn litmus(scene: &CaseContext, tests: &str) {
     let room = scene.open();
     let seen = scene.run_with(&[("TESTS", tests)], &["litmus", "-k", &room.http("")]).well();
     let summaries: Vec<&str> = seen.lines().into_iter().filter(|line| line.contains("summary for")).collect();
@@ -55,12 +55,12 @@ fn litmus(scene: &Scene, tests: &str) {
 }
 
 /// Has cadaver do what is written in lines.
-fn cadaver(scene: &Scene, url: &str, lines: &[&str]) -> Seen {
+fn cadaver(scene: &CaseContext, url: &str, lines: &[&str]) -> ClientOutput {
     let script = scene.write("script", (lines.join("\n") + "\nquit\n").as_bytes());
     scene.run(&["sh", "-c", "cadaver -t \"$1\" < \"$2\"", "sh", url, &script])
 }
 
-fn files(scene: &Scene) {
+fn files(scene: &CaseContext) {
     let room = scene.open();
     scene.write("f", FORTY);
     let back = scene.path("back").display().to_string();
@@ -71,7 +71,7 @@ fn files(scene: &Scene) {
     assert_eq!(room.get("h"), FORTY);
 }
 
-fn trees(scene: &Scene) {
+fn trees(scene: &CaseContext) {
     let room = scene.open();
     cadaver(scene, &room.http(""), &["mkcol d", "mkcol d/e"]).well();
     room.put("d/e/f", FORTY);
@@ -79,7 +79,7 @@ fn trees(scene: &Scene) {
     assert!(!room.has("d"));
 }
 
-fn locks(scene: &Scene) {
+fn locks(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let shown = cadaver(scene, &room.http(""), &["lock f", "discover f"]).well().says("succeeded");
@@ -93,7 +93,7 @@ fn locks(scene: &Scene) {
     put(204);
 }
 
-fn properties(scene: &Scene) {
+fn properties(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let words = ["set namespace urn:z", "propset f experiment ska", "move f g", "propget g experiment"];
@@ -106,7 +106,7 @@ fn properties(scene: &Scene) {
 struct Mount(String);
 
 impl Mount {
-    fn of(scene: &Scene, url: &str, name: &str) -> Mount {
+    fn of(scene: &CaseContext, url: &str, name: &str) -> Mount {
         if !std::path::Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
             skip("mounting wants root and /dev/fuse");
         }
@@ -142,7 +142,7 @@ fn same(one: &std::path::Path, other: &std::path::Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-fn mounted(scene: &Scene) {
+fn mounted(scene: &CaseContext) {
     let room = scene.open();
     for name in ["a", "b c", "d/e", "d/g/h", "x-\u{fc}"] {
         scene.write(&format!("t/{name}"), format!("this is {name}").as_bytes());
@@ -176,7 +176,7 @@ fn mounted(scene: &Scene) {
     assert!(!room.has("t"), "{:?}", room.names());
 }
 
-fn mounted_locks(scene: &Scene) {
+fn mounted_locks(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let mount = Mount::of(scene, &room.http(""), "mount");

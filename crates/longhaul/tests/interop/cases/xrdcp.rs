@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 const XRDCP: &str = "xrdcp";
 
@@ -17,11 +17,11 @@ pub const CASES: &[Case] = &[
 
 const XRD: [&str; 5] = ["xrdcp", "--allow-http", "--nopbar", "-f", "-s"];
 
-fn xrdcp(scene: &Scene, from: &str, to: &str) -> crate::clients::Seen {
+fn xrdcp(scene: &CaseContext, from: &str, to: &str) -> crate::clients::ClientOutput {
     scene.run(&[&XRD[..], &[from, to]].concat())
 }
 
-fn get(scene: &Scene) {
+fn get(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(20_000_000));
     room.put("f", &bytes);
     for (url, name) in [(room.http("f"), "clear"), (room.https("f"), "tls")] {
@@ -31,7 +31,7 @@ fn get(scene: &Scene) {
     }
 }
 
-fn put(scene: &Scene) {
+fn put(scene: &CaseContext) {
     let (room, bytes) = (scene.open(), pattern(20_000_000));
     let file = scene.write("f", &bytes);
     for (url, name) in [(room.http("clear"), "clear"), (room.https("tls"), "tls")] {
@@ -40,26 +40,26 @@ fn put(scene: &Scene) {
     }
 }
 
-fn get_missing(scene: &Scene) {
+fn get_missing(scene: &CaseContext) {
     let path = scene.path("f").display().to_string();
     xrdcp(scene, &scene.open().http("f"), &path).badly();
 }
 
-fn stat(scene: &Scene) {
+fn stat(scene: &CaseContext) {
     let room = scene.open();
     room.put("f", FORTY);
     let root = format!("http://{}", room.address());
     scene.run(&["xrdfs", &root, "stat", &room.target("f")]).well().says("Size:   40");
 }
 
-fn from_root(scene: &Scene) {
+fn from_root(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(5_000_000));
     theirs.put("f", &bytes);
     xrdcp(scene, &theirs.root("f"), &ours.http("g")).well();
     assert!(ours.get("g") == bytes);
 }
 
-fn to_root(scene: &Scene) {
+fn to_root(scene: &CaseContext) {
     let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(5_000_000));
     ours.put("f", &bytes);
     xrdcp(scene, &ours.http("f"), &theirs.root("g")).well();

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::BINDINGS;
-use super::stage::{Stage, environment};
+use super::stage::{HubWithNodes, environment};
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 pub const CASES: &[Case] = &[Case::new(
     BINDINGS,
@@ -15,9 +15,9 @@ pub const CASES: &[Case] = &[Case::new(
     functions,
 )];
 
-fn functions(scene: &Scene) {
+fn functions(scene: &CaseContext) {
     let python = environment("fts3").join("bin/python").display().to_string();
-    let stage = Stage::set(scene, 2, &[]);
+    let stage = HubWithNodes::set(scene, 2, &[]);
     let files = (0..4).map(|at| stage.put(0, &format!("f{at}"), b"123456789")).collect::<Vec<_>>();
     let targets = (0..4).map(|at| stage.at(1, &format!("g{at}"))).collect::<Vec<_>>();
     let settings = json!({

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::COMMANDS;
-use super::stage::Stage;
+use super::stage::HubWithNodes;
 use crate::case::Case;
-use crate::scene::Scene;
+use crate::scene::CaseContext;
 
 pub const CASES: &[Case] = &[
     Case::new(COMMANDS, "whoami", "whoami, and with --json", "name, VO, delegation id, base id", whoami),
@@ -51,8 +51,8 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn whoami(scene: &Scene) {
-    let stage = Stage::set(scene, 0, &[]);
+fn whoami(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 0, &[]);
     let seen = stage.fts("whoami", &[]).well();
     seen.says("User DN: /CN=ann").says("VO: astro").says("Base id: 01874efb-4735-4595-bc9c-591aef8240c9");
     let seen = stage.fts("whoami", &["--json"]).well();
@@ -62,8 +62,8 @@ fn whoami(scene: &Scene) {
     stage.fts_as("nonsense", "whoami", &[]).badly().says("Unauthorized");
 }
 
-fn submit(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn submit(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     let (source, target) = (stage.put(0, "run7", b"123456789"), stage.at(1, "in/run7"));
     let words = [
         "-b",
@@ -113,8 +113,8 @@ fn submit(scene: &Scene) {
     stage.fts("transfer-submit", &words).well().says("\"sources\"");
 }
 
-fn bulk(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn bulk(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     let content = |at: usize| format!("file {at}").repeat(at + 1).into_bytes();
     let file = |at: usize| {
         let source = stage.put(0, &format!("f{at}"), &content(at));
@@ -128,8 +128,8 @@ fn bulk(scene: &Scene) {
     (0..20).for_each(|at| assert_eq!(stage.get(1, &format!("in/g{at}")), content(at)));
 }
 
-fn sources(scene: &Scene) {
-    let stage = Stage::set(scene, 3, &[]);
+fn sources(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 3, &[]);
     let there = stage.put(1, "copy", b"from the second");
     let missing = stage.at(0, "copy");
     let document = json!({"files": [{"sources": [missing, there], "destinations": [stage.at(2, "copy")],
@@ -141,8 +141,8 @@ fn sources(scene: &Scene) {
     assert_eq!(stage.get(2, "copy"), b"from the second");
 }
 
-fn hops(scene: &Scene) {
-    let stage = Stage::set(scene, 3, &[]);
+fn hops(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 3, &[]);
     let (first, between, last) = (stage.put(0, "h", b"hop, hop"), stage.at(1, "h"), stage.at(2, "h"));
     let hop = |from: &str, to: &str| json!({"sources": [from], "destinations": [to], "source_tokens": [""], "destination_tokens": [""]});
     let document = json!({"files": [hop(&first, &between), hop(&between, &last)]});
@@ -152,8 +152,8 @@ fn hops(scene: &Scene) {
     assert_eq!((stage.get(1, "h"), stage.get(2, "h")), (b"hop, hop".to_vec(), b"hop, hop".to_vec()));
 }
 
-fn overwrite(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn overwrite(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     let source = stage.put(0, "f", b"new");
     let target = stage.put(1, "f", b"of somebody else");
     let job = stage.ended(&stage.submit(&[&source, &target]));
@@ -167,8 +167,8 @@ fn overwrite(scene: &Scene) {
     stage.fts("transfer-submit", &both).badly().says("Incompatible overwrite flags");
 }
 
-fn checksum(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn checksum(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     let (source, target) = (stage.put(0, "f", b"123456789"), stage.at(1, "f"));
     let job = stage.ended(&stage.submit(&["-C", "both", "--retry", "-1", &source, &target, "ADLER32:091e01df"]));
     assert_eq!(job["job_state"], "FAILED", "{job}");
@@ -177,17 +177,17 @@ fn checksum(scene: &Scene) {
 }
 
 /// Makes jobs wait at a node.
-fn hold(stage: &Stage, node: usize) {
+fn hold(stage: &HubWithNodes, node: usize) {
     let words = ["--storage", &stage.storage(node), "--status", "wait", "--allow-submit"];
     stage.fts_as(&stage.admin, "ban", &words).well().says("No jobs affected");
 }
 
-fn release(stage: &Stage, node: usize) {
+fn release(stage: &HubWithNodes, node: usize) {
     stage.fts_as(&stage.admin, "ban", &["--storage", &stage.storage(node), "--unban"]).well();
 }
 
-fn list(scene: &Scene) {
-    let stage = Stage::set(scene, 3, &[]);
+fn list(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 3, &[]);
     hold(&stage, 0);
     let source = stage.put(0, "f", b"x");
     let (one, two) = (stage.submit(&[&source, &stage.at(1, "f")]), stage.submit(&[&source, &stage.at(2, "f")]));
@@ -207,8 +207,8 @@ fn list(scene: &Scene) {
     stage.fts("transfer-list", &[]).well().says(&format!("Request ID: {one}")).says("Status: SUBMITTED");
 }
 
-fn cancel(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn cancel(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     hold(&stage, 0);
     let id = stage.submit(&[&stage.put(0, "f", b"x"), &stage.at(1, "f")]);
     stage.fts("transfer-cancel", &[&id]).well().says("CANCELED");
@@ -221,8 +221,8 @@ fn cancel(scene: &Scene) {
     stage.fts("transfer-cancel", &[&id]).well().says("FINISHED");
 }
 
-fn cancel_files(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn cancel_files(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     hold(&stage, 0);
     let file = |at: usize| {
         json!({"sources": [stage.put(0, &format!("f{at}"), b"x")], "destinations": [stage.at(1, &format!("f{at}"))],
@@ -241,8 +241,8 @@ fn cancel_files(scene: &Scene) {
     assert_eq!((stage.has(1, "f0"), stage.has(1, "f3")), (false, true));
 }
 
-fn ban(scene: &Scene) {
-    let stage = Stage::set(scene, 3, &[]);
+fn ban(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 3, &[]);
     hold(&stage, 0);
     let (source, storage) = (stage.put(0, "f", b"x"), stage.storage(1));
     let (gone, kept) = (stage.submit(&[&source, &stage.at(1, "f")]), stage.submit(&[&source, &stage.at(2, "f")]));
@@ -259,8 +259,8 @@ fn ban(scene: &Scene) {
     assert_eq!(stage.ended(&again)["job_state"], "FINISHED");
 }
 
-fn ban_user(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn ban_user(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     hold(&stage, 0);
     let id = stage.submit(&[&stage.put(0, "f", b"x"), &stage.at(1, "f")]);
     let seen = stage.fts_as(&stage.admin, "ban", &["--user", "/CN=ann"]).well();
@@ -271,8 +271,8 @@ fn ban_user(scene: &Scene) {
     assert_eq!(stage.job(&id)["job_state"], "CANCELED");
 }
 
-fn tape(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn tape(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     let (source, target) = (stage.put(0, "f", b"x"), stage.at(1, "f"));
     for option in ["--bring-online", "--copy-pin-lifetime", "--archive-timeout"] {
         let words = ["--src-access-token", "", "--dst-access-token", "", option, "60", &source, &target];
@@ -280,14 +280,14 @@ fn tape(scene: &Scene) {
     }
 }
 
-fn server_status(scene: &Scene) {
-    let stage = Stage::set(scene, 0, &[]);
+fn server_status(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 0, &[]);
     stage.fts("server-status", &[]).well().says("longhaul").says("active: 0").says("staging: 0");
     stage.fts("server-status", &["--is-active"]).well();
 }
 
-fn certificate(scene: &Scene) {
-    let stage = Stage::set(scene, 2, &[]);
+fn certificate(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 2, &[]);
     stage.fts_by_certificate("whoami", &[]).well().says("/DC=test/CN=robot");
     let seen = stage.fts_by_certificate("delegate", &["-f", "-H", "8"]).well().says("Delegation id: ");
     let who = stage.fts_by_certificate("whoami", &["--json"]).well();
@@ -309,8 +309,8 @@ fn certificate(scene: &Scene) {
     stage.fts_by_certificate("whoami", &[]).badly().says("banned");
 }
 
-fn delete_submit(scene: &Scene) {
-    let stage = Stage::set(scene, 1, &[]);
+fn delete_submit(scene: &CaseContext) {
+    let stage = HubWithNodes::set(scene, 1, &[]);
     let source = stage.put(0, "f", b"stays");
     stage
         .fts_by_certificate("delete-submit", &[&source])
@@ -319,11 +319,11 @@ fn delete_submit(scene: &Scene) {
     assert_eq!(stage.get(0, "f"), b"stays");
 }
 
-fn tokens(scene: &Scene) {
+fn tokens(scene: &CaseContext) {
     let (closed, guarded) = (scene.closed(), scene.guarded());
     closed.put("f", b"behind a token");
     let policy = scene.write("access.toml", b"[third_party]\nlocal = true\n");
-    let stage = Stage::set(scene, 0, &["--access", &policy]);
+    let stage = HubWithNodes::set(scene, 0, &["--access", &policy]);
     let (read, write) = (scene.token(&["read"]), scene.token(&["read", "create", "modify"]));
     let (source, target) = (closed.https("f"), guarded.https("f"));
     let seen = stage

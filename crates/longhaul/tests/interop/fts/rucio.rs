@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::RUCIO;
 use super::postgres::{MISSING, Postgres};
-use super::stage::{Stage, environment};
+use super::stage::{HubWithNodes, environment};
 use crate::case::Case;
-use crate::scene::{Scene, skip};
+use crate::scene::{CaseContext, skip};
 
 /// What one file, several sources, hops and a thousand files take together, and much more.
 const PATIENCE: Duration = Duration::from_secs(400);
@@ -32,19 +32,19 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn sqlite(scene: &Scene) {
+fn sqlite(scene: &CaseContext) {
     let python = environment("rucio");
-    let stage = Stage::set(scene, 3, &["--anonymous", "rw"]);
+    let stage = HubWithNodes::set(scene, 3, &["--anonymous", "rw"]);
     let database = format!("sqlite:///{}", scene.path("rucio.db").display());
     let hub = stage.endpoint().replace("https://", "http://");
     conveyor(scene, &stage, &python, &json!({"database": database, "hub": hub, "usercert": null}));
 }
 
-fn postgresql(scene: &Scene) {
+fn postgresql(scene: &CaseContext) {
     let python = environment("rucio");
     // In the conveyor's name a proxy is delegated by whoever runs it, as at any FTS.
     environment("fts3");
-    let stage = Stage::set(scene, 3, &[]);
+    let stage = HubWithNodes::set(scene, 3, &[]);
     stage.fts_by_certificate("delegate", &["-f"]).well();
     let server = Postgres::start().unwrap_or_else(|| skip(MISSING));
     server.database("rucio");
@@ -59,7 +59,7 @@ fn postgresql(scene: &Scene) {
 }
 
 /// Runs the conveyor until all rules are as they should be.
-fn conveyor(scene: &Scene, stage: &Stage, python: &std::path::Path, settings: &Value) {
+fn conveyor(scene: &CaseContext, stage: &HubWithNodes, python: &std::path::Path, settings: &Value) {
     let mut settings = settings.clone();
     settings["home"] = json!(scene.path(""));
     settings["many"] = json!(MANY);

@@ -7,19 +7,19 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::clients::Seen;
+use crate::clients::ClientOutput;
 use crate::node::{LONGHAUL, Node};
-use crate::scene::{Scene, skip};
+use crate::scene::{CaseContext, skip};
 use crate::wait::{LONG, until_some};
 
 /// A hub with nodes, of which each has a site and an endpoint of its own.
-pub struct Stage<'a> {
-    scene: &'a Scene<'a>,
+pub struct HubWithNodes<'a> {
+    scene: &'a CaseContext<'a>,
     pub nodes: Vec<Node>,
     child: Child,
     /// `https://127.0.0.1:PORT`.
     pub url: String,
-    /// Keys of whoever may everything, and of somebody who submits for `astro`.
+    /// The key of an admin, and the key of a user who submits for `astro`.
     pub admin: String,
     pub user: String,
 }
@@ -33,14 +33,14 @@ pub fn environment(name: &str) -> PathBuf {
     path
 }
 
-impl<'a> Stage<'a> {
-    /// Starts so many nodes, and a hub with these options.
-    pub fn set(scene: &'a Scene<'a>, count: usize, options: &[&str]) -> Stage<'a> {
-        Stage::of(scene, (0..count).map(|_| Node::closed()).collect(), options)
+impl<'a> HubWithNodes<'a> {
+    /// Starts `count` nodes, and a hub with these options.
+    pub fn set(scene: &'a CaseContext<'a>, count: usize, options: &[&str]) -> HubWithNodes<'a> {
+        HubWithNodes::of(scene, (0..count).map(|_| Node::closed()).collect(), options)
     }
 
     /// A hub with these nodes, in which the catalogue may store files below `data/c`.
-    pub fn of(scene: &'a Scene<'a>, nodes: Vec<Node>, options: &[&str]) -> Stage<'a> {
+    pub fn of(scene: &'a CaseContext<'a>, nodes: Vec<Node>, options: &[&str]) -> HubWithNodes<'a> {
         let settings = scene.write("hub.toml", described(&nodes).as_bytes());
         let log = File::create(scene.path("hub.log")).unwrap();
         let pki = &scene.world.pki;
@@ -62,7 +62,7 @@ impl<'a> Stage<'a> {
         let said = || fs::read_to_string(scene.path("hub.log")).unwrap_or_default();
         let url = line.trim_end().strip_prefix("listening on ");
         let url = url.unwrap_or_else(|| panic!("the hub said {line:?} and {}", said())).to_owned();
-        let mut stage = Stage { scene, nodes, child, url, admin: String::new(), user: String::new() };
+        let mut stage = HubWithNodes { scene, nodes, child, url, admin: String::new(), user: String::new() };
         stage.admin = stage.grant(&["--role", "admin", "--name", "root"]);
         stage.user = stage.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
         stage
@@ -76,7 +76,7 @@ impl<'a> Stage<'a> {
         String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
     }
 
-    /// What clients of FTS are told.
+    /// The endpoint for clients of FTS.
     pub fn endpoint(&self) -> String {
         format!("{}/fts3", self.url)
     }
@@ -110,8 +110,8 @@ impl<'a> Stage<'a> {
         self.nodes[node].data(name).exists()
     }
 
-    /// Runs one of FTS's commands with somebody's key.
-    pub fn fts_as(&self, key: &str, command: &str, words: &[&str]) -> Seen {
+    /// Runs one of FTS's commands with a key.
+    pub fn fts_as(&self, key: &str, command: &str, words: &[&str]) -> ClientOutput {
         let program = environment("fts3").join("bin").join(format!("fts-rest-{command}")).display().to_string();
         let endpoint = self.endpoint();
         let mut all = vec![program.as_str(), "-s", &endpoint, "--fts-access-token", key];
@@ -120,7 +120,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Runs one of FTS's commands with the certificate of the robot.
-    pub fn fts_by_certificate(&self, command: &str, words: &[&str]) -> Seen {
+    pub fn fts_by_certificate(&self, command: &str, words: &[&str]) -> ClientOutput {
         let program = environment("fts3").join("bin").join(format!("fts-rest-{command}")).display().to_string();
         let robot = &self.scene.world.pki.robot;
         let [certificate, key] = [&robot.certificate, &robot.key].map(|path| path.display().to_string());
@@ -130,8 +130,8 @@ impl<'a> Stage<'a> {
         self.scene.run(&all)
     }
 
-    /// Runs one of FTS's commands as who submits for `astro`.
-    pub fn fts(&self, command: &str, words: &[&str]) -> Seen {
+    /// Runs one of FTS's commands as the user who submits for `astro`.
+    pub fn fts(&self, command: &str, words: &[&str]) -> ClientOutput {
         self.fts_as(&self.user, command, words)
     }
 
@@ -168,7 +168,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-impl Drop for Stage<'_> {
+impl Drop for HubWithNodes<'_> {
     #[allow(clippy::print_stdout, reason = "what the hub said belongs to the failed test's own output")]
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -136,7 +136,7 @@ pub struct Router {
     /// Its address.
     pub address: String,
     /// What it said.
-    pub said: Said,
+    pub said: RouterReply,
     /// ICMP type and code of that; none for a node's own answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icmp: Option<[u8; 2]>,
@@ -150,7 +150,7 @@ pub struct Router {
 /// What an answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum RouterReply {
     /// The target's own answer.
     Answered,
     /// The TTL ended there: an ordinary hop.
@@ -171,18 +171,18 @@ pub enum Said {
     Other,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for RouterReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Said::Answered => "answered",
-            Said::TimeExceeded => "time exceeded",
-            Said::PortUnreachable => "port unreachable",
-            Said::NetworkUnreachable => "network unreachable",
-            Said::HostUnreachable => "host unreachable",
-            Said::ProtocolUnreachable => "protocol unreachable",
-            Said::AdminProhibited => "prohibited by a filter",
-            Said::TooBig => "packet too big",
-            Said::Other => "something else",
+            RouterReply::Answered => "answered",
+            RouterReply::TimeExceeded => "time exceeded",
+            RouterReply::PortUnreachable => "port unreachable",
+            RouterReply::NetworkUnreachable => "network unreachable",
+            RouterReply::HostUnreachable => "host unreachable",
+            RouterReply::ProtocolUnreachable => "protocol unreachable",
+            RouterReply::AdminProhibited => "prohibited by a filter",
+            RouterReply::TooBig => "packet too big",
+            RouterReply::Other => "something else",
         })
     }
 }

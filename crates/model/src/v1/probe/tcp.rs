@@ -240,7 +240,7 @@ pub struct Report {
 /// A line of the far end's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum TcpSampleLine {
     /// All streams have come: it begins now.
     Ready,
     /// An interval.

@@ -12,12 +12,12 @@ use web::routes::JSON;
 use web::target::pairs;
 
 use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, PAGE, expect};
-use crate::http::little::read_little;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
 use crate::http::request_context::RequestContext;
+use crate::http::short_body::read_little;
 use crate::http::text::Text;
 use crate::test_orders;
-use crate::transfers::{Asked, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, SPENT, UNENDED_MAX, Unaccepted, places_here};
+use crate::transfers::{PageQuery, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, SPENT, UNENDED_MAX, Unaccepted, places_here};
 
 /// Sends JSON.
 pub(super) fn send(context: &mut RequestContext<'_>, status: u16, answer: &impl Serialize) -> Outcome {
@@ -36,12 +36,12 @@ pub(super) fn send_text(context: &mut RequestContext<'_>, status: u16, mut text:
     Ok(Text::send(context.exchange, response, &text)?)
 }
 
-/// What came as JSON. What serde says of a value may repeat it, and it may be a secret; of names it may speak.
+/// Reads the body as JSON. Error texts name fields but never repeat a value, which may be a secret.
 pub(super) fn read<T: DeserializeOwned>(context: &mut RequestContext<'_>, what: &str) -> Outcome<T> {
     read_within(context, what, BODY_BYTES_MAX)
 }
 
-/// The same, of at most so many bytes.
+/// Reads a body of at most `bytes_max` bytes as JSON.
 pub(super) fn read_within<T: DeserializeOwned>(
     context: &mut RequestContext<'_>,
     what: &str,
@@ -51,7 +51,7 @@ pub(super) fn read_within<T: DeserializeOwned>(
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
         return Err(refuse(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
     }
-    // Whoever says nothing of its length may send all that is allowed.
+    // A body without a length may have as many bytes as are allowed.
     let comes = context.exchange.body_length().map_or(bytes_max, |bytes| bytes.min(bytes_max as u64) as usize);
     let mut memory = context.web.services.memory.part(context.access().holder());
     memory.grow(comes).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
@@ -109,7 +109,7 @@ pub(super) fn capabilities(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
     send(context, 200, &answer)
 }
 
-/// What a host is judged by, unless it is said: as `longhaul tune audit` does.
+/// The parameters of an audit of the host; the defaults are those of `longhaul tune audit`.
 fn judged_by(context: &RequestContext<'_>) -> Outcome<Ask> {
     let mut ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
     for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
@@ -131,7 +131,7 @@ pub(super) fn host(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome
     let lines = context.web.services.audit(context.access(), &ask)?;
     let read = |line: &String| serde_json::from_str::<serde_json::Value>(line);
     let lines = lines.iter().map(read).collect::<Result<Vec<_>, _>>();
-    let mut lines = lines.map_err(|e| refuse(500, format!("the audit does not read: {e}")))?.into_iter();
+    let mut lines = lines.map_err(|e| refuse(500, format!("the audit is not valid JSON: {e}")))?.into_iter();
     let whose = lines.next().unwrap_or_default();
     send(context, 200, &serde_json::json!({"host": whose, "findings": lines.collect::<Vec<_>>()}))
 }
@@ -139,7 +139,7 @@ pub(super) fn host(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome
 /// POST /api/v1/transfers.
 pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     let order: Order = read(context, "an order")?;
-    // The operator's program may be asked as well, as for every other request over HTTP.
+    // The call-out program may be asked as well, as for every other request over HTTP.
     let (writes, places) = places_here(&order)?;
     for (export, path) in &places {
         context.reach(if writes { Action::Create } else { Action::Read }, export, path)?;
@@ -153,18 +153,18 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
     }
 }
 
-/// What a list is to hold.
-pub(super) fn asked<S: Copy>(
+/// The parameters of a list: state, first id, length.
+pub(super) fn page_query<S: Copy>(
     context: &RequestContext<'_>,
     states: &[S],
     word: fn(S) -> &'static str,
-) -> Outcome<Asked<S>> {
-    let mut asked = Asked { state: None, after: None, limit: PAGE.0 };
+) -> Outcome<PageQuery<S>> {
+    let mut query = PageQuery { state: None, after: None, limit: PAGE.0 };
     let wrong = |reason: String| Err(refuse(400, reason));
     for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
         match name.as_str() {
             "state" => match states.iter().copied().find(|state| word(*state) == value) {
-                Some(state) => asked.state = Some(state),
+                Some(state) => query.state = Some(state),
                 None => {
                     let words: Vec<_> = states.iter().copied().map(word).collect();
                     let words = words.join(", ");
@@ -172,34 +172,35 @@ pub(super) fn asked<S: Copy>(
                 }
             },
             "after" => match value.parse() {
-                Ok(id) => asked.after = Some(id),
+                Ok(id) => query.after = Some(id),
                 Err(_) => return wrong("after is an id: a UUID".into()),
             },
             "limit" => match value.parse() {
-                Ok(limit) if (1..=PAGE.1).contains(&limit) => asked.limit = limit,
+                Ok(limit) if (1..=PAGE.1).contains(&limit) => query.limit = limit,
                 _ => return wrong(format!("limit is a number from 1 to {}", PAGE.1)),
             },
             "authz" | "access_token" | "" => {}
             _ => return wrong("a list is asked for with state, after and limit, and nothing else".into()),
         }
     }
-    Ok(asked)
+    Ok(query)
 }
 
 /// GET /api/v1/transfers.
 pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    /// The same as `Transfers`, without copying each of them once more.
+    /// The JSON of `Transfers`, without a copy of each transfer.
     #[derive(Serialize)]
-    struct Listed<'a> {
+    struct BorrowedTransfers<'a> {
         transfers: Vec<&'a Transfer>,
         #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<Uuid>,
     }
-    let asked = asked(context, &Stage::ALL, Stage::word)?;
-    let page = context.web.services.transfers.page(context.access().holder(), &asked);
+    let query = page_query(context, &Stage::ALL, Stage::word)?;
+    let page = context.web.services.transfers.page(context.access().holder(), &query);
     let page =
         page.ok_or_else(|| refuse(404, "the transfer that the page is to begin behind is not known here (any more)"))?;
-    let listed = Listed { transfers: page.found.iter().map(|transfer| &**transfer).collect(), next: page.next };
+    let listed =
+        BorrowedTransfers { transfers: page.found.iter().map(|transfer| &**transfer).collect(), next: page.next };
     send(context, 200, &listed)
 }
 

@@ -15,7 +15,7 @@ use utoipa::{PartialSchema, ToSchema};
 use web::openapi::{self, Api};
 use web::routes::{Route, Security};
 
-use super::{BODY_BYTES_MAX, Handler, Whom};
+use super::{BODY_BYTES_MAX, Handler, RouteAccess};
 
 /// The types of the document, by name.
 fn schemas() -> Map<String, Value> {
@@ -98,10 +98,10 @@ fn parameter(name: &str) -> Value {
 
 /// Whether a question needs a credential.
 fn security(handler: &Handler) -> Security {
-    match handler.whom {
-        Whom::Anybody => Security::Public,
-        Whom::Guests | Whom::Watchers => Security::Optional,
-        Whom::Named => Security::Required,
+    match handler.access {
+        RouteAccess::Anybody => Security::Public,
+        RouteAccess::Guests | RouteAccess::Watchers => Security::Optional,
+        RouteAccess::Named => Security::Required,
     }
 }
 

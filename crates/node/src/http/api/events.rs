@@ -1,8 +1,8 @@
 //! Server-sent events (the HTML standard, section 9.2): transfers as they change. An event is written on every change of state, and
 //! once a second while bytes move; a comment every 15 s says that both ends are still there.
 //!
-//! The number of an event is that of the change it tells of, and these grow over restarts of the node: whoever comes back with
-//! `Last-Event-ID` hears what has changed since. A stream holds a thread, which looks at the table four times a second.
+//! The id of an event is the number of the change that it reports, and these numbers grow over restarts of the node: a client that
+//! returns with `Last-Event-ID` receives the changes since. A stream holds a thread, which polls the table four times a second.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,57 +17,57 @@ use web::routes::EVENTS;
 
 use super::{EVENT_STREAMS_EACH_MAX, EVENT_STREAMS_MAX, expect};
 use crate::clock::now;
-use crate::http::refused::{Done, Outcome, Refused, refuse};
+use crate::http::refused::{Outcome, Refused, RequestOutcome, refuse};
 use crate::http::request_context::RequestContext;
-use crate::transfers::Changed;
+use crate::transfers::TransferChange;
 
-/// How often the table is looked at.
+/// How often the table of transfers is polled.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often bytes that move are told of.
+/// How often the progress of a running transfer is reported.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// How often something is written at least.
+/// The longest time without an event or a comment.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// How many listen, by who it is.
+/// The number of subscribers, by holder.
 #[derive(Default)]
-pub(super) struct Audience(Mutex<HashMap<String, usize>>);
+pub(super) struct EventSubscribers(Mutex<HashMap<String, usize>>);
 
-impl Audience {
-    fn seats(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+impl EventSubscribers {
+    fn counts(&self) -> MutexGuard<'_, HashMap<String, usize>> {
         self.0.lock()
     }
 
-    /// A place among those who listen: nobody takes so many that there is none for others.
-    fn take(&self, holder: &str) -> Result<Seat<'_>, Refused> {
-        let mut seats = self.seats();
+    /// A permit for one more stream of a holder. The bound of a holder leaves permits for others.
+    fn take(&self, holder: &str) -> Result<SubscriberPermit<'_>, Refused> {
+        let mut counts = self.counts();
         let full = |most: usize, whose: &str| {
             let reason = format!("{most} streams of events{whose} are open on this node already; ask again later");
             Err(Refused::new(503, reason).with("Retry-After", "30"))
         };
-        if seats.values().sum::<usize>() >= EVENT_STREAMS_MAX {
+        if counts.values().sum::<usize>() >= EVENT_STREAMS_MAX {
             return full(EVENT_STREAMS_MAX, "");
         }
-        if seats.get(holder).is_some_and(|own| *own >= EVENT_STREAMS_EACH_MAX) {
+        if counts.get(holder).is_some_and(|own| *own >= EVENT_STREAMS_EACH_MAX) {
             return full(EVENT_STREAMS_EACH_MAX, " of yours");
         }
-        *seats.entry(holder.to_owned()).or_default() += 1;
-        Ok(Seat { audience: self, holder: holder.to_owned() })
+        *counts.entry(holder.to_owned()).or_default() += 1;
+        Ok(SubscriberPermit { subscribers: self, holder: holder.to_owned() })
     }
 }
 
-/// A place among those who listen, given back when dropped.
-struct Seat<'a> {
-    audience: &'a Audience,
+/// A permit for one stream of events, given back when dropped.
+struct SubscriberPermit<'a> {
+    subscribers: &'a EventSubscribers,
     holder: String,
 }
 
-impl Drop for Seat<'_> {
+impl Drop for SubscriberPermit<'_> {
     fn drop(&mut self) {
-        let mut seats = self.audience.seats();
-        if let Some(own) = seats.get_mut(&self.holder) {
+        let mut counts = self.subscribers.counts();
+        if let Some(own) = counts.get_mut(&self.holder) {
             *own -= 1;
             if *own == 0 {
-                seats.remove(&self.holder);
+                counts.remove(&self.holder);
             }
         }
     }
@@ -94,7 +94,7 @@ fn listen(context: &mut RequestContext<'_>, only: Option<Uuid>) -> Outcome {
         return Err(refused.into());
     }
     let web = context.web;
-    let _seat = web.api.audience.take(context.access().holder())?;
+    let _permit = web.api.subscribers.take(context.access().holder())?;
     let last = context.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
     let last = last.map(|text| text.parse::<u64>().map_err(|_| refuse(400, "Last-Event-ID is none of this node's")));
     let last = last.transpose()?;
@@ -104,49 +104,57 @@ fn listen(context: &mut RequestContext<'_>, only: Option<Uuid>) -> Outcome {
         && transfers.get(&holder, id).is_some_and(|transfer| transfer.state.is_last())
         && transfers.changed_since(last, &holder, only.as_ref()).0.is_empty()
     {
-        // By this a browser knows that it need not come back.
+        // A browser does not reconnect after this status.
         context.exchange.begin(Response::new(204), Length::Known(0))?;
         context.exchange.end(&Headers::new())?;
-        return Ok(Done { status: 204, bytes: 0 });
+        return Ok(RequestOutcome { status: 204, bytes: 0 });
     }
     let response = Response::new(200)
         .with("Content-Type", EVENTS)
         .with("Cache-Control", "no-store")
-        // A proxy that gathers what it passes on would keep events back.
+        // A proxy that buffers the answer would hold events back.
         .with("X-Accel-Buffering", "no");
     context.exchange.begin(response, Length::Open)?;
-    let mut stream =
-        Stream { holder, only, mark: 0, told: HashMap::new(), wrote: Instant::now(), asked: Instant::now(), bytes: 0 };
+    let mut stream = EventStream {
+        holder,
+        only,
+        mark: 0,
+        sent: HashMap::new(),
+        wrote: Instant::now(),
+        asked: Instant::now(),
+        bytes: 0,
+    };
     let done = stream.run(context, last);
     done.and_then(|()| context.exchange.end(&Headers::new()))?;
-    Ok(Done { status: 200, bytes: stream.bytes })
+    Ok(RequestOutcome { status: 200, bytes: stream.bytes })
 }
 
-/// What was told of a transfer last, and when.
-struct Told {
+/// The last event of a transfer, and when it was sent.
+struct LastEvent {
     state: Stage,
     bytes: u64,
     at: Instant,
 }
 
-struct Stream {
+/// A stream of events to one client.
+struct EventStream {
     holder: String,
     only: Option<Uuid>,
-    /// The last change that was looked at.
+    /// The number of the last change that was read.
     mark: u64,
-    told: HashMap<Uuid, Told>,
+    sent: HashMap<Uuid, LastEvent>,
     wrote: Instant,
-    /// When it was last asked whether whoever listens still may.
+    /// When the client's credential was last checked.
     asked: Instant,
     bytes: u64,
 }
 
-impl Stream {
+impl EventStream {
     fn run(&mut self, context: &mut RequestContext<'_>, last: Option<u64>) -> std::io::Result<()> {
         let transfers = &context.web.services.transfers;
         match (last, self.only) {
             (Some(last), _) => self.mark = last,
-            // All that is known of the one, whatever its state.
+            // The one transfer is reported whatever its state.
             (None, Some(_)) => {}
             (None, None) => {
                 let (now, mark) = transfers.unended_of(&self.holder, None);
@@ -186,22 +194,22 @@ impl Stream {
         }
     }
 
-    /// Whether what is under way is to be told again: another state at once, more bytes once a second.
-    fn is_news(&self, changed: &Changed) -> bool {
+    /// Whether a running transfer is to be reported again: a new state at once, more bytes once a second.
+    fn is_news(&self, changed: &TransferChange) -> bool {
         let now = &changed.transfer;
-        self.told.get(&now.id).is_none_or(|before| {
+        self.sent.get(&now.id).is_none_or(|before| {
             before.state != now.state || before.bytes != now.bytes && before.at.elapsed() >= PROGRESS
         })
     }
 
-    fn tell(&mut self, context: &mut RequestContext<'_>, changed: &Changed) -> std::io::Result<()> {
+    fn tell(&mut self, context: &mut RequestContext<'_>, changed: &TransferChange) -> std::io::Result<()> {
         let transfer = &*changed.transfer;
         let data = serde_json::to_string(transfer)?;
         if transfer.state.is_last() {
-            self.told.remove(&transfer.id);
+            self.sent.remove(&transfer.id);
         } else {
-            let told = Told { state: transfer.state, bytes: transfer.bytes, at: Instant::now() };
-            self.told.insert(transfer.id, told);
+            let sent = LastEvent { state: transfer.state, bytes: transfer.bytes, at: Instant::now() };
+            self.sent.insert(transfer.id, sent);
         }
         self.write(context, &format!("id: {}\nevent: transfer\ndata: {data}\n\n", changed.revision))
     }
@@ -214,7 +222,7 @@ impl Stream {
     }
 }
 
-/// Whether whoever listens would be let in again.
+/// Whether the client's credential is still valid.
 fn is_welcome(context: &RequestContext<'_>) -> bool {
     let access = context.access();
     context.web.rules.stands(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
@@ -226,16 +234,17 @@ mod tests {
 
     #[test]
     fn nobody_takes_all_the_places() {
-        let audience = Audience::default();
-        let mut mine: Vec<Seat<'_>> = (0..EVENT_STREAMS_EACH_MAX).map(|_| audience.take("me").unwrap()).collect();
-        assert!(audience.take("me").is_err_and(|refused| refused.status == 503));
-        let others: Vec<Seat<'_>> = (EVENT_STREAMS_EACH_MAX..EVENT_STREAMS_MAX)
-            .map(|at| audience.take(&format!("{}", at / EVENT_STREAMS_EACH_MAX)).unwrap())
+        let subscribers = EventSubscribers::default();
+        let mut mine: Vec<SubscriberPermit<'_>> =
+            (0..EVENT_STREAMS_EACH_MAX).map(|_| subscribers.take("me").unwrap()).collect();
+        assert!(subscribers.take("me").is_err_and(|refused| refused.status == 503));
+        let others: Vec<SubscriberPermit<'_>> = (EVENT_STREAMS_EACH_MAX..EVENT_STREAMS_MAX)
+            .map(|at| subscribers.take(&format!("{}", at / EVENT_STREAMS_EACH_MAX)).unwrap())
             .collect();
-        assert!(audience.take("another").is_err(), "none is left at all");
+        assert!(subscribers.take("another").is_err(), "none is left at all");
         mine.pop();
-        drop(audience.take("another").unwrap());
+        drop(subscribers.take("another").unwrap());
         drop((mine, others));
-        assert!(audience.seats().is_empty(), "whoever leaves is forgotten");
+        assert!(subscribers.counts().is_empty(), "whoever leaves is forgotten");
     }
 }

@@ -1,9 +1,9 @@
-//! Answers to the questions about tests from this node to another.
+//! Routes for tests from this node to another.
 
 use model::id::Uuid;
 use model::v1::node::{ProbeOrder, ProbeStage, Probes};
 
-use super::answer::{asked, read, send};
+use super::answer::{page_query, read, send};
 use super::expect;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
 use crate::http::request_context::RequestContext;
@@ -27,8 +27,8 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
 
 /// GET /api/v1/probes.
 pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let asked = asked(context, &ProbeStage::ALL, ProbeStage::word)?;
-    let page = context.web.services.test_orders.page(context.access().holder(), &asked);
+    let query = page_query(context, &ProbeStage::ALL, ProbeStage::word)?;
+    let page = context.web.services.test_orders.page(context.access().holder(), &query);
     let (probes, next) =
         page.ok_or_else(|| refuse(404, "the test that the page is to begin behind is not known here (any more)"))?;
     send(context, 200, &Probes { probes, next })

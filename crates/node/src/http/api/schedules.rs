@@ -1,4 +1,4 @@
-//! Answers to the questions about tests that this node repeats, and what they found.
+//! Routes for schedules and their measurements.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The WLCG Tape REST API, version 1: files are brought from tape to disk, many in one request, and let go again. Paths are those of the node over HTTP:
-//! `/EXPORT/PATH`.
+//! The WLCG Tape REST API, version 1: requests to recall files from tape to disk, many in one request, and to release them. Paths
+//! are those of the node over HTTP: `/EXPORT/PATH`.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use super::answer::{read_within, send};
 use super::expect;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
 use crate::http::request_context::RequestContext;
-use crate::tape::requests::{FILES_MAX, FileState, NotDone, StagedFile};
+use crate::tape::requests::{FILES_MAX, FileState, StageError, StagedFile};
 
-/// Bytes of a request: of as many files as it may have, with paths of 800 bytes.
+/// Bytes of the body of a request: as many files as it may have, with paths of 800 bytes.
 const BODY_BYTES_MAX: usize = 8 << 20;
-/// Where this API is found.
+/// The path of the discovery document.
 const DISCOVERY: &[u8] = b".well-known/wlcg-tape-rest-api";
 
 #[derive(Deserialize)]
@@ -35,12 +35,12 @@ struct Paths {
     paths: Vec<String>,
 }
 
-/// Whether a GET asks where the tape API is.
+/// Whether a GET asks for the discovery document.
 pub(crate) fn is_asked_about(context: &RequestContext<'_>) -> bool {
     context.target.path.as_bytes() == DISCOVERY
 }
 
-/// Says where the tape API is.
+/// Answers with the discovery document.
 pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
     if !context.web.rules.has_tape() {
         return Err(refuse(404, "no export of this node has tape behind it"));
@@ -55,23 +55,23 @@ pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
 }
 
 /// An export and a path below it.
-struct At {
+struct ExportPath {
     export: String,
     below: RelPath,
 }
 
-/// Where a path of the API is, and whether whoever asks may do something there.
-fn place(context: &RequestContext<'_>, path: &str, needed: Actions) -> Result<At, String> {
+/// Resolves a path of the API; an error text where the principal lacks the right.
+fn place(context: &RequestContext<'_>, path: &str, needed: Actions) -> Result<ExportPath, String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let Some((export, rest)) = parts.split_first() else { return Err("it names no export".to_owned()) };
     let below = RelPath::parse(rest.join("/").as_bytes()).map_err(|error| error.to_string())?;
     let access = context.access();
     let by_token = access.actions_below(export, true, &below).contains(needed);
-    // Today's clients come without the words for tape: who may read a file may have it brought.
+    // The tokens of today's clients lack the scopes for tape: the right to read a file includes its recall.
     if !by_token && access.allow(Action::Read, export, true, &below).is_err() {
         return Err("Permission denied".to_owned());
     }
-    Ok(At { export: (*export).to_owned(), below })
+    Ok(ExportPath { export: (*export).to_owned(), below })
 }
 
 /// POST /api/v1/tape/stage.
@@ -94,7 +94,7 @@ pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcom
         };
         match place(context, &file.path, Actions::STAGE) {
             Err(why) => (file.state, file.error) = (FileState::Failed, Some(why)),
-            Ok(At { export, below }) => {
+            Ok(ExportPath { export, below }) => {
                 if context.web.rules.tape(&export).is_none() {
                     (file.state, file.error) = on_disk_alone(context, &export, &below);
                 }
@@ -111,7 +111,7 @@ pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcom
     send(context, 201, &json!({"requestId": id}))
 }
 
-/// What a file is behind which there is no tape.
+/// The state of a file in an export without tape.
 fn on_disk_alone(context: &RequestContext<'_>, export: &str, below: &RelPath) -> (FileState, Option<String>) {
     match context.reach(Action::Stat, export, below).map(|at| at.store.stat(&at.path).is_ok()) {
         Ok(true) => (FileState::Completed, None),
@@ -119,11 +119,11 @@ fn on_disk_alone(context: &RequestContext<'_>, export: &str, below: &RelPath) ->
     }
 }
 
-fn not_done(why: NotDone) -> Trouble {
+fn not_done(why: StageError) -> Trouble {
     match why {
-        NotDone::Unknown => refuse(404, "there is no such request, or none that you may know of"),
-        NotDone::NotOfIt(path) => refuse(400, format!("{path} is none of the request's files: nothing was done")),
-        NotDone::Full => {
+        StageError::Unknown => refuse(404, "there is no such request, or none that you may know of"),
+        StageError::NotOfIt(path) => refuse(400, format!("{path} is none of the request's files: nothing was done")),
+        StageError::Full => {
             Refused::new(503, "as many requests are under way as may be").with("Retry-After", "600").into()
         }
     }
@@ -133,7 +133,7 @@ fn not_done(why: NotDone) -> Trouble {
 pub(super) fn progress(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
     let request = context.web.services.stage_requests.get(context.access().holder(), &id);
-    let request = request.ok_or_else(|| not_done(NotDone::Unknown))?;
+    let request = request.ok_or_else(|| not_done(StageError::Unknown))?;
     let mut told = Map::new();
     told.insert("id".into(), json!(id));
     told.insert("createdAt".into(), json!(request.created));
@@ -148,7 +148,7 @@ pub(super) fn progress(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Ou
     send(context, 200, &told)
 }
 
-/// A file is on disk, or in a state: never both.
+/// A file as JSON: with `onDisk` or with `state`, never both.
 fn file_progress(file: &StagedFile) -> Value {
     let mut told = Map::new();
     told.insert("path".into(), json!(file.path));
@@ -197,14 +197,14 @@ pub(super) fn archive_info(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
     for (at, path) in order.paths.iter().enumerate() {
         match place(context, path, Actions::POLL) {
             Err(why) => drop(told.insert(at, Err(why))),
-            Ok(At { export, below }) if context.web.rules.tape(&export).is_none() => {
+            Ok(ExportPath { export, below }) if context.web.rules.tape(&export).is_none() => {
                 let outcome = match on_disk_alone(context, &export, &below) {
                     (FileState::Completed, _) => Ok("DISK".to_owned()),
                     (_, why) => Err(why.unwrap_or_default()),
                 };
                 told.insert(at, outcome);
             }
-            Ok(At { export, below }) => asked.entry(export).or_default().push((at, below.to_string())),
+            Ok(ExportPath { export, below }) => asked.entry(export).or_default().push((at, below.to_string())),
         }
     }
     for (export, files) in asked {

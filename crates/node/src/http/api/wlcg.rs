@@ -1,12 +1,12 @@
-//! What the WLCG asks of a site, in the forms that its collectors read: how much storage there is (Storage Resource Reporting 4.2),
-//! and what goes over the network (site network monitoring). Whoever may read the numbers of this node may read these.
+//! Reports for the collectors of the WLCG: storage (Storage Resource Reporting 4.2) and network traffic (site network monitoring).
+//! A client that may read the metrics of this node may read these.
 
 use model::id::Uuid;
 use serde_json::{Value, json};
 use web::date;
 
 use super::answer::send;
-use crate::access::Filled;
+use crate::access::ExportSpace;
 use crate::clock::now;
 use crate::http::refused::{Outcome, refuse};
 use crate::http::request_context::RequestContext;
@@ -29,7 +29,7 @@ pub(super) fn srr(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome 
     send(context, 200, &report)
 }
 
-fn report(name: &str, origin: &str, filled: &[Filled], state: &str, now: i64) -> Value {
+fn report(name: &str, origin: &str, filled: &[ExportSpace], state: &str, now: i64) -> Value {
     let (mut devices, mut total, mut used) = (Vec::new(), 0, 0);
     for share in filled {
         if !devices.contains(&share.device) {
@@ -67,8 +67,8 @@ fn report(name: &str, origin: &str, filled: &[Filled], state: &str, now: i64) ->
 /// GET /api/v1/site-network.
 pub(super) fn network(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     let rates = context.web.services.nics.rates();
-    let rates =
-        rates.map_err(|error| refuse(500, format!("the counters of this host's interfaces do not read: {error}")))?;
+    let rates = rates
+        .map_err(|error| refuse(500, format!("the counters of this host's interfaces cannot be read: {error}")))?;
     let name = host_name();
     let monitored: Vec<String> = rates.interfaces.iter().map(|interface| format!("{name}_{interface}")).collect();
     let report = json!({
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_device_counts_once() {
-        let share = |export: &str, device| Filled {
+        let share = |export: &str, device| ExportSpace {
             export: export.into(),
             is_writable: export == "a",
             device,

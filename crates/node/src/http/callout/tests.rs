@@ -1,4 +1,4 @@
-//! Programs that answer, that do not, and that would rather do something else.
+//! Programs that answer, that do not answer, and that answer wrongly.
 
 use auth::policy::When;
 
@@ -10,7 +10,7 @@ fn script(text: &str) -> Callout {
 }
 
 fn question<'a>(path: &'a str) -> Question<'a> {
-    let credential = Told { kind: "token", issuer: Some("https://i"), ..Told::default() };
+    let credential = CredentialFacts { kind: "token", issuer: Some("https://i"), ..CredentialFacts::default() };
     let peer = "192.0.2.1".parse().unwrap();
     let (method, export, action, policy) = ("GET", "data", "read", "refuses");
     Question { v: 1, peer, who: "a@i", method, export, path, action, policy, credential }
@@ -26,7 +26,7 @@ fn it_is_told_and_it_answers() {
     assert_eq!(yes, Verdict { allow: true, reason: String::new() });
     let no = ask(r#"cat >/dev/null; printf '{"allow":false,"reason":"not\\non Sundays"}'"#);
     assert_eq!(no, Verdict { allow: false, reason: "noton Sundays".into() });
-    // Nothing of the node's own surroundings.
+    // The program does not inherit the node's environment.
     assert!(ask(r#"test -z "$HOME$CARGO_PKG_NAME" && test -n "$PATH" && echo '{"allow":true}'"#).allow);
 }
 

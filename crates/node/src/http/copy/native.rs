@@ -1,7 +1,7 @@
-//! A copy between two nodes of ours moves by the native engine, with as many streams as the path is worth.
+//! A copy between two Longhaul nodes by the native engine, with as many streams as the path needs.
 //!
-//! The other node lends a key for the one file, to the credentials that our client gave us for it. What cannot be begun
-//! this way goes on over HTTP, which every node speaks.
+//! The other node delegates a key for the one file, against the credentials that our client gave us for that node. A copy that
+//! cannot begin this way goes over HTTP, which every node speaks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,69 +18,69 @@ use engine::session::{Connect, Means, Session};
 use engine::transfer::{Ends, Note, Transfer};
 use model::fault::Blame;
 use model::id::{JobId, Uuid};
-use model::locator::Place;
+use model::locator::NodePlace;
 use model::spec::{Options, Steer, Sync};
 use model::{Algorithm, Digest, Fault, HostPort, RelPath};
 use web::{Client, Dialer, Headers, HttpUrl, Method};
 
-use super::gauge::{Failure, Gauge};
-use super::remote::Found;
+use super::progress::{CopyProgress, Failure};
+use super::remote::RemoteFile;
 use super::watch;
 use crate::access::ResolvedPath;
-use crate::http::lend::{Lent, MEDIA_TYPE, Question};
+use crate::http::delegation::{KeyReply, KeyRequest, MEDIA_TYPE};
 use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
 use crate::services::Services;
 
-/// How long a path may be broken without progress: FTS has patience of its own.
+/// How long a copy is tried again without progress; FTS itself tries again after that.
 const RETRY_FOR: Duration = Duration::from_secs(60);
-/// Bytes of the answer to a question for a key.
+/// Bytes of the reply to a request for a key.
 const ANSWER_BYTES_MAX: usize = 8192;
 
-/// A session that can be begun.
-pub(crate) struct Native {
+/// A native copy that can begin: the other node and the key to it.
+pub(crate) struct NativeCopy {
     node: Fingerprint,
     key: AccessKey,
-    place: Place,
+    place: NodePlace,
     at: HostPort,
     address: SocketAddr,
     plain: bool,
     job: Uuid,
 }
 
-/// What came of it.
-pub(crate) struct Moved {
+/// The result of a native copy.
+pub(crate) struct CopyResult {
     pub bytes: u64,
     pub digests: Vec<Digest>,
 }
 
-impl Native {
-    /// Asks another node for a key; none where it is no node, or does not lend.
-    pub fn offered(dialer: &Dialer, found: &Found, write: bool) -> Option<Native> {
+impl NativeCopy {
+    /// Requests a key from the other server; none where it is no node, or delegates no key.
+    pub fn offered(dialer: &Dialer, found: &RemoteFile, write: bool) -> Option<NativeCopy> {
         let node: Fingerprint = found.node.as_ref()?.parse().ok()?;
         let job = JobId::random().0;
-        let question = serde_json::to_vec(&Question { v: 1, write, job }).ok()?;
+        let request = serde_json::to_vec(&KeyRequest { v: 1, write, job }).ok()?;
         let mut client = Client::new(dialer, &found.url).ok()?;
         let at = client.conn().peer();
-        let length = question.len().to_string();
+        let length = request.len().to_string();
         let headers = found.headers.clone().with("Content-Type", MEDIA_TYPE).with("Content-Length", length);
         client.send(&Method::Post, found.url.path_and_query(), &headers).ok()?;
-        client.write(&question).ok()?;
+        client.write(&request).ok()?;
         let (response, mut body) = client.answer(&Method::Post).ok()?;
         if response.status != 200 {
             tracing::info!(status = response.status, "the other node lends no key; the copy goes over HTTP");
             return None;
         }
-        let lent: Lent = serde_json::from_slice(&client.read_all(&mut body, ANSWER_BYTES_MAX).ok()?).ok()?;
-        let key: AccessKey = lent.key.parse().ok()?;
-        let path = RelPath::parse(&STANDARD.decode(lent.path).ok()?).ok()?;
-        // The address that the guard has seen.
+        let reply: KeyReply = serde_json::from_slice(&client.read_all(&mut body, ANSWER_BYTES_MAX).ok()?).ok()?;
+        let key: AccessKey = reply.key.parse().ok()?;
+        let path = RelPath::parse(&STANDARD.decode(reply.path).ok()?).ok()?;
+        // The address that the guard has checked.
         let (address, at) = (at, HostPort { host: at.ip().to_canonical().to_string(), port: at.port() });
-        let place = Place::Path { export: lent.export, path };
-        Some(Native { node, key, place, at, address, plain: !found.url.is_secure(), job })
+        let place = NodePlace::Path { export: reply.export, path };
+        Some(NativeCopy { node, key, place, at, address, plain: !found.url.is_secure(), job })
     }
 
-    /// Where the other node is.
+    /// The address of the other node.
     pub fn at(&self) -> SocketAddr {
         self.address
     }
@@ -88,7 +88,7 @@ impl Native {
     fn session(&self) -> engine::Result<Session> {
         let trust = Trust::Fingerprints(vec![self.node]);
         let keys = std::slice::from_ref(&self.key);
-        // Whether one may go there was asked before; the address is that one.
+        // The guard has checked this address when the key was requested.
         Session::connect(&self.at, &Connect { plain: self.plain, ..Connect::new(trust, keys)? })
     }
 
@@ -96,10 +96,10 @@ impl Native {
         &self,
         services: &Services,
         holder: &str,
-        gauge: &Gauge,
+        progress: &CopyProgress,
         ends: Ends<'_>,
         overwrite: bool,
-    ) -> Result<Moved, Failure> {
+    ) -> Result<CopyResult, Failure> {
         let (source, target) = match &ends {
             Ends::Pull { .. } => (vec![format!("lh://{}/{}", self.at.host, self.place)], "here".to_owned()),
             Ends::Push { .. } => (vec!["here".to_owned()], format!("lh://{}/{}", self.at.host, self.place)),
@@ -130,10 +130,10 @@ impl Native {
         };
         let mut connect = || self.session();
         let mut note = |note: Note<'_>| {
-            if let Note::News(engine::job::News::Progress(progress, _)) = note {
-                gauge.set(progress.bytes_arrived);
+            if let Note::News(engine::job::News::Progress(reached, _)) = note {
+                progress.set(reached.bytes_arrived);
             }
-            if gauge.is_cancelled() {
+            if progress.is_cancelled() {
                 control.cancel();
             }
         };
@@ -145,12 +145,20 @@ impl Native {
         if let Some(miss) = report.misses.first() {
             return Err(Failure::new(miss.refusal.fault, 500, miss.refusal.reason.clone()));
         }
-        gauge.set(report.totals.bytes);
-        Ok(Moved { bytes: report.totals.bytes, digests: report.digests })
+        progress.set(report.totals.bytes);
+        Ok(CopyResult { bytes: report.totals.bytes, digests: report.digests })
     }
 
-    /// The file comes here; in the place of another one only where whoever ordered it may replace.
-    pub fn pull(&self, context: &Context<'_>, gauge: &Gauge, replace: bool) -> Result<Moved, Failure> {
+    /// Copies the file to this node; `replace` says whether it may replace another one.
+    ///
+    /// # Errors
+    /// The reason of the failed copy.
+    pub fn pull(
+        &self,
+        context: &NativeContext<'_>,
+        progress: &CopyProgress,
+        replace: bool,
+    ) -> Result<CopyResult, Failure> {
         let reach = context.reach;
         let make = |options: &Options, waker| {
             let tag = engine::identity::random_tag()
@@ -160,45 +168,57 @@ impl Native {
             Ok(place.receive(options.clone(), tag, waker))
         };
         let ends = Ends::Pull { sources: vec![self.place.clone()], target: &make };
-        self.run(&context.services, &context.holder, gauge, ends, replace)
+        self.run(&context.services, &context.holder, progress, ends, replace)
     }
 
-    /// The file goes there; whether it may replace one there that node says of its key.
-    pub fn push(&self, context: &Context<'_>, gauge: &Gauge, overwrite: bool) -> Result<Moved, Failure> {
+    /// Copies the file to the other node, whose key says whether it may replace another one there.
+    ///
+    /// # Errors
+    /// The reason of the failed copy.
+    pub fn push(
+        &self,
+        context: &NativeContext<'_>,
+        progress: &CopyProgress,
+        overwrite: bool,
+    ) -> Result<CopyResult, Failure> {
         let reach = context.reach;
         let name = reach.path.name().ok_or_else(|| Failure::new(Fault::Config, 409, "a copy begins with a file"))?;
         let sources =
             || Ok(vec![SourceRoot { store: Arc::clone(&reach.store), path: reach.path.clone(), name: name.clone() }]);
         let ends = Ends::Push { sources: &sources, target: self.place.clone() };
-        self.run(&context.services, &context.holder, gauge, ends, overwrite)
+        self.run(&context.services, &context.holder, progress, ends, overwrite)
     }
 }
 
 /// What a native copy needs of a request, shared with the thread that moves the bytes.
-pub(crate) struct Context<'a> {
+pub(crate) struct NativeContext<'a> {
     pub services: Arc<Services>,
     pub holder: String,
     pub reach: &'a ResolvedPath,
 }
 
-impl<'a> Context<'a> {
-    /// Of a request that copies to or from there.
-    pub fn new(context: &RequestContext<'_>, reach: &'a ResolvedPath) -> Context<'a> {
-        Context { services: Arc::clone(&context.web.services), holder: context.access().holder().to_owned(), reach }
+impl<'a> NativeContext<'a> {
+    /// The context of a request that copies to or from `reach`.
+    pub fn new(context: &RequestContext<'_>, reach: &'a ResolvedPath) -> NativeContext<'a> {
+        NativeContext {
+            services: Arc::clone(&context.web.services),
+            holder: context.access().holder().to_owned(),
+            reach,
+        }
     }
 }
 
-/// Copies by the native engine; none where that could not begin, and HTTP may do better.
+/// Copies by the native engine; none where the copy could not begin and HTTP may succeed.
 pub(crate) fn attempt(
     context: &mut RequestContext<'_>,
-    native: &Native,
-    gauge: &Gauge,
+    native: &NativeCopy,
+    progress: &CopyProgress,
     pulls: bool,
-    copy: impl FnOnce() -> Result<Moved, Failure> + Send,
-) -> Outcome<Option<Result<Moved, Failure>>> {
-    gauge.is_with(native.at());
-    match watch::run(context, gauge, pulls, copy)? {
-        Err(failure) if may_fall_back(&failure, gauge) => {
+    copy: impl FnOnce() -> Result<CopyResult, Failure> + Send,
+) -> Outcome<Option<Result<CopyResult, Failure>>> {
+    progress.is_with(native.at());
+    match watch::run(context, progress, pulls, copy)? {
+        Err(failure) if may_fall_back(&failure, progress) => {
             tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
             Ok(None)
         }
@@ -206,13 +226,13 @@ pub(crate) fn attempt(
     }
 }
 
-/// Whether HTTP may do better: nothing has moved, and nobody has said no to the copy as such.
-fn may_fall_back(failure: &Failure, gauge: &Gauge) -> bool {
+/// Whether HTTP may succeed: no byte has moved, and the failure is not one of the copy itself.
+fn may_fall_back(failure: &Failure, progress: &CopyProgress) -> bool {
     let our_own = matches!(failure.fault, Fault::Storage | Fault::Interrupted | Fault::Integrity | Fault::Missing);
-    gauge.bytes() == 0 && !gauge.is_cancelled() && !our_own
+    progress.bytes() == 0 && !progress.is_cancelled() && !our_own
 }
 
-/// What the engine says, in the words of a copy.
+/// An error of the engine as the failure of a copy.
 fn of_engine(error: &engine::Error) -> Failure {
     let refusal = error.as_refusal();
     let status = match refusal.fault {
@@ -226,8 +246,8 @@ fn of_engine(error: &engine::Error) -> Failure {
     Failure { fault: error.fault(), retry: error.retry(), status, text: refusal.reason }
 }
 
-/// What is known of another node before a push: a question to it, which says what it is.
-pub(crate) fn ask(dialer: &Dialer, url: &HttpUrl, headers: &Headers) -> Option<Found> {
+/// Asks a destination whether it is a node, before a push; none where it is not.
+pub(crate) fn ask(dialer: &Dialer, url: &HttpUrl, headers: &Headers) -> Option<RemoteFile> {
     let asked = headers.clone().with("Longhaul-Offer", "1");
     let answer = web::client::ask(dialer, &Method::Options, url, &asked).ok()?;
     let found = super::remote::read(&answer.response, answer.url, headers.clone());

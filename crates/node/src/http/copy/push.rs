@@ -1,4 +1,4 @@
-//! Push: a file from here goes to another server by one PUT, whose word is waited for before the body is sent.
+//! Push: copies a file from this node to another server by one PUT, which waits for `100 Continue` before it sends the body.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use web::client::{REDIRECTS_MAX, for_others, redirect};
 use web::copy::Order;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
-use super::gauge::{Failure, Gauge, Line};
+use super::progress::{CopyConnection, CopyProgress, Failure};
 use super::remote::{self, before};
 use super::{accept, done, early, native, watch};
 use crate::access::ResolvedPath;
@@ -24,38 +24,38 @@ use crate::http::refused::{Outcome, refuse};
 use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 
-/// How long a destination may think before it lets the body come; then the body comes anyway (RFC 9110, section 10.1.1).
+/// How long `100 Continue` is waited for; then the body is sent anyway (RFC 9110, section 10.1.1).
 const GO_ON_WITHIN: Duration = Duration::from_secs(30);
-/// How long it may take over the last bytes, its own digest included.
+/// How long the destination may take after the last byte, its own digest included.
 const FINISH_WITHIN: Duration = Duration::from_secs(300);
 
-/// Between two looks at whether the destination has said something before all has been sent.
+/// Bytes between two checks for an early answer of the destination.
 const LOOK_EVERY_BYTES: u64 = 4 << 20;
-/// For the rest of a head that has begun.
+/// How long the rest of an answer's head may take.
 const WORD_WITHIN: Duration = Duration::from_secs(20);
 
-/// What became of a body.
-enum Sent {
-    /// All of it went.
+/// The outcome of sending a body.
+enum BodyOutcome {
+    /// The whole body was sent.
     All,
-    /// It was answered before.
+    /// The destination answered before the end.
     Answered(Response, Body),
 }
 
-/// What goes, and where to.
-struct Job<'a> {
+/// A push: the file, and what the threads need to send it.
+struct Push<'a> {
     dialer: &'a Dialer,
     source: &'a dyn Source,
-    /// What it was when it was opened, and how many of its digests were noted then.
+    /// The facts of the file when it was opened, and how many of its digests were noted then.
     stat: Stat,
     known: usize,
     digests: &'a Digests,
     size: u64,
-    /// What the bytes are, as far as that is known or has to be.
+    /// The digest to compare afterwards, if one is known or required.
     digest: Option<Digest>,
     must_verify: bool,
     secrets: Secrets,
-    gauge: &'a Gauge,
+    progress: &'a CopyProgress,
 }
 
 /// Answers a COPY with a Destination.
@@ -75,33 +75,33 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destinatio
     is_promised(context, &source, &reach.path)?;
     let digest = known(context, order, &source, &reach.path)?;
     let dialer = remote::dialer(context, order);
-    let gauge = remote::gauge(context, order, true);
+    let progress = remote::progress(context, order, true);
     let headers = remote::without_authorization(destination, remote::headers(order));
     if !order.overwrite && !order.no_head {
         refuse_existing(&dialer, destination, &headers).map_err(before)?;
     }
     let mut accepted = false;
     let asked = native::ask(&dialer, destination, &headers);
-    if let Some(native) = asked.and_then(|found| native::Native::offered(&dialer, &found, true)) {
+    if let Some(native) = asked.and_then(|found| native::NativeCopy::offered(&dialer, &found, true)) {
         accept(context)?;
         accepted = true;
-        if let Some(result) = natively(context, &native, &reach, &gauge, order.overwrite)? {
-            return done(context, &gauge, result);
+        if let Some(result) = natively(context, &native, &reach, &progress, order.overwrite)? {
+            return done(context, &progress, result);
         }
     }
-    let line = match Line::dial(&dialer, destination, &gauge) {
-        Ok(line) => line,
-        Err(failure) => return early(context, &gauge, accepted, failure),
+    let connection = match CopyConnection::dial(&dialer, destination, &progress) {
+        Ok(connection) => connection,
+        Err(failure) => return early(context, &progress, accepted, failure),
     };
     if !accepted {
         accept(context)?;
     }
     let must_verify = order.require_checksum == Some(true);
-    // A digest that was made for this may have been noted with the file, which is a change of its facts.
+    // A digest that was just computed may have been noted with the file, which changes the file's facts.
     let (stat, digests) = (source.stat()?, &context.web.services.digests);
     let known = digests.known(&*source)?.len();
     let (size, secrets) = (stat.meta.size, remote::secrets(order));
-    let job = Job {
+    let push = Push {
         dialer: &dialer,
         source: &*source,
         stat,
@@ -111,26 +111,27 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destinatio
         digest,
         must_verify,
         secrets,
-        gauge: &gauge,
+        progress: &progress,
     };
-    let result = watch::run(context, &gauge, false, || send(&job, line, destination, &headers))?;
-    done(context, &gauge, result)
+    let result = watch::run(context, &progress, false, || send(&push, connection, destination, &headers))?;
+    done(context, &progress, result)
 }
 
 /// By the native engine; none where that could not begin.
 fn natively(
     context: &mut RequestContext<'_>,
-    native: &native::Native,
+    native: &native::NativeCopy,
     reach: &ResolvedPath,
-    gauge: &Gauge,
+    progress: &CopyProgress,
     overwrite: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
-    let native_context = native::Context::new(context, reach);
-    let moved = native::attempt(context, native, gauge, false, || native.push(&native_context, gauge, overwrite))?;
+    let native_context = native::NativeContext::new(context, reach);
+    let moved =
+        native::attempt(context, native, progress, false, || native.push(&native_context, progress, overwrite))?;
     Ok(moved.map(|result| result.map(|moved| moved.bytes)))
 }
 
-/// Whether the file has the digests that the request says it has.
+/// Checks that the file has the digests that the request names.
 fn is_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
     for wanted in remote::promised(context.request())? {
         let have = context.web.services.digests.make(&**source, path, wanted.algorithm())?;
@@ -142,7 +143,7 @@ fn is_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: &Re
     Ok(())
 }
 
-/// What can be compared afterwards: what is known, or what has to be made because the client insists.
+/// The digest to compare afterwards: one that is known, or one that is computed because the client requires it.
 fn known(
     context: &RequestContext<'_>,
     order: &Order,
@@ -161,7 +162,7 @@ fn known(
     }
 }
 
-/// `Overwrite: F` is not known to PUT: what is there is asked for first.
+/// Refuses an existing destination: PUT does not know `Overwrite: F`, so HEAD asks first.
 fn refuse_existing(dialer: &Dialer, destination: &HttpUrl, headers: &Headers) -> Result<(), Failure> {
     let answer = web::client::ask(dialer, &Method::Head, destination, headers)?;
     match answer.response.status {
@@ -173,18 +174,24 @@ fn refuse_existing(dialer: &Dialer, destination: &HttpUrl, headers: &Headers) ->
     }
 }
 
-fn send<'a>(job: &Job<'a>, first: Line<'a>, destination: &HttpUrl, headers: &Headers) -> Result<u64, Failure> {
-    let (mut line, mut url, mut headers) = (Some(first), destination.clone(), headers.clone());
+fn send<'a>(
+    push: &Push<'a>,
+    first: CopyConnection<'a>,
+    destination: &HttpUrl,
+    headers: &Headers,
+) -> Result<u64, Failure> {
+    let (mut connection, mut url, mut headers) = (Some(first), destination.clone(), headers.clone());
     for _ in 0..=REDIRECTS_MAX {
-        let mut line = line.take().map_or_else(|| Line::dial(job.dialer, &url, job.gauge), Ok)?;
-        let (response, body) = put(job, &mut line.client, &url, &headers)?;
+        let mut connection =
+            connection.take().map_or_else(|| CopyConnection::dial(push.dialer, &url, push.progress), Ok)?;
+        let (response, body) = put(push, &mut connection.client, &url, &headers)?;
         let Some(to) = redirect(&response, &url) else {
             return match response.status {
                 200 | 201 | 202 | 204 | 205 => {
-                    drop(line);
-                    verify(job, &url, &headers).map(|()| job.size)
+                    drop(connection);
+                    verify(push, &url, &headers).map(|()| push.size)
                 }
-                _ => Err(remote::refused(&mut line.client, &response, body, "PUT", &url, &job.secrets)),
+                _ => Err(remote::refused(&mut connection.client, &response, body, "PUT", &url, &push.secrets)),
             };
         };
         if url.is_secure() && !to.is_secure() {
@@ -194,43 +201,43 @@ fn send<'a>(job: &Job<'a>, first: Line<'a>, destination: &HttpUrl, headers: &Hea
             headers = for_others(&headers);
         }
         url = to;
-        job.gauge.begin_again();
+        push.progress.begin_again();
     }
     Err(Failure::new(Fault::Peer, 508, "the destination redirects in circles"))
 }
 
-/// One PUT. A destination that answers before the body does not get it.
-fn put(job: &Job<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -> Result<(Response, Body), Failure> {
-    let mut headers = headers.clone().with("Content-Length", job.size.to_string());
-    if job.size > 0 {
+/// Sends one PUT. A destination that answers before the body does not get the body.
+fn put(push: &Push<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -> Result<(Response, Body), Failure> {
+    let mut headers = headers.clone().with("Content-Length", push.size.to_string());
+    if push.size > 0 {
         headers.add("Expect", "100-continue");
     }
-    if let Some(digest) = &job.digest {
+    if let Some(digest) = &push.digest {
         headers.add("Repr-Digest", digest::repr::format(digest));
     }
     client.send(&Method::Put, url.path_and_query(), &headers)?;
-    if job.size > 0
+    if push.size > 0
         && let Some((response, body)) = word(client)?
     {
         return not_yet(response, body);
     }
-    match body(job, client) {
-        Ok(Sent::All) => {}
-        Ok(Sent::Answered(response, body)) => return not_yet(response, body),
+    match body(push, client) {
+        Ok(BodyOutcome::All) => {}
+        Ok(BodyOutcome::Answered(response, body)) => return not_yet(response, body),
         Err(failure) => {
-            // Who stops reading has mostly said why, or where else to go.
+            // A server that stops reading has usually answered with a reason or a redirect.
             return match client.receive_within(&Method::Put, Duration::from_secs(2)) {
                 Ok((response, body)) if response.status >= 300 => Ok((response, body)),
                 _ => Err(failure),
             };
         }
     }
-    // From here on the bound is FINISH_WITHIN.
-    job.gauge.all_moved();
+    // From here on the time is bounded by FINISH_WITHIN.
+    push.progress.all_moved();
     Ok(client.answer_within(&Method::Put, FINISH_WITHIN)?)
 }
 
-/// An answer to a body that has not come: a no, or where else to go. One that says that all is done is no answer to this.
+/// Checks an answer that came before the body was sent: it may be a refusal or a redirect, but not a success.
 fn not_yet(response: Response, body: Body) -> Result<(Response, Body), Failure> {
     match response.status {
         300.. => Ok((response, body)),
@@ -241,7 +248,7 @@ fn not_yet(response: Response, body: Body) -> Result<(Response, Body), Failure> 
     }
 }
 
-/// What the destination says to the head: none where the body may come.
+/// The answer to the head; none where the body may be sent.
 fn word(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
     match client.receive_within(&Method::Put, GO_ON_WITHIN) {
         Ok((response, _)) if response.status < 200 => Ok(None),
@@ -251,25 +258,25 @@ fn word(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
     }
 }
 
-/// The file's bytes. The last one goes when all others have been read and the file is still what it was: a destination that
-/// never gets it keeps nothing of a file that was rewritten on its way.
-fn body(job: &Job<'_>, client: &mut Client) -> Result<Sent, Failure> {
-    let last = job.size.saturating_sub(1);
+/// Sends the file's bytes. The last byte is sent when all others have been read and the file has not changed: a destination that
+/// never gets the last byte keeps nothing of a file that was rewritten meanwhile.
+fn body(push: &Push<'_>, client: &mut Client) -> Result<BodyOutcome, Failure> {
+    let last = push.size.saturating_sub(1);
     let mut at = 0;
     while at < last {
         let end = last.min(at + LOOK_EVERY_BYTES);
-        span(job, client, at..end)?;
+        span(push, client, at..end)?;
         at = end;
         if let Some((response, body)) = said_early(client)? {
-            return Ok(Sent::Answered(response, body));
+            return Ok(BodyOutcome::Answered(response, body));
         }
     }
-    still(job)?;
-    span(job, client, last..job.size)?;
-    still(job).map(|()| Sent::All)
+    still(push)?;
+    span(push, client, last..push.size)?;
+    still(push).map(|()| BodyOutcome::All)
 }
 
-/// What the destination has said while the body was on its way. Some send on whoever they have told to go on: a manager that knows
+/// The answer of the destination while the body is being sent. Some servers redirect after `100 Continue`: a manager that knows
 /// only then which server has room.
 fn said_early(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
     let lost = |error| Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"));
@@ -282,31 +289,31 @@ fn said_early(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> 
     Ok(None)
 }
 
-/// Whether it is the file that was opened.
-fn still(job: &Job<'_>) -> Result<(), Failure> {
-    let (then, now) = (&job.stat, job.source.stat()?);
+/// Checks that the file has not changed since it was opened.
+fn still(push: &Push<'_>) -> Result<(), Failure> {
+    let (then, now) = (&push.stat, push.source.stat()?);
     let is_same = (then.meta.size, then.meta.mtime) == (now.meta.size, now.meta.mtime);
-    // A digest that somebody else asked for meanwhile is noted with the file, which is a change of its facts.
-    let is_noted = || job.digests.known(job.source).is_ok_and(|known| known.len() > job.known);
+    // A digest that another client asked for meanwhile is noted with the file, which changes the file's facts.
+    let is_noted = || push.digests.known(push.source).is_ok_and(|known| known.len() > push.known);
     if is_same && (then.changed == now.changed || is_noted()) {
         return Ok(());
     }
     Err(Failure::new(Fault::Storage, 409, "the file changed while it was copied"))
 }
 
-fn span(job: &Job<'_>, client: &mut Client, span: Range<u64>) -> Result<(), Failure> {
+fn span(push: &Push<'_>, client: &mut Client, span: Range<u64>) -> Result<(), Failure> {
     let lost = |error: std::io::Error| {
         Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"))
     };
     let shorter = || Failure::new(Fault::Storage, 409, "the file became shorter while it was copied");
     let mut at = span.start;
-    if let Some(file) = job.source.descriptor().filter(|_| client.conn().sends_files()) {
+    if let Some(file) = push.source.descriptor().filter(|_| client.conn().sends_files()) {
         while at < span.end {
             match client.conn_mut().send_file(file, at, span.end - at).map_err(lost)? {
                 0 => return Err(shorter()),
                 sent => {
                     at += sent;
-                    job.gauge.add(sent);
+                    push.progress.add(sent);
                 }
             }
         }
@@ -315,35 +322,35 @@ fn span(job: &Job<'_>, client: &mut Client, span: Range<u64>) -> Result<(), Fail
     buffer::with(|buffer| {
         while at < span.end {
             let most = (span.end - at).min(PIECE_BYTES as u64) as usize;
-            let got = job.source.read_at(&mut buffer[..most], at)?;
+            let got = push.source.read_at(&mut buffer[..most], at)?;
             if got == 0 {
                 return Err(shorter());
             }
             client.write(&buffer[..got])?;
             at += got as u64;
-            job.gauge.add(got as u64);
+            push.progress.add(got as u64);
         }
         Ok(())
     })
 }
 
-/// Asks the destination what it has.
-fn verify(job: &Job<'_>, url: &HttpUrl, headers: &Headers) -> Result<(), Failure> {
-    let Some(ours) = job.digest.filter(|_| !url.is_presigned()) else {
-        return if job.must_verify { Err(unverified()) } else { Ok(()) };
+/// Asks the destination for its size and digest of the file, and compares them.
+fn verify(push: &Push<'_>, url: &HttpUrl, headers: &Headers) -> Result<(), Failure> {
+    let Some(ours) = push.digest.filter(|_| !url.is_presigned()) else {
+        return if push.must_verify { Err(unverified()) } else { Ok(()) };
     };
     let asked = headers.clone().with("Want-Digest", digest::want(&[ours.algorithm()]));
-    let answer = web::client::ask(job.dialer, &Method::Head, url, &asked);
+    let answer = web::client::ask(push.dialer, &Method::Head, url, &asked);
     let answer = match answer {
         Ok(answer) if answer.response.status == 200 => answer,
-        _ if job.must_verify => return Err(unverified()),
+        _ if push.must_verify => return Err(unverified()),
         _ => return Ok(()),
     };
     let fields = &answer.response.headers;
     let length = fields.get("content-length").and_then(|text| text.parse::<u64>().ok());
-    if length.is_some_and(|length| length != job.size) {
+    if length.is_some_and(|length| length != push.size) {
         let text =
-            format!("CHECKSUM MISMATCH: the destination has {} bytes instead of {}", length.unwrap_or(0), job.size);
+            format!("CHECKSUM MISMATCH: the destination has {} bytes instead of {}", length.unwrap_or(0), push.size);
         return Err(Failure::new(Fault::Integrity, 502, text));
     }
     match digest::parse(fields.all("digest")).into_iter().find(|theirs| theirs.algorithm() == ours.algorithm()) {
@@ -352,7 +359,7 @@ fn verify(job: &Job<'_>, url: &HttpUrl, headers: &Headers) -> Result<(), Failure
             Err(Failure::new(Fault::Integrity, 502, text))
         }
         Some(_) => Ok(()),
-        None if job.must_verify => Err(unverified()),
+        None if push.must_verify => Err(unverified()),
         None => Ok(()),
     }
 }

@@ -1,56 +1,56 @@
-//! A file in parts, one for each connection; whoever is done takes half of what the slowest still has.
+//! The byte ranges of a file, one for each connection; a connection that is done takes half of the largest rest.
 
 use std::collections::BTreeMap;
 
 use model::checksum::BlockSum;
 use parking_lot::Mutex;
 
-/// What is left of a part is not divided below this: a new request costs a round trip.
+/// A rest shorter than this is not divided: a new request costs a round trip.
 const DIVIDED_FROM: u64 = 16 << 20;
 
-/// A part of a file that one connection fetches.
+/// A byte range that one connection fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
+struct ByteRange {
     at: u64,
     end: u64,
     taken: bool,
 }
 
-/// All parts, and the sums of what is there.
+/// All ranges of a file, and the checksums of the bytes that have come.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    parts: Mutex<Vec<Part>>,
+pub(crate) struct RangeQueue {
+    parts: Mutex<Vec<ByteRange>>,
     sums: Mutex<BTreeMap<u64, (u64, BlockSum)>>,
 }
 
-/// What a connection has to fetch.
+/// A range that a connection has to fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Task {
+pub(crate) struct RangeTask {
     index: usize,
     pub at: u64,
     pub end: u64,
 }
 
-impl Parts {
-    /// A file of that size for so many connections.
-    pub fn new(size: u64, connections: u64) -> Parts {
+impl RangeQueue {
+    /// Divides a file of `size` bytes among `connections`.
+    pub fn new(size: u64, connections: u64) -> RangeQueue {
         let connections = connections.max(1);
-        // At a round number, so that writes begin where pages do.
+        // A multiple of 1 MiB, so that writes begin at pages.
         let step = size.div_ceil(connections).next_multiple_of(1 << 20).max(1);
         let parts = (0..connections)
-            .map(|i| Part { at: (i * step).min(size), end: ((i + 1) * step).min(size), taken: false })
+            .map(|i| ByteRange { at: (i * step).min(size), end: ((i + 1) * step).min(size), taken: false })
             .filter(|part| part.at < part.end || size == 0)
             .take(if size == 0 { 1 } else { usize::MAX })
             .collect();
-        Parts { parts: Mutex::new(parts), sums: Mutex::default() }
+        RangeQueue { parts: Mutex::new(parts), sums: Mutex::default() }
     }
 
-    /// Something to fetch: a part that nobody has, else half of the largest one.
-    pub fn take(&self) -> Option<Task> {
+    /// The next range to fetch: one that no connection has, else half of the largest rest.
+    pub fn take(&self) -> Option<RangeTask> {
         let mut parts = self.parts.lock();
         if let Some(index) = parts.iter().position(|part| !part.taken && part.at < part.end) {
             parts[index].taken = true;
-            return Some(Task { index, at: parts[index].at, end: parts[index].end });
+            return Some(RangeTask { index, at: parts[index].at, end: parts[index].end });
         }
         let (index, left) = parts.iter().enumerate().map(|(i, p)| (i, p.end - p.at)).max_by_key(|(_, left)| *left)?;
         if left < DIVIDED_FROM {
@@ -62,20 +62,20 @@ impl Parts {
             return None;
         }
         parts[index].end = middle;
-        parts.push(Part { at: middle, end, taken: true });
-        Some(Task { index: parts.len() - 1, at: middle, end })
+        parts.push(ByteRange { at: middle, end, taken: true });
+        Some(RangeTask { index: parts.len() - 1, at: middle, end })
     }
 
-    /// Where the part of a task ends by now.
-    pub fn end(&self, task: &Task) -> u64 {
+    /// The present end of a task's range.
+    pub fn end(&self, task: &RangeTask) -> u64 {
         self.parts.lock()[task.index].end
     }
 
-    /// So many bytes of a task are there, with this sum. What lies behind its end is another's.
-    pub fn came(&self, task: &Task, at: u64, bytes: u64, sum: BlockSum) {
+    /// Records bytes of a task that have come, with their checksum.
+    pub fn came(&self, task: &RangeTask, at: u64, bytes: u64, sum: BlockSum) {
         self.parts.lock()[task.index].at = at + bytes;
         let mut sums = self.sums.lock();
-        // What follows on another piece is added to it, so that there are as many entries as parts.
+        // Adjacent pieces are merged, so that there are as many entries as ranges.
         if let Some((start, (length, before))) = sums.range(..=at).next_back().map(|(s, v)| (*s, *v))
             && start + length == at
         {
@@ -85,12 +85,12 @@ impl Parts {
         sums.insert(at, (bytes, sum));
     }
 
-    /// Gives back what a broken connection left.
-    pub fn give_back(&self, task: &Task) {
+    /// Gives back the rest of a range whose connection broke.
+    pub fn give_back(&self, task: &RangeTask) {
         self.parts.lock()[task.index].taken = false;
     }
 
-    /// The sum of the whole file, if all of it is there.
+    /// The checksum of the whole file, if all bytes have come.
     pub fn whole(&self, size: u64) -> Option<BlockSum> {
         let sums = self.sums.lock();
         let (mut at, mut all) = (0, BlockSum::of(&[], true));
@@ -119,7 +119,7 @@ mod tests {
             block[..8].copy_from_slice(&(number as u64).to_le_bytes());
         }
         for connections in 1..6 {
-            let parts = Parts::new(size, connections);
+            let parts = RangeQueue::new(size, connections);
             let mut covered = 0;
             // One connection is slow: the others take half of its part, again and again.
             let slow = parts.take().unwrap();
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_broke_is_taken_again_where_it_stopped() {
-        let parts = Parts::new(10, 3);
+        let parts = RangeQueue::new(10, 3);
         let task = parts.take().unwrap();
         assert_eq!((task.at, task.end, parts.take()), (0, 10, None));
         parts.came(&task, 0, 4, BlockSum::of(&[1; 4], true));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn an_empty_file_has_no_parts_and_a_sum() {
-        let parts = Parts::new(0, 4);
+        let parts = RangeQueue::new(0, 4);
         assert_eq!(parts.take(), None);
         assert_eq!(parts.whole(0), Some(BlockSum::of(&[], true)));
     }

@@ -1,4 +1,4 @@
-//! The other end of a copy: whether one may go there, what it says of the file, and what its no means to our client.
+//! The other server of a copy: its dialling, the facts that it tells of the file, and what its refusals mean to our client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use web::client::{Answer, ask, for_others, without_credentials};
 use web::copy::Order;
 use web::{Client, Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 
-use super::gauge::{Failure, Gauge, Mark};
+use super::progress::{CopyProgress, Failure, FlowMark};
 use crate::http::put;
 use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 use crate::services::user;
 
-/// For a connection with its handshake.
+/// Timeout for a connection with its handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
-/// For a byte of an answer: a digest of a large file takes its time.
+/// Timeout for a byte of an answer: a digest of a large file takes time.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Bytes of a refusal that are quoted.
 const QUOTED_BYTES: usize = 300;
 
-/// How copies for this order are dialled.
+/// The dialer for the copies of this order.
 pub(crate) fn dialer(context: &RequestContext<'_>, order: &Order) -> Dialer {
     let web = context.web.dialling();
     let prepare = context.web.prepare(order.scitag);
@@ -35,15 +35,15 @@ pub(crate) fn dialer(context: &RequestContext<'_>, order: &Order) -> Dialer {
     }
 }
 
-/// The gauge of a copy, with its mark.
-pub(crate) fn gauge(context: &RequestContext<'_>, order: &Order, we_send: bool) -> Gauge {
+/// The progress of a copy, with its mark.
+pub(crate) fn progress(context: &RequestContext<'_>, order: &Order, we_send: bool) -> CopyProgress {
     let fireflies = (*context.web.fireflies()).clone();
-    let mark = order.scitag.filter(|tag| tag.is_marked()).map(|tag| Mark { tag, fireflies, we_send });
-    Gauge::new(mark, context.web.services.meters.copy(user(context.access())), we_send)
+    let mark = order.scitag.filter(|tag| tag.is_marked()).map(|tag| FlowMark { tag, fireflies, we_send });
+    CopyProgress::new(mark, context.web.services.meters.copy(user(context.access())), we_send)
 }
 
-/// A name as HTTP/1.1 has always written it. A client that came over HTTP/2 could only write it small, and there are servers
-/// that know `Authorization` by its capital letter.
+/// The name of a field with the capital letters that are usual in HTTP/1.1. HTTP/2 has lower-case names only, and some servers
+/// recognise `Authorization` only with its capital letter.
 fn as_of_old(name: &str) -> String {
     if name.contains(|c: char| c.is_ascii_uppercase()) {
         return name.to_owned();
@@ -57,24 +57,24 @@ fn as_of_old(name: &str) -> String {
     name.chars().map(&mut capital).collect()
 }
 
-/// What every request to the other end carries.
+/// The fields of every request to the other server.
 pub(crate) fn headers(order: &Order) -> Headers {
     let mut headers: Headers = order.transfer_headers.iter().map(|(name, value)| (as_of_old(name), value)).collect();
     if headers.get("user-agent").is_none() {
         headers.add("User-Agent", concat!("longhaul/", env!("CARGO_PKG_VERSION"), " (third-party copy)"));
     }
     headers.add("Accept", "*/*");
-    // The file is wanted as it lies there, not packed for the way.
+    // The file is requested as it is stored, without a content coding.
     headers.add("Accept-Encoding", "identity");
     headers
 }
 
-/// What the client gave us for the other end, and nobody else is to read.
+/// The secrets that the client gave for the other server.
 pub(crate) fn secrets(order: &Order) -> Secrets {
     Secrets::of(order.transfer_headers.iter().map(|(_, value)| value))
 }
 
-/// A no of the other end. What it says goes to our client, into the log and the audit trail: not with what it was shown.
+/// A refusal of the other server. Its text goes to our client, the log and the audit log, without the secrets that were sent.
 pub(crate) fn refused(
     client: &mut Client,
     answer: &Response,
@@ -85,14 +85,14 @@ pub(crate) fn refused(
 ) -> Failure {
     let said = client.read_all(&mut body, 16 << 10).unwrap_or_default();
     let mut said = String::from_utf8_lossy(&said);
-    // A HEAD is answered without a body: the challenge says why as well.
+    // The answer to a HEAD has no body: the reason may be in the challenge.
     let challenge = answer.headers.get("www-authenticate").unwrap_or_default();
     if said.is_empty()
         && let Some((_, why)) = challenge.split_once("error_description=\"")
     {
         said = why.split('"').next().unwrap_or_default().into();
     }
-    // A page for a browser says nothing in one line.
+    // The first line of an HTML page holds no reason.
     let said = said.trim().lines().next().filter(|line| !line.starts_with('<')).unwrap_or_default();
     let said = secrets.hide(said, &[&url.to_string()]);
     let quoted: String = said.chars().filter(|c| !c.is_control()).take(QUOTED_BYTES).collect();
@@ -101,7 +101,7 @@ pub(crate) fn refused(
     of_status(answer.status, text)
 }
 
-/// What a status of the other end is to us.
+/// The failure that a status of the other server means.
 pub(crate) fn of_status(status: u16, text: String) -> Failure {
     let (fault, retry) = match status {
         401 | 403 => (Fault::Auth, Retry::Never),
@@ -110,31 +110,31 @@ pub(crate) fn of_status(status: u16, text: String) -> Failure {
         507 => (Fault::Storage, Retry::Never),
         _ => (Fault::Peer, Retry::Never),
     };
-    // Not every number is one that we should say ourselves.
+    // Only a status of an error is passed on.
     let status = if matches!(status, 400..=599) { status } else { 502 };
     Failure { fault, retry, status, text }
 }
 
-/// A failure before anything was said: a status.
+/// A failure before an answer has begun: a status.
 pub(crate) fn before(failure: Failure) -> Trouble {
     refuse(failure.status, failure.text)
 }
 
-/// What is known of the file at the other end.
+/// The facts of a file at the other server.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
-    /// Where redirects led, and what may be sent there.
+pub(crate) struct RemoteFile {
+    /// The URL after redirects, and the fields that may be sent there.
     pub url: HttpUrl,
     pub headers: Headers,
     pub size: Option<u64>,
     pub etag: Option<String>,
     pub takes_ranges: bool,
     pub digests: Vec<Digest>,
-    /// The identity of a node of ours.
+    /// The fingerprint, where the server is a Longhaul node.
     pub node: Option<String>,
 }
 
-/// Digests of a file that its server tells, in the head or behind the body.
+/// Digests of a file in the head or the trailers of an answer.
 pub(crate) fn digests(fields: &Headers) -> Vec<Digest> {
     let mut digests = digest::parse(fields.all("digest"));
     digests.extend(digest::repr::parse(fields.all("repr-digest")));
@@ -142,7 +142,7 @@ pub(crate) fn digests(fields: &Headers) -> Vec<Digest> {
     digests
 }
 
-/// What a COPY says of the bytes: in those fields that are about the file, and not about the body of the request itself.
+/// The digests that a COPY names for the file, in the fields that are not about the body of the request itself.
 pub(crate) fn promised(request: &Request) -> Outcome<Vec<Digest>> {
     let of_file =
         |name: &str| ["digest", "repr-digest", "oc-checksum"].iter().any(|known| name.eq_ignore_ascii_case(known));
@@ -150,8 +150,8 @@ pub(crate) fn promised(request: &Request) -> Outcome<Vec<Digest>> {
     put::promised(&headers)
 }
 
-/// Whether an answer holds the bytes of the file themselves: what is packed would be kept packed, under the file's name. Where a
-/// digest has to be met it shows that: there are servers that say so of files which are packed for good.
+/// Checks that an answer has no content coding: a compressed body would be stored compressed under the file's name. A promised
+/// digest makes the check unnecessary: some servers declare a coding for files that are stored compressed.
 pub(crate) fn uncoded(response: &Response, url: &HttpUrl, has_promise: bool) -> Result<(), Failure> {
     match response.headers.get("content-encoding").map(str::trim) {
         Some(coding) if !has_promise && !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") => {
@@ -168,9 +168,9 @@ pub(crate) fn uncoded(response: &Response, url: &HttpUrl, has_promise: bool) -> 
 }
 
 /// The fields that a pull looks for in an answer.
-pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Found {
+pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> RemoteFile {
     let fields = &response.headers;
-    Found {
+    RemoteFile {
         url,
         headers,
         size: fields.get("content-length").and_then(|text| text.parse().ok()),
@@ -181,8 +181,8 @@ pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Found
     }
 }
 
-/// Asks the source about its file, before anything is made here.
-pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl, said: &[Digest]) -> Result<Found, Failure> {
+/// Asks the source for the facts of its file, before anything is created here.
+pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl, said: &[Digest]) -> Result<RemoteFile, Failure> {
     let base = headers(order);
     if order.no_head {
         let nothing = Response::new(200);
@@ -208,7 +208,7 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl, said: &[Dig
             let headers = if answer.url.is_same_origin(source) { base } else { for_others(&base) };
             Ok(read(&answer.response, answer.url, headers))
         }
-        // Some know no HEAD: the GET will say.
+        // Some servers know no HEAD: the GET will tell.
         405 | 501 => Ok(read(&Response::new(200), source.clone(), base)),
         _ => {
             let Answer { client, response, body, url, .. } = &mut answer;
@@ -217,7 +217,7 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl, said: &[Dig
     }
 }
 
-/// A URL that is signed bears no other credential beside it.
+/// A signed URL is sent without another credential.
 pub(crate) fn without_authorization(url: &HttpUrl, headers: Headers) -> Headers {
     if url.is_presigned() { without_credentials(&headers) } else { headers }
 }

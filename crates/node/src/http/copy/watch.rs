@@ -1,5 +1,5 @@
-//! The thread that tells the client how far a copy is while others move its bytes: a marker at once and every few seconds,
-//! an end to what stalls, and an end to all of it when the client hangs up.
+//! Reports the progress of a copy to the client while other threads move its bytes: a marker at once and every few seconds. Ends
+//! a copy that stalls, and one whose client hangs up.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -8,33 +8,33 @@ use std::time::{Duration, Instant};
 use model::Fault;
 use web::copy::marker::Marker;
 
-use super::gauge::{Failure, Gauge};
+use super::progress::{CopyProgress, Failure};
 use crate::clock::now;
 use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
 
-/// Between two markers: what clients are used to.
+/// Time between two markers, as clients expect it.
 const MARKER_EVERY: Duration = Duration::from_secs(5);
-/// How often it is looked whether the client is still there.
+/// How often the client's connection is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The bounds on waiting of a copy.
+/// The timeouts of a copy.
 struct Patience {
-    /// Between two markers.
+    /// Time between two markers.
     marker: Duration,
-    /// Without a byte for that long a copy has stalled.
+    /// A copy has stalled after this time without a byte.
     stall: Duration,
-    /// Before the first byte: a peer may have to make a digest or to fetch the file from tape.
+    /// The same before the first byte: the peer may have to compute a digest or to recall the file from tape.
     first: Duration,
 }
 
 const PATIENCE: Patience =
     Patience { marker: MARKER_EVERY, stall: Duration::from_secs(60), first: Duration::from_secs(120) };
 
-/// The client that is told how far it is.
+/// The client of a copy.
 trait Listener {
-    /// Tells it something.
+    /// Sends a text to the client.
     fn tell(&mut self, text: &str) -> std::io::Result<()>;
-    /// Whether it has hung up.
+    /// Whether the client has hung up.
     fn is_gone(&self) -> bool;
 }
 
@@ -48,15 +48,15 @@ impl Listener for RequestContext<'_> {
     }
 }
 
-/// Where the copy is by now.
-pub(crate) fn marker(gauge: &Gauge) -> String {
+/// The marker of the present progress.
+pub(crate) fn marker(progress: &CopyProgress) -> String {
     let mut text = String::new();
-    let (timestamp_s, bytes, remotes) = (now().seconds, gauge.bytes(), gauge.remotes());
+    let (timestamp_s, bytes, remotes) = (now().seconds, progress.bytes(), progress.remotes());
     Marker { timestamp_s, bytes, remotes, ..Marker::default() }.write(&mut text);
     text
 }
 
-/// What has stalled, in the words of which direction it was.
+/// The failure of a copy that has stalled, by its direction.
 fn stalled(pulls: bool, span: Duration) -> Failure {
     let seconds = span.as_secs();
     let text = if pulls {
@@ -67,24 +67,24 @@ fn stalled(pulls: bool, span: Duration) -> Failure {
     Failure::new(Fault::Path, 504, text)
 }
 
-/// Runs `work` on a thread of its own and tells the client how far it is.
+/// Runs `work` on a thread of its own and reports the progress to the client.
 pub(crate) fn run<T: Send>(
     context: &mut RequestContext<'_>,
-    gauge: &Gauge,
+    progress: &CopyProgress,
     pulls: bool,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> Outcome<Result<T, Failure>> {
-    Ok(attend(context, gauge, pulls, &PATIENCE, work)?)
+    Ok(attend(context, progress, pulls, &PATIENCE, work)?)
 }
 
 fn attend<T: Send>(
     client: &mut dyn Listener,
-    gauge: &Gauge,
+    progress: &CopyProgress,
     pulls: bool,
     patience: &Patience,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> std::io::Result<Result<T, Failure>> {
-    client.tell(&marker(gauge))?;
+    client.tell(&marker(progress))?;
     let (sender, result) = channel();
     let run = move || {
         let bug = |_| Err(Failure::new(Fault::Bug, 500, "the node failed while copying; its log says where"));
@@ -96,7 +96,7 @@ fn attend<T: Send>(
             return Ok(Err(Failure::new(Fault::Local, 503, format!("no thread for the copy: {error}"))));
         }
         let mut told = Instant::now();
-        let mut progress = (Instant::now(), 0);
+        let mut last_progress = (Instant::now(), 0);
         let mut ends = None;
         loop {
             match result.recv_timeout(LOOK_EVERY) {
@@ -106,27 +106,27 @@ fn attend<T: Send>(
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if progress.1 != gauge.bytes() || gauge.has_all_moved() {
-                progress = (Instant::now(), gauge.bytes());
+            if last_progress.1 != progress.bytes() || progress.has_all_moved() {
+                last_progress = (Instant::now(), progress.bytes());
             }
-            let bound = if progress.1 == 0 { patience.first } else { patience.stall };
+            let bound = if last_progress.1 == 0 { patience.first } else { patience.stall };
             let reason = if client.is_gone() {
                 Some(Failure::new(Fault::Interrupted, 499, "the client hung up"))
-            } else if progress.0.elapsed() > bound {
+            } else if last_progress.0.elapsed() > bound {
                 Some(stalled(pulls, bound))
             } else {
                 None
             };
             if let (Some(reason), None) = (reason, &ends) {
                 ends = Some(reason);
-                gauge.cancel();
+                progress.cancel();
             }
             if told.elapsed() >= patience.marker && ends.is_none() {
                 told = Instant::now();
-                gauge.tell();
-                if client.tell(&marker(gauge)).is_err() {
+                progress.tell();
+                if client.tell(&marker(progress)).is_err() {
                     ends = Some(Failure::new(Fault::Interrupted, 499, "the client hung up"));
-                    gauge.cancel();
+                    progress.cancel();
                 }
             }
         }
@@ -139,10 +139,10 @@ mod tests {
 
     use super::*;
 
-    /// Hears so many markers, then hangs up.
-    struct Heard(Vec<String>, usize);
+    /// A client that hangs up after a number of markers.
+    struct HangsUpAfter(Vec<String>, usize);
 
-    impl Listener for Heard {
+    impl Listener for HangsUpAfter {
         fn tell(&mut self, text: &str) -> std::io::Result<()> {
             self.0.push(text.to_owned());
             Ok(())
@@ -153,10 +153,10 @@ mod tests {
         }
     }
 
-    /// Hears markers, and lets others see how many there were.
-    struct Counted<'a>(Heard, &'a AtomicUsize);
+    /// A client whose markers are counted.
+    struct CountingListener<'a>(HangsUpAfter, &'a AtomicUsize);
 
-    impl Listener for Counted<'_> {
+    impl Listener for CountingListener<'_> {
         fn tell(&mut self, text: &str) -> std::io::Result<()> {
             self.1.fetch_add(1, Ordering::SeqCst);
             self.0.tell(text)
@@ -172,8 +172,8 @@ mod tests {
         Patience { marker, stall, first }
     }
 
-    fn until_cancelled(gauge: &Gauge) -> Result<(), Failure> {
-        while !gauge.is_cancelled() {
+    fn until_cancelled(progress: &CopyProgress) -> Result<(), Failure> {
+        while !progress.is_cancelled() {
             std::thread::sleep(Duration::from_millis(5));
         }
         Err(Failure::new(Fault::Path, 502, "the connection broke"))
@@ -184,10 +184,11 @@ mod tests {
         let bounds = patience(60_000, 400, 1200);
         for (bytes, pulls, least, said) in [(0, true, 1200, "received from the source"), (9, false, 400, "destination")]
         {
-            let (gauge, mut client) = (Gauge::default(), Heard(Vec::new(), 99));
-            gauge.add(bytes);
+            let (progress, mut client) = (CopyProgress::default(), HangsUpAfter(Vec::new(), 99));
+            progress.add(bytes);
             let began = Instant::now();
-            let failure = attend(&mut client, &gauge, pulls, &bounds, || until_cancelled(&gauge)).unwrap().unwrap_err();
+            let failure =
+                attend(&mut client, &progress, pulls, &bounds, || until_cancelled(&progress)).unwrap().unwrap_err();
             assert!(began.elapsed() >= Duration::from_millis(least), "{:?}", began.elapsed());
             let last = failure.last().line();
             // These words FTS takes for a reason to try again.
@@ -198,35 +199,36 @@ mod tests {
 
     #[test]
     fn bytes_that_have_moved_leave_time_for_the_rest() {
-        let (gauge, heard) = (Gauge::default(), AtomicUsize::new(0));
-        let mut client = Counted(Heard(Vec::new(), 99), &heard);
+        let (progress, heard) = (CopyProgress::default(), AtomicUsize::new(0));
+        let mut client = CountingListener(HangsUpAfter(Vec::new(), 99), &heard);
         let work = || {
-            gauge.add(1);
-            gauge.all_moved();
+            progress.add(1);
+            progress.all_moved();
             // Without a byte that moves, for a second or more: after that the third marker comes.
-            while heard.load(Ordering::SeqCst) < 3 && !gauge.is_cancelled() {
+            while heard.load(Ordering::SeqCst) < 3 && !progress.is_cancelled() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Ok(())
         };
-        attend(&mut client, &gauge, true, &patience(500, 300, 60_000), work).unwrap().unwrap();
+        attend(&mut client, &progress, true, &patience(500, 300, 60_000), work).unwrap().unwrap();
         let told = client.0.0;
         assert!(told.len() >= 3 && told.iter().all(|marker| marker.ends_with("End\n")), "{told:?}");
     }
 
     #[test]
     fn a_client_that_hangs_up_ends_it() {
-        let (gauge, mut client) = (Gauge::default(), Heard(Vec::new(), 1));
+        let (progress, mut client) = (CopyProgress::default(), HangsUpAfter(Vec::new(), 1));
         let began = Instant::now();
         let bounds = patience(60_000, 60_000, 60_000);
-        let failure = attend(&mut client, &gauge, true, &bounds, || until_cancelled(&gauge)).unwrap().unwrap_err();
+        let failure =
+            attend(&mut client, &progress, true, &bounds, || until_cancelled(&progress)).unwrap().unwrap_err();
         assert!(failure.last().line().starts_with("aborted: ") && began.elapsed() < Duration::from_secs(30));
     }
 
     #[test]
     fn work_that_panics_is_a_failure() {
-        let (gauge, mut client) = (Gauge::default(), Heard(Vec::new(), 99));
-        let result = attend(&mut client, &gauge, true, &PATIENCE, || -> Result<(), Failure> { panic!("meant to") });
+        let (progress, mut client) = (CopyProgress::default(), HangsUpAfter(Vec::new(), 99));
+        let result = attend(&mut client, &progress, true, &PATIENCE, || -> Result<(), Failure> { panic!("meant to") });
         assert_eq!(result.unwrap().unwrap_err().status, 500);
     }
 }

@@ -110,7 +110,7 @@ fn nothing_is_said_where_nothing_is_marked() {
     fireflies.begin(SciTag::UNMARKED, &near, true).end();
     assert!(is_silent(&collector));
     assert!(Fireflies::new(Vec::new(), "here".into()).begin(SciTag::parse(TAG), &near, true).0.is_none());
-    assert!(Flying::default().0.is_none());
+    assert!(FlowGuard::default().0.is_none());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A directory as JSON, for programs: one entry on each line, under the names that `longhaul ls --json` uses.
+//! A directory as JSON, for programs: one entry on each line, with the field names of `longhaul ls --json`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,20 +7,20 @@ use serde_json::{Map, Value, json};
 use serve::Length;
 use web::{Response, date};
 
-use super::sort::Line;
+use super::sort::ListingRow;
 use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
 use crate::http::text::Text;
 
-/// What a client asks for by `Accept`, and is told by `Content-Type`.
+/// The media type in `Accept` and `Content-Type`.
 const JSON: &str = "application/json";
 
-/// Whether JSON is what is asked for, and a page is not.
+/// Whether the client asks for JSON and not for a page.
 pub(super) fn is_wanted(context: &RequestContext<'_>) -> bool {
     !super::is_for_people(context) && context.request().headers.all("accept").any(|kinds| kinds.contains(JSON))
 }
 
-fn entry(line: &Line) -> Value {
+fn entry(line: &ListingRow) -> Value {
     let mut entry = Map::new();
     entry.insert("path".into(), String::from_utf8_lossy(&line.name).into());
     if std::str::from_utf8(&line.name).is_err() {
@@ -36,11 +36,11 @@ fn entry(line: &Line) -> Value {
     Value::Object(entry)
 }
 
-/// Sends it, in the order in which the store keeps it.
+/// Sends a directory as JSON, in the order of the store.
 pub(super) fn send(
     context: &mut RequestContext<'_>,
     place: &RelPath,
-    lines: &mut dyn Iterator<Item = Line>,
+    lines: &mut dyn Iterator<Item = ListingRow>,
 ) -> Outcome {
     let response = Response::new(200)
         .with("Content-Type", JSON)
@@ -65,13 +65,13 @@ mod tests {
     #[test]
     fn what_is_no_text_is_told_as_bytes() {
         let modified = Some(Timestamp { seconds: 0, nanos: 0 });
-        let file = Line { name: b"a\xff".to_vec(), kind: Kind::File, size: Some(7), modified };
+        let file = ListingRow { name: b"a\xff".to_vec(), kind: Kind::File, size: Some(7), modified };
         let told = entry(&file).to_string();
         assert_eq!(
             told,
             "{\"kind\":\"file\",\"mtime\":\"1970-01-01T00:00:00Z\",\"path\":\"a\u{fffd}\",\"path_b64\":\"Yf8=\",\"size\":7}"
         );
-        let dir = Line { name: b"d".to_vec(), kind: Kind::Dir, size: None, modified: None };
+        let dir = ListingRow { name: b"d".to_vec(), kind: Kind::Dir, size: None, modified: None };
         assert_eq!(entry(&dir), json!({"path": "d", "kind": "dir"}));
     }
 }

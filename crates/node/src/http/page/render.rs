@@ -1,39 +1,40 @@
-//! A page as HTML. What names say is text, and nothing runs.
+//! A page as HTML. Names are escaped, and no script runs.
 
 use std::fmt::Write;
 
 use web::markup::text;
 use web::{date, target};
 
-use super::sort::{Key, Line, Order};
+use super::sort::{ListingRow, SortKey, SortOrder};
 use super::{PAGE_ENTRIES, SORTED_MAX};
 use authn::sessions::FORM;
 
-/// What a principal may do on a page.
+/// The forms that a page has.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Doing {
-    /// Say who they are, and take that back.
+pub(super) struct PageActions {
+    /// Show a key or token.
     pub enters: bool,
+    /// End the session.
     pub leaves: bool,
     pub uploads: bool,
     pub makes_dirs: bool,
 }
 
-/// A page.
+/// The content of a page, apart from its entries.
 pub(super) struct Page<'a> {
     pub title: &'a str,
-    pub order: Order,
+    pub order: SortOrder,
     pub is_root: bool,
-    /// Which part of a long directory it shows, counted from 1; none where it shows all.
+    /// The part of a long directory that it shows, counted from 1; none where it shows all.
     pub part: Option<usize>,
-    /// How a program does the same.
+    /// The command that does the same.
     pub help: &'a str,
-    pub doing: Doing,
-    /// What links end with.
+    pub actions: PageActions,
+    /// The query of links, empty or with a question mark.
     pub carried: &'a str,
 }
 
-/// What a name, or anybody's words, say.
+/// A name or another text from outside, escaped for HTML.
 pub(super) fn escaped(bytes: &[u8]) -> String {
     text(&String::from_utf8_lossy(bytes))
 }
@@ -45,7 +46,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max
     form{margin:.6em 0}form.in{display:inline}code{overflow-wrap:anywhere}";
 
 impl Page<'_> {
-    /// What comes before the entries.
+    /// The HTML before the entries.
     pub fn head(&self, is_sorted: bool) -> String {
         let title = escaped(self.title.as_bytes());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -60,7 +61,7 @@ impl Page<'_> {
             let _ = writeln!(out, "<p>There are more than {SORTED_MAX} entries: they are not sorted.</p>");
         }
         out.push_str("<table>\n<tr>");
-        for (key, word, name) in Key::ALL {
+        for (key, word, name) in SortKey::ALL {
             let _ =
                 write!(out, "<th><a href=\"{}\">{name}</a>{}</th>", self.order.link(key, word), self.order.arrow(key));
         }
@@ -71,8 +72,8 @@ impl Page<'_> {
         out
     }
 
-    /// An entry.
-    pub fn row(&self, line: &Line) -> String {
+    /// The HTML of an entry.
+    pub fn row(&self, line: &ListingRow) -> String {
         let slash = if line.is_dir() { "/" } else { "" };
         let size = line.size.map_or_else(String::new, |bytes| model::units::Bytes(bytes).to_string());
         let modified = line.modified.map_or_else(String::new, date::http);
@@ -85,11 +86,11 @@ impl Page<'_> {
         )
     }
 
-    /// What comes behind so many entries.
+    /// The HTML behind the entries, of which `shown` were sent.
     pub fn tail(&self, shown: usize, goes_on: bool) -> String {
         let mut out = "</table>\n".to_owned();
         if shown == 0 && self.part.is_none_or(|part| part == 1) {
-            let nothing = if self.is_root && self.doing.enters {
+            let nothing = if self.is_root && self.actions.enters {
                 "Nothing is shown to guests."
             } else {
                 "There is nothing here."
@@ -121,7 +122,7 @@ impl Page<'_> {
     }
 
     fn session(&self) -> String {
-        if !self.doing.leaves {
+        if !self.actions.leaves {
             return String::new();
         }
         format!(
@@ -131,7 +132,7 @@ impl Page<'_> {
     }
 
     fn forms(&self, out: &mut String) {
-        let Doing { enters, uploads, makes_dirs, .. } = self.doing;
+        let PageActions { enters, uploads, makes_dirs, .. } = self.actions;
         if uploads {
             let _ = writeln!(
                 out,
@@ -162,18 +163,25 @@ mod tests {
 
     use super::*;
 
-    fn page(lines: &[Line], doing: Doing) -> String {
-        let (order, help) = (Order::default(), "longhaul cp -r lh://h/<d>/ d");
-        let page = Page { title: "/d/<b>", order, is_root: false, part: Some(1), help, doing, carried: "" };
+    fn page(lines: &[ListingRow], actions: PageActions) -> String {
+        let (order, help) = (SortOrder::default(), "longhaul cp -r lh://h/<d>/ d");
+        let page = Page { title: "/d/<b>", order, is_root: false, part: Some(1), help, actions, carried: "" };
         let rows: String = lines.iter().map(|line| page.row(line)).collect();
         [page.head(true), rows, page.tail(lines.len(), false)].concat()
     }
 
     #[test]
     fn a_long_directory_has_pages() {
-        let order = Order { is_downwards: true, ..Order::default() };
-        let page =
-            Page { title: "", order, is_root: false, part: Some(2), help: "", doing: Doing::default(), carried: "" };
+        let order = SortOrder { is_downwards: true, ..SortOrder::default() };
+        let page = Page {
+            title: "",
+            order,
+            is_root: false,
+            part: Some(2),
+            help: "",
+            actions: PageActions::default(),
+            carried: "",
+        };
         let tail = page.tail(1, true);
         assert!(tail.contains("\"?page=1&amp;sort=name&amp;order=desc\"") && tail.contains("\"?page=3&amp;"), "{tail}");
         assert!(!page.tail(1, false).contains("next"));
@@ -185,10 +193,10 @@ mod tests {
     #[test]
     fn names_are_text_and_links_lead_where_they_say() {
         let lines = [
-            Line { name: b"<script>&\"'".to_vec(), kind: Kind::File, size: Some(1500), modified: None },
-            Line { name: b"a:b %\xff".to_vec(), kind: Kind::Dir, size: None, modified: None },
+            ListingRow { name: b"<script>&\"'".to_vec(), kind: Kind::File, size: Some(1500), modified: None },
+            ListingRow { name: b"a:b %\xff".to_vec(), kind: Kind::Dir, size: None, modified: None },
         ];
-        let page = page(&lines, Doing::default());
+        let page = page(&lines, PageActions::default());
         assert!(!page.contains("<script>") && !page.contains("<b>") && !page.contains("<d>"), "{page}");
         assert!(page.contains("href=\"./%3Cscript%3E%26%22%27\""), "{page}");
         assert!(page.contains("href=\"./a:b%20%25%FF/\""), "{page}");
@@ -198,10 +206,10 @@ mod tests {
 
     #[test]
     fn what_may_be_done_has_a_form() {
-        let all = page(&[], Doing { enters: true, leaves: true, uploads: true, makes_dirs: true });
+        let all = page(&[], PageActions { enters: true, leaves: true, uploads: true, makes_dirs: true });
         for said in ["Send files", "New folder", "Access key or token", "Take my key back", "There is nothing here"] {
             assert!(all.contains(said), "{said}: {all}");
         }
-        assert!(!page(&[], Doing::default()).contains("<form"));
+        assert!(!page(&[], PageActions::default()).contains("<form"));
     }
 }

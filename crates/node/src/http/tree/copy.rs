@@ -1,22 +1,22 @@
-//! COPY from one place here to another (RFC 4918, section 9.8).
+//! COPY within this node (RFC 4918, section 9.8).
 
 use auth::Action;
 use model::{Kind, Name, RelPath, Timestamp};
 use serve::buffer;
-use store::{Coming, Extent, Finish, Source, Writes};
+use store::{Extent, FileAnnouncement, Finish, Source, Writes};
 
-use super::stayed::Stayed;
-use super::{Ends, There, brief, clear, ends, look};
+use super::failures::EntryFailures;
+use super::{EndKinds, SourceAndTarget, brief, clear, ends, look};
 use crate::access::ResolvedPath;
 use crate::clock::now;
-use crate::http::refused::{Done, Outcome, Trouble, refuse};
+use crate::http::refused::{Outcome, RequestOutcome, Trouble, refuse};
 use crate::http::request_context::RequestContext;
 use crate::http::{dead, put};
 
 /// Levels of directories that are copied at once.
 const DEPTH_MAX: usize = 256;
 
-/// Answers it.
+/// Answers COPY.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let ends = ends(context, Action::Read, Action::Create)?;
     let shallow = match context.request().headers.get("depth").map(str::trim) {
@@ -31,9 +31,10 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     if !stayed.is_empty() {
         return stayed.answer(context);
     }
-    let Ends { from, to, source, place, .. } = &ends;
-    let mut copy = Copy { context, from: &source.0, to: &place.0, bytes: 0, stayed };
-    let (from, to) = (At { reach: from, path: from.path.clone() }, At { reach: to, path: to.path.clone() });
+    let SourceAndTarget { from, to, source, place, .. } = &ends;
+    let mut copy = TreeCopy { context, from: &source.0, to: &place.0, bytes: 0, stayed };
+    let from = StoreEntry { reach: from, path: from.path.clone() };
+    let to = StoreEntry { reach: to, path: to.path.clone() };
     match there.kind {
         Kind::Dir if shallow => {
             to.reach.store.make_dir(&to.path)?;
@@ -42,16 +43,16 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         Kind::Dir => copy.directory(&from, &to, (&source.1, &place.1), DEPTH_MAX)?,
         _ => copy.bytes += file(context, &from, &to, there.replaces.is_some())?,
     }
-    let Copy { bytes, mut stayed, .. } = copy;
+    let TreeCopy { bytes, mut stayed, .. } = copy;
     stayed.is_partial = true;
     let status = if there.replaces.is_some() { 204 } else { 201 };
     let done = if stayed.is_empty() { brief(context, status) } else { stayed.answer(context) };
-    done.map(|done| Done { bytes, ..done })
+    done.map(|done| RequestOutcome { bytes, ..done })
 }
 
-/// Whether the source can be read and has room, as far as that can be known: before the target is cleared for it.
-fn can_come(ends: &Ends, there: &There) -> Outcome<()> {
-    let Ends { from, to, .. } = ends;
+/// Checks before the target is removed, as far as possible, that the source can be read and fits.
+fn can_come(ends: &SourceAndTarget, there: &EndKinds) -> Outcome<()> {
+    let SourceAndTarget { from, to, .. } = ends;
     match there.kind {
         Kind::Dir => from.store.list(&from.path).map(drop).map_err(Into::into),
         Kind::Special => Err(refuse(409, "a FIFO, a socket or a device is no file to copy")),
@@ -63,31 +64,37 @@ fn can_come(ends: &Ends, there: &There) -> Outcome<()> {
 }
 
 /// An entry of a store.
-struct At<'a> {
+struct StoreEntry<'a> {
     reach: &'a ResolvedPath,
     path: RelPath,
 }
 
-impl At<'_> {
+impl StoreEntry<'_> {
     fn join(&self, name: &Name) -> Self {
-        At { reach: self.reach, path: self.path.join(name) }
+        StoreEntry { reach: self.reach, path: self.path.join(name) }
     }
 }
 
 /// A copy of a tree.
-struct Copy<'a, 'b> {
+struct TreeCopy<'a, 'b> {
     context: &'a RequestContext<'b>,
     /// The exports.
     from: &'a str,
     to: &'a str,
     bytes: u64,
-    stayed: Stayed,
+    stayed: EntryFailures,
 }
 
-impl Copy<'_, '_> {
-    /// Copies a directory; `places` are those of both ends in their exports. What cannot be copied is told; its neighbours are copied
-    /// all the same.
-    fn directory(&mut self, from: &At<'_>, to: &At<'_>, places: (&RelPath, &RelPath), levels: usize) -> Outcome<()> {
+impl TreeCopy<'_, '_> {
+    /// Copies a directory; `places` are the paths of both ends in their exports. An entry that cannot be copied is reported, and the
+    /// others are copied all the same.
+    fn directory(
+        &mut self,
+        from: &StoreEntry<'_>,
+        to: &StoreEntry<'_>,
+        places: (&RelPath, &RelPath),
+        levels: usize,
+    ) -> Outcome<()> {
         if levels == 0 {
             return Err(refuse(409, format!("directories lie more than {DEPTH_MAX} deep in each other")));
         }
@@ -116,30 +123,30 @@ impl Copy<'_, '_> {
     }
 }
 
-fn symlink(context: &RequestContext<'_>, from: &At<'_>, to: &At<'_>, mtime: Timestamp) -> Outcome<()> {
+fn symlink(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>, mtime: Timestamp) -> Outcome<()> {
     let leads = from.reach.store.read_link(&from.path)?;
     let tag = context.web.unfinished.tag(to.reach);
     to.reach.store.make_symlink(&to.path, &leads, mtime, false, &tag).map_err(Into::into)
 }
 
-/// Properties that clients have given go along (RFC 4918, section 9.8.2); where they cannot be kept the copy is one without.
-fn properties(from: &At<'_>, to: &At<'_>) {
+/// Copies dead properties (RFC 4918, section 9.8.2); a failure leaves the copy without them.
+fn properties(from: &StoreEntry<'_>, to: &StoreEntry<'_>) {
     let kept = dead::copy((&*from.reach.store, &from.path), (&*to.reach.store, &to.path));
     if let Err(error) = kept {
         tracing::warn!(%error, "a copy is without the properties of its source");
     }
 }
 
-fn file(context: &RequestContext<'_>, from: &At<'_>, to: &At<'_>, replace: bool) -> Outcome<u64> {
+fn file(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>, replace: bool) -> Outcome<u64> {
     let source = from.reach.store.open(&from.path)?;
     let stat = source.stat()?;
     let size = stat.meta.size;
     put::room(&*to.reach.store, &to.path, size)?;
     let reach = ResolvedPath { path: to.path.clone(), ..to.reach.clone() };
     let tag = context.web.unfinished.tag(&reach);
-    let sink = put::Unfinished(reach.store.create(&to.path, &tag)?);
+    let sink = put::UncommittedSink(reach.store.create(&to.path, &tag)?);
     let now = now();
-    sink.0.announce(&Coming { size: Some(size), mtime: now, replace })?;
+    sink.0.announce(&FileAnnouncement { size: Some(size), mtime: now, replace })?;
     let with_holes = to.reach.store.capabilities().writes == Writes::Anywhere;
     pour(&*source, size, with_holes, &mut |piece, at| sink.0.write_at(piece, at))?;
     let (mode, mtime) = (stat.meta.mode & 0o777, now);

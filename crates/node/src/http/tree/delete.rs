@@ -1,18 +1,18 @@
-//! DELETE: a file, or a directory with all that is in it (RFC 4918, section 9.6.1). Whoever asks may remove each of the things that
-//! go; what cannot go stays, with the directories above it, and is told.
+//! DELETE: a file, or a directory with its content (RFC 4918, section 9.6.1). The principal needs the right to remove each entry.
+//! An entry that cannot be removed stays, with the directories above it, and is reported.
 
 use auth::Action;
 use model::{Kind, RelPath};
 use store::{Overseer, Reached};
 use web::dav::Depth;
 
-use super::stayed::Stayed;
+use super::failures::EntryFailures;
 use super::{brief, conditions};
 use crate::access::ResolvedPath;
 use crate::http::refused::{Outcome, Trouble, refuse, status_in_store};
 use crate::http::request_context::RequestContext;
 
-/// Entries between two looks at whether the client is still there.
+/// Entries between two checks of the client's connection.
 const LOOK_EVERY: u32 = 64;
 
 /// Answers DELETE.
@@ -23,7 +23,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     if reach.path.is_root() {
         return Err(refuse(403, "the top of an export, or of what a key opens, cannot be removed"));
     }
-    // Others put: what goes is what the conditions were held against.
+    // Locked, so that the removed entry is the one that the conditions were evaluated against.
     let turn = context.web.unfinished.turn(&reach);
     conditions(context, &reach)?;
     let stat = reach.store.stat(&reach.path)?;
@@ -37,7 +37,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         return brief(context, 204);
     }
     context.judge_if()?;
-    // A tree takes its time, and its conditions say nothing of what is below.
+    // The removal of a tree takes time, and the conditions do not cover the entries below.
     drop(turn);
     match Depth::parse(context.request().headers.get("depth")) {
         Ok(Depth::Infinity) => {}
@@ -47,8 +47,12 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     if stayed.is_empty() { brief(context, 204) } else { stayed.answer(context) }
 }
 
-/// Removes a directory with all that is in it; an export may keep those that are not empty.
-pub(super) fn tree(context: &RequestContext<'_>, reach: &ResolvedPath, place: &(String, RelPath)) -> Outcome<Stayed> {
+/// Removes a directory with its content; an export may keep directories that are not empty.
+pub(super) fn tree(
+    context: &RequestContext<'_>,
+    reach: &ResolvedPath,
+    place: &(String, RelPath),
+) -> Outcome<EntryFailures> {
     let (export, path) = place;
     if !context.web.rules.deletes_trees(export) {
         if reach.store.list(&reach.path)?.next().is_some() {
@@ -59,14 +63,14 @@ pub(super) fn tree(context: &RequestContext<'_>, reach: &ResolvedPath, place: &(
             return Err(refuse(409, why));
         }
         reach.store.remove(&reach.path)?;
-        return Ok(Stayed::default());
+        return Ok(EntryFailures::default());
     }
-    // Asked first: what is in it does not go for a directory that stays.
+    // Checked first: the content of a directory that stays is not removed.
     context.web.rules.locks.may_go_empty(export, path, &context.shown)?;
     let Some(name) = reach.path.name() else { return Err(refuse(403, "the top of what is open stays")) };
-    // No link is followed from here on, whoever puts one in the place of a directory meanwhile.
+    // No link is followed from here on, even if a directory is replaced by one meanwhile.
     let store = store::below_of(&reach.store, &reach.path.parent(), Reached::FreelyThenNoLink)?;
-    let mut removal = Removal { context, place, stayed: Stayed::default(), entries: 0, broken: None };
+    let mut removal = Removal { context, place, stayed: EntryFailures::default(), entries: 0, broken: None };
     let removed = store::remove_tree(&*store, &RelPath::root().join(&name), &mut removal);
     let Removal { mut stayed, entries, broken, .. } = removal;
     if let Some(broken) = broken {
@@ -83,14 +87,14 @@ pub(super) fn tree(context: &RequestContext<'_>, reach: &ResolvedPath, place: &(
 struct Removal<'a, 'b> {
     context: &'a RequestContext<'b>,
     place: &'a (String, RelPath),
-    stayed: Stayed,
+    stayed: EntryFailures,
     entries: u32,
-    /// What ended it.
+    /// The failure that ended the removal.
     broken: Option<Trouble>,
 }
 
 impl Removal<'_, '_> {
-    /// Where in the export an entry of the store lies, which is rooted above the tree.
+    /// The path in the export of an entry of the store, which is rooted above the tree.
     fn in_export(&self, path: &RelPath) -> RelPath {
         self.place.1.parent().join_path(path)
     }

@@ -1,4 +1,4 @@
-//! What is known of uploads that go on: a file for each in the node's state directory, so that a node which starts again knows them.
+//! The journal of uploads: a file for each in the node's state directory, so that uploads outlive a restart.
 
 use std::fmt;
 use std::fs;
@@ -10,32 +10,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::http::refused::{Outcome, refuse};
 
-/// An upload of which nothing has come for so long is given up.
+/// An upload without a new part for this time is removed.
 const IDLE_MAX: Duration = Duration::from_secs(7 * 86_400);
-/// Uploads that wait at once.
+/// Unfinished uploads at once.
 const WAITING_MAX: usize = 10_000;
 const ID_BYTES: usize = 16;
 
-/// The id of an upload: nobody guesses it.
+/// The id of an upload: random, so that it cannot be guessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UploadId(String);
 
 impl UploadId {
-    /// A new one.
+    /// A new random id.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
     pub fn new() -> Outcome<UploadId> {
         let bytes: [u8; ID_BYTES] =
             engine::identity::random().map_err(|_| refuse(500, "the system gives no random numbers"))?;
         Ok(UploadId(model::hex::encode(&bytes)))
     }
 
-    /// One that somebody names.
+    /// The id that a client names; none where the text is no id.
     pub fn parse(text: &str) -> Option<UploadId> {
         let is_one =
             text.len() == 2 * ID_BYTES && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         is_one.then(|| UploadId(text.to_owned()))
     }
 
-    /// What stands in the name of the unfinished file.
+    /// The tag in the temporary name of the file.
     pub fn tag(&self) -> String {
         format!("upload-{}", self.0)
     }
@@ -47,21 +50,21 @@ impl fmt::Display for UploadId {
     }
 }
 
-/// How far an upload is.
+/// The state of an upload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Upload {
     pub export: String,
-    /// Where the file will be, on this host.
+    /// The file's final path on this host.
     pub path: PathBuf,
-    /// The folder of the unfinished file.
+    /// The directory of the unfinished file.
     pub folder: PathBuf,
-    /// How long the file will be.
+    /// The length of the file, bytes.
     pub bytes: u64,
-    /// How much of it is on stable storage.
+    /// Bytes that are on stable storage.
     pub offset: u64,
-    /// CRC-32C of that.
+    /// CRC-32C of those bytes.
     pub crc32c: u32,
-    /// Adler-32 of that.
+    /// Adler-32 of those bytes.
     pub adler32: Option<u32>,
 }
 
@@ -71,7 +74,7 @@ pub(crate) struct Uploads {
 }
 
 impl Uploads {
-    /// Those in a state directory. What nobody went on with is given up.
+    /// The uploads in a state directory. Idle ones are removed.
     pub fn new(state: &Path) -> Uploads {
         let uploads = Uploads { dir: state.join("uploads") };
         uploads.sweep(SystemTime::now());
@@ -83,16 +86,22 @@ impl Uploads {
     }
 
     /// An upload, if it is known.
+    ///
+    /// # Errors
+    /// The state directory cannot be read.
     pub fn read(&self, id: &UploadId) -> Outcome<Option<Upload>> {
         match fs::read(self.file(id)) {
-            // What cannot be read is begun anew.
+            // A damaged entry counts as unknown: the client begins anew.
             Ok(text) => Ok(serde_json::from_slice(&text).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unreadable(&error)),
         }
     }
 
-    /// Writes down how far an upload is; a new one only where not too many wait.
+    /// Writes down the state of an upload.
+    ///
+    /// # Errors
+    /// The upload is new and too many are unfinished, or the state directory cannot be written.
     pub fn write(&self, id: &UploadId, upload: &Upload) -> Outcome<()> {
         let file = self.file(id);
         if !file.exists() {
@@ -118,7 +127,7 @@ impl Uploads {
         let _ = fs::remove_file(self.file(id));
     }
 
-    /// Removes uploads that nobody went on with, and what came of them.
+    /// Removes idle uploads and their partial files.
     fn sweep(&self, now: SystemTime) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             let path = entry.path();

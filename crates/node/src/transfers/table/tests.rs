@@ -24,8 +24,8 @@ fn control() -> Control {
     Control::new(Label::default(), Steer::default(), Arc::default())
 }
 
-fn all(limit: usize) -> Asked<Stage> {
-    Asked { state: None, after: None, limit }
+fn all(limit: usize) -> PageQuery<Stage> {
+    PageQuery { state: None, after: None, limit }
 }
 
 fn holder(name: u8) -> String {
@@ -83,7 +83,7 @@ fn ten_thousand_are_listed_by_looking_at_each_once() {
     assert!(Arc::ptr_eq(&kept.base, &page.found[4]));
     let bytes = serde_json::to_vec(&page.found.iter().map(|t| &**t).collect::<Vec<&Transfer>>()).unwrap().len();
     assert!((2_000_000..10_000_000).contains(&bytes), "{bytes}");
-    let middle = Asked { after: Some(Uuid::from_u128(5_000)), ..all(100) };
+    let middle = PageQuery { after: Some(Uuid::from_u128(5_000)), ..all(100) };
     let page = table.page(&holder(1), &middle).unwrap();
     assert_eq!((page.found.len(), page.looked_at), (100, 101));
     assert_eq!((page.found[0].id.as_u128(), page.next), (5_001, Some(Uuid::from_u128(5_100))));
@@ -97,7 +97,7 @@ fn pages_hold_what_was_asked_for() {
     table.begin(&ids[0], control(), None, "2026-01-01T00:00:01Z".into(), 0);
     end(&mut table, ids[1]);
     let page = |name: u8, state: Option<Stage>, after: Option<Uuid>, limit: usize| {
-        let page = table.page(&holder(name), &Asked { state, after, limit })?;
+        let page = table.page(&holder(name), &PageQuery { state, after, limit })?;
         Some((page.found.iter().map(|t| t.id.as_u128()).collect::<Vec<_>>(), page.next.map(|id| id.as_u128())))
     };
     assert_eq!(page(2, None, None, 10), Some((vec![1, 3, 5], None)));
@@ -126,12 +126,12 @@ fn changes_are_told_in_order_and_once() {
     assert!(table.changed_since(0, &holder(2), None).is_empty());
     assert_eq!(table.changed_since(0, &holder(1), Some(&ids[2])).len(), 1);
     // One that was read back has the mark that it had.
-    let kept = Kept {
+    let kept = TransferRecord {
         ended: Some(Transfer { state: Stage::Done, ..Transfer::default() }),
         ..table.get(&ids[1]).unwrap().keep()
     };
     let mut later = Table::default();
-    later.insert(Entry::kept(kept, None, &Budget::new(0, 0)), 5);
+    later.insert(Entry::from_record(kept, None, &Budget::new(0, 0)), 5);
     assert_eq!((later.revision(), later.changed_since(50, &holder(1), None).len()), (51, 1));
 }
 
@@ -196,8 +196,8 @@ fn a_cancellation_that_an_earlier_version_wrote_down_counts() {
     let id = add(&mut table, 1, 1);
     let mut written = serde_json::to_value(table.get(&id).unwrap().keep()).unwrap();
     let is_cancelled = |written: &serde_json::Value| {
-        let kept: Kept = serde_json::from_value(written.clone()).unwrap();
-        Entry::kept(kept, Some(access(1)), &Budget::new(1 << 20, 1 << 20)).changes.cancel
+        let kept: TransferRecord = serde_json::from_value(written.clone()).unwrap();
+        Entry::from_record(kept, Some(access(1)), &Budget::new(1 << 20, 1 << 20)).changes.cancel
     };
     assert!(!is_cancelled(&written));
     written["cancelled"] = true.into();

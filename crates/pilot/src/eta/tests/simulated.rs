@@ -1,5 +1,5 @@
-//! Jobs as the estimator would see them, without a network: rates, ramps, losses, noise, files, bursts; and judging what
-//! was foretold.
+//! Jobs as the estimator would see them, without a network: rates, ramps, losses, noise, files, bursts; and a judgement
+//! of the forecasts.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,12 +16,12 @@ const LOOK: u32 = 10;
 /// What arrives at once.
 const RECORD: u64 = 1 << 20;
 
-/// A sum that repeats itself.
-pub struct Chance(u64);
+/// A seeded random generator, the same on every run: xorshift64 (Marsaglia, 2003).
+pub struct SeededRandom(u64);
 
-impl Chance {
-    pub fn new(seed: u64) -> Chance {
-        Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+impl SeededRandom {
+    pub fn new(seed: u64) -> SeededRandom {
+        SeededRandom(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
     /// From 0 to 1.
@@ -38,9 +38,9 @@ impl Chance {
     }
 }
 
-/// A job.
+/// A simulated job.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct SimulatedJob {
     pub files: Vec<u64>,
     /// What a file costs beside its bytes, s.
     pub file_seconds: f64,
@@ -59,19 +59,29 @@ pub struct Job {
     pub seed: u64,
 }
 
-impl Job {
-    pub fn new(rate: f64) -> Job {
-        let files = vec![(rate * 25.0) as u64];
-        Job { files, file_seconds: 0.0, rate, rtt: 0.0, saw: None, noise: 0.0, burst: 0.0, cache: 0.0, seed: 1 }
+impl SimulatedJob {
+    pub fn new(rate: f64) -> SimulatedJob {
+        SimulatedJob {
+            files: vec![(rate * 25.0) as u64],
+            file_seconds: 0.0,
+            rate,
+            rtt: 0.0,
+            saw: None,
+            noise: 0.0,
+            burst: 0.0,
+            cache: 0.0,
+            seed: 1,
+        }
     }
 
     /// The job's numbers, ten times a second, to its end.
     pub fn trace(&self) -> Vec<(f64, Progress)> {
         let mut out = Vec::new();
-        let mut chance = Chance::new(self.seed);
+        let mut chance = SeededRandom::new(self.seed);
         let (mut wander, mut flushed) = (0.0, 0.0);
         let (mut file, mut bytes, mut opened) = (0, 0.0, 0.0);
-        let (total, count) = (self.files.iter().sum::<u64>(), self.files.len());
+        let total = self.files.iter().sum::<u64>();
+        let count = self.files.len();
         let mut before = 0u64;
         let mut shown = (0, 0);
         // Nothing for two round trips, as before a session's first byte.
@@ -111,10 +121,8 @@ impl Job {
     }
 
     fn rate_at(&self, since: f64, moved: f64) -> f64 {
-        let ramp = match self.rtt > 0.0 {
-            true => 29_000.0 / self.rtt * (since / self.rtt).min(60.0).exp2(),
-            false => f64::INFINITY,
-        };
+        let ramp =
+            if self.rtt > 0.0 { 29_000.0 / self.rtt * (since / self.rtt).min(60.0).exp2() } else { f64::INFINITY };
         let saw = self.saw.map_or(1.0, |(least, period)| least + (1.0 - least) * (since / period).fract());
         let cached = if moved < self.cache { 5.0 } else { 1.0 };
         ramp.min(self.rate * saw * cached)
@@ -123,7 +131,7 @@ impl Job {
 
 /// Files of sizes that spread, of so many bytes in all.
 pub fn mixed(seed: u64, bytes: f64, spread: f64) -> Vec<u64> {
-    let mut chance = Chance::new(seed ^ 77);
+    let mut chance = SeededRandom::new(seed ^ 77);
     let mut files = Vec::new();
     let mut left = bytes;
     while left > 0.0 && files.len() < 20_000 {
@@ -189,35 +197,41 @@ pub fn judge(trace: &[(f64, Progress)]) -> Verdict {
 }
 
 /// Runs that vary in round trip, rate, loss, noise and files.
-pub fn runs() -> Vec<(&'static str, Job)> {
-    let job = Job::new;
+pub fn runs() -> Vec<(&'static str, SimulatedJob)> {
+    let job = SimulatedJob::new;
     let files = |count: usize, size: u64| vec![size; count];
     let small_then_large = [files(8_000, 20_000), files(3, 700_000_000)].concat();
     let large_then_small = [files(1, 1_000_000_000), files(1_000, 20_000), files(1, 500_000_000), files(4_000, 20_000)];
     vec![
         ("1 Gbit/s", job(1.25e8)),
         ("100 Mbit/s", job(1.25e7)),
-        ("1 Gbit/s, RTT 303 ms", Job { rtt: 0.303, ..job(1.25e8) }),
-        ("100 Mbit/s, RTT 303 ms", Job { rtt: 0.303, ..job(1.25e7) }),
-        ("10 Gbit/s, RTT 303 ms", Job { rtt: 0.303, ..job(1.25e9) }),
-        ("1 Gbit/s, RTT 50 ms", Job { rtt: 0.05, ..job(1.25e8) }),
-        ("sawtooth 50 %, 3 s", Job { saw: Some((0.5, 3.0)), ..job(1.25e8) }),
-        ("sawtooth 70 %, 5 s, RTT 100 ms", Job { saw: Some((0.7, 5.0)), rtt: 0.1, ..job(1.25e8) }),
-        ("sawtooth 60 %, 2 s, RTT 303 ms", Job { saw: Some((0.6, 2.0)), rtt: 0.303, ..job(5e7) }),
-        ("noise 10 %", Job { noise: 0.1, ..job(5e7) }),
-        ("noise 20 %", Job { noise: 0.2, seed: 2, ..job(5e7) }),
-        ("noise 20 %, RTT 303 ms", Job { noise: 0.2, seed: 3, rtt: 0.303, ..job(5e7) }),
-        ("noise 30 %, RTT 20 ms", Job { noise: 0.3, seed: 4, rtt: 0.02, ..job(1e8) }),
-        ("bursts of 1 s", Job { burst: 1.0, ..job(1e8) }),
-        ("bursts of 1.5 s, noise 10 %", Job { burst: 1.5, noise: 0.1, seed: 5, ..job(1e8) }),
-        ("a cache of 5 % at 5 times the rate", Job { cache: 0.05 * 2.5e9, ..job(1e8) }),
-        ("20,000 files of 50 kB, 1 ms each", Job { files: files(20_000, 50_000), file_seconds: 1e-3, ..job(1.25e8) }),
-        ("small then large, 1 ms each", Job { files: small_then_large, file_seconds: 1e-3, ..job(1.25e8) }),
-        ("large, small, in turn", Job { files: large_then_small.concat(), file_seconds: 1e-3, ..job(1.25e8) }),
-        ("mixed sizes", Job { files: mixed(6, 2.5e9, 1.5), file_seconds: 2e-3, ..job(1.25e8) }),
-        ("mixed sizes, RTT 303 ms", Job { files: mixed(7, 2.5e9, 2.0), rtt: 0.303, noise: 0.1, ..job(1.25e8) }),
-        ("mixed sizes, sawtooth", Job { files: mixed(8, 2.5e9, 2.0), saw: Some((0.6, 3.0)), ..job(1.25e8) }),
-        ("a limit of 80 Mbit/s", Job { rtt: 0.1, ..job(1e7) }),
-        ("an hour, noise 20 %", Job { files: files(1, 360_000_000_000), noise: 0.2, seed: 9, ..job(1e8) }),
+        ("1 Gbit/s, RTT 303 ms", SimulatedJob { rtt: 0.303, ..job(1.25e8) }),
+        ("100 Mbit/s, RTT 303 ms", SimulatedJob { rtt: 0.303, ..job(1.25e7) }),
+        ("10 Gbit/s, RTT 303 ms", SimulatedJob { rtt: 0.303, ..job(1.25e9) }),
+        ("1 Gbit/s, RTT 50 ms", SimulatedJob { rtt: 0.05, ..job(1.25e8) }),
+        ("sawtooth 50 %, 3 s", SimulatedJob { saw: Some((0.5, 3.0)), ..job(1.25e8) }),
+        ("sawtooth 70 %, 5 s, RTT 100 ms", SimulatedJob { saw: Some((0.7, 5.0)), rtt: 0.1, ..job(1.25e8) }),
+        ("sawtooth 60 %, 2 s, RTT 303 ms", SimulatedJob { saw: Some((0.6, 2.0)), rtt: 0.303, ..job(5e7) }),
+        ("noise 10 %", SimulatedJob { noise: 0.1, ..job(5e7) }),
+        ("noise 20 %", SimulatedJob { noise: 0.2, seed: 2, ..job(5e7) }),
+        ("noise 20 %, RTT 303 ms", SimulatedJob { noise: 0.2, seed: 3, rtt: 0.303, ..job(5e7) }),
+        ("noise 30 %, RTT 20 ms", SimulatedJob { noise: 0.3, seed: 4, rtt: 0.02, ..job(1e8) }),
+        ("bursts of 1 s", SimulatedJob { burst: 1.0, ..job(1e8) }),
+        ("bursts of 1.5 s, noise 10 %", SimulatedJob { burst: 1.5, noise: 0.1, seed: 5, ..job(1e8) }),
+        ("a cache of 5 % at 5 times the rate", SimulatedJob { cache: 0.05 * 2.5e9, ..job(1e8) }),
+        (
+            "20,000 files of 50 kB, 1 ms each",
+            SimulatedJob { files: files(20_000, 50_000), file_seconds: 1e-3, ..job(1.25e8) },
+        ),
+        ("small then large, 1 ms each", SimulatedJob { files: small_then_large, file_seconds: 1e-3, ..job(1.25e8) }),
+        ("large, small, in turn", SimulatedJob { files: large_then_small.concat(), file_seconds: 1e-3, ..job(1.25e8) }),
+        ("mixed sizes", SimulatedJob { files: mixed(6, 2.5e9, 1.5), file_seconds: 2e-3, ..job(1.25e8) }),
+        (
+            "mixed sizes, RTT 303 ms",
+            SimulatedJob { files: mixed(7, 2.5e9, 2.0), rtt: 0.303, noise: 0.1, ..job(1.25e8) },
+        ),
+        ("mixed sizes, sawtooth", SimulatedJob { files: mixed(8, 2.5e9, 2.0), saw: Some((0.6, 3.0)), ..job(1.25e8) }),
+        ("a limit of 80 Mbit/s", SimulatedJob { rtt: 0.1, ..job(1e7) }),
+        ("an hour, noise 20 %", SimulatedJob { files: files(1, 360_000_000_000), noise: 0.2, seed: 9, ..job(1e8) }),
     ]
 }

@@ -1,4 +1,4 @@
-//! The streams of a test: each is waited for, given the settings that were asked for, and set going.
+//! Gathers the streams of a test, gives them the settings of its parameters, and starts them.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -10,25 +10,26 @@ use super::super::control::{Control, PATIENCE, State};
 use super::super::datagrams::{self, HEADER_MAX, Pace, WELCOME, is_hello};
 use super::super::message::Params;
 use super::super::stream_id;
+use super::registry::{TestRegistry, TestSlot};
 use super::running::Running;
-use super::seats::{Seated, Seats};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
-use crate::tcp::stream::{Flow, Manner, Team};
+use crate::tcp::stream::{StreamPool, StreamSettings, TestStream};
 
-/// How long a test waits until those of its address before it have their datagrams.
+/// The longest that a test waits for earlier tests of its address to gather their UDP streams.
 const TURN: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(5);
-/// Datagrams that a socket can have queued while it was not yet its peer's alone.
+/// Datagrams that a socket can have queued before it was connected to its peer.
 const QUEUED_MAX: usize = 16 << 10;
 
-/// Asks the client for its streams, and sets them going.
-pub(super) fn gather(control: &mut Control, params: &Params, seated: &Seated, stop: &Stop) -> Result<Running> {
-    let running = match params.udp {
-        true => gather_datagrams(control, params, seated, stop).map(Running::Datagrams),
-        false => gather_streams(control, params, seated, stop).map(Running::Streams),
+/// Asks the client for its streams, and starts them.
+pub(super) fn gather(control: &mut Control, params: &Params, slot: &TestSlot, stop: &Stop) -> Result<Running> {
+    let running = if params.udp {
+        gather_datagrams(control, params, slot, stop).map(Running::Datagrams)
+    } else {
+        gather_streams(control, params, slot, stop).map(Running::Streams)
     };
-    seated.has_gathered();
+    slot.has_gathered();
     running
 }
 
@@ -39,7 +40,7 @@ fn roles(params: &Params) -> Vec<(u32, bool)> {
     (0..count).map(|at| (stream_id(at), sends(at))).collect()
 }
 
-/// Why a wait is over before its time, if it is.
+/// The reason to end a wait early, if there is one.
 fn given_up(control: &Control, stop: &Stop) -> Option<Error> {
     if stop.is_stopped() {
         return Some(Error::Interrupted);
@@ -65,9 +66,9 @@ fn wait<T>(arrivals: &Receiver<T>, deadline: Instant, stop: &Stop, control: &Con
     }
 }
 
-fn gather_streams(control: &mut Control, params: &Params, seated: &Seated, stop: &Stop) -> Result<Team> {
+fn gather_streams(control: &mut Control, params: &Params, slot: &TestSlot, stop: &Stop) -> Result<StreamPool> {
     let roles = roles(params);
-    let streams = seated.await_streams(roles.len());
+    let streams = slot.await_streams(roles.len());
     control.say(State::CreateStreams)?;
     let (mut sockets, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     while sockets.len() < roles.len() {
@@ -78,15 +79,15 @@ fn gather_streams(control: &mut Control, params: &Params, seated: &Seated, stop:
     let mut flows = Vec::new();
     for ((id, sends), (_, socket)) in roles.into_iter().zip(sockets) {
         settle_stream(&socket, params, sends);
-        // No end even where bytes were agreed on: the client ends the test once it has them, and of what one stream
-        // brings less of, or loses, another must send more.
-        flows.push(Flow { id, up: !sends, sends, socket, quota: u64::MAX });
+        // No quota even where the parameters give bytes: the client ends the test once it has them all, and a faster stream
+        // must make up for a slower one.
+        flows.push(TestStream { id, up: !sends, sends, socket, quota: u64::MAX });
     }
     let block_bytes = if params.block_bytes == 0 { 128 << 10 } else { params.block_bytes as usize };
-    Team::start(flows, Manner { block_bytes, cores: &[], lasts: crate::tcp::LASTS_MAX, shuts: false })
+    StreamPool::start(flows, StreamSettings { block_bytes, cores: &[], lasts: crate::tcp::LASTS_MAX, shuts: false })
 }
 
-/// What a host does not take is left as it is: stock's clients ask for what their own host has.
+/// Applies the client's settings. Those that this host refuses are skipped, as stock clients send what their own host has.
 fn settle_stream(socket: &TcpStream, params: &Params, sends: bool) {
     let reference = SockRef::from(socket);
     let _ = reference.set_tcp_nodelay(true);
@@ -101,7 +102,7 @@ fn settle_stream(socket: &TcpStream, params: &Params, sends: bool) {
         let _ = sys::tcp::set_congestion(socket, name);
     }
     if sends {
-        // The kernel paces a stream that has a target.
+        // A target rate is kept by the kernel's pacing.
         let rate = [params.pacing_bit_s, params.rate_bit_s].into_iter().filter(|rate| *rate > 0).min();
         if let Some(rate) = rate {
             let _ = sys::tcp::set_pacing(socket, (rate / 8).max(1));
@@ -109,22 +110,19 @@ fn settle_stream(socket: &TcpStream, params: &Params, sends: bool) {
     }
 }
 
-/// The type of service that the client wants, of all that is sent to it, acknowledgements among that, as stock does. A
-/// peer of IPv4 may be known by an address of IPv6.
+/// Sets the client's type of service for all packets to it, acknowledgements included, as stock does. An IPv4 peer may have an
+/// IPv4-mapped address.
 fn classify(socket: &SockRef<'_>, peer: IpAddr, tos: u32) {
     if tos > 0 {
-        let _ = match peer.to_canonical().is_ipv4() {
-            true => socket.set_tos_v4(tos),
-            false => socket.set_tclass_v6(tos),
-        };
+        let _ = if peer.to_canonical().is_ipv4() { socket.set_tos_v4(tos) } else { socket.set_tclass_v6(tos) };
     }
 }
 
 /// Waits until it is this test's turn among those of its address.
-fn turn(control: &Control, count: usize, seated: &Seated, stop: &Stop) -> Result<Receiver<SocketAddr>> {
+fn turn(control: &Control, count: usize, slot: &TestSlot, stop: &Stop) -> Result<Receiver<SocketAddr>> {
     let from = Instant::now();
     loop {
-        if let Some(hellos) = seated.await_datagrams(count, from.elapsed() >= TURN) {
+        if let Some(hellos) = slot.await_datagrams(count, from.elapsed() >= TURN) {
             return Ok(hellos);
         }
         if let Some(error) = given_up(control, stop) {
@@ -134,11 +132,16 @@ fn turn(control: &Control, count: usize, seated: &Seated, stop: &Stop) -> Result
     }
 }
 
-fn gather_datagrams(control: &mut Control, params: &Params, seated: &Seated, stop: &Stop) -> Result<datagrams::Team> {
+fn gather_datagrams(
+    control: &mut Control,
+    params: &Params,
+    slot: &TestSlot,
+    stop: &Stop,
+) -> Result<datagrams::DatagramPool> {
     let host = |doing| move |source| Error::Host { doing, source };
     let local = control.socket().local_addr().map_err(host("read a socket's address"))?;
     let roles = roles(params);
-    let hellos = turn(control, roles.len(), seated, stop)?;
+    let hellos = turn(control, roles.len(), slot, stop)?;
     control.say(State::CreateStreams)?;
     let deadline = Instant::now() + PATIENCE;
     let mut streams: Vec<(SocketAddr, datagrams::Stream)> = Vec::new();
@@ -146,30 +149,31 @@ fn gather_datagrams(control: &mut Control, params: &Params, seated: &Seated, sto
         let from = loop {
             let from = wait(&hellos, deadline, stop, control)?;
             match streams.iter().find(|(known, _)| *known == from) {
-                // Asked again: the answer was lost.
+                // A repeated hello: the answer was lost.
                 Some((_, known)) => drop(known.socket.send(&WELCOME)),
                 None => break from,
             }
         };
         let socket = crate::flow::beside(local, from).map_err(host("make a socket for datagrams"))?;
-        drain(&socket, from, seated.seats()).map_err(host("set up a socket"))?;
+        drain(&socket, from, slot.registry()).map_err(host("set up a socket"))?;
         classify(&SockRef::from(&socket), from.ip(), params.tos);
         socket.send(&WELCOME).map_err(host("send a datagram"))?;
         streams.push((from, datagrams::Stream { id, sends, socket }));
     }
     let bytes = if params.block_bytes == 0 { 1460 } else { params.block_bytes as usize };
     let pace = Pace { bytes: bytes.max(HEADER_MAX), rate_bit_s: params.rate_bit_s, wide: params.wide_numbers };
-    datagrams::Team::start(streams.into_iter().map(|(_, stream)| stream).collect(), pace)
+    datagrams::DatagramPool::start(streams.into_iter().map(|(_, stream)| stream).collect(), pace)
 }
 
-/// Takes out what came between the moment when the socket had its port and that when it had its peer: it is of anybody.
-/// The peer's own data cannot be there yet, for it waits to be welcome; somebody else's hello goes where it belongs.
-fn drain(socket: &UdpSocket, peer: SocketAddr, seats: &Seats) -> std::io::Result<()> {
+/// Removes the datagrams that arrived after the socket was bound and before it was connected: they may be from any sender.
+/// The peer's own data cannot be among them, as the peer waits for the answer to its hello. Hellos of other senders go to
+/// their tests.
+fn drain(socket: &UdpSocket, peer: SocketAddr, registry: &TestRegistry) -> std::io::Result<()> {
     socket.set_nonblocking(true)?;
     let mut datagram = [0; 64];
     for _ in 0..QUEUED_MAX {
         match socket.recv_from(&mut datagram) {
-            Ok((got, from)) if from != peer && is_hello(&datagram[..got]) => drop(seats.hello(from)),
+            Ok((got, from)) if from != peer && is_hello(&datagram[..got]) => drop(registry.hello(from)),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => break,
@@ -190,10 +194,11 @@ mod tests {
         stranger.send_to(b"9876", at).unwrap();
         let from = peer.local_addr().unwrap();
         socket.connect(from).unwrap();
-        let seats = Seats::default();
-        let another = seats.sit(super::super::Cookie::random(), at.ip(), &super::super::Bounds::default()).unwrap();
+        let registry = TestRegistry::default();
+        let cookie = super::super::Cookie::random();
+        let another = registry.admit(cookie, at.ip(), &super::super::Bounds::default()).unwrap();
         let hellos = another.await_datagrams(1, false).unwrap();
-        drain(&socket, from, &seats).unwrap();
+        drain(&socket, from, &registry).unwrap();
         assert_eq!(hellos.try_recv().unwrap(), stranger.local_addr().unwrap());
         peer.send_to(b"own", at).unwrap();
         assert_eq!(socket.recv(&mut [0; 2_000]).unwrap(), 3);

@@ -1,4 +1,4 @@
-//! A test under way, of either kind: what it has counted, and what of that counts.
+//! A running test over TCP or UDP: its counters, less the start that the client leaves out.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -7,36 +7,36 @@ use model::units::{BitRate, Bytes};
 
 use super::super::datagrams;
 use super::super::message::{Results, StreamResult};
-use crate::tcp::stream::{Ended, Look, Team};
+use crate::tcp::stream::{FinishedStream, StreamPool, StreamSample};
 
 /// A running test of either kind.
 pub(super) enum Running {
-    Streams(Team),
-    Datagrams(datagrams::Team),
+    Streams(StreamPool),
+    Datagrams(datagrams::DatagramPool),
 }
 
-/// What had been counted of a stream when counting began: what the client leaves out (`-O`), we leave out too.
+/// Counters of a stream at the end of the start that the client leaves out (`-O`): the server leaves it out as well.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
+struct StreamBaseline {
     bytes: u64,
     retransmits: u64,
     packets: u64,
     lost: i64,
 }
 
-/// The moment when counting began.
+/// The counters of all streams when counting began.
 #[derive(Debug, Default)]
-pub(super) struct Mark {
+pub(super) struct Baseline {
     at: Duration,
-    streams: Vec<(u32, Counted)>,
+    streams: Vec<(u32, StreamBaseline)>,
 }
 
-impl Mark {
-    fn of(&self, id: u32) -> Counted {
-        self.streams.iter().find(|(of, _)| *of == id).map_or_else(Counted::default, |(_, counted)| *counted)
+impl Baseline {
+    fn of(&self, id: u32) -> StreamBaseline {
+        self.streams.iter().find(|(of, _)| *of == id).map_or_else(StreamBaseline::default, |(_, counted)| *counted)
     }
 
-    /// The whole less what was not to count.
+    /// Subtracts the start from the results.
     pub(super) fn take_off(&self, results: &mut Results) {
         results.streams.iter_mut().for_each(|result| self.take_off_one(result));
     }
@@ -45,35 +45,36 @@ impl Mark {
         let before = self.of(result.id);
         result.bytes = result.bytes.saturating_sub(before.bytes);
         result.retransmits = result.retransmits.map(|sum| sum.saturating_sub(before.retransmits));
-        // Of datagrams the client wants the whole, and what of it does not count.
+        // For datagrams the client wants the whole counts, and the part that is left out beside them.
         result.omitted = Some((before.lost, before.packets));
         result.span_s = (0.0, (result.span_s.1 - self.at.as_secs_f64()).max(0.0));
     }
 }
 
-/// What is on its way when the client says that it is over may still arrive: as long as something does, and no longer.
+/// Data in flight when the client ends the test may still arrive. The server waits until nothing arrives for [`QUIET`], and
+/// no longer than this.
 const SETTLE: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(80);
 
 impl Running {
     pub(super) fn elapsed(&self) -> Duration {
         match self {
-            Running::Streams(team) => team.started().elapsed(),
-            Running::Datagrams(team) => team.started().elapsed(),
+            Running::Streams(pool) => pool.started().elapsed(),
+            Running::Datagrams(pool) => pool.started().elapsed(),
         }
     }
 
     pub(super) fn bytes(&self) -> Vec<(u32, u64)> {
         match self {
-            Running::Streams(team) => team.look().iter().map(|look| (look.id, look.bytes)).collect(),
-            Running::Datagrams(team) => team.look().into_iter().map(|(id, _, tally)| (id, tally.bytes)).collect(),
+            Running::Streams(pool) => pool.sample().iter().map(|sample| (sample.id, sample.bytes)).collect(),
+            Running::Datagrams(pool) => pool.sample().into_iter().map(|(id, _, tally)| (id, tally.bytes)).collect(),
         }
     }
 
     pub(super) fn settle(&self) {
         match self {
-            Running::Streams(team) => team.hush(),
-            Running::Datagrams(team) => team.hush(),
+            Running::Streams(pool) => pool.hush(),
+            Running::Datagrams(pool) => pool.hush(),
         }
         let (from, mut last) = (Instant::now(), self.bytes());
         while from.elapsed() < SETTLE {
@@ -86,82 +87,83 @@ impl Running {
         }
     }
 
-    pub(super) fn mark(&self, at: Duration) -> Mark {
+    pub(super) fn baseline(&self, at: Duration) -> Baseline {
         let streams = match self {
-            Running::Streams(team) => {
-                let counted = |look: &Look| Counted {
-                    bytes: look.bytes,
-                    retransmits: look.tcp.retransmits,
-                    ..Counted::default()
+            Running::Streams(pool) => {
+                let counted = |sample: &StreamSample| StreamBaseline {
+                    bytes: sample.bytes,
+                    retransmits: sample.tcp.retransmits,
+                    ..StreamBaseline::default()
                 };
-                team.look().iter().map(|look| (look.id, counted(look))).collect()
+                pool.sample().iter().map(|sample| (sample.id, counted(sample))).collect()
             }
-            Running::Datagrams(team) => {
-                let counted = |tally: &datagrams::Tally| Counted {
+            Running::Datagrams(pool) => {
+                let counted = |tally: &datagrams::Tally| StreamBaseline {
                     bytes: tally.bytes,
                     retransmits: 0,
                     packets: tally.packets,
                     lost: tally.lost,
                 };
-                team.look().iter().map(|(id, _, tally)| (*id, counted(tally))).collect()
+                pool.sample().iter().map(|(id, _, tally)| (*id, counted(tally))).collect()
             }
         };
-        Mark { at, streams }
+        Baseline { at, streams }
     }
 
-    /// Waits for its threads, and tells the whole of what they counted. The test was over after `over`; what was still on
-    /// its way then took until it came.
+    /// Waits for the threads, and returns all that they counted. The test lasted `over`; the span of a receiving stream ends with
+    /// its last byte, which may have arrived later.
     pub(super) fn finish(self, over: Duration) -> Results {
         match self {
-            Running::Streams(team) => {
-                team.hush();
-                team.abandon();
-                of_streams(&team.finish(), over)
+            Running::Streams(pool) => {
+                pool.hush();
+                pool.abandon();
+                of_streams(&pool.finish(), over)
             }
-            Running::Datagrams(team) => {
-                let streams = team.finish(over).into_iter().map(|(_, whole)| whole).collect();
+            Running::Datagrams(pool) => {
+                let streams = pool.finish(over).into_iter().map(|(_, whole)| whole).collect();
                 Results { has_retransmits: -1, streams, ..Results::default() }
             }
         }
     }
 }
 
-fn of_streams(ended: &[Ended], over: Duration) -> Results {
+fn of_streams(ended: &[FinishedStream], over: Duration) -> Results {
     let cpu = ended.iter().map(|end| end.cpu.as_secs_f64()).sum::<f64>() / over.as_secs_f64().max(1e-9) * 100.0;
-    let stream = |end: &Ended| {
-        let span = if end.look.sends { over } else { over.max(end.look.last) };
+    let stream = |end: &FinishedStream| {
+        let span = if end.sample.sends { over } else { over.max(end.sample.last) };
         StreamResult {
-            id: end.look.id,
-            bytes: end.look.bytes,
-            retransmits: end.look.sends.then_some(end.look.tcp.retransmits),
+            id: end.sample.id,
+            bytes: end.sample.bytes,
+            retransmits: end.sample.sends.then_some(end.sample.tcp.retransmits),
             span_s: (0.0, span.as_secs_f64()),
             ..StreamResult::default()
         }
     };
     Results {
-        // Which part of it was the kernel's is not counted by thread.
+        // The kernel's share of a thread's time is not counted.
         cpu_percent: (cpu, 0.0, cpu),
-        has_retransmits: if ended.iter().any(|end| end.look.sends) { 1 } else { -1 },
+        has_retransmits: if ended.iter().any(|end| end.sample.sends) { 1 } else { -1 },
         congestion: ended.first().map(|end| end.congestion.clone()),
         streams: ended.iter().map(stream).collect(),
         output: None,
     }
 }
 
-/// How a test went, for people, as a server says it.
-pub(super) struct Words {
+/// The server's report of a test, as text for people.
+pub(super) struct TextReport {
     text: String,
     last: (Duration, Vec<(u32, u64)>),
     most: usize,
 }
 
-impl Words {
-    /// At most so many bytes of lines about seconds; none at all where nobody wants them.
-    pub(super) fn new(begins: Vec<(u32, u64)>, most: usize) -> Words {
-        Words { text: "[ ID] Interval           Transfer     Bitrate\n".into(), last: (Duration::ZERO, begins), most }
+impl TextReport {
+    /// `most` bounds the lines of seconds, in bytes; 0 for none.
+    pub(super) fn new(begins: Vec<(u32, u64)>, most: usize) -> TextReport {
+        let text = "[ ID] Interval           Transfer     Bitrate\n".into();
+        TextReport { text, last: (Duration::ZERO, begins), most }
     }
 
-    /// What each stream had moved after `now`.
+    /// Takes the bytes of each stream at `now`; adds lines once a second.
     pub(super) fn saw(&mut self, now: Duration, bytes: Vec<(u32, u64)>) {
         if now.saturating_sub(self.last.0) >= Duration::from_secs(1) && self.text.len() < self.most {
             lines(&mut self.text, (self.last.0, now), &self.last.1, &bytes);
@@ -169,7 +171,7 @@ impl Words {
         }
     }
 
-    /// All of it, with a line about the whole.
+    /// Adds the lines of the whole test, and returns the text.
     pub(super) fn close(mut self, over: Duration, total: &[(u32, u64)]) -> String {
         let none: Vec<(u32, u64)> = total.iter().map(|(id, _)| (*id, 0)).collect();
         lines(&mut self.text, (Duration::ZERO, over), &none, total);

@@ -1,22 +1,22 @@
-//! Which hop of one trace is which of another: the pairing that needs the fewest changes. Pure.
+//! Pairs the hops of two traces with the fewest changes. Pure.
 
 use model::v1::probe::route::Hop;
 
-/// A step of the pairing; places from 0.
+/// A step of the pairing, with the indexes of hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pair {
-    /// The same hop, or nobody says otherwise.
+    /// The same hop, or one that no answer contradicts.
     Same(usize, usize),
     /// Another router in its place.
     Other(usize, usize),
-    /// Only in the first.
+    /// A hop of the first trace only.
     Gone(usize),
-    /// Only in the second.
+    /// A hop of the second trace only.
     Come(usize),
 }
 
 impl Pair {
-    /// The place in the first trace.
+    /// Index in the first trace.
     pub fn earlier(self) -> Option<usize> {
         match self {
             Pair::Same(old, _) | Pair::Other(old, _) | Pair::Gone(old) => Some(old),
@@ -24,7 +24,7 @@ impl Pair {
         }
     }
 
-    /// The place in the second trace.
+    /// Index in the second trace.
     pub fn later(self) -> Option<usize> {
         match self {
             Pair::Same(_, new) | Pair::Other(_, new) | Pair::Come(new) => Some(new),
@@ -33,8 +33,8 @@ impl Pair {
     }
 }
 
-/// What a step costs. A hop where one of the two is silent costs a little, so that it does not take the place of one that
-/// is known to be the same; a replacement less than two changes.
+/// Cost of a pairing step. A pair with a silent hop costs a little, so that it does not displace a pair that is known to be the
+/// same hop; a replacement costs less than a removal and an addition.
 const SILENT: u32 = 1;
 const REPLACED: u32 = 5;
 const ALONE: u32 = 4;

@@ -1,6 +1,6 @@
 //! Changes between routes that are made up.
 
-use model::v1::probe::route::{Path, Router, Said};
+use model::v1::probe::route::{Path, Router, RouterReply};
 use proptest::prelude::*;
 
 use super::*;
@@ -9,7 +9,7 @@ use super::*;
 fn route(text: &str) -> Route {
     let router = |address: &str| Router {
         address: address.to_owned(),
-        said: Said::TimeExceeded,
+        said: RouterReply::TimeExceeded,
         icmp: Some([11, 0]),
         answers: 1,
         ttl_reverse: None,

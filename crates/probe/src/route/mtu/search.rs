@@ -1,37 +1,37 @@
-//! Which sizes to try next. Pure; knows of sizes only, not of probes that are lost.
+//! Chooses the sizes to try next. Pure; knows sizes only, not lost probes.
 
 use std::collections::BTreeSet;
 
-/// What links and tunnels carry, in bytes of IP: jumbo frames (9216, 9000, and less a header of 28), FDDI and token ring
+/// The usual MTUs of links and tunnels, in bytes of IP: jumbo frames (9216, 9000, and less a header of 28), FDDI and token ring
 /// (4352, 4464), Ethernet (1500), PPPoE (1492), GRE, IPsec, WireGuard, the least of IPv6 and of IPv4.
 const USUAL: [u32; 14] =
     [9_216, 9_000, 8_972, 8_950, 4_464, 4_352, 1_500, 1_492, 1_476, 1_450, 1_420, 1_400, 1_280, 576];
 /// Sizes of one round. With eight, a gap of 4,700 bytes takes four rounds.
 const ROUND: u32 = 8;
-/// Hints that are kept: they come from outside.
+/// Most hints that are kept: a bound on input from the network.
 const HINTS_MAX: usize = 16;
 
-/// What is known of the largest size.
+/// The bounds of the largest size, as far as they are known.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// The largest that passed.
+    /// The largest size that passed.
     passed: u32,
-    /// The least that did not, above `passed`.
+    /// The smallest size above `passed` that did not pass.
     failed: u32,
-    /// Larger ones are not tried.
+    /// The largest size to try.
     top: u32,
     hints: BTreeSet<u32>,
     is_first: bool,
 }
 
 impl Search {
-    /// Between a size that passes and the largest that is to be tried.
+    /// A search between a size that passes and the largest size to try.
     pub fn new(passed: u32, top: u32) -> Search {
         let top = top.max(passed);
         Search { passed, failed: top + 1, top, hints: BTreeSet::new(), is_first: true }
     }
 
-    /// The largest that passed.
+    /// The largest size that passed.
     pub fn passed(&self) -> u32 {
         self.passed
     }
@@ -41,12 +41,12 @@ impl Search {
         self.top
     }
 
-    /// Whether there is nothing between what passed and what did not.
+    /// Whether no size is left between those that passed and those that did not.
     pub fn is_found(&self) -> bool {
         self.passed + 1 >= self.failed
     }
 
-    /// The sizes of the next round, least first; none when it is found.
+    /// The sizes of the next round, smallest first; empty when the search is over.
     pub fn round(&mut self) -> Vec<u32> {
         let open = (self.passed + 1)..self.failed;
         let mut sizes = BTreeSet::new();
@@ -86,7 +86,7 @@ impl Search {
         self.failed = self.failed.min(self.top + 1);
     }
 
-    /// Somebody says that this much would pass.
+    /// Takes a size that a router reports to pass.
     pub fn hint(&mut self, size: u32) {
         if self.hints.len() < HINTS_MAX && size > self.passed && size < self.failed {
             self.hints.insert(size);

@@ -1,35 +1,35 @@
-//! The probes of a search for the MTU: how many of each size, how long to wait for them, and what to make of ICMP. Pure.
+//! The probes of a search for the MTU: their number for each size, the time to wait for answers, and the use of ICMP. Pure.
 //!
-//! First the least probes, many of them: they say that somebody answers, how long that takes, and how much is lost
-//! anyway. From the loss follows how many probes of one size must be lost before the size is to blame. At the end the
-//! largest size that passed and the next larger one are tried again, so that a burst of loss does not pass for an MTU.
+//! It begins with many of the smallest probes, which show that the far end answers, the round trip, and the loss of the path.
+//! The loss determines how many probes of one size must be lost before the size is to blame. At the end the largest size that
+//! passed and the next larger one are tried again, so that a burst of loss does not look like an MTU.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use model::v1::probe::route::{Mtu, MtuBound, MtuSaid, MtuTried, Said};
+use model::v1::probe::route::{Mtu, MtuBound, MtuSaid, MtuTried, RouterReply};
 
 use super::super::drive::{Next, Script};
-use super::super::flow::{Flow, Heard, Shot};
+use super::super::flow::{ProbeEvent, ProbeFlow, Shot};
 use super::Plan;
 use super::search::Search;
 
-/// As far as a packet usually may go.
+/// The usual initial TTL.
 const TTL: u8 = 64;
-/// The least probes at the start.
+/// Number of smallest probes at the start.
 const FIRST: usize = 16;
-/// That loss alone takes all probes of one size may happen once in so many sizes.
+/// Random loss alone takes all probes of a size once in this many sizes.
 const ODDS: f64 = 1e7;
 /// Probes of one size in a round.
 const COPIES_MIN: u32 = 5;
 const COPIES_MAX: u32 = 32;
-/// Waiting for the last answer of a round: half a round trip more than the longest, and this for hosts that are busy.
+/// The wait for the last answer of a round is 1.5 times the longest round trip, and this for busy hosts.
 const GRACE: Duration = Duration::from_millis(100);
-/// Attempts to see the end confirmed.
+/// Attempts to confirm the result.
 const CONFIRMATIONS: u32 = 3;
-/// What is kept of what routers say.
+/// Most reports of routers that are kept.
 const SAID_MAX: usize = 16;
-/// Rounds, in all: more would be a path that changes all the time.
+/// Most rounds: a search that needs more is on a path that changes all the time.
 const ROUNDS_MAX: u32 = 64;
 
 /// A size in this round.
@@ -37,19 +37,19 @@ const ROUNDS_MAX: u32 = 64;
 struct Trial {
     bytes: u32,
     sent: u32,
-    /// Somebody says that it does not fit, this host or a router.
+    /// This host or a router reported that the size does not fit.
     is_refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The least probes.
+    /// The smallest probes.
     First,
     /// A round of the search.
     Round,
-    /// The end is looked at again; so many attempts failed.
+    /// The result is being confirmed; the number of failed attempts.
     Confirm(u32),
-    /// It is over: confirmed, or not.
+    /// The search is over; whether the result is confirmed.
     Over(bool),
 }
 
@@ -71,14 +71,14 @@ pub struct Seeker {
     said: Vec<MtuSaid>,
     /// The first probe of this round.
     began: usize,
-    /// The end was answered in this round.
+    /// The size to confirm was answered in this round.
     is_seen: bool,
 }
 
 impl Seeker {
-    /// Towards `far`.
+    /// A search towards `far`.
     pub fn new(plan: Plan, far: SocketAddr) -> Seeker {
-        let floor = Flow::bytes_min(far);
+        let floor = ProbeFlow::bytes_min(far);
         Seeker {
             plan,
             floor,
@@ -98,7 +98,7 @@ impl Seeker {
         }
     }
 
-    /// The answer, as far as it is known by now; none if not even the least probes were answered.
+    /// The MTU, as far as it is known; none if not even the smallest probes were answered.
     pub fn found(&self) -> Option<Mtu> {
         if !self.shots.iter().any(|(_, is_answered)| *is_answered) {
             return None;
@@ -215,7 +215,7 @@ impl Seeker {
         Some(self.shoot(now, bytes))
     }
 
-    /// A round is over: what was not answered did not pass.
+    /// Ends a round: sizes without an answer did not pass.
     fn close(&mut self) -> Next {
         let passed = self.search.passed();
         for trial in std::mem::take(&mut self.trials) {
@@ -284,10 +284,10 @@ impl Script for Seeker {
         self.end(false)
     }
 
-    fn heard(&mut self, _: Duration, heard: &Heard) {
+    fn heard(&mut self, _: Duration, heard: &ProbeEvent) {
         match heard {
-            Heard::Answer { shot, rtt, .. } => self.answered(*shot, *rtt),
-            Heard::Icmp { shot: Some(shot), said: Said::TooBig, from, mtu, .. } => {
+            ProbeEvent::Answer { shot, rtt, .. } => self.answered(*shot, *rtt),
+            ProbeEvent::Icmp { shot: Some(shot), said: RouterReply::TooBig, from, mtu, .. } => {
                 let Some(bytes) = self.refused(*shot) else { return };
                 let said = MtuSaid { by: from.to_string(), mtu_bytes: *mtu, confirmed: false };
                 if self.said.len() < SAID_MAX && !self.said.contains(&said) {
@@ -297,8 +297,8 @@ impl Script for Seeker {
                     self.search.hint(*mtu);
                 }
             }
-            Heard::Icmp { .. } => {}
-            Heard::TooBigHere { shot, mtu } => {
+            ProbeEvent::Icmp { .. } => {}
+            ProbeEvent::TooBigHere { shot, mtu } => {
                 let Some(bytes) = self.refused(*shot) else { return };
                 let mtu = mtu.map_or(bytes.saturating_sub(1), |mtu| mtu.min(bytes.saturating_sub(1)));
                 self.interface = Some(self.interface.map_or(mtu, |known| known.min(mtu)));

@@ -62,9 +62,12 @@ mod tests {
         fn it_is_the_tail(all_sent in 1u64..60, sent in 0u64..60, all_lost in 0u64..60, lost in 0u64..60) {
             let (sent, all_lost) = (sent % (all_sent + 1), all_lost % (all_sent + 1));
             let choose = |n: u64, k: u64| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
-            let ways = |k: u64| match k <= all_lost && k <= sent && sent - k <= all_sent - all_lost {
-                true => choose(all_lost, k) * choose(all_sent - all_lost, sent - k),
-                false => 0.0,
+            let ways = |k: u64| {
+                if k <= all_lost && k <= sent && sent - k <= all_sent - all_lost {
+                    choose(all_lost, k) * choose(all_sent - all_lost, sent - k)
+                } else {
+                    0.0
+                }
             };
             let wanted = (lost..=all_sent).map(ways).sum::<f64>() / choose(all_sent, sent);
             prop_assert!((chance(sent, lost, all_sent, all_lost) - wanted).abs() < 1e-9);

@@ -1,24 +1,24 @@
-//! Flows by the hops that they pass. Pure.
+//! Groups flows by their hops. Pure.
 
 use std::collections::BTreeSet;
 
-use super::Known;
+use super::FlowStats;
 
-/// A way, and the flows that take it.
+/// A path, and the flows that take it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// By their places.
+    /// Indexes of the flows.
     pub flows: Vec<usize>,
     /// All addresses that were seen at each hop.
     pub hops: Vec<BTreeSet<String>>,
-    /// They end at the target.
+    /// The path ends at the target.
     is_reached: bool,
 }
 
-/// Groups flows; the group with most of them first. A hop where nobody answered contradicts nothing: such a flow is
-/// counted to the group with which it shares most.
-pub fn group(known: &[Known]) -> Vec<Group> {
-    // Those of which most is known come first, and make the groups.
+/// Groups flows, the largest group first. A silent hop contradicts no group: a flow with silent hops belongs to the group with
+/// which it shares most hops.
+pub fn group(known: &[FlowStats]) -> Vec<Group> {
+    // Flows with most known hops come first, and make the groups.
     let mut order: Vec<usize> = (0..known.len()).collect();
     order.sort_by_key(|flow| std::cmp::Reverse(known[*flow].hops.iter().filter(|hop| !hop.is_empty()).count()));
     let mut groups: Vec<Group> = Vec::new();
@@ -40,12 +40,12 @@ pub fn group(known: &[Known]) -> Vec<Group> {
 }
 
 impl Group {
-    /// Hops that it shares with a flow; none if they contradict each other.
-    fn likeness(&self, flow: &Known) -> Option<usize> {
+    /// Number of hops shared with a flow; none if group and flow contradict each other.
+    fn likeness(&self, flow: &FlowStats) -> Option<usize> {
         if self.is_reached && flow.is_reached && self.hops.len() != flow.hops.len() {
             return None;
         }
-        // A flow cannot go on behind another one's target.
+        // A flow of the same path cannot have hops after the target.
         let (is_longer, is_shorter) = (flow.hops.len() > self.hops.len(), flow.hops.len() < self.hops.len());
         if (self.is_reached && is_longer) || (flow.is_reached && is_shorter) {
             return None;
@@ -61,7 +61,7 @@ impl Group {
         Some(shared)
     }
 
-    fn add(&mut self, place: usize, flow: &Known) {
+    fn add(&mut self, place: usize, flow: &FlowStats) {
         self.flows.push(place);
         self.is_reached |= flow.is_reached;
         if self.hops.len() < flow.hops.len() {

@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use model::v1::probe::route::{Suspect, SuspectBy};
 
-use super::Known;
+use super::FlowStats;
 use super::odds::{chance, choose};
 use super::paths::Group;
 
-/// What chance alone does in fewer than one sweep of a hundred is not chance.
+/// The significance level: chance alone raises a suspect in fewer than one sweep of a hundred.
 const CHANCE_MAX: f64 = 0.01;
-/// A longer way is longer by this at least, and by this share: less is jitter of the hosts.
+/// A longer path is longer by this at least, and by this share: less is jitter of the hosts.
 const LONGER_S_MIN: f64 = 0.001;
 const LONGER_SHARE: f64 = 0.05;
 
-/// Some of the flows, by their places, in order.
+/// A set of flows, by their indexes.
 type Flows = BTreeSet<usize>;
 
 /// The flows that pass each address of a hop, for hops that differ; nearest hop first.
-fn by_address(known: &[Known], among: &Flows) -> Vec<(u8, String, Flows)> {
+fn by_address(known: &[FlowStats], among: &Flows) -> Vec<(u8, String, Flows)> {
     let mut all: Vec<(u8, String, Flows)> = Vec::new();
     for flow in among {
         for (hop, ttl) in known[*flow].hops.iter().zip(1..) {
@@ -36,25 +36,25 @@ fn by_address(known: &[Known], among: &Flows) -> Vec<(u8, String, Flows)> {
 }
 
 /// The first hop that all of some flows pass, and none of the others.
-fn own_hop(known: &[Known], flows: &Flows, among: &Flows) -> Option<(u8, String)> {
+fn own_hop(known: &[FlowStats], flows: &Flows, among: &Flows) -> Option<(u8, String)> {
     let mut all = by_address(known, among).into_iter();
     all.find(|(.., its)| its == flows).map(|(ttl, address, _)| (ttl, address))
 }
 
-/// Probes, and lost ones.
-fn losses(known: &[Known], flows: &Flows) -> (u32, u32) {
+/// Probes sent by some flows, and lost ones.
+fn losses(known: &[FlowStats], flows: &Flows) -> (u32, u32) {
     let its = || flows.iter().map(|flow| &known[*flow]);
     let sent = its().map(|one| one.sent).sum();
     (sent, its().map(|one| one.sent - one.answered.min(one.sent)).sum())
 }
 
-/// Of the lost ones, those that the far end did not get.
-fn lost_forward(known: &[Known], flows: &Flows) -> u32 {
+/// Lost probes of some flows that did not reach the far end.
+fn lost_forward(known: &[FlowStats], flows: &Flows) -> u32 {
     flows.iter().map(|flow| known[*flow].lost_forward).sum()
 }
 
 /// The flows that lose most, two of them, three, up to half of all: a member of a bundle has no address of its own.
-fn worst(known: &[Known], among: &Flows) -> Vec<Flows> {
+fn worst(known: &[FlowStats], among: &Flows) -> Vec<Flows> {
     let share = |flow: &usize| {
         f64::from(known[*flow].sent - known[*flow].answered.min(known[*flow].sent))
             / f64::from(known[*flow].sent.max(1))
@@ -66,7 +66,7 @@ fn worst(known: &[Known], among: &Flows) -> Vec<Flows> {
 
 /// Sets of flows that lose more than the rest, the surest first: those behind one address, those of one way, each by
 /// itself, and the worst ones together. After one is found, the rest is looked at again without it.
-pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
+pub fn by_loss(known: &[FlowStats], ways: &[Group]) -> Vec<Suspect> {
     let mut among: Flows = (0..known.len()).collect();
     let mut found = Vec::new();
     while among.len() > 1 {
@@ -114,14 +114,14 @@ pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
 }
 
 /// Ports as people look for them, and as the flows are listed.
-fn ports(known: &[Known], set: &Flows) -> Vec<u16> {
+fn ports(known: &[FlowStats], set: &Flows) -> Vec<u16> {
     let mut ports: Vec<u16> = set.iter().map(|flow| known[*flow].port).collect();
     ports.sort_unstable();
     ports
 }
 
 /// The flows whose least round trip is well above the least of all.
-pub fn by_delay(known: &[Known]) -> Vec<Suspect> {
+pub fn by_delay(known: &[FlowStats]) -> Vec<Suspect> {
     let all: Flows = (0..known.len()).collect();
     let Some(least) = known.iter().filter_map(|one| one.rtt_min_s).reduce(f64::min) else { return Vec::new() };
     let bound = least + LONGER_S_MIN.max(least * LONGER_SHARE);

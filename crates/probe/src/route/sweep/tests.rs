@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use super::*;
 
 /// A flow with `hops` written as "a b ? c", its probes and lost ones.
-fn flow(port: u16, hops: &str, sent: u32, lost: u32, rtt_ms: f64) -> Known {
+fn flow(port: u16, hops: &str, sent: u32, lost: u32, rtt_ms: f64) -> FlowStats {
     let address = |word: &str| if word == "?" { vec![] } else { vec![word.to_owned()] };
-    Known {
+    FlowStats {
         port,
         hops: hops.split_whitespace().map(address).collect(),
         is_reached: true,

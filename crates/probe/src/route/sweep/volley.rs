@@ -1,45 +1,45 @@
-//! Probes all the way to the far end, many of them: loss and round trips of one flow. Pure.
+//! Many probes to the far end: loss and round trips of one flow. Pure.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use model::v1::probe::route::Said;
+use model::v1::probe::route::RouterReply;
 
 use super::super::drive::{Next, Script};
-use super::super::flow::{Flow, Heard, Shot};
+use super::super::flow::{ProbeEvent, ProbeFlow, Shot};
 use super::super::trace::least_and_median;
 
-/// As far as a packet usually may go.
+/// The usual initial TTL.
 const TTL: u8 = 64;
 
-/// Of one flow.
+/// The probes of one flow.
 pub struct Volley {
     probes: u32,
     patience: Duration,
     bytes: u32,
     /// When each probe was sent, and its round trip if it was answered.
     sent: Vec<(Duration, Option<Duration>)>,
-    /// Of the first and the last probe that were answered: which, and the far end's count then.
+    /// The first and the last answered probe: its number, and the far end's count then.
     ends: Option<[(usize, u32); 2]>,
     by_node: bool,
 }
 
 impl Volley {
-    /// So many probes to `far`.
+    /// A volley of `probes` to `far`.
     pub fn new(probes: u32, patience: Duration, far: SocketAddr) -> Volley {
-        let bytes = Flow::bytes_min(far);
+        let bytes = ProbeFlow::bytes_min(far);
         Volley { probes, patience, bytes, sent: Vec::new(), ends: None, by_node: false }
     }
 
-    /// Probes sent, and answered. Where it was broken off, those that were still to be waited for are left out, answered
-    /// or not: the quick answers alone would make the flow look better than it is.
+    /// Probes sent, and answered. If the volley was broken off, probes that were still waited for are left out, answered or not:
+    /// counting their quick answers alone would make the flow look better than it is.
     pub fn counts(&self, broken_off: Option<Duration>) -> (u32, u32) {
         let is_over = |at: Duration| broken_off.is_none_or(|end| end.saturating_sub(at) >= self.patience);
         let over = || self.sent.iter().filter(|(at, _)| is_over(*at));
         (over().count() as u32, over().filter(|(_, rtt)| rtt.is_some()).count() as u32)
     }
 
-    /// Of the probes between the first and the last that were answered, those that the far end did not get.
+    /// Probes between the first and the last answered one that did not reach the far end.
     pub fn lost_forward(&self) -> u32 {
         let Some([(first, before), (last, after)]) = self.ends else { return 0 };
         ((last - first) as u32).saturating_sub(after.wrapping_sub(before))
@@ -63,23 +63,22 @@ impl Script for Volley {
             return Next::Shoot(Shot { ttl: TTL, bytes: self.bytes });
         }
         let until = self.sent.last().map_or(Duration::ZERO, |(at, _)| *at + self.patience);
-        match self.sent.iter().all(|(_, rtt)| rtt.is_some()) || now >= until {
-            true => Next::Done,
-            false => Next::Wait(until),
-        }
+        if self.sent.iter().all(|(_, rtt)| rtt.is_some()) || now >= until { Next::Done } else { Next::Wait(until) }
     }
 
-    fn heard(&mut self, _: Duration, heard: &Heard) {
+    fn heard(&mut self, _: Duration, heard: &ProbeEvent) {
         let (shot, rtt) = match heard {
-            Heard::Answer { shot, rtt, count, .. } => {
+            ProbeEvent::Answer { shot, rtt, count, .. } => {
                 self.by_node = true;
                 let end = (*shot, *count);
                 let [first, last] = self.ends.unwrap_or([end; 2]);
                 self.ends = Some([first.min(end), last.max(end)]);
                 (*shot, *rtt)
             }
-            Heard::Icmp { shot: Some(shot), rtt: Some(rtt), said: Said::PortUnreachable, .. } => (*shot, *rtt),
-            Heard::Icmp { .. } | Heard::TooBigHere { .. } => return,
+            ProbeEvent::Icmp { shot: Some(shot), rtt: Some(rtt), said: RouterReply::PortUnreachable, .. } => {
+                (*shot, *rtt)
+            }
+            ProbeEvent::Icmp { .. } | ProbeEvent::TooBigHere { .. } => return,
         };
         if let Some((_, known)) = self.sent.get_mut(shot) {
             known.get_or_insert(rtt);
@@ -101,7 +100,7 @@ mod tests {
         for shot in [0, 3] {
             volley.heard(
                 seconds(4),
-                &Heard::Answer {
+                &ProbeEvent::Answer {
                     shot,
                     rtt: seconds(1),
                     hops: None,

@@ -1,19 +1,19 @@
-//! Which TTL to probe next, and what the answers say of the hops. Pure.
+//! Chooses the TTL of the next probe, and evaluates the answers of the hops. Pure.
 //!
-//! Rounds over all hops rather than all probes of a hop at once: routers answer a few in a row and are then silent for
-//! a while. In the first round TTLs rise, a window of them at a time, until the end is known.
+//! It makes rounds over all hops instead of sending all probes of a hop at once, as routers answer a few in a row and are then
+//! silent for a while. In the first round TTLs rise, a window of them at a time, until the end is known.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use model::v1::probe::route::{End, Hop, Path, Router, Said};
+use model::v1::probe::route::{End, Hop, Path, Router, RouterReply};
 
 use super::super::drive::{Next, Script};
-use super::super::flow::{Flow, Heard, Shot};
+use super::super::flow::{ProbeEvent, ProbeFlow, Shot};
 use super::Plan;
 
-/// Routers that one hop's list holds: what comes from outside is bounded.
+/// Most routers of one hop: a bound on input from the network.
 const ROUTERS_MAX: usize = 16;
 
 #[derive(Clone, Copy)]
@@ -23,8 +23,9 @@ struct Probe {
     answered: bool,
 }
 
+/// Answers of one hop.
 #[derive(Clone, Default)]
-struct Found {
+struct HopRecord {
     sent: u32,
     rtts: Vec<Duration>,
     routers: Vec<Router>,
@@ -36,35 +37,35 @@ pub struct Tracer {
     target: IpAddr,
     bytes: u32,
     probes: Vec<Probe>,
-    /// Neither answered nor given up, oldest first.
+    /// Probes that are neither answered nor given up, oldest first.
     open: VecDeque<usize>,
-    found: Vec<Found>,
+    found: Vec<HopRecord>,
     round: u32,
     rounds: u32,
-    /// Next in this round.
+    /// The next TTL in this round.
     ttl: u8,
-    /// Not before.
+    /// Time before which no probe is sent.
     resume: Duration,
-    /// The least TTL that gets no further, and why.
+    /// The lowest TTL at which the route ends, and why.
     end: Option<(u8, End)>,
     /// The highest TTL that was answered.
     highest: u8,
     distance_reverse: Option<u8>,
     anonymous: u32,
-    /// One probe at a time: answers do not say whose they are.
+    /// One probe at a time, as answers do not quote the probe.
     is_serial: bool,
 }
 
 impl Tracer {
-    /// Of the flow to `far`.
+    /// A trace of the flow to `far`.
     pub fn new(plan: Plan, far: SocketAddr) -> Tracer {
         Tracer {
             plan,
             target: far.ip().to_canonical(),
-            bytes: Flow::bytes_min(far),
+            bytes: ProbeFlow::bytes_min(far),
             probes: Vec::new(),
             open: VecDeque::new(),
-            found: vec![Found::default(); usize::from(plan.ttl_max)],
+            found: vec![HopRecord::default(); usize::from(plan.ttl_max)],
             round: 0,
             rounds: plan.queries.into(),
             ttl: 1,
@@ -77,13 +78,13 @@ impl Tracer {
         }
     }
 
-    /// The last TTL that is of interest, as far as is known.
+    /// The highest TTL to probe, as far as is known.
     fn last(&self) -> u8 {
         let most = self.plan.ttl_max;
         self.end.map_or(self.highest.saturating_add(self.plan.gap), |(ttl, _)| ttl).min(most)
     }
 
-    /// Gives up what is too old; when the oldest that is left will be.
+    /// Gives up probes that are too old; returns when the oldest of the others will be.
     fn expire(&mut self, now: Duration) -> Option<Duration> {
         while let Some(oldest) = self.open.front() {
             let until = self.probes[*oldest].at + self.plan.patience;
@@ -95,7 +96,7 @@ impl Tracer {
         None
     }
 
-    /// An answer to a probe; returns its TTL if it is the first one.
+    /// Takes an answer to a probe; returns the probe's TTL if it is the first answer.
     fn close(&mut self, shot: usize) -> Option<u8> {
         let probe = self.probes.get_mut(shot).filter(|probe| !probe.answered)?;
         probe.answered = true;
@@ -120,7 +121,7 @@ impl Tracer {
     }
 
     fn ends(&mut self, ttl: u8, end: End) {
-        // What has been there was not stopped on the way, whatever somebody says.
+        // A probe that reached the target was not blocked, whatever a router reports.
         let is_better = |(known, why): (u8, End)| match (why, end) {
             (End::Reached, End::Blocked) => false,
             (End::Blocked, End::Reached) => true,
@@ -131,8 +132,7 @@ impl Tracer {
         }
     }
 
-    /// Whose answer it is where it does not say so: that of the only probe there is, or nobody's. From then on they go
-    /// one at a time.
+    /// The probe of an answer that does not quote it: the only open probe, or none. From then on probes are sent one at a time.
     fn attribute(&mut self) -> Option<usize> {
         self.anonymous += 1;
         let only = (self.open.len() == 1).then(|| self.open.front().copied()).flatten();
@@ -143,8 +143,8 @@ impl Tracer {
         only
     }
 
-    fn heard_icmp(&mut self, now: Duration, heard: &Heard) {
-        let Heard::Icmp { shot, rtt, from, said, icmp, ttl_reverse, .. } = heard else { return };
+    fn heard_icmp(&mut self, now: Duration, heard: &ProbeEvent) {
+        let ProbeEvent::Icmp { shot, rtt, from, said, icmp, ttl_reverse, .. } = heard else { return };
         let Some(shot) = shot.or_else(|| self.attribute()) else { return };
         let Some(ttl) = self.close(shot) else { return };
         let rtt = rtt.unwrap_or_else(|| now.saturating_sub(self.probes[shot].at));
@@ -152,19 +152,19 @@ impl Tracer {
             Router { address: from.to_string(), said: *said, icmp: Some(*icmp), answers: 1, ttl_reverse: *ttl_reverse };
         self.note(ttl, rtt, router);
         match said {
-            // Only an end host knows its ports, whatever address it says so from.
-            Said::PortUnreachable => self.ends(ttl, End::Reached),
-            Said::ProtocolUnreachable if *from == self.target => self.ends(ttl, End::Reached),
-            Said::NetworkUnreachable
-            | Said::HostUnreachable
-            | Said::ProtocolUnreachable
-            | Said::AdminProhibited
-            | Said::TooBig => self.ends(ttl, End::Blocked),
-            Said::TimeExceeded | Said::Answered | Said::Other => {}
+            // Only an end host knows its ports, whatever the source address of its report.
+            RouterReply::PortUnreachable => self.ends(ttl, End::Reached),
+            RouterReply::ProtocolUnreachable if *from == self.target => self.ends(ttl, End::Reached),
+            RouterReply::NetworkUnreachable
+            | RouterReply::HostUnreachable
+            | RouterReply::ProtocolUnreachable
+            | RouterReply::AdminProhibited
+            | RouterReply::TooBig => self.ends(ttl, End::Blocked),
+            RouterReply::TimeExceeded | RouterReply::Answered | RouterReply::Other => {}
         }
     }
 
-    /// What is known by now.
+    /// The path, as far as is known.
     pub fn path(&self) -> Path {
         let last = self.end.map_or(self.highest, |(ttl, _)| ttl);
         let hops = self.found.iter().zip(1..=last).map(|(found, ttl)| found.hop(ttl));
@@ -195,7 +195,7 @@ impl Script for Tracer {
             return oldest.map_or(Next::Done, Next::Wait);
         }
         if self.ttl > self.last() {
-            // What is still to come may move the end: in the first round, and before it is all over.
+            // Answers that are still awaited may move the end, in the first round and before the last.
             let may_grow = self.round == 0 || self.round + 1 >= self.rounds;
             if let Some(until) = oldest.filter(|_| may_grow) {
                 return Next::Wait(until);
@@ -218,25 +218,25 @@ impl Script for Tracer {
         Next::Shoot(Shot { ttl, bytes: self.bytes })
     }
 
-    fn heard(&mut self, now: Duration, heard: &Heard) {
+    fn heard(&mut self, now: Duration, heard: &ProbeEvent) {
         match heard {
-            Heard::Answer { shot, rtt, hops, hops_reverse, ttl_reverse, .. } => {
+            ProbeEvent::Answer { shot, rtt, hops, hops_reverse, ttl_reverse, .. } => {
                 let Some(ttl) = self.close(*shot) else { return };
                 let address = self.target.to_string();
-                let said = Said::Answered;
+                let said = RouterReply::Answered;
                 self.note(ttl, *rtt, Router { address, said, icmp: None, answers: 1, ttl_reverse: *ttl_reverse });
-                // A router on the way may write TTLs as it likes; the end is not behind this probe.
+                // A router may have changed the TTL in the probe; the end is at this probe's TTL or before.
                 self.ends(hops.unwrap_or(ttl).min(ttl), End::Reached);
                 self.distance_reverse = hops_reverse.or(self.distance_reverse);
             }
-            Heard::Icmp { .. } => self.heard_icmp(now, heard),
-            // The least probe there is: nothing smaller to be had.
-            Heard::TooBigHere { shot, .. } => drop(self.close(*shot)),
+            ProbeEvent::Icmp { .. } => self.heard_icmp(now, heard),
+            // This is the smallest probe already.
+            ProbeEvent::TooBigHere { shot, .. } => drop(self.close(*shot)),
         }
     }
 }
 
-impl Found {
+impl HopRecord {
     fn hop(&self, ttl: u8) -> Hop {
         let (rtt_min_s, rtt_median_s) = least_and_median(&self.rtts);
         Hop {
@@ -250,7 +250,7 @@ impl Found {
     }
 }
 
-/// In seconds. The median of an even number is the upper one: a time that was measured.
+/// The least and the median time, seconds. The median of an even number is the upper one, which is a measured time.
 pub(in super::super) fn least_and_median(rtts: &[Duration]) -> (Option<f64>, Option<f64>) {
     let mut rtts = rtts.to_vec();
     rtts.sort_unstable();

@@ -1,9 +1,9 @@
-//! A far clock that was set, seen from here.
+//! Detects that the far clock was set during a test.
 //!
-//! With the clock forward by `s`, packets seem to take `s` longer there and `s` less back. What a network does looks
-//! otherwise: a queue or a new route makes one way longer, or both. So, with the least delay of the packets before a
-//! moment and after it on both ways, half of the difference of the two changes is the clock's, if their sum is small.
-//! Clocks that run at different speeds change steadily; the usual change is taken off.
+//! If the far clock is set forward by `s`, packets seem to take `s` longer forward and `s` less in reverse. The network looks
+//! different: a queue or a new route makes one direction longer, or both. So the least delays before and after a moment are
+//! compared in both directions: half of the difference of the two changes is the clock's, if their sum is small. Clocks that
+//! run at different speeds change steadily; the usual change is subtracted.
 
 /// Windows that a test is cut into: fine enough that a step is felt, coarse enough that each holds an unhindered packet.
 const WINDOWS: u64 = 256;

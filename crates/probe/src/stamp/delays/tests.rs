@@ -55,20 +55,20 @@ fn a_stay_that_cannot_be_is_told() {
 
 #[test]
 fn buckets_are_ten_to_a_decade() {
-    let mut spread = Spread::default();
+    let mut spread = DelayHistogram::default();
     [1_000_000, 1_100_000, 1_300_000, 99_000_000].into_iter().for_each(|ns| spread.note(ns));
     let buckets = spread.buckets();
     assert_eq!(buckets.iter().map(|b| b.count).collect::<Vec<_>>(), [2, 1, 1]);
     assert!((buckets[0].from_s - 1e-3).abs() < 1e-9 && (buckets[2].to_s - 0.1).abs() < 1e-9, "{buckets:?}");
     assert!((buckets[0].to_s / buckets[0].from_s - 1.2589).abs() < 1e-3);
-    assert_eq!(Spread::default().buckets(), []);
-    assert_eq!((Spread::default().delay(), Spread::default().variation()), (None, None));
+    assert_eq!(DelayHistogram::default().buckets(), []);
+    assert_eq!((DelayHistogram::default().delay(), DelayHistogram::default().variation()), (None, None));
 }
 
 proptest! {
     #[test]
     fn percentiles_are_those_of_a_sorted_list(mut values in proptest::collection::vec(0i64..60_000_000_000, 1..300)) {
-        let mut spread = Spread::default();
+        let mut spread = DelayHistogram::default();
         values.iter().for_each(|ns| spread.note(*ns));
         values.sort_unstable();
         let delay = spread.delay().unwrap();

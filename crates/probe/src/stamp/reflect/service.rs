@@ -1,4 +1,4 @@
-//! The reflector on a socket: kernel times in, answers out.
+//! The reflector on a socket, with the kernel's time stamps.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,19 +8,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::clock_quality::ClockQuality;
 use sys::stamps;
 
-use super::{Came, Now, Reflector, Refusal, SessionKey, Trust};
+use super::{AnswerClock, QuestionArrival, Reflector, Refusal, SessionKey, Trust};
 use crate::stamp::clock::Clock;
 use crate::stamp::packet::PACKET_MAX;
 use crate::{Error, Result, Stop};
 
-/// What a reflector did.
+/// Counters of a reflector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct ReflectorCounts {
     /// Answers that were sent.
     pub answered: u64,
     /// Datagrams that are not questions.
     pub not_questions: u64,
-    /// Questions of senders that may not ask, or not with so few octets.
+    /// Questions of senders that may have no answer, or none to so short a question.
     pub refused: u64,
     /// Questions for which there was no room in the table of sessions.
     pub full: u64,
@@ -28,42 +28,42 @@ pub struct Served {
     pub not_sent: u64,
 }
 
-/// How long nobody looks whether to stop.
+/// The longest wait before the stop is checked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Datagrams taken before looking whether to stop.
+/// Datagrams taken before the stop is checked.
 const BATCH: usize = 64;
-/// How often the clock's keeper is asked.
+/// Time between queries of the clock's quality.
 const QUALITY_EVERY_NS: i64 = 1_000_000_000;
-/// Answers whose departure may still be told.
+/// Most answers that wait for the kernel to report their departure.
 const DEPARTURES_MAX: usize = 1_024;
 
-/// A reflector on a socket. Whoever has the socket reads it, and hands over what may be questions.
+/// A reflector on a socket. The owner of the socket reads it, and passes on the datagrams that may be questions.
 pub struct Responder<'a> {
     socket: &'a UdpSocket,
     clock: &'a dyn Clock,
     reflector: &'a mut Reflector,
     trust: &'a dyn Fn(SocketAddr) -> Trust,
-    served: Served,
+    served: ReflectorCounts,
     quality: Option<ClockQuality>,
     quality_ns: i64,
-    /// Answers whose departure has not been told, by the number that the kernel gives them.
+    /// Answers whose departure has not been reported, with the number that the kernel gives them.
     leaving: VecDeque<(u32, SessionKey, u32)>,
-    /// The kernel's next number; none where it does not tell departures.
+    /// The kernel's next number; none where it does not report departures.
     number: Option<u32>,
     written: Vec<u8>,
 }
 
-/// Answers questions until told to stop. `trust` says what an address may have; it is asked for every datagram.
+/// Answers questions until stopped. `trust` is called for every datagram, and returns the answers that its sender may have.
 ///
 /// # Errors
-/// The socket fails. That somebody is no longer there is not a failure.
+/// [`Error::Host`]: the socket fails. An unreachable sender is no failure.
 pub fn serve(
     socket: &UdpSocket,
     stop: &Stop,
     clock: &dyn Clock,
     reflector: &mut Reflector,
     trust: &dyn Fn(SocketAddr) -> Trust,
-) -> Result<Served> {
+) -> Result<ReflectorCounts> {
     let failed = |doing: &'static str| move |source: io::Error| Error::Host { doing, source };
     let mut service = Responder::new(socket, clock, reflector, trust)?;
     let mut buffer = vec![0; PACKET_MAX];
@@ -86,18 +86,18 @@ pub fn serve(
     Ok(service.served)
 }
 
-/// The other end, or the way to it, is gone for the moment.
+/// Whether an error is temporary: the peer, or the path to it, is gone for the moment.
 pub(in crate::stamp) fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | Interrupted)
 }
 
-/// Packets set out with the highest TTL, so that the other end can count routers (RFC 5357, section 4.1.2).
+/// Sets the highest TTL, so that the other end can count routers (RFC 5357, section 4.1.2).
 pub(in crate::stamp) fn set_ttl(socket: &UdpSocket) -> io::Result<()> {
     let reference = socket2::SockRef::from(socket);
     if socket.local_addr()?.is_ipv6() {
         reference.set_unicast_hops_v6(255)?;
-        // For IPv4 over an IPv6 socket; one that takes IPv6 alone may refuse.
+        // For IPv4 over an IPv6 socket; an IPv6-only socket may refuse.
         let _ = reference.set_ttl_v4(255);
         return Ok(());
     }
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Responder<'_> {
 }
 
 impl<'a> Responder<'a> {
-    /// Sets the socket up: kernel times and TTLs of what comes, the highest TTL for what goes.
+    /// Sets up the socket: time stamps and TTLs of arrivals, and the highest TTL for answers.
     ///
     /// # Errors
     /// The socket fails.
@@ -121,17 +121,17 @@ impl<'a> Responder<'a> {
         reflector: &'a mut Reflector,
         trust: &'a dyn Fn(SocketAddr) -> Trust,
     ) -> Result<Responder<'a>> {
-        // Without stamps the times are those of this process: worse by what it waits for a processor, no more.
+        // Without kernel stamps the times are those of this process, which are late by its wait for a processor.
         let number = stamps::enable(socket, true).ok().map(|()| 0);
         let _ = stamps::tell_ttl(socket);
         set_ttl(socket).map_err(|source| Error::Host { doing: "set the TTL of answers", source })?;
         let quality_ns = clock.read().mono_ns;
-        let (served, leaving, quality) = (Served::default(), VecDeque::new(), clock.quality());
+        let (served, leaving, quality) = (ReflectorCounts::default(), VecDeque::new(), clock.quality());
         let written = Vec::with_capacity(PACKET_MAX);
         Ok(Responder { socket, clock, reflector, trust, served, quality, quality_ns, leaving, number, written })
     }
 
-    /// A datagram that may be a question.
+    /// Takes a datagram that may be a question, and answers it.
     pub fn take(&mut self, buffer: &[u8], arrival: &stamps::Arrival) {
         if arrival.is_cut || crate::flow::is_message(&buffer[..arrival.bytes]) {
             self.served.not_questions += 1;
@@ -144,10 +144,10 @@ impl<'a> Responder<'a> {
             self.quality_ns = reading.mono_ns;
         }
         let at = arrival.at.and_then(|at| self.clock.of_kernel(at)).unwrap_or(reading.real_ns);
-        // Not behind the answer, whatever happened to the clock.
+        // Not after the answer, even if the clock was set.
         let at = at.min(reading.real_ns);
-        let came = Came { from: arrival.from, at, ttl: arrival.ttl, trust: (self.trust)(arrival.from) };
-        let now = Now { reading, quality: self.quality };
+        let came = QuestionArrival { from: arrival.from, at, ttl: arrival.ttl, trust: (self.trust)(arrival.from) };
+        let now = AnswerClock { reading, quality: self.quality };
         let mut answer = std::mem::take(&mut self.written);
         match self.reflector.answer(&buffer[..arrival.bytes], &came, &now, &mut answer) {
             Ok((key, sequence)) => self.send(&answer, key, sequence),
@@ -160,7 +160,7 @@ impl<'a> Responder<'a> {
 
     fn send(&mut self, answer: &[u8], key: SessionKey, sequence: u32) {
         if self.socket.send_to(answer, key.from).is_err() {
-            // Whoever asked sees it as lost on the way back, which it is. The kernel may or may not have counted it.
+            // The sender sees it as lost in reverse, which it is. The kernel may have counted it, so numbering begins anew.
             self.served.not_sent += 1;
             self.leaving.clear();
             self.number = stamps::enable(self.socket, self.number.is_some()).ok().and(self.number).map(|_| 0);
@@ -176,7 +176,7 @@ impl<'a> Responder<'a> {
         }
     }
 
-    /// What the kernel tells of departures goes to the sessions.
+    /// Passes the departures that the kernel has reported to their sessions.
     pub fn departures(&mut self) {
         while self.number.is_some() {
             let Ok(Some(departure)) = stamps::departure(self.socket) else { return };

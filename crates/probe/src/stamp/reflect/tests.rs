@@ -7,14 +7,14 @@ use super::*;
 const SECOND: i64 = 1_000_000_000;
 const REAL: RealNs = 1_800_000_000 * SECOND;
 
-fn now(seconds: i64) -> Now {
+fn now(seconds: i64) -> AnswerClock {
     let quality = ClockQuality { synchronised: true, error: Duration::from_millis(1), ..ClockQuality::default() };
     let reading = Reading { mono_ns: seconds * SECOND, real_ns: REAL + seconds * SECOND, apart_ns: 0 };
-    Now { reading, quality: Some(quality) }
+    AnswerClock { reading, quality: Some(quality) }
 }
 
-fn came(port: u16, trust: Trust) -> Came {
-    Came { from: SocketAddr::from(([192, 0, 2, 1], port)), at: REAL - 500, ttl: Some(250), trust }
+fn came(port: u16, trust: Trust) -> QuestionArrival {
+    QuestionArrival { from: SocketAddr::from(([192, 0, 2, 1], port)), at: REAL - 500, ttl: Some(250), trust }
 }
 
 fn question(sequence: u32, ssid: u16, length: usize) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn question(sequence: u32, ssid: u16, length: usize) -> Vec<u8> {
     packet
 }
 
-fn ask(reflector: &mut Reflector, packet: &[u8], came: &Came, seconds: i64) -> Result<Answer, Refusal> {
+fn ask(reflector: &mut Reflector, packet: &[u8], came: &QuestionArrival, seconds: i64) -> Result<Answer, Refusal> {
     let mut answer = vec![1, 2, 3];
     reflector.answer(packet, came, &now(seconds), &mut answer)?;
     Ok(Answer::read(&answer).unwrap())

@@ -1,4 +1,4 @@
-//! Packets on their way: what was said in each, until it is answered and its time is over.
+//! Packets in flight: each is kept until its timeout, so that duplicates of its answer are recognised.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,11 @@ use crate::stamp::packet::Timestamp;
 /// A packet that left.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// The time that stands in it.
+    /// The time in the packet.
     pub asked_at: Timestamp,
     /// The clocks at that time.
     pub left: Reading,
-    /// When it left: by this process at first, by the kernel as soon as that tells.
+    /// When it left: by this process at first, by the kernel once it has reported the departure.
     pub left_ns: i64,
     /// Its first answer.
     pub answer: Option<Times>,
@@ -23,12 +23,12 @@ pub struct Slot {
 #[derive(Debug, Default)]
 pub struct Flight {
     slots: VecDeque<Slot>,
-    /// The number of the first.
+    /// The number of the first packet.
     first: u64,
 }
 
 impl Flight {
-    /// The next one leaves.
+    /// Adds the next packet.
     pub fn push(&mut self, slot: Slot) {
         self.slots.push_back(slot);
     }
@@ -45,17 +45,17 @@ impl Flight {
         self.slots.get_mut(usize::try_from(at).ok()?)
     }
 
-    /// Nothing is waited for.
+    /// Whether no packet is in flight.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// When the time of the first one is over.
+    /// When the timeout of the first packet ends.
     pub fn deadline_ns(&self, timeout_ns: i64) -> i64 {
         self.slots.front().map_or(i64::MAX, |slot| slot.left.mono_ns.saturating_add(timeout_ns))
     }
 
-    /// The first one, if its time is over, with its number.
+    /// Removes the first packet if its timeout is over; returns it with its number.
     pub fn retire(&mut self, now_ns: i64, timeout_ns: i64) -> Option<(u64, Slot)> {
         if self.is_empty() || self.deadline_ns(timeout_ns) > now_ns {
             return None;

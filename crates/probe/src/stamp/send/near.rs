@@ -1,4 +1,4 @@
-//! This host's clock over a test: how good it was at its worst, and whether somebody set it.
+//! This host's clock over a test: its worst quality, and whether it was set.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use model::v1::probe::latency;
 use crate::stamp::clock::{Clock, Reading};
 use crate::stamp::packet::ErrorEstimate;
 
-/// Smaller steps are not told from two reads that something came between.
+/// A smaller step may come from an interruption between reading the two clocks.
 const STEP_MIN_NS: i64 = 100_000;
-/// How often the clock's keeper is asked.
+/// Time between queries of the clock's quality.
 const QUALITY_EVERY_NS: i64 = 1_000_000_000;
 
-/// The clock of the end that asks.
+/// The clock of the near end.
 #[derive(Debug)]
 pub struct NearClock {
-    /// The last reading before which nobody had set the clock.
+    /// The reading since which the clock has not been set.
     reference: Reading,
     step_ns: i64,
     asked_ns: i64,
-    /// Somebody could say how good it is, every time.
+    /// The host has told the quality at every query.
     pub is_known: bool,
     synchronised: bool,
     error: Duration,
@@ -27,7 +27,7 @@ pub struct NearClock {
 }
 
 impl NearClock {
-    /// Looks for the first time.
+    /// Reads the clock for the first time.
     pub fn new(clock: &dyn Clock) -> NearClock {
         let reference = clock.read();
         let estimate = ErrorEstimate::of(false, Duration::ZERO);
@@ -46,7 +46,7 @@ impl NearClock {
         self.estimate = ErrorEstimate::of(quality.synchronised, quality.error);
     }
 
-    /// Compares with earlier readings, and asks the keeper again if it is time.
+    /// Compares a reading with the earlier ones, and queries the quality again if that is due.
     pub fn look(&mut self, reading: &Reading, clock: &dyn Clock) {
         let moved_ns = reading.offset_ns().saturating_sub(self.reference.offset_ns());
         if moved_ns.saturating_abs() > STEP_MIN_NS + self.reference.apart_ns + reading.apart_ns {
@@ -61,17 +61,17 @@ impl NearClock {
         }
     }
 
-    /// The largest step, if there was one.
+    /// The largest step, nanoseconds; none if the clock was not set.
     pub fn step_ns(&self) -> Option<i64> {
         (self.step_ns != 0).then_some(self.step_ns)
     }
 
-    /// What packets say about it now.
+    /// The error estimate for packets that leave now.
     pub fn estimate(&self) -> ErrorEstimate {
         self.estimate
     }
 
-    /// At its worst.
+    /// The worst quality so far.
     pub fn worst(&self) -> latency::Clock {
         latency::Clock { synchronised: self.synchronised, error_s: self.error.as_secs_f64(), ptp: false }
     }
@@ -82,10 +82,10 @@ mod tests {
     use super::*;
     use sys::clock_quality::ClockQuality;
 
-    /// A clock whose keeper says one thing, or is not to be asked.
-    struct Kept(Option<ClockQuality>);
+    /// A clock of constant quality, or of unknown quality.
+    struct FixedClock(Option<ClockQuality>);
 
-    impl Clock for Kept {
+    impl Clock for FixedClock {
         fn read(&self) -> Reading {
             Reading::default()
         }
@@ -95,8 +95,8 @@ mod tests {
         }
     }
 
-    fn kept(synchronised: bool, ms: u64) -> Kept {
-        Kept(Some(ClockQuality { synchronised, error: Duration::from_millis(ms), ..ClockQuality::default() }))
+    fn fixed(synchronised: bool, ms: u64) -> FixedClock {
+        FixedClock(Some(ClockQuality { synchronised, error: Duration::from_millis(ms), ..ClockQuality::default() }))
     }
 
     fn at(mono_ms: i64, shift_ns: i64, apart_ns: i64) -> Reading {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_is_seen_and_the_largest_step_stays() {
-        let clock = kept(true, 1);
+        let clock = fixed(true, 1);
         let mut near = NearClock::new(&clock);
         near.look(&at(1, 90_000, 0), &clock);
         near.look(&at(2, 400_000, 350_000), &clock);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn many_small_steps_are_one_large() {
-        let clock = kept(true, 1);
+        let clock = fixed(true, 1);
         let mut near = NearClock::new(&clock);
         (1..=6).for_each(|n| near.look(&at(n, -n * 20_000, 0), &clock));
         assert_eq!(near.step_ns(), Some(-120_000));
@@ -126,14 +126,14 @@ mod tests {
 
     #[test]
     fn the_worst_of_the_keepers_words_counts() {
-        let mut near = NearClock::new(&kept(true, 3));
-        near.look(&at(999, 0, 0), &kept(false, 9));
+        let mut near = NearClock::new(&fixed(true, 3));
+        near.look(&at(999, 0, 0), &fixed(false, 9));
         assert_eq!(near.worst(), latency::Clock { synchronised: true, error_s: 3e-3, ptp: false }, "not yet asked");
-        near.look(&at(1_000, 0, 0), &kept(false, 9));
-        near.look(&at(2_000, 0, 0), &kept(true, 1));
+        near.look(&at(1_000, 0, 0), &fixed(false, 9));
+        near.look(&at(2_000, 0, 0), &fixed(true, 1));
         assert_eq!(near.worst(), latency::Clock { synchronised: false, error_s: 9e-3, ptp: false });
         assert!(near.is_known && near.estimate().synchronised, "packets say how it is now");
-        near.look(&at(3_000, 0, 0), &Kept(None));
+        near.look(&at(3_000, 0, 0), &FixedClock(None));
         assert!(!near.is_known && !near.estimate().synchronised);
     }
 }

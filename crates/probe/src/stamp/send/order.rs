@@ -1,4 +1,4 @@
-//! What a sender is to do, and what cannot be done.
+//! The order of a latency test, and its bounds.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ pub enum Extent {
     Time(Duration),
 }
 
-/// What to do.
+/// The order of a latency test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Order {
     /// Packets per second, from one in a hundred seconds to 100,000.
     pub rate_packets_s: f64,
-    /// For how long.
+    /// Length of the test.
     pub extent: Extent,
-    /// Octets of a packet above UDP: 14 to 65,507. Below 44 it is TWAMP-Light's.
+    /// Octets of a packet above UDP: 14 to 65,507. Shorter ones than 44 are TWAMP-Light's.
     pub packet_bytes: usize,
     /// Differentiated services code point, 0 to 63 (RFC 2474).
     pub dscp: u8,
-    /// Session number (RFC 8972): answers to others are not taken. 0 for none.
+    /// Session number (RFC 8972): answers with another number are ignored. 0 for none.
     pub ssid: u16,
-    /// How long an answer is waited for, up to a minute.
+    /// The longest wait for an answer, up to a minute.
     pub timeout: Duration,
-    /// Both ends are on one machine, and read one clock: its error is that of both, and no difference.
+    /// Both ends are on one machine and read one clock, whose error cancels in one-way delays.
     pub one_clock: bool,
 }
 
 impl Default for Order {
-    /// Ten seconds of ten packets a second, with a session number of their own.
+    /// Ten seconds of ten packets a second, with a random session number.
     fn default() -> Order {
         let (extent, timeout) = (Extent::Time(Duration::from_secs(10)), Duration::from_secs(2));
         let ssid = fastrand::u16(1..);
@@ -45,7 +45,7 @@ impl Default for Order {
 
 const RATES: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
-/// Packets on their way at once: 100 bytes each, so 100 MB.
+/// Most packets in flight: 100 bytes each, so 100 MB.
 const FLIGHT_MAX: f64 = 1_000_000.0;
 impl Order {
     /// Packets in all.
@@ -56,33 +56,31 @@ impl Order {
         }
     }
 
-    /// Whether it can be done.
+    /// Checks the bounds of the order.
     ///
     /// # Errors
-    /// [`Error::Order`]: which part is out of bounds, and the bounds.
+    /// [`Error::Order`]: the field that is out of bounds, and its bounds.
     pub fn check(&self) -> Result<()> {
         let flight = self.rate_packets_s * self.timeout.as_secs_f64();
         let packets = self.packets();
-        let wrong = match () {
-            () if !RATES.contains(&self.rate_packets_s) => {
-                format!("a rate of {} packets/s: from 0.01 to 100,000 can be had", self.rate_packets_s)
-            }
-            () if !(1..=PACKETS_MAX).contains(&packets) => {
-                format!("{packets} packets: from 1 to {PACKETS_MAX} can be sent; a lower rate makes fewer")
-            }
-            () if !(QUESTION_MIN..=PACKET_MAX).contains(&self.packet_bytes) => {
-                format!("packets of {} bytes: they have from {QUESTION_MIN} to {PACKET_MAX}", self.packet_bytes)
-            }
-            () if self.dscp > 63 => format!("a code point of {}: the largest is 63", self.dscp),
-            () if self.timeout.is_zero() || self.timeout > TIMEOUT_MAX => {
-                format!("waiting {} s for an answer: up to 60 s can be had", self.timeout.as_secs_f64())
-            }
-            () if flight > FLIGHT_MAX => format!(
+        let wrong = if !RATES.contains(&self.rate_packets_s) {
+            format!("a rate of {} packets/s: from 0.01 to 100,000 can be had", self.rate_packets_s)
+        } else if !(1..=PACKETS_MAX).contains(&packets) {
+            format!("{packets} packets: from 1 to {PACKETS_MAX} can be sent; a lower rate makes fewer")
+        } else if !(QUESTION_MIN..=PACKET_MAX).contains(&self.packet_bytes) {
+            format!("packets of {} bytes: they have from {QUESTION_MIN} to {PACKET_MAX}", self.packet_bytes)
+        } else if self.dscp > 63 {
+            format!("a code point of {}: the largest is 63", self.dscp)
+        } else if self.timeout.is_zero() || self.timeout > TIMEOUT_MAX {
+            format!("waiting {} s for an answer: up to 60 s can be had", self.timeout.as_secs_f64())
+        } else if flight > FLIGHT_MAX {
+            format!(
                 "{} packets/s, each waited for {} s: more than a million on their way; lower one of the two",
                 self.rate_packets_s,
                 self.timeout.as_secs_f64()
-            ),
-            () => return Ok(()),
+            )
+        } else {
+            return Ok(());
         };
         Err(Error::Order(wrong))
     }

@@ -1,4 +1,4 @@
-//! What a test found, and what it must not claim.
+//! The result of a test, and the reasons to withhold one-way delays.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use super::Sender;
 use crate::stamp::packet::Answer;
 use crate::{Error, Result};
 
-/// The far end, as its answers say.
+/// Summary of the far end's clock and distance, from its answers.
 #[derive(Debug)]
-pub struct Far {
+pub struct FarEndSummary {
     answers: u64,
     synchronised: bool,
     ptp: bool,
-    /// The largest; none where one answer breaks the rule that it is not zero.
+    /// The largest error; none where an answer had the forbidden error 0.
     error: Option<Duration>,
     hops_forward: Option<Hops>,
     hops_reverse: Option<Hops>,
 }
 
-impl Default for Far {
-    fn default() -> Far {
+impl Default for FarEndSummary {
+    fn default() -> FarEndSummary {
         let error = Some(Duration::ZERO);
-        Far { answers: 0, synchronised: true, ptp: false, error, hops_forward: None, hops_reverse: None }
+        FarEndSummary { answers: 0, synchronised: true, ptp: false, error, hops_forward: None, hops_reverse: None }
     }
 }
 
-/// TTLs that packets set out with: those of operating systems, and the one that RFC 5357 asks for.
+/// Initial TTLs of packets: those of operating systems, and the one that RFC 5357 requires.
 const USUAL_TTLS: [u8; 4] = [32, 64, 128, 255];
 
 fn note(hops: &mut Option<Hops>, count: u8) {
@@ -35,8 +35,8 @@ fn note(hops: &mut Option<Hops>, count: u8) {
     *seen = Hops { least: seen.least.min(count), most: seen.most.max(count) };
 }
 
-impl Far {
-    /// One more answer, and the TTL it came with. The question left with 255.
+impl FarEndSummary {
+    /// Adds an answer, and the TTL that it arrived with. The question left with 255.
     pub fn note(&mut self, answer: &Answer, ttl: Option<u8>) {
         self.answers += 1;
         self.synchronised &= answer.error.synchronised;
@@ -59,7 +59,10 @@ impl Far {
 }
 
 impl Sender<'_> {
-    /// All that is known now.
+    /// The result of the test.
+    ///
+    /// # Errors
+    /// [`Error::Connect`]: no packet could be sent, or none was answered and the peer refused some.
     pub fn result(mut self) -> Result<Latency> {
         let mut packets = self.tally.packets();
         packets.ignored = self.ignored;
@@ -107,39 +110,47 @@ impl Sender<'_> {
         })
     }
 
-    /// Why delays by direction would be a claim about clocks rather than about the path; none where they are not.
+    /// Why one-way delays would say more about the clocks than about the path, in words; none if they are sound.
     fn why_no_one_way(&self, step: Option<&ClockStep>) -> Option<String> {
         let least_s = self.delays.round_trip.least_ns()? as f64 / 1e9;
         let (near, far) = (self.near.worst(), self.far.clock().unwrap_or_default());
         let errors_s = near.error_s + far.error_s;
         let keep = "let chrony or another NTP client hold it";
-        Some(match () {
-            () if step.is_some() => {
-                let (end, by) = step.map_or(("", 0.0), |step| (step.end.as_str(), step.step_s));
-                format!("the clock of the {end} end was set by {:.3} ms during the test", by * 1e3)
-            }
-            // What it is off by, it is off by at both ends.
-            () if self.order.one_clock => return None,
-            () if !self.near.is_known => "this host does not tell how good its clock is (adjtimex is forbidden)".into(),
-            () if !near.synchronised => format!("the clock of this host is not synchronised: {keep}"),
-            () if far.ptp => "the far clock counts in PTP's scale, whose distance to UTC is not told".into(),
-            () if !far.synchronised => format!("the clock of the far end is not synchronised: {keep}"),
-            () if self.far.error.is_none() => "the far end does not tell how good its clock is".into(),
-            () if errors_s >= least_s / 10.0 => format!(
+        if let Some(ClockStep { end, step_s }) = step {
+            return Some(format!("the clock of the {end} end was set by {:.3} ms during the test", step_s * 1e3));
+        }
+        // One clock's error is the same at both ends, and cancels.
+        if self.order.one_clock {
+            return None;
+        }
+        let why = if !self.near.is_known {
+            "this host does not tell how good its clock is (adjtimex is forbidden)".to_owned()
+        } else if !near.synchronised {
+            format!("the clock of this host is not synchronised: {keep}")
+        } else if far.ptp {
+            "the far clock counts in PTP's scale, whose distance to UTC is not told".to_owned()
+        } else if !far.synchronised {
+            format!("the clock of the far end is not synchronised: {keep}")
+        } else if self.far.error.is_none() {
+            "the far end does not tell how good its clock is".to_owned()
+        } else if errors_s >= least_s / 10.0 {
+            format!(
                 "the clocks may be off by {:.3} ms together, more than a tenth of the round trip of {:.3} ms",
                 errors_s * 1e3,
                 least_s * 1e3
-            ),
-            () if self.delays.impossible > 0 => format!(
-                "{} packets took less than no time on one way: a clock is worse than it says",
-                self.delays.impossible
-            ),
-            () if self.delays.nonsense > 0 => format!(
+            )
+        } else if self.delays.impossible > 0 {
+            let packets = self.delays.impossible;
+            format!("{packets} packets took less than no time on one way: a clock is worse than it says")
+        } else if self.delays.nonsense > 0 {
+            format!(
                 "the far end says of {} packets that they were answered before they came, or stayed longer than they \
                  were away",
                 self.delays.nonsense
-            ),
-            () => return None,
-        })
+            )
+        } else {
+            return None;
+        };
+        Some(why)
     }
 }

@@ -1,4 +1,4 @@
-//! Streams on sockets: one thread for all of them, asleep until a packet is due or an answer is there.
+//! Streams on sockets: one thread for all streams, which sleeps until a packet is due or an answer arrives.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -19,34 +19,34 @@ use crate::stamp::packet::{Answer, BASE, ErrorEstimate, Question, Timestamp};
 use crate::stamp::reflect::set_ttl;
 use crate::stamp::tlv;
 
-/// What is called with each event, on the streams' thread: it hands on, and does not wait.
-pub type Tell = Box<dyn FnMut(u64, Event) + Send>;
+/// Takes each event with its stream's key. Called on the streams' thread, so it must not block.
+pub type EventSink = Box<dyn FnMut(u64, Event) + Send>;
 
-/// What answers a stream.
+/// The far end of a stream.
 #[derive(Debug)]
 pub enum Far {
     /// A reflector of STAMP or TWAMP-Light.
     Stamp(SocketAddr),
-    /// A session that TWAMP-Control has begun: the socket that it is for, connected. It goes on as long as `control` is open.
+    /// A session that TWAMP-Control has begun, over its connected socket. It lasts as long as `control`.
     Twamp {
         /// The test's socket.
         socket: UdpSocket,
-        /// What ends the session when it is dropped.
+        /// Ends the session when dropped.
         control: Box<dyn std::fmt::Debug + Send>,
     },
     /// A host that answers pings.
     Ping(IpAddr),
 }
 
-/// How long nobody looks at new commands.
+/// The longest sleep before new commands are read.
 const NAP_NS: i64 = 500_000_000;
-/// How often the clock's keeper is asked.
+/// Time between queries of the clock's quality.
 const QUALITY_EVERY_NS: i64 = 1_000_000_000;
-/// Room for answers in a socket.
+/// Receive buffer of a socket.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Sockets that are looked at in one turn.
+/// Most sockets that are read in one turn.
 const READY: usize = 64;
-/// Answers taken of one socket in one turn.
+/// Most answers taken from one socket in one turn.
 const BATCH: usize = 32;
 /// The longest packet of a stream.
 const PACKET_BYTES: usize = 9_000;
@@ -59,7 +59,7 @@ enum Command {
     Stop,
 }
 
-/// The handle of the thread. It ends when this is dropped.
+/// The handle of the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Streams {
     commands: Sender<Command>,
@@ -72,7 +72,7 @@ impl Streams {
     ///
     /// # Errors
     /// The host has no descriptors or threads left.
-    pub fn start(tell: Tell) -> io::Result<Streams> {
+    pub fn start(tell: EventSink) -> io::Result<Streams> {
         let waker = Waker::new()?;
         let (commands, waiting) = channel();
         let driver = Driver::new(waiting, waker.clone(), tell)?;
@@ -80,7 +80,7 @@ impl Streams {
         Ok(Streams { commands, waker, thread: Some(thread) })
     }
 
-    /// Begins a stream; one with the same key ends.
+    /// Begins a stream, and ends the one with the same key.
     ///
     /// # Errors
     /// Its sockets cannot be made.
@@ -110,16 +110,16 @@ impl Drop for Streams {
 }
 
 /// A stream and its sockets.
-struct Running {
+struct RunningStream {
     stream: Stream,
-    far: Kind,
+    far: FarKind,
     sockets: HashMap<u64, UdpSocket>,
     packet: Vec<u8>,
-    /// Tells this stream's packets from others'.
+    /// Session number in the packets of this stream.
     session: u32,
 }
 
-enum Kind {
+enum FarKind {
     Stamp(SocketAddr),
     Twamp { socket: Option<UdpSocket>, _control: Box<dyn std::fmt::Debug + Send> },
     Ping(IpAddr),
@@ -128,11 +128,11 @@ enum Kind {
 struct Driver {
     commands: Receiver<Command>,
     waker: Waker,
-    tell: Tell,
+    tell: EventSink,
     epoll: std::os::fd::OwnedFd,
-    running: HashMap<u64, Running>,
+    running: HashMap<u64, RunningStream>,
     due: BinaryHeap<Reverse<(i64, u64)>>,
-    /// Which stream and port a socket is of, by its token.
+    /// Stream and port of each socket, by its token.
     tokens: HashMap<u64, (u64, u64)>,
     next_token: u64,
     buffer: Vec<u8>,
@@ -142,7 +142,7 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(commands: Receiver<Command>, waker: Waker, tell: Tell) -> io::Result<Driver> {
+    fn new(commands: Receiver<Command>, waker: Waker, tell: EventSink) -> io::Result<Driver> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
         let mut driver = Driver {
@@ -172,7 +172,7 @@ impl Driver {
             let wait = Timespec { tv_sec: 0, tv_nsec: wait_ns };
             events.clear();
             let buffer = rustix::buffer::spare_capacity(&mut events);
-            // Interrupted: the next turn waits for the rest.
+            // After an interruption the next turn waits for the rest of the time.
             let _ = epoll::wait(&self.epoll, buffer, Some(&wait));
             for event in &events {
                 match event.data.u64() {
@@ -202,14 +202,14 @@ impl Driver {
         self.remove(key);
         let now = HostClock.read();
         let far = match far {
-            Far::Stamp(to) => Kind::Stamp(to),
-            Far::Twamp { socket, control } => Kind::Twamp { socket: Some(socket), _control: control },
-            Far::Ping(to) => Kind::Ping(to),
+            Far::Stamp(to) => FarKind::Stamp(to),
+            Far::Twamp { socket, control } => FarKind::Twamp { socket: Some(socket), _control: control },
+            Far::Ping(to) => FarKind::Ping(to),
         };
         let packet = blank(settings.test().packet_bytes as usize);
         let stream = Stream::new(settings, &now, fastrand::u64(..));
         let session = fastrand::u32(..) | 1;
-        self.running.insert(key, Running { stream, far, sockets: HashMap::new(), packet, session });
+        self.running.insert(key, RunningStream { stream, far, sockets: HashMap::new(), packet, session });
         let opened = self.open_ports(key);
         match opened {
             Ok(()) => self.due.push(Reverse((now.mono_ns, key))),
@@ -219,7 +219,7 @@ impl Driver {
     }
 
     fn remove(&mut self, key: u64) {
-        // Closed sockets leave the set by themselves.
+        // The kernel removes closed sockets from the epoll set.
         self.running.remove(&key);
         self.tokens.retain(|_, (stream, _)| *stream != key);
     }
@@ -259,7 +259,8 @@ impl Driver {
             self.due.pop();
             let Some(running) = self.running.get_mut(&key) else { continue };
             let outgoing = running.stream.poll(&HostClock.read());
-            // A new port may be the one that sends: its socket comes first. Without one its packets count as not sent, and it is tried again.
+            // The packet may be that of a new port, whose socket is opened before. If that fails, the packet counts as not sent, and
+            // the next turn tries again.
             if running.stream.ports().any(|port| !running.sockets.contains_key(&port)) {
                 let _ = self.open_ports(key);
             }
@@ -287,7 +288,7 @@ impl Driver {
                         running.stream.handle(port, &reply, &back, self.near);
                     }
                 }
-                // Nothing more, or what ICMP said of an earlier packet: that one is lost.
+                // An error is the ICMP error of an earlier packet, which is lost.
                 Ok(None) => break,
                 Err(_) => {}
             }
@@ -298,7 +299,7 @@ impl Driver {
     }
 }
 
-/// When an answer came: by the kernel where it tells and makes sense.
+/// When an answer arrived: the kernel's time stamp, if it is plausible.
 fn back(now: &Reading, at: Option<Duration>) -> Reading {
     let stamp = at.and_then(|at| HostClock.of_kernel(at));
     match stamp {
@@ -321,18 +322,18 @@ fn blank(length: usize) -> Vec<u8> {
     packet
 }
 
-impl Running {
+impl RunningStream {
     /// A socket for one port.
     fn open(&mut self) -> io::Result<UdpSocket> {
         let socket = match &mut self.far {
-            Kind::Stamp(to) => {
+            FarKind::Stamp(to) => {
                 let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
                 let socket = UdpSocket::bind(from)?;
                 socket.connect(*to)?;
                 socket
             }
-            Kind::Ping(to) => ping::open(*to)?,
-            Kind::Twamp { socket, .. } => {
+            FarKind::Ping(to) => ping::open(*to)?,
+            FarKind::Twamp { socket, .. } => {
                 socket.take().ok_or_else(|| io::Error::other("a session of TWAMP has one socket"))?
             }
         };
@@ -354,15 +355,15 @@ impl Running {
             return;
         };
         match &self.far {
-            Kind::Ping(to) => ping::write(&mut self.packet, to.is_ipv6(), self.session, outgoing.sequence),
-            Kind::Stamp(_) | Kind::Twamp { .. } => {
+            FarKind::Ping(to) => ping::write(&mut self.packet, to.is_ipv6(), self.session, outgoing.sequence),
+            FarKind::Stamp(_) | FarKind::Twamp { .. } => {
                 let at = Timestamp::of(HostClock.read().real_ns);
                 // TWAMP has padding where STAMP has its session.
-                let ssid = if matches!(self.far, Kind::Stamp(_)) { self.session as u16 } else { 0 };
+                let ssid = if matches!(self.far, FarKind::Stamp(_)) { self.session as u16 } else { 0 };
                 Question { sequence: outgoing.sequence, at, error, ssid }.write(&mut self.packet);
             }
         }
-        // Twice: what ICMP said of an earlier packet is told to the next one that is sent.
+        // Twice, as the first call may return the ICMP error of an earlier packet.
         let is_sent = (0..2).any(|_| socket.send(&self.packet).is_ok());
         if !is_sent {
             self.stream.not_sent(outgoing);
@@ -370,12 +371,12 @@ impl Running {
     }
 
     fn read(&self, packet: &[u8], ttl: Option<u8>) -> Option<Reply> {
-        if let Kind::Ping(to) = &self.far {
+        if let FarKind::Ping(to) = &self.far {
             let asked = ping::read(packet, to.is_ipv6(), self.session)?;
             return Some(Reply { asked, ttl_here: ttl, ..Reply::default() });
         }
         let answer = Answer::read(packet)?;
-        if matches!(self.far, Kind::Stamp(_)) && answer.ssid != self.session as u16 && answer.ssid != 0 {
+        if matches!(self.far, FarKind::Stamp(_)) && answer.ssid != self.session as u16 && answer.ssid != 0 {
             return None;
         }
         Some(Reply {

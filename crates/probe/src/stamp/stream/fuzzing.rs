@@ -1,4 +1,4 @@
-//! Answers of a reflector that says anything at any time.
+//! Arbitrary answers of a reflector at arbitrary times.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use model::v1::node::StreamTest;
 use super::{Event, Reply, Settings, Stream};
 use crate::stamp::clock::Reading;
 
-/// Steps of 16 octets: how long nothing happens, then an answer to a packet with a number. Whatever comes, what is received and lost is never more
-/// than what was sent.
+/// Steps of 16 octets: a pause, then an answer to a packet with a number. Packets received and lost are never more than those
+/// sent.
 pub fn stream_replies(bytes: &[u8]) {
     let test = StreamTest { report_s: 1.0, timeout_s: 0.1, rate_packets_s: 100.0, ports: 3, ..StreamTest::default() };
     let Ok(settings) = Settings::new(test, true) else { return };

@@ -9,11 +9,11 @@ use crate::stamp::clock::{Reading, RealNs};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub round_trip_us: i64,
-    /// By two clocks.
+    /// Forward and reverse, by two clocks.
     pub one_way_us: Option<(i64, i64)>,
 }
 
-/// Where what was lost was lost.
+/// The direction in which a packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Forward,
@@ -21,11 +21,11 @@ pub(super) enum Direction {
     Unplaced,
 }
 
-/// A step of this host's clock that is larger than reading it twice explains.
+/// A smaller step of this host's clock may come from reading the two clocks one after the other.
 const STEP_MIN_NS: i64 = 500_000;
-/// So many packets may be late before delays are doubted: one in twenty.
+/// Delays are doubted if more than one in this many packets left late.
 const LATE_SHARE: u64 = 20;
-/// TTLs that packets set out with: those of operating systems, and the one that RFC 5357 asks for.
+/// Initial TTLs of packets: those of operating systems, and the one that RFC 5357 requires.
 const USUAL_TTLS: [u8; 4] = [32, 64, 128, 255];
 
 #[derive(Debug)]
@@ -40,13 +40,13 @@ pub(super) struct Minute {
     /// The real-time clock minus the monotonic one, at the first packet.
     offset_ns: Option<i64>,
     late: u64,
-    /// Every answer so far said that the clock there is synchronised, and so is ours.
+    /// Every answer so far said that the far clock is synchronised, and this host's clock is as well.
     synchronised: bool,
     has_clocks: bool,
 }
 
 impl Minute {
-    /// Begins now and ends at the next multiple of its length.
+    /// Begins a measurement, which ends at the next multiple of its length.
     pub fn begin(number: u64, now: &Reading, length_s: f64) -> Minute {
         let length_ns = ((length_s * 1e9) as i64).max(1);
         let left_ns = length_ns - now.real_ns.rem_euclid(length_ns);

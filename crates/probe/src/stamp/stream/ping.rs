@@ -1,4 +1,4 @@
-//! ICMP echo (RFC 792, RFC 4443) as the packets of a stream: what it asks and hears where the other end answers nothing else.
+//! ICMP echo (RFC 792, RFC 4443) as the packets of a stream, for a far end that answers nothing else.
 //!
 //! ```text
 //! 0 type · 1 code · 2 checksum · 4 identifier · 6 number · 8 session · 12 sequence · padding
@@ -14,7 +14,7 @@ const ECHO_V4: (u8, u8) = (8, 0);
 const ECHO_V6: (u8, u8) = (128, 129);
 const HEAD: usize = 16;
 
-/// A socket of the kernel's for ICMP echo, connected. Which groups may have one `net.ipv4.ping_group_range` says.
+/// Opens the kernel's socket for ICMP echo, connected. `net.ipv4.ping_group_range` tells which groups may open one.
 pub(super) fn open(to: IpAddr) -> io::Result<UdpSocket> {
     let (domain, protocol) =
         if to.is_ipv4() { (Domain::IPV4, Protocol::ICMPV4) } else { (Domain::IPV6, Protocol::ICMPV6) };

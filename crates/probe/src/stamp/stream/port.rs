@@ -1,7 +1,7 @@
-//! One source port of a stream: what is on its way, and where what is lost was lost.
+//! One source port of a stream: its packets in flight, and the direction in which packets were lost.
 //!
-//! The reflector numbers its answers to each port. Between two answered packets the sender's numbers grew by all packets, the reflector's by
-//! those that came there: what is missing in both was lost in reverse, what is missing in ours alone forward.
+//! The reflector numbers its answers to each port. Between two answered packets the sender's numbers grew by all packets, the
+//! reflector's by those that arrived there: packets that the reflector counted were lost in reverse, the others forward.
 
 use std::collections::VecDeque;
 
@@ -13,34 +13,34 @@ use crate::stamp::clock::Reading;
 
 /// A packet that left.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentPacket {
     pub minute: u64,
     pub left: Reading,
-    pub answer: Option<Answered>,
+    pub answer: Option<FirstAnswer>,
 }
 
 /// The first answer to a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answered {
+pub(super) struct FirstAnswer {
     reply: Reply,
     back: Reading,
-    /// It came behind an answer that left later.
+    /// It arrived after an answer that left later.
     is_overtaken: bool,
 }
 
-/// What an answer turned out to be.
+/// How an answer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum ReplyKind {
     First,
-    /// One more, to a packet of this minute.
+    /// A duplicate, of a packet of this minute.
     Copy(u64),
-    /// To a packet that was never sent, that is lost by now, or that nobody remembers.
+    /// The packet was never sent, counts as lost, or is no longer known.
     Stranger,
 }
 
-/// Answers overtake each other by so many at most; more is another count.
+/// Answers overtake each other by this many at most; a larger distance means that the reflector began a new count.
 const REORDER_MAX: u32 = 64;
-/// Settled packets whose copies are recognised.
+/// Settled packets whose duplicates are recognised.
 const REMEMBERED: usize = 64;
 
 #[derive(Debug)]
@@ -48,19 +48,19 @@ pub(super) struct Port {
     pub name: u64,
     /// Its UDP port; 0 until it is bound.
     pub number: u16,
-    /// It sends no more, and goes when nothing of it is on its way.
+    /// It sends no more, and is removed when none of its packets is in flight.
     pub is_retiring: bool,
     next: u32,
     /// The number of the first of `flight`.
     first: u32,
-    flight: VecDeque<Sent>,
-    /// The last settled packets, the latest first: the minutes of those that were answered.
+    flight: VecDeque<SentPacket>,
+    /// For each of the last settled packets, the latest first: its minute, if it was answered.
     settled: VecDeque<Option<u64>>,
-    /// The last settled packet that was answered, and the reflector's number of it.
+    /// The last settled packet that was answered: its number, and the reflector's number.
     anchor: Option<(u32, u32)>,
-    /// Numbers of the reflector below that one which no answer has had yet.
+    /// Numbers of the reflector below the anchor's that no answer has had yet.
     unseen: u64,
-    /// Lost since then, by minute.
+    /// Packets lost since the anchor, by minute.
     pending: Vec<(u64, u64)>,
     /// The largest number of the reflector so far, in the order in which answers came.
     highest: Option<u32>,
@@ -86,13 +86,13 @@ impl Port {
         }
     }
 
-    /// Nothing is on its way.
+    /// Whether no packet is in flight.
     pub fn is_empty(&self) -> bool {
         self.flight.is_empty()
     }
 
-    /// One more leaves; its number.
-    pub fn send(&mut self, sent: Sent) -> u32 {
+    /// Counts a packet that leaves; returns its number.
+    pub fn send(&mut self, sent: SentPacket) -> u32 {
         self.tally(sent.minute).sent += 1;
         self.flight.push_back(sent);
         let sequence = self.next;
@@ -100,8 +100,8 @@ impl Port {
         sequence
     }
 
-    /// The last one did not leave.
-    pub fn take_back(&mut self, sequence: u32) -> Option<Sent> {
+    /// Removes the last packet, which could not be sent.
+    pub fn take_back(&mut self, sequence: u32) -> Option<SentPacket> {
         if self.next.wrapping_sub(1) != sequence {
             return None;
         }
@@ -120,8 +120,8 @@ impl Port {
         &mut self.by_minute[at].1
     }
 
-    /// An answer came.
-    pub fn reply(&mut self, reply: &Reply, back: &Reading) -> Heard {
+    /// Takes an answer.
+    pub fn reply(&mut self, reply: &Reply, back: &Reading) -> ReplyKind {
         let is_overtaken = reply
             .number
             .zip(self.highest)
@@ -129,19 +129,19 @@ impl Port {
         let Some(sent) = self.flight.get_mut(reply.asked.wrapping_sub(self.first) as usize) else {
             let ago = self.first.wrapping_sub(reply.asked).wrapping_sub(1) as usize;
             let minute = self.settled.get(ago).copied().flatten();
-            return minute.map_or(Heard::Stranger, Heard::Copy);
+            return minute.map_or(ReplyKind::Stranger, ReplyKind::Copy);
         };
         if sent.answer.is_some() {
-            return Heard::Copy(sent.minute);
+            return ReplyKind::Copy(sent.minute);
         }
-        sent.answer = Some(Answered { reply: *reply, back: *back, is_overtaken });
+        sent.answer = Some(FirstAnswer { reply: *reply, back: *back, is_overtaken });
         if !is_overtaken {
             self.highest = reply.number;
         }
-        Heard::First
+        ReplyKind::First
     }
 
-    /// Settles what is answered or overdue, in the order of numbers.
+    /// Settles packets that are answered or overdue, in the order of their numbers.
     pub fn settle(&mut self, now_ns: i64, timeout_ns: i64, minutes: &mut VecDeque<Minute>) {
         while let Some(sent) = self.flight.front().copied() {
             let is_overdue = now_ns.saturating_sub(sent.left.mono_ns) >= timeout_ns;
@@ -168,7 +168,7 @@ impl Port {
         }
     }
 
-    fn answered(&mut self, sequence: u32, sent: &Sent, answer: &Answered, minutes: &mut VecDeque<Minute>) {
+    fn answered(&mut self, sequence: u32, sent: &SentPacket, answer: &FirstAnswer, minutes: &mut VecDeque<Minute>) {
         let is_overtaken_forward = answer.reply.number.is_some_and(|number| self.place(sequence, number, minutes));
         let Some(minute) = minutes.iter_mut().find(|minute| minute.number == sent.minute) else { return };
         minute.report.reordered_forward += u64::from(is_overtaken_forward);
@@ -176,16 +176,16 @@ impl Port {
         minute.received(sample(sent, &answer.reply, &answer.back));
     }
 
-    /// Places what was lost before this answer; whether its packet was overtaken on its way there.
+    /// Places the packets that were lost before this answer; returns whether its packet was overtaken in forward direction.
     fn place(&mut self, sequence: u32, number: u32, minutes: &mut VecDeque<Minute>) -> bool {
         let lost: u64 = self.pending.iter().map(|(_, count)| count).sum();
         if number == sequence {
-            // It copies our numbers: they tell nothing.
+            // The reflector copies the sender's numbers, which then tell nothing.
             self.give_up(minutes);
             return false;
         }
         let between = match self.anchor {
-            // It counts from 0 for a port that it has not seen before.
+            // A reflector counts from 0 for a port that it has not seen before.
             None => Some(u64::from(number)).filter(|before| *before <= lost),
             Some((_, last)) if number > last => Some(u64::from(number - last - 1)),
             Some(_) if self.unseen > 0 => {
@@ -193,7 +193,7 @@ impl Port {
                 self.spread(lost, minutes);
                 return true;
             }
-            // It began anew.
+            // The reflector began a new count.
             Some(_) => None,
         };
         self.anchor = Some((sequence, number));
@@ -210,7 +210,7 @@ impl Port {
         false
     }
 
-    /// The first `forward` of what is pending was lost forward, the rest in reverse.
+    /// Places the pending packets: the first `forward` of them were lost forward, the rest in reverse.
     fn spread(&mut self, mut forward: u64, minutes: &mut VecDeque<Minute>) {
         for (number, count) in std::mem::take(&mut self.pending) {
             let there = count.min(forward);
@@ -223,7 +223,7 @@ impl Port {
         }
     }
 
-    /// Nobody will know where what is pending was lost.
+    /// Leaves the pending packets unplaced: their direction cannot be known any more.
     pub fn give_up(&mut self, minutes: &mut VecDeque<Minute>) {
         for (number, count) in std::mem::take(&mut self.pending) {
             if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
@@ -232,7 +232,7 @@ impl Port {
         }
     }
 
-    /// A minute is told: what is pending of it stays unplaced.
+    /// Closes a minute that is reported: its pending packets stay unplaced.
     pub fn leave(&mut self, minute: &mut Minute) {
         self.pending.retain(|(number, count)| {
             let is_its = *number <= minute.number;
@@ -252,10 +252,10 @@ impl Port {
     }
 }
 
-fn sample(sent: &Sent, reply: &Reply, back: &Reading) -> Sample {
+fn sample(sent: &SentPacket, reply: &Reply, back: &Reading) -> Sample {
     let away_ns = back.mono_ns - sent.left.mono_ns;
     let held_ns = reply.there.map_or(0, |(came, answered)| answered.saturating_sub(came));
-    // A far end that says it held the packet longer than it was away is not believed.
+    // A residence time longer than the round trip cannot be true.
     let held_ns = if (0..=away_ns).contains(&held_ns) { held_ns } else { 0 };
     let one_way = reply.there.map(|(came, answered)| {
         (came.saturating_sub(sent.left.real_ns) / 1_000, back.real_ns.saturating_sub(answered) / 1_000)

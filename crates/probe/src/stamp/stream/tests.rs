@@ -16,7 +16,7 @@ fn at(ns: i64) -> Reading {
 
 /// What the path does with one packet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Fate {
+struct PacketFate {
     lost_forward: bool,
     lost_reverse: bool,
     copied: bool,
@@ -25,7 +25,7 @@ struct Fate {
 }
 
 /// A path and a reflector behind it, in virtual time.
-struct World {
+struct SimulatedPath {
     stream: Stream,
     /// The reflector's next number, by port.
     counts: HashMap<u64, u32>,
@@ -35,7 +35,7 @@ struct World {
     /// Answers on their way.
     coming: BTreeMap<(i64, u64), (u64, Reply)>,
     /// Questions on their way.
-    going: BTreeMap<(i64, u64), (Outgoing, Fate)>,
+    going: BTreeMap<(i64, u64), (Outgoing, PacketFate)>,
     order: u64,
     /// Packets that left.
     sent: u64,
@@ -43,10 +43,10 @@ struct World {
     events: Vec<Event>,
 }
 
-impl World {
-    fn new(test: StreamTest, is_stateful: bool) -> World {
+impl SimulatedPath {
+    fn new(test: StreamTest, is_stateful: bool) -> SimulatedPath {
         let settings = Settings::new(test, true).unwrap();
-        World {
+        SimulatedPath {
             stream: Stream::new(settings, &at(0), 7),
             counts: HashMap::new(),
             is_stateful,
@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Goes on for so long; `fate` of each packet.
-    fn run(&mut self, seconds: f64, mut fate: impl FnMut(u64) -> Fate) {
+    fn run(&mut self, seconds: f64, mut fate: impl FnMut(u64) -> PacketFate) {
         let end_ns = self.now_ns + (seconds * 1e9) as i64;
         while self.now_ns < end_ns {
             let next = [self.stream.due_ns(), first(&self.going), first(&self.coming), end_ns];
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    fn reflect(&mut self, outgoing: &Outgoing, fate: &Fate) {
+    fn reflect(&mut self, outgoing: &Outgoing, fate: &PacketFate) {
         let count = self.counts.entry(outgoing.port).or_default();
         let number = if self.is_stateful { *count } else { outgoing.sequence };
         *count += 1;
@@ -134,16 +134,16 @@ fn pop<T>(queue: &mut BTreeMap<(i64, u64), T>, now_ns: i64) -> Option<((i64, u64
     (entry.key().0 <= now_ns).then(|| entry.remove_entry())
 }
 
-fn clean() -> Fate {
-    Fate { forward_ns: 20 * MS, reverse_ns: 30 * MS, ..Fate::default() }
+fn clean() -> PacketFate {
+    PacketFate { forward_ns: 20 * MS, reverse_ns: 30 * MS, ..PacketFate::default() }
 }
 
 #[test]
 fn a_quiet_path_loses_nothing_and_its_delays_are_told() {
-    let mut world = World::new(StreamTest::default(), true);
-    world.far_offset_ns = 5 * MS;
-    world.run(310.0, |_| clean());
-    let reports = world.reports();
+    let mut path = SimulatedPath::new(StreamTest::default(), true);
+    path.far_offset_ns = 5 * MS;
+    path.run(310.0, |_| clean());
+    let reports = path.reports();
     assert!(reports.len() >= 4, "{}", reports.len());
     for report in &reports {
         assert_eq!((report.lost(), report.duplicates, report.received), (0, 0, report.sent));
@@ -154,7 +154,7 @@ fn a_quiet_path_loses_nothing_and_its_delays_are_told() {
         assert!(!report.host_limited && report.clock_step_us.is_none());
     }
     // The virtual clock begins 40 s after a full minute.
-    let starts: Vec<i64> = world
+    let starts: Vec<i64> = path
         .events
         .iter()
         .filter_map(|event| match event {
@@ -168,75 +168,75 @@ fn a_quiet_path_loses_nothing_and_its_delays_are_told() {
 
 #[test]
 fn one_port_after_the_other_is_renewed() {
-    let mut world = World::new(StreamTest { ports: 4, ..StreamTest::default() }, true);
+    let mut path = SimulatedPath::new(StreamTest { ports: 4, ..StreamTest::default() }, true);
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..12 {
-        world.run(60.0, |_| clean());
-        seen.extend(world.stream.ports());
-        assert!(world.stream.ports().count() <= 5);
+        path.run(60.0, |_| clean());
+        seen.extend(path.stream.ports());
+        assert!(path.stream.ports().count() <= 5);
     }
     assert!(seen.len() >= 14, "{seen:?}");
-    assert_eq!(world.sum(StreamReport::lost), 0, "renewing loses nothing");
+    assert_eq!(path.sum(StreamReport::lost), 0, "renewing loses nothing");
 }
 
 #[test]
 fn loss_on_one_port_is_told_by_port() {
-    let mut world = World::new(StreamTest { ports: 2, ..StreamTest::default() }, true);
-    world.stream.bound(0, 1_000);
-    world.stream.bound(1, 1_001);
-    world.run(20.0, |_| clean());
-    let lossy = |order: u64| Fate { lost_forward: order.is_multiple_of(10), ..clean() };
-    world.run(100.0, lossy);
-    let report = world.reports()[1];
+    let mut path = SimulatedPath::new(StreamTest { ports: 2, ..StreamTest::default() }, true);
+    path.stream.bound(0, 1_000);
+    path.stream.bound(1, 1_001);
+    path.run(20.0, |_| clean());
+    let lossy = |order: u64| PacketFate { lost_forward: order.is_multiple_of(10), ..clean() };
+    path.run(100.0, lossy);
+    let report = path.reports()[1];
     assert!(report.lost_forward > 10 && report.lost_reverse == 0, "{report:?}");
     assert_eq!(u64::from(report.by_port.iter().map(|port| port.lost).sum::<u32>()), report.lost());
 }
 
 #[test]
 fn a_reflector_that_copies_numbers_tells_no_direction() {
-    let mut world = World::new(StreamTest::default(), false);
-    world.run(200.0, |order| Fate { lost_reverse: order % 50 == 3, ..clean() });
-    let (lost, unplaced) = (world.sum(StreamReport::lost), world.sum(|report| report.lost_unplaced));
+    let mut path = SimulatedPath::new(StreamTest::default(), false);
+    path.run(200.0, |order| PacketFate { lost_reverse: order % 50 == 3, ..clean() });
+    let (lost, unplaced) = (path.sum(StreamReport::lost), path.sum(|report| report.lost_unplaced));
     assert!(lost > 20 && lost == unplaced, "{lost} {unplaced}");
 }
 
 #[test]
 fn a_reflector_that_begins_anew_costs_no_false_loss() {
-    let mut world = World::new(StreamTest::default(), true);
-    world.run(130.0, |_| clean());
-    world.counts.clear();
-    world.run(120.0, |_| clean());
-    assert_eq!((world.sum(StreamReport::lost), world.sum(|report| report.reordered_forward)), (0, 0));
+    let mut path = SimulatedPath::new(StreamTest::default(), true);
+    path.run(130.0, |_| clean());
+    path.counts.clear();
+    path.run(120.0, |_| clean());
+    assert_eq!((path.sum(StreamReport::lost), path.sum(|report| report.reordered_forward)), (0, 0));
 }
 
 #[test]
 fn silence_is_told_within_seconds_and_its_end_too() {
-    let mut world = World::new(StreamTest::default(), true);
-    world.run(30.0, |_| clean());
-    world.run(100.0, |_| Fate { lost_forward: true, ..clean() });
-    let silent = world.events.iter().find_map(|event| match event {
+    let mut path = SimulatedPath::new(StreamTest::default(), true);
+    path.run(30.0, |_| clean());
+    path.run(100.0, |_| PacketFate { lost_forward: true, ..clean() });
+    let silent = path.events.iter().find_map(|event| match event {
         Event::Silent { at_ns } => Some(*at_ns - 1_000_000 * SECOND),
         _ => None,
     });
     let after = silent.unwrap() - 30 * SECOND;
     assert!((4 * SECOND..7 * SECOND).contains(&after), "{after} ns");
-    let before = world.sent;
-    world.run(30.0, |_| Fate { lost_forward: true, ..clean() });
-    assert!(world.sent - before <= 60, "a host that never answers is not flooded: {}", world.sent - before);
-    world.run(70.0, |_| clean());
-    assert_eq!(world.events.iter().filter(|event| matches!(event, Event::Answers { .. })).count(), 1);
-    let lost = world.sum(StreamReport::lost);
+    let before = path.sent;
+    path.run(30.0, |_| PacketFate { lost_forward: true, ..clean() });
+    assert!(path.sent - before <= 60, "a host that never answers is not flooded: {}", path.sent - before);
+    path.run(70.0, |_| clean());
+    assert_eq!(path.events.iter().filter(|event| matches!(event, Event::Answers { .. })).count(), 1);
+    let lost = path.sum(StreamReport::lost);
     assert!(lost > 300, "{lost}");
 }
 
 #[test]
 fn a_clock_that_is_set_is_told_and_delays_stay() {
-    let mut world = World::new(StreamTest { report_s: 10.0, ..StreamTest::default() }, true);
-    world.run(20.0, |_| clean());
+    let mut path = SimulatedPath::new(StreamTest { report_s: 10.0, ..StreamTest::default() }, true);
+    path.run(20.0, |_| clean());
     // The far clock jumps: forward grows, reverse shrinks, round trips stay.
-    world.far_offset_ns = 40 * MS;
-    world.run(30.0, |_| clean());
-    let last = world.reports().last().copied().unwrap();
+    path.far_offset_ns = 40 * MS;
+    path.run(30.0, |_| clean());
+    let last = path.reports().last().copied().unwrap();
     assert_eq!((last.forward.unwrap().min_us, last.reverse.unwrap().min_us), (60_000, -10_000));
     assert_eq!(last.round_trip.unwrap().median_us, 50_000);
 }
@@ -265,42 +265,43 @@ proptest! {
     #[test]
     fn loss_is_placed(seed in any::<u64>(), forward in 0.0..0.3f64, reverse in 0.0..0.3f64, copies in 0.0..0.1f64) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut world = World::new(StreamTest { report_s: 30.0, ports: 3, ..StreamTest::default() }, true);
+        let mut path = SimulatedPath::new(StreamTest { report_s: 30.0, ports: 3, ..StreamTest::default() }, true);
         let (mut lost_forward, mut lost_reverse, mut copied) = (0, 0, 0);
-        world.run(300.0, |_| {
+        path.run(300.0, |_| {
             let there = random.f64() < forward;
             let back = !there && random.f64() < reverse;
             let copy = !there && !back && random.f64() < copies;
             lost_forward += u64::from(there);
             lost_reverse += u64::from(back);
             copied += u64::from(copy);
-            Fate { lost_forward: there, lost_reverse: back, copied: copy, ..clean() }
+            PacketFate { lost_forward: there, lost_reverse: back, copied: copy, ..clean() }
         });
         // What is still open, and what the ports that were renewed lost last, is not placed.
-        world.run(90.0, |_| clean());
-        let unplaced = world.sum(|report| report.lost_unplaced);
-        prop_assert_eq!(world.sum(StreamReport::lost), lost_forward + lost_reverse);
+        path.run(90.0, |_| clean());
+        let unplaced = path.sum(|report| report.lost_unplaced);
+        prop_assert_eq!(path.sum(StreamReport::lost), lost_forward + lost_reverse);
         prop_assert!(unplaced <= 30, "{} unplaced", unplaced);
-        prop_assert!(world.sum(|report| report.lost_forward) <= lost_forward);
-        prop_assert!(world.sum(|report| report.lost_reverse) <= lost_reverse);
+        prop_assert!(path.sum(|report| report.lost_forward) <= lost_forward);
+        prop_assert!(path.sum(|report| report.lost_reverse) <= lost_reverse);
         // A port that is renewed does not wait for copies of its last answer.
-        let duplicates = world.sum(|report| report.duplicates);
+        let duplicates = path.sum(|report| report.duplicates);
         prop_assert!(duplicates <= copied && duplicates + 13 >= copied, "{} of {}", duplicates, copied);
-        prop_assert_eq!(world.sum(|report| report.reordered_forward + report.reordered_reverse), 0);
+        prop_assert_eq!(path.sum(|report| report.reordered_forward + report.reordered_reverse), 0);
     }
 
     /// Packets that overtake each other are neither lost nor copied.
     #[test]
     fn order_is_told(seed in any::<u64>(), forward in any::<bool>()) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut world = World::new(StreamTest { ports: 1, rate_packets_s: 100.0, ..StreamTest::default() }, true);
-        world.run(200.0, |_| {
+        let test = StreamTest { ports: 1, rate_packets_s: 100.0, ..StreamTest::default() };
+        let mut path = SimulatedPath::new(test, true);
+        path.run(200.0, |_| {
             let late = if random.f64() < 0.05 { 40 * MS } else { 0 };
             let (there, back) = if forward { (late, 0) } else { (0, late) };
-            Fate { forward_ns: 20 * MS + there, reverse_ns: 30 * MS + back, ..Fate::default() }
+            PacketFate { forward_ns: 20 * MS + there, reverse_ns: 30 * MS + back, ..PacketFate::default() }
         });
-        let (there, back) = (world.sum(|r| r.reordered_forward), world.sum(|r| r.reordered_reverse));
-        prop_assert_eq!(world.sum(StreamReport::lost), 0);
+        let (there, back) = (path.sum(|r| r.reordered_forward), path.sum(|r| r.reordered_reverse));
+        prop_assert_eq!(path.sum(StreamReport::lost), 0);
         prop_assert!(if forward { there > 100 && back == 0 } else { back > 100 && there == 0 }, "{} {}", there, back);
     }
 }

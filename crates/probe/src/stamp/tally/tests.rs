@@ -6,17 +6,17 @@ use super::*;
 
 /// What happens to one packet on one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum PacketFate {
     Passes,
     Lost,
     Copied,
     /// Overtaken by the next one.
     Overtaken,
 }
-use Fate::{Copied, Lost, Overtaken, Passes};
+use PacketFate::{Copied, Lost, Overtaken, Passes};
 
 /// What comes out of a way, of what went in.
-fn pass<T: Copy>(packets: &[T], fate: impl Fn(T) -> Fate) -> Vec<T> {
+fn pass<T: Copy>(packets: &[T], fate: impl Fn(T) -> PacketFate) -> Vec<T> {
     let mut out = Vec::new();
     let mut held: Option<T> = None;
     for packet in packets {
@@ -56,8 +56,8 @@ type Runs = Vec<(u64, u32)>;
 
 /// A test of `forward.len()` packets with a reflector that counts from `start`, or copies the sender's numbers.
 struct Path<'a> {
-    forward: &'a [Fate],
-    reverse: &'a [Fate],
+    forward: &'a [PacketFate],
+    reverse: &'a [PacketFate],
     start: u32,
     counts: bool,
 }
@@ -88,7 +88,7 @@ impl Path<'_> {
     }
 }
 
-fn count(fates: &[Fate], fate: Fate) -> u64 {
+fn count(fates: &[PacketFate], fate: PacketFate) -> u64 {
     fates.iter().filter(|f| **f == fate).count() as u64
 }
 
@@ -98,7 +98,8 @@ proptest! {
         fates in proptest::collection::vec((0u8..20, 0u8..20), 2..150),
     ) {
         let fate = |n| [Lost, Lost, Copied, Overtaken].get(usize::from(n)).copied().unwrap_or(Passes);
-        let (forward, mut reverse): (Vec<Fate>, Vec<Fate>) = fates.iter().map(|(f, b)| (fate(*f), fate(*b))).unzip();
+        let forward: Vec<PacketFate> = fates.iter().map(|(f, _)| fate(*f)).collect();
+        let mut reverse: Vec<PacketFate> = fates.iter().map(|(_, b)| fate(*b)).collect();
         // What nobody can see: the answer of a copied packet, or of a lost one, that does anything of its own.
         for (f, b) in forward.iter().zip(&mut reverse) {
             if *f != Passes && *f != Overtaken {

@@ -7,13 +7,13 @@ use super::*;
 use crate::Error;
 
 /// Time that passes only here: a little at each look, and more where a test says so.
-struct Told {
+struct ManualClock {
     now: u64,
     look_ns: u64,
     naps: u64,
 }
 
-impl Clock for Told {
+impl Clock for ManualClock {
     fn now(&mut self) -> u64 {
         self.now += self.look_ns;
         self.now
@@ -29,10 +29,10 @@ impl Clock for Told {
     }
 }
 
-const FLOW: Flow = Flow { token: Token([7; 16]), run: 1 };
+const FLOW: FlowId = FlowId { token: Token([7; 16]), run: 1 };
 
-fn clock() -> Told {
-    Told { now: 1_000, look_ns: 20, naps: 0 }
+fn clock() -> ManualClock {
+    ManualClock { now: 1_000, look_ns: 20, naps: 0 }
 }
 
 fn plan(pace: UdpPace, count: u64) -> Plan {
@@ -44,10 +44,10 @@ fn spaced(us: u64, count: u64) -> Plan {
 }
 
 /// Runs a plan; `stall` says how long the system call of each number takes. Returns the send times in the datagrams.
-fn run(plan: &Plan, clock: &mut Told, stall: impl Fn(u64) -> u64) -> (UdpSent, Vec<u64>) {
+fn run(plan: &Plan, clock: &mut ManualClock, stall: impl Fn(u64) -> u64) -> (UdpSent, Vec<u64>) {
     let (mut times, mut took) = (Vec::new(), 0);
     // The clock is lent out while the datagram leaves, so a stall is put into the time between looks.
-    struct Stalling<'a>(&'a mut Told, std::rc::Rc<std::cell::Cell<u64>>);
+    struct Stalling<'a>(&'a mut ManualClock, std::rc::Rc<std::cell::Cell<u64>>);
     impl Clock for Stalling<'_> {
         fn now(&mut self) -> u64 {
             self.0.now += self.1.take();

@@ -1,4 +1,4 @@
-//! A range of a file for whoever reads it from several servers at once: one try, told as it comes, and given up from outside.
+//! Reading a range of a file that several servers have: one try, passed on as it comes, which another thread can give up.
 //!
 //! Does not know: the other servers.
 
@@ -8,43 +8,48 @@ use std::sync::atomic::AtomicBool;
 use model::RelPath;
 use web::{Headers, Method};
 
-use super::Fetching;
+use super::DavFile;
 use crate::dav::Dav;
 use crate::failed::Failed;
-use crate::known::{Facts, Told};
-use crate::pieces::{Flight, Pieces, Trouble};
-use crate::server::Asked;
+use crate::known::{Facts, Namespace};
+use crate::pieces::{Flight, MemberFailure, RangeSource};
+use crate::server::ClientRequest;
 
-/// Bytes that are taken from a line at a time.
+/// Bytes that are read from a connection at a time.
 const SIP_BYTES: usize = 64 << 10;
 
 impl Dav {
-    /// A file as one of several of the same bytes, with its length.
-    pub(crate) fn pieces(&self, path: &RelPath) -> Result<(u64, Box<dyn Pieces>), Trouble> {
-        let facts = self.facts_to_read(path).map_err(|failed| Trouble::of(failed, "open", path))?;
-        let size = if facts.kind == model::Kind::File { facts.size } else { return Err(Trouble::dir(path)) };
+    /// Opens a file that other servers have too, for reading by ranges. Returns its size in bytes with it.
+    pub(crate) fn pieces(&self, path: &RelPath) -> Result<(u64, Box<dyn RangeSource>), MemberFailure> {
+        let facts = self.facts_to_read(path).map_err(|failed| MemberFailure::of(failed, "open", path))?;
+        let size = if facts.kind == model::Kind::File { facts.size } else { return Err(MemberFailure::dir(path)) };
         Ok((size, Box::new(fetching(self, path, facts))))
     }
 }
 
-fn fetching(dav: &Dav, path: &RelPath, facts: Facts) -> Fetching {
+fn fetching(dav: &Dav, path: &RelPath, facts: Facts) -> DavFile {
     let (dav, path) = (dav.clone(), path.clone());
-    Fetching { dav, path, facts, no_ranges: AtomicBool::new(false), flow: Default::default() }
+    DavFile { dav, path, facts, no_ranges: AtomicBool::new(false), body: Default::default() }
 }
 
-impl Pieces for Fetching {
-    fn bring(&self, span: Range<u64>, flight: &Flight, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Trouble> {
+impl RangeSource for DavFile {
+    fn bring(
+        &self,
+        span: Range<u64>,
+        flight: &Flight,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), MemberFailure> {
         self.bring_once(&span, flight, take).map_err(|failed| match failed.status {
             Some(404 | 410 | 412 | 416) => {
                 self.dav.0.known.forget(&self.path);
-                Trouble::of(Failed { status: None, again: false, ..failed }, "read", &self.path)
+                MemberFailure::of(Failed { status: None, again: false, ..failed }, "read", &self.path)
             }
-            _ => Trouble::of(failed, "read", &self.path),
+            _ => MemberFailure::of(failed, "read", &self.path),
         })
     }
 }
 
-impl Fetching {
+impl DavFile {
     fn bring_once(
         &self,
         span: &Range<u64>,
@@ -57,7 +62,7 @@ impl Fetching {
             headers.add("Range", format!("bytes={}-{}", span.start, span.end - 1));
         }
         let method = Method::Get;
-        let mut begun = self.dav.0.server.once(&Asked::plain(&method, &url, &headers))?;
+        let mut begun = self.dav.0.server.once(&ClientRequest::plain(&method, &url, &headers))?;
         match begun.response.status {
             206 if !self.is_whole(span) => self.check_range(&begun, span)?,
             200 if self.is_whole(span) => self.check_facts(&begun, begun.body.length())?,
@@ -68,7 +73,8 @@ impl Fetching {
             _ => return Err(begun.refusal()),
         }
         flight.over(begun.client.conn().socket());
-        let (mut left, mut sip) = (span.end - span.start, vec![0; SIP_BYTES]);
+        let mut left = span.end - span.start;
+        let mut sip = vec![0; SIP_BYTES];
         while left > 0 {
             let got = begun.client.read(&mut begun.body, &mut sip)?;
             if got == 0 || got as u64 > left {
@@ -84,7 +90,7 @@ impl Fetching {
                 return Ok(());
             }
         }
-        // Not every framing has said its end with the last byte.
+        // A chunked body ends behind its last byte.
         let ended = begun.body.length().is_some() || begun.client.read(&mut begun.body, &mut sip)? == 0;
         if flight.landed() && ended && !begun.body.ends_with_line() {
             self.dav.0.server.keep(&begun.url, &begun.response, begun.client);

@@ -1,30 +1,35 @@
-//! A range of an object for whoever reads it from several places at once.
+//! Reading a range of an object that several servers have.
 //!
-//! Does not know: the other places; how to give up what is on its way: the library's answers come whole.
+//! Does not know: the other servers. A read cannot be given up while it runs: the library returns whole responses.
 
 use std::ops::Range;
 
 use model::RelPath;
 
-use super::Fetching;
-use crate::known::Told;
-use crate::pieces::{Flight, Pieces, Trouble};
+use super::S3Object;
+use crate::known::Namespace;
+use crate::pieces::{Flight, MemberFailure, RangeSource};
 use crate::s3::S3;
 
 impl S3 {
-    /// An object as one of several of the same bytes, with its length.
-    pub(crate) fn pieces(&self, path: &RelPath) -> Result<(u64, Box<dyn Pieces>), Trouble> {
-        let failed = |failed| Trouble::of(failed, "open", path);
+    /// Opens an object that other servers have too, for reading by ranges. Returns its size in bytes with it.
+    pub(crate) fn pieces(&self, path: &RelPath) -> Result<(u64, Box<dyn RangeSource>), MemberFailure> {
+        let failed = |failed| MemberFailure::of(failed, "open", path);
         let facts = self.facts_to_read(path).map_err(failed)?;
-        let size = if facts.kind == model::Kind::File { facts.size } else { return Err(Trouble::dir(path)) };
+        let size = if facts.kind == model::Kind::File { facts.size } else { return Err(MemberFailure::dir(path)) };
         let key = self.key(path).map_err(failed)?;
-        Ok((size, Box::new(Fetching { s3: self.clone(), path: path.clone(), key, facts })))
+        Ok((size, Box::new(S3Object { s3: self.clone(), path: path.clone(), key, facts })))
     }
 }
 
-impl Pieces for Fetching {
-    fn bring(&self, span: Range<u64>, _flight: &Flight, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), Trouble> {
-        let bytes = self.get(&span).map_err(|failed| Trouble::of(failed, "read", &self.path))?;
+impl RangeSource for S3Object {
+    fn bring(
+        &self,
+        span: Range<u64>,
+        _flight: &Flight,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), MemberFailure> {
+        let bytes = self.get(&span).map_err(|failed| MemberFailure::of(failed, "read", &self.path))?;
         take(&bytes);
         Ok(())
     }

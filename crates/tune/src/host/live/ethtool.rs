@@ -1,4 +1,4 @@
-//! What rules call the settings of a NIC's driver, and the text for each.
+//! The settings of a NIC's driver by the names that rules use, and the text of each value.
 //!
 //! Numbers are decimal; switches are `on` or `off`; questions `yes` or `no`; lists have a space between.
 
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use sys::ethtool::{Nic, Number};
 
 use super::{known, number, unknown};
-use crate::host::{Known, Unread};
+use crate::host::{HostError, HostResult};
 
-/// Least power that a module tells from darkness, mW: 0.1 uW, -40 dBm (SFF-8472, SFF-8636).
+/// The least power that a module tells from darkness, mW: 0.1 uW, -40 dBm (SFF-8472, SFF-8636).
 const DARK_MW: f64 = 1e-4;
 
-/// Counters of pause frames in both directions, by the drivers' names for them: mlx5; bnxt, cxgb4, tg3; mlx4, sfc; igb,
-/// e1000e, ixgbe; i40e; ice. Those of a single priority, and of how long a pause was, are others.
+/// Counters of pause frames in both directions, by the drivers' names: mlx5; bnxt, cxgb4, tg3; mlx4, sfc; igb, e1000e, ixgbe; i40e; ice.
+/// Not those of a single priority, nor those of the length of pauses.
 const PAUSE_FRAMES: [&str; 22] = [
     "rx_pause_ctrl_phy",
     "tx_pause_ctrl_phy",
@@ -39,9 +39,9 @@ const PAUSE_FRAMES: [&str; 22] = [
     "link_xoff_tx.nic",
 ];
 
-/// What a word means to the kernel.
+/// The kernel's object behind a name.
 #[derive(Clone, Copy)]
-enum Kind {
+enum SettingKind {
     /// A number that may be changed.
     Count(Number),
     /// A bound of the hardware.
@@ -50,9 +50,9 @@ enum Kind {
     Switch(Number),
 }
 
-/// The numbers, by their names.
-fn named(what: &str) -> Option<Kind> {
-    use Kind::{Bound, Count, Switch};
+/// The numbers, by name.
+fn named(what: &str) -> Option<SettingKind> {
+    use SettingKind::{Bound, Count, Switch};
     Some(match what {
         "ring.rx" => Count(Number::RingRx),
         "ring.rx.max" => Bound(Number::RingRxMax),
@@ -77,12 +77,12 @@ fn named(what: &str) -> Option<Kind> {
     })
 }
 
-/// What ethtool knows of a NIC.
-pub(super) fn read(nic: &str, what: &str) -> Known<String> {
+/// Reads a setting.
+pub(super) fn read(nic: &str, what: &str) -> HostResult<String> {
     let nic = known(Nic::new(nic))?;
     match (named(what), what.split_once('.')) {
-        (Some(Kind::Count(which) | Kind::Bound(which)), _) => Ok(known(nic.number(which))?.to_string()),
-        (Some(Kind::Switch(which)), _) => Ok(switch(known(nic.number(which))? != 0)),
+        (Some(SettingKind::Count(which) | SettingKind::Bound(which)), _) => Ok(known(nic.number(which))?.to_string()),
+        (Some(SettingKind::Switch(which)), _) => Ok(switch(known(nic.number(which))? != 0)),
         (None, Some(("feature", name))) => feature(&nic, name),
         (None, Some(("stat", name))) => counter(&known(nic.statistics())?, name),
         (None, Some(("link", what))) => link(&nic, what),
@@ -90,20 +90,20 @@ pub(super) fn read(nic: &str, what: &str) -> Known<String> {
     }
 }
 
-/// Changes what may be changed.
-pub(super) fn write(nic: &str, what: &str, value: &str) -> Known<()> {
+/// Changes a setting that can be changed.
+pub(super) fn write(nic: &str, what: &str, value: &str) -> HostResult<()> {
     let nic = known(Nic::new(nic))?;
     match (named(what), what.strip_prefix("feature.")) {
-        (Some(Kind::Count(which)), _) => known(nic.set_number(which, number(value)?)),
-        (Some(Kind::Switch(which)), _) => known(nic.set_number(which, u32::from(is_on(value)?))),
+        (Some(SettingKind::Count(which)), _) => known(nic.set_number(which, number(value)?)),
+        (Some(SettingKind::Switch(which)), _) => known(nic.set_number(which, u32::from(is_on(value)?))),
         (None, Some(name)) => known(nic.set_feature(name, is_on(value)?)),
         _ => unknown(what),
     }
 }
 
-fn fact(nic: &Nic, what: &str) -> Known<String> {
+fn fact(nic: &Nic, what: &str) -> HostResult<String> {
     match what {
-        // Name and release: has = mlx5 goes by how it begins.
+        // Name and release: a rule's `has = mlx5` compares the beginning.
         "driver" => known(nic.driver()).map(|driver| format!("{} {}", driver.name, driver.version).trim().to_owned()),
         "firmware" => known(nic.driver()).and_then(|driver| said(driver.firmware)),
         "bus" => known(nic.driver()).and_then(|driver| said(driver.bus)),
@@ -117,9 +117,9 @@ fn fact(nic: &Nic, what: &str) -> Known<String> {
     }
 }
 
-/// Some drivers leave a field empty, or write that they have nothing to say.
-fn said(text: String) -> Known<String> {
-    if text.is_empty() || text == "N/A" { Err(Unread::Absent) } else { Ok(text) }
+/// Some drivers leave a field empty, or fill it with a placeholder.
+fn said(text: String) -> HostResult<String> {
+    if text.is_empty() || text == "N/A" { Err(HostError::Absent) } else { Ok(text) }
 }
 
 fn switch(on: bool) -> String {
@@ -130,35 +130,35 @@ fn yes(is: bool) -> String {
     if is { "yes" } else { "no" }.to_owned()
 }
 
-fn is_on(value: &str) -> Known<bool> {
+fn is_on(value: &str) -> HostResult<bool> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        other => Err(Unread::Failed(format!("a switch is on or off, not {other:?}"))),
+        other => Err(HostError::Failed(format!("a switch is on or off, not {other:?}"))),
     }
 }
 
-/// `NAME`: whether it is on; `NAME.fixed`: whether the driver keeps it so.
-fn feature(nic: &Nic, name: &str) -> Known<String> {
+/// `NAME`: whether a feature is on; `NAME.fixed`: whether the driver keeps it so.
+fn feature(nic: &Nic, name: &str) -> HostResult<String> {
     let all = known(nic.features())?;
     let find = |name: &str| all.iter().find(|(known, _)| known == name).map(|(_, feature)| *feature);
     match name.strip_suffix(".fixed") {
         Some(name) => find(name).map(|feature| yes(feature.fixed)),
         None => find(name).map(|feature| switch(feature.on)),
     }
-    .ok_or(Unread::Absent)
+    .ok_or(HostError::Absent)
 }
 
-/// A counter; of pause frames, all that the driver counts.
-fn counter(all: &[(String, u64)], name: &str) -> Known<String> {
+/// A counter; for pause frames, the sum of all counters of the driver.
+fn counter(all: &[(String, u64)], name: &str) -> HostResult<String> {
     let is_meant = |known: &str| if name == "pause_frames" { PAUSE_FRAMES.contains(&known) } else { known == name };
     let meant = all.iter().filter(|(known, _)| is_meant(known)).map(|(_, count)| *count);
-    meant.reduce(u64::saturating_add).map(|count| count.to_string()).ok_or(Unread::Absent)
+    meant.reduce(u64::saturating_add).map(|count| count.to_string()).ok_or(HostError::Absent)
 }
 
-fn link(nic: &Nic, what: &str) -> Known<String> {
+fn link(nic: &Nic, what: &str) -> HostResult<String> {
     let link = known(nic.link())?;
-    let not_known = || Unread::Failed("the link is down, or the driver does not say".into());
+    let not_known = || HostError::Failed("the link is down, or the driver does not say".into());
     match what {
         "speed_mbit_s" => link.speed_mbit_s.map(|speed| speed.to_string()).ok_or_else(not_known),
         "duplex" => link.full_duplex.map(|full| if full { "full" } else { "half" }.to_owned()).ok_or_else(not_known),
@@ -167,10 +167,10 @@ fn link(nic: &Nic, what: &str) -> Known<String> {
     }
 }
 
-/// Whether each queue has its share of the table: an entry more or less where the queues do not divide it.
-fn is_even(table: &[u32], queues: u32) -> Known<bool> {
+/// Whether each queue has its share of the table, to one entry if the queues do not divide it.
+fn is_even(table: &[u32], queues: u32) -> HostResult<bool> {
     if table.is_empty() || queues == 0 {
-        return Err(Unread::Absent);
+        return Err(HostError::Absent);
     }
     let mut shares: BTreeMap<u32, usize> = BTreeMap::new();
     for queue in table {
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(is_even(&[0, 1, 0, 1, 0, 1, 0, 1], 4), Ok(false), "two queues have nothing");
         assert_eq!(is_even(&[0, 0, 0, 1], 2), Ok(false));
         assert_eq!(is_even(&[0, 1], 4), Ok(true), "there are more queues than entries");
-        assert_eq!(is_even(&[], 4), Err(Unread::Absent));
+        assert_eq!(is_even(&[], 4), Err(HostError::Absent));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         ];
         assert_eq!(counter(&all, "pause_frames"), Ok("7".into()));
         assert_eq!(counter(&all, "rx_prio0_pause"), Ok("9".into()));
-        assert_eq!(counter(&all[2..], "pause_frames"), Err(Unread::Absent), "it does not count them");
+        assert_eq!(counter(&all[2..], "pause_frames"), Err(HostError::Absent), "it does not count them");
     }
 
     #[test]
@@ -217,12 +217,12 @@ mod tests {
         assert_eq!(dbm(&[1.0, 0.5, 0.0]), "0.00 -3.01 -40.00");
         assert_eq!((is_on("on"), is_on("off")), (Ok(true), Ok(false)));
         assert!(is_on("off [fixed]").is_err() && number("-1").is_err());
-        assert_eq!(said("N/A".into()), Err(Unread::Absent));
+        assert_eq!(said("N/A".into()), Err(HostError::Absent));
     }
 
     #[test]
     fn bounds_of_the_hardware_are_not_changed() {
-        assert!(matches!(write("lo", "ring.rx.max", "1"), Err(Unread::Failed(_))));
-        assert!(matches!(read("lo", "no.such.thing"), Err(Unread::Failed(_))));
+        assert!(matches!(write("lo", "ring.rx.max", "1"), Err(HostError::Failed(_))));
+        assert!(matches!(read("lo", "no.such.thing"), Err(HostError::Failed(_))));
     }
 }

@@ -1,14 +1,14 @@
-//! What rules call the settings of an interface and its queueing disciplines, and the text for each.
+//! The settings of an interface and its queueing disciplines by the names that rules use, and the text of each value.
 
 use std::collections::BTreeSet;
 
 use sys::rtnetlink::{self, Link, Qdisc, ROOT, Size};
 
 use super::{known, number, unknown};
-use crate::host::{Known, Unread};
+use crate::host::{HostError, HostResult};
 
-/// What rtnetlink knows of a NIC.
-pub(super) fn read(nic: &str, what: &str) -> Known<String> {
+/// Reads a setting.
+pub(super) fn read(nic: &str, what: &str) -> HostResult<String> {
     match what {
         "qdisc" => Ok(root(&known(rtnetlink::qdiscs(nic))?)?.kind.clone()),
         "qdisc.children" => kinds(&known(rtnetlink::qdiscs(nic))?),
@@ -17,8 +17,8 @@ pub(super) fn read(nic: &str, what: &str) -> Known<String> {
     }
 }
 
-/// Changes what may be changed.
-pub(super) fn write(nic: &str, what: &str, value: &str) -> Known<()> {
+/// Changes a setting that can be changed.
+pub(super) fn write(nic: &str, what: &str, value: &str) -> HostResult<()> {
     match (what, size(what)) {
         ("qdisc", _) => known(rtnetlink::replace_qdisc(nic, value, ROOT, 0)),
         ("qdisc.children", _) => set_children(nic, value),
@@ -39,8 +39,8 @@ fn size(what: &str) -> Option<Size> {
     })
 }
 
-fn of_link(link: &Link, what: &str) -> Known<String> {
-    let text = |number: Option<u32>| number.map(|number| number.to_string()).ok_or(Unread::Absent);
+fn of_link(link: &Link, what: &str) -> HostResult<String> {
+    let text = |number: Option<u32>| number.map(|number| number.to_string()).ok_or(HostError::Absent);
     match what {
         "mtu" => text(link.mtu_bytes),
         "txqlen" => text(link.queue_packets),
@@ -50,8 +50,8 @@ fn of_link(link: &Link, what: &str) -> Known<String> {
         "gso_ipv4_max_size" => text(link.gso_ipv4_max_bytes),
         "gro_ipv4_max_size" => text(link.gro_ipv4_max_bytes),
         "tso_max_size" => text(link.tso_max_bytes),
-        "kind" => link.kind.clone().ok_or(Unread::Absent),
-        "operstate" => link.operstate.map(|state| operstate(state).to_owned()).ok_or(Unread::Absent),
+        "kind" => link.kind.clone().ok_or(HostError::Absent),
+        "operstate" => link.operstate.map(|state| operstate(state).to_owned()).ok_or(HostError::Absent),
         _ => unknown(what),
     }
 }
@@ -62,43 +62,43 @@ fn operstate(state: u8) -> &'static str {
     STATES.get(usize::from(state)).copied().unwrap_or("unknown")
 }
 
-fn root(all: &[Qdisc]) -> Known<&Qdisc> {
-    all.iter().find(|qdisc| qdisc.parent == ROOT).ok_or(Unread::Absent)
+fn root(all: &[Qdisc]) -> HostResult<&Qdisc> {
+    all.iter().find(|qdisc| qdisc.parent == ROOT).ok_or(HostError::Absent)
 }
 
-fn children(all: &[Qdisc]) -> Known<Vec<&Qdisc>> {
+fn children(all: &[Qdisc]) -> HostResult<Vec<&Qdisc>> {
     let root = root(all)?;
     Ok(all.iter().filter(|qdisc| qdisc.is_child_of(root)).collect())
 }
 
-/// Kinds below the root, each once, sorted.
-fn kinds(all: &[Qdisc]) -> Known<String> {
+/// The kinds of the disciplines below the root, each once, sorted.
+fn kinds(all: &[Qdisc]) -> HostResult<String> {
     let kinds: BTreeSet<&str> = children(all)?.iter().map(|qdisc| qdisc.kind.as_str()).collect();
-    if kinds.is_empty() { Err(Unread::Absent) } else { Ok(kinds.into_iter().collect::<Vec<_>>().join(" ")) }
+    if kinds.is_empty() { Err(HostError::Absent) } else { Ok(kinds.into_iter().collect::<Vec<_>>().join(" ")) }
 }
 
-/// What one flow may send where fq says so: the least of all queues.
-fn flow_rate(all: &[Qdisc]) -> Known<String> {
+/// The maximum rate of one flow, if fq sets one: the least of all queues.
+fn flow_rate(all: &[Qdisc]) -> HostResult<String> {
     match all.iter().filter_map(|qdisc| qdisc.flow_rate_max_bytes_s).min() {
-        None => Err(Unread::Absent),
+        None => Err(HostError::Absent),
         Some(u32::MAX) => Ok("unlimited".into()),
         Some(bytes_s) => Ok((u64::from(bytes_s) * 8).to_string()),
     }
 }
 
 /// Gives every transmit queue below mq the same discipline.
-fn set_children(nic: &str, value: &str) -> Known<()> {
+fn set_children(nic: &str, value: &str) -> HostResult<()> {
     let kind = match value.split_whitespace().collect::<Vec<_>>()[..] {
         [kind] => kind,
-        // Undoing a change of queues that differed: their order was never said.
-        _ => return Err(Unread::Failed(format!("which queue is to have which of {value:?} is not known"))),
+        // An undo for queues that differed: their order is not known.
+        _ => return Err(HostError::Failed(format!("which queue is to have which of {value:?} is not known"))),
     };
     let mut all = known(rtnetlink::qdiscs(nic))?;
     let above = root(&all)?;
     if above.kind != "mq" {
-        return Err(Unread::Failed(format!("the root is {}; only below mq are queues alike", above.kind)));
+        return Err(HostError::Failed(format!("the root is {}; only below mq are queues alike", above.kind)));
     }
-    // What the kernel put there by itself has no handle, and nothing can be put below it by name.
+    // A discipline that the kernel put there by itself has no handle, and no other can be put below it by name.
     if above.handle == 0 {
         known(rtnetlink::replace_qdisc(nic, "mq", ROOT, 0))?;
         all = known(rtnetlink::qdiscs(nic))?;
@@ -123,16 +123,16 @@ mod tests {
         all.push(qdisc("clsact", 0xffff_0000, 0xffff_fff1, None));
         assert_eq!(kinds(&all), Ok("fq fq_codel".into()));
         let alone = [qdisc("fq", 0x8001_0000, ROOT, Some(u32::MAX))];
-        assert_eq!((kinds(&alone), flow_rate(&alone)), (Err(Unread::Absent), Ok("unlimited".into())));
-        assert_eq!((kinds(&[]), flow_rate(&[])), (Err(Unread::Absent), Err(Unread::Absent)));
+        assert_eq!((kinds(&alone), flow_rate(&alone)), (Err(HostError::Absent), Ok("unlimited".into())));
+        assert_eq!((kinds(&[]), flow_rate(&[])), (Err(HostError::Absent), Err(HostError::Absent)));
     }
 
     #[test]
     fn numbers_that_an_old_kernel_does_not_know() {
         let link = Link { mtu_bytes: Some(9_000), operstate: Some(6), ..Link::default() };
         assert_eq!((of_link(&link, "mtu"), of_link(&link, "operstate")), (Ok("9000".into()), Ok("up".into())));
-        assert_eq!(of_link(&link, "gso_ipv4_max_size"), Err(Unread::Absent));
-        assert!(matches!(of_link(&link, "no_such_thing"), Err(Unread::Failed(_))));
+        assert_eq!(of_link(&link, "gso_ipv4_max_size"), Err(HostError::Absent));
+        assert!(matches!(of_link(&link, "no_such_thing"), Err(HostError::Failed(_))));
         assert_eq!(operstate(200), "unknown");
     }
 }

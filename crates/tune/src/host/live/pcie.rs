@@ -1,21 +1,21 @@
-//! What a NIC and its slot agreed on, out of the configuration space (PCI Express Base Specification, 7.5.3).
+//! The payload sizes that a NIC and its slot agreed on, from the configuration space (PCI Express Base Specification, 7.5.3).
 
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 
 use super::unknown;
-use crate::host::{Known, Unread};
+use crate::host::{HostError, HostResult};
 
-/// What others than root see of it.
+/// The bytes of it that users other than root can read.
 const HEAD_BYTES: usize = 64;
-/// All of it, with what PCI Express added.
+/// The size of all of it, with the extension of PCI Express.
 const BYTES_MAX: u64 = 4_096;
-/// Capabilities are in the first 256 bytes, at multiples of four, and behind the head.
+/// The most capabilities: they are in the first 256 bytes, at multiples of four, behind the head.
 const CAPABILITIES_MAX: usize = 48;
 const PCI_EXPRESS: u8 = 0x10;
 
-/// What a device can, and what it is told to do, bytes.
+/// The payload sizes of a device, supported and set, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Payloads {
     able: u32,
@@ -23,17 +23,17 @@ struct Payloads {
     read_request: u32,
 }
 
-/// `max_read_request_bytes`, or `payload_reduced`: whether packets are smaller than device and slot could have them.
-pub(super) fn read(nics: &Path, nic: &str, what: &str) -> Known<String> {
+/// `max_read_request_bytes`; or `payload_reduced`: whether packets are smaller than device and slot support.
+pub(super) fn read(nics: &Path, nic: &str, what: &str) -> HostResult<String> {
     let device = nics.join(nic).join("device");
     match what {
         "max_read_request_bytes" => Ok(payloads(&space(&device)?)?.read_request.to_string()),
         "payload_reduced" => {
             let own = payloads(&space(&device)?)?;
-            // The bridge above; a device of the processor itself has none.
+            // The bridge above; a device that is part of the processor has none.
             let able = match space(&device.join("..")).and_then(|bytes| payloads(&bytes)) {
                 Ok(bridge) => own.able.min(bridge.able),
-                Err(Unread::Absent) => own.able,
+                Err(HostError::Absent) => own.able,
                 Err(why) => return Err(why),
             };
             Ok(if own.set < able { "yes" } else { "no" }.to_owned())
@@ -42,31 +42,31 @@ pub(super) fn read(nics: &Path, nic: &str, what: &str) -> Known<String> {
     }
 }
 
-fn space(device: &Path) -> Known<Vec<u8>> {
+fn space(device: &Path) -> HostResult<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(device.join("config"))?.take(BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn payloads(space: &[u8]) -> Known<Payloads> {
+fn payloads(space: &[u8]) -> HostResult<Payloads> {
     let at = express(space)?;
     let number = |at: usize| Some(u16::from_le_bytes(*space.get(at..)?.first_chunk()?));
-    let odd = || Unread::Failed("its configuration space makes no sense".into());
+    let odd = || HostError::Failed("its configuration space makes no sense".into());
     let (able, told) = (number(at + 4).ok_or_else(odd)?, number(at + 8).ok_or_else(odd)?);
-    // 128, 256, ... 4096; the last two of eight codes mean nothing.
+    // 128, 256, ... 4096; the last two of eight codes are reserved.
     let bytes = |code: u16| if code & 7 <= 5 { Ok(128u32 << (code & 7)) } else { Err(odd()) };
     Ok(Payloads { able: bytes(able)?, set: bytes(told >> 5)?, read_request: bytes(told >> 12)? })
 }
 
-/// Where the capability of PCI Express begins.
-fn express(space: &[u8]) -> Known<usize> {
+/// The offset of the PCI Express capability.
+fn express(space: &[u8]) -> HostResult<usize> {
     if space.len() <= HEAD_BYTES {
-        return Err(Unread::Denied);
+        return Err(HostError::Denied);
     }
     let byte = |at: usize| space.get(at).copied().unwrap_or(0);
-    // A bit of the status says that there is a list at all.
+    // A bit of the status says whether there is a list.
     if byte(6) & 0x10 == 0 {
-        return Err(Unread::Absent);
+        return Err(HostError::Absent);
     }
     let mut at = usize::from(byte(0x34) & 0xfc);
     for _ in 0..CAPABILITIES_MAX {
@@ -76,7 +76,7 @@ fn express(space: &[u8]) -> Known<usize> {
             (here, _) => at = usize::from(byte(here + 1) & 0xfc),
         }
     }
-    Err(Unread::Absent)
+    Err(HostError::Absent)
 }
 
 #[cfg(test)]
@@ -101,26 +101,26 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("net/ens1")).unwrap();
         std::os::unix::fs::symlink(&slot, dir.path().join("net/ens1/device")).unwrap();
         let says = |what: &str| read(&dir.path().join("net"), "ens1", what);
-        assert_eq!(says("payload_reduced"), Err(Unread::Absent), "no device of PCI");
-        // Able to take 512 bytes, told 256; reads 4096 at once.
+        assert_eq!(says("payload_reduced"), Err(HostError::Absent), "no device of PCI");
+        // Supports 512 bytes, set to 256; reads 4096 at once.
         std::fs::write(slot.join("config"), made(2, 0x5000 | 1 << 5)).unwrap();
         assert_eq!((says("max_read_request_bytes"), says("payload_reduced")), (Ok("4096".into()), Ok("yes".into())));
-        // The bridge above cannot do more.
+        // The bridge above supports no more.
         std::fs::write(slot.join("../config"), made(1, 0)).unwrap();
         assert_eq!(says("payload_reduced"), Ok("no".into()));
         std::fs::write(slot.join("config"), &made(2, 0)[..64]).unwrap();
-        assert_eq!(says("payload_reduced"), Err(Unread::Denied), "what others than root see");
+        assert_eq!(says("payload_reduced"), Err(HostError::Denied), "what others than root see");
     }
 
     #[test]
     fn nonsense_is_no_answer_and_ends() {
         let mut endless = made(0, 0);
         endless[0x41] = 0x40;
-        assert_eq!(payloads(&endless), Err(Unread::Absent), "a list that runs in a circle");
-        assert!(matches!(payloads(&made(7, 0)), Err(Unread::Failed(_))));
+        assert_eq!(payloads(&endless), Err(HostError::Absent), "a list that runs in a circle");
+        assert!(matches!(payloads(&made(7, 0)), Err(HostError::Failed(_))));
         let mut cut = made(0, 0);
         cut.truncate(0x66);
-        assert!(matches!(payloads(&cut), Err(Unread::Failed(_))));
-        assert_eq!(payloads(&[0xff; 256]), Err(Unread::Absent), "a device that is gone");
+        assert!(matches!(payloads(&cut), Err(HostError::Failed(_))));
+        assert_eq!(payloads(&[0xff; 256]), Err(HostError::Absent), "a device that is gone");
     }
 }

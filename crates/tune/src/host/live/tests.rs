@@ -1,4 +1,4 @@
-//! This host: that every word of the table has a reader, and that what is written comes back.
+//! This host: every name of the table has a reader, and a value that is written can be read back.
 
 use super::*;
 use crate::audit::Audit;
@@ -8,7 +8,7 @@ use crate::target::Target;
 
 const DOES_NOT_KNOW: &str = "this release does not know";
 
-/// Words that facts ask for, beside those of the table.
+/// Names that facts use, beside those of the table.
 const OF_FACTS: [&str; 10] = [
     "ring.rx.max",
     "ring.tx.max",
@@ -22,13 +22,13 @@ const OF_FACTS: [&str; 10] = [
     "timestamping.on",
 ];
 
-/// Says that a test could not run here, past the harness, which shows nothing of tests that pass.
+/// Reports a skipped test on stderr, past the harness, which hides the output of tests that pass.
 fn skipped(test: &str, why: &str) {
     let _ = writeln!(io::stderr(), "SKIPPED {test}: {why}");
 }
 
-fn has_reader(result: &Known<String>) -> bool {
-    !matches!(result, Err(Unread::Failed(why)) if why.starts_with(DOES_NOT_KNOW))
+fn has_reader(result: &HostResult<String>) -> bool {
+    !matches!(result, Err(HostError::Failed(why)) if why.starts_with(DOES_NOT_KNOW))
 }
 
 #[test]
@@ -57,17 +57,17 @@ fn every_word_of_the_table_has_a_reader() {
 fn this_host_answers() {
     let release = Live.read(Path::new("/proc/sys/kernel/osrelease")).unwrap();
     assert!(release.contains('.') && !release.ends_with('\n'), "{release:?}");
-    assert_eq!(Live.read(Path::new("/proc/no/such/file")), Err(Unread::Absent));
+    assert_eq!(Live.read(Path::new("/proc/no/such/file")), Err(HostError::Absent));
     assert!(Live.list(Path::new("/sys/class/net")).unwrap().contains(&"lo".to_owned()));
     assert!(Live.link(Path::new("/proc/self/ns/net")).unwrap().starts_with("net:["));
     assert_eq!(Live.netlink("lo", "mtu"), Live.read(Path::new("/sys/class/net/lo/mtu")));
-    assert_eq!(Live.netlink("no-such-nic", "mtu"), Err(Unread::Absent));
+    assert_eq!(Live.netlink("no-such-nic", "mtu"), Err(HostError::Absent));
     assert_eq!(Live.ethtool("lo", "feature.loopback"), Ok("on".into()));
     assert_eq!(Live.ethtool("lo", "feature.loopback.fixed"), Ok("yes".into()));
-    assert_eq!(Live.ethtool("lo", "feature.no-such-switch"), Err(Unread::Absent));
-    assert_eq!(Live.ethtool("lo", "ring.rx"), Err(Unread::Absent));
+    assert_eq!(Live.ethtool("lo", "feature.no-such-switch"), Err(HostError::Absent));
+    assert_eq!(Live.ethtool("lo", "ring.rx"), Err(HostError::Absent));
     assert!(!Live.may_write(Path::new("/proc/version")) && !Live.may_write(Path::new("/proc/no/such/file")));
-    assert!(matches!(Live.clock(), Ok(_) | Err(Unread::Denied)));
+    assert!(matches!(Live.clock(), Ok(_) | Err(HostError::Denied)));
 }
 
 #[test]
@@ -91,23 +91,24 @@ fn files_of_ours_come_and_go() {
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else either");
     Live.remove(&path).unwrap();
     Live.remove(&path).unwrap();
-    assert_eq!(Live.read_exact(&path), Err(Unread::Absent));
+    assert_eq!(Live.read_exact(&path), Err(HostError::Absent));
     fs::write(&path, vec![b'x'; FILE_BYTES_MAX as usize + 1]).unwrap();
-    assert!(matches!(Live.read_exact(&path), Err(Unread::Failed(_))), "a part is not the whole");
-    assert_eq!(Live.write(Path::new("/proc/sys/no/such"), "1"), Err(Unread::Absent), "no file of the kernel is made");
+    assert!(matches!(Live.read_exact(&path), Err(HostError::Failed(_))), "a part is not the whole");
+    let absent = Live.write(Path::new("/proc/sys/no/such"), "1");
+    assert_eq!(absent, Err(HostError::Absent), "no file of the kernel is made");
 }
 
-/// Where an answer is due, whatever else runs on this machine; and where there is none.
+/// A time for answers that must come, whatever else runs on this machine.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
 #[test]
 fn programs_say_one_line_and_do_not_hold_us_up() {
     assert_eq!(say("sh", &["-c", "echo inactive; echo more; exit 3"], LONG), Ok("inactive".into()));
-    assert_eq!(Live.say("no-such-program", &[]), Err(Unread::Absent));
-    assert!(matches!(say("true", &[], LONG), Err(Unread::Failed(_))));
+    assert_eq!(Live.say("no-such-program", &[]), Err(HostError::Absent));
+    assert!(matches!(say("true", &[], LONG), Err(HostError::Failed(_))));
     let began = std::time::Instant::now();
-    assert!(matches!(say("sleep", &["30"], SHORT), Err(Unread::Failed(_))));
+    assert!(matches!(say("sleep", &["30"], SHORT), Err(HostError::Failed(_))));
     assert!(began.elapsed() < Duration::from_secs(15));
 }
 
@@ -115,16 +116,16 @@ fn programs_say_one_line_and_do_not_hold_us_up() {
 fn all_of_what_programs_say_counts_only_if_they_end_well() {
     assert_eq!(say_all("sh", &["-c", "echo one; echo two"], LONG), Ok("one\ntwo".into()));
     assert_eq!(say_all("true", &[], LONG), Ok(String::new()));
-    assert!(matches!(say_all("sh", &["-c", "echo part; exit 1"], LONG), Err(Unread::Failed(_))));
-    assert_eq!(Live.say_all("no-such-program", &[]), Err(Unread::Absent));
+    assert!(matches!(say_all("sh", &["-c", "echo part; exit 1"], LONG), Err(HostError::Failed(_))));
+    assert_eq!(Live.say_all("no-such-program", &[]), Err(HostError::Absent));
     let began = std::time::Instant::now();
     let closed = "exec 1>&-; sleep 30";
     for slow in ["sleep 30", "echo; sleep 30", closed] {
-        assert!(matches!(say_all("sh", &["-c", slow], SHORT), Err(Unread::Failed(_))), "{slow}");
+        assert!(matches!(say_all("sh", &["-c", slow], SHORT), Err(HostError::Failed(_))), "{slow}");
     }
     assert!(began.elapsed() < Duration::from_secs(25));
     let endless = say_all("sh", &["-c", "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done"], LONG);
-    assert!(matches!(endless, Err(Unread::Failed(_))));
+    assert!(matches!(endless, Err(HostError::Failed(_))));
     assert!(Live.page_bytes().is_ok_and(|bytes| bytes >= 4_096 && bytes.is_power_of_two()));
 }
 
@@ -135,7 +136,7 @@ fn what_a_process_may_do() {
     assert!(!has_capability("CapEff:\tmany\n", CAP_NET_ADMIN) && !has_capability("", CAP_NET_ADMIN));
 }
 
-/// A pair of devices with four queues, in a network that is this thread's alone.
+/// Makes a pair of devices with four queues, in a network of this thread alone.
 fn queues() -> Result<(), String> {
     let why = |what: &str, error: io::Error| format!("{what}: {error}");
     sys::namespace::Namespaces::make().map_err(|e| why("no namespaces, which takes root", e))?;
@@ -171,7 +172,7 @@ fn queues_of_a_device_are_changed_and_changed_back() {
             set(what, value);
         }
         let most = Live.ethtool("q0", "channels.combined.max");
-        assert!(matches!(most, Ok(_) | Err(Unread::Absent)), "{most:?}");
+        assert!(matches!(most, Ok(_) | Err(HostError::Absent)), "{most:?}");
         for state in ["off", "on"] {
             Live.set_ethtool("q0", "feature.rx-gro", state).unwrap();
             assert_eq!(Live.ethtool("q0", "feature.rx-gro"), Ok(state.to_owned()));

@@ -1,4 +1,4 @@
-//! Agents that answer badly; a real one answers in `tests/receivers.rs`.
+//! Agents with faulty answers; `tests/receivers.rs` has a real one.
 
 use std::net::UdpSocket;
 

@@ -4,10 +4,10 @@ use model::v1::node::StreamReport;
 use model::v1::probe::Direction;
 use model::v1::watch::{AlarmKind, CauseKind, Expectation, Health};
 
-use super::told;
+use super::report;
 use crate::config::JudgeConfig;
-use crate::judge::course::Course;
 use crate::judge::loss::Loss;
+use crate::judge::shift::ShiftDetector;
 use crate::judge::{Finding, in_direction, percent};
 use crate::observation::Throughput;
 
@@ -37,7 +37,7 @@ const POLICED_MISSING: f64 = 0.4;
 #[derive(Clone, Debug)]
 pub struct Side {
     pub loss: Loss,
-    pub tests: Course,
+    pub tests: ShiftDetector,
     pub last: Option<Throughput>,
     before: Option<Throughput>,
     /// Longest minus least round trip of minutes with loss, and without: microseconds.
@@ -53,7 +53,7 @@ impl Side {
     pub fn new(config: &JudgeConfig) -> Side {
         Side {
             loss: Loss::new(config.scale),
-            tests: Course::new(config.learn),
+            tests: ShiftDetector::new(config.learn),
             last: None,
             before: None,
             lossy_us: None,
@@ -99,13 +99,13 @@ impl Side {
             return None;
         }
         let cause = self.cause(direction, last, lost, is_queued, gone);
-        let was = shift.map(|shift| format!(", where it was {}", told::rate(shift.before))).unwrap_or_default();
+        let was = shift.map(|shift| format!(", where it was {}", report::rate(shift.before))).unwrap_or_default();
         let should = expected.rate_bit_s.filter(|_| missing >= MISSING).map(|rate| {
-            format!(", and {} is expected ({})", told::rate(rate), expected.bound_by.as_deref().unwrap_or("?"))
+            format!(", and {} is expected ({})", report::rate(rate), expected.bound_by.as_deref().unwrap_or("?"))
         });
         let evidence = format!(
             "TCP gets {} {}{was}{}; {} sent again; {}",
-            told::rate(lately),
+            report::rate(lately),
             in_direction(Some(direction)),
             should.unwrap_or_default(),
             percent(last.resent),
@@ -137,14 +137,20 @@ impl Side {
             "cpu_near" | "cpu_far" => return CauseKind::SlowSender,
             _ => {}
         }
-        match () {
-            () if last.window_limited > LIMITED => CauseKind::SlowReceiver,
-            () if last.buffer_limited > LIMITED => CauseKind::SlowSender,
-            () if lost.is_some() => lost.unwrap_or(CauseKind::RandomLoss),
-            () if is_queued => CauseKind::Congestion,
-            () if last.resent > RESENT && queued < QUEUE_SHARE => self.squeezed(last, gone),
-            () if queued >= QUEUE_SHARE || last.resent > 0.0 => CauseKind::NarrowLink,
-            () => CauseKind::Unknown,
+        if last.window_limited > LIMITED {
+            CauseKind::SlowReceiver
+        } else if last.buffer_limited > LIMITED {
+            CauseKind::SlowSender
+        } else if let Some(cause) = lost {
+            cause
+        } else if is_queued {
+            CauseKind::Congestion
+        } else if last.resent > RESENT && queued < QUEUE_SHARE {
+            self.squeezed(last, gone)
+        } else if queued >= QUEUE_SHARE || last.resent > 0.0 {
+            CauseKind::NarrowLink
+        } else {
+            CauseKind::Unknown
         }
     }
 

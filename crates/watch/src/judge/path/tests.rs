@@ -3,7 +3,7 @@
 use model::v1::node::{Delays as Span, PortLoss};
 
 use super::*;
-use crate::observation::{PathFacts, Way};
+use crate::observation::{DirectionFacts, PathFacts};
 
 const MINUTE: i64 = 60_000;
 
@@ -160,11 +160,11 @@ fn a_slow_host_is_told_before_loss_and_another_route_explains_its_delay() {
     let mut judge = judge();
     let way = |hop: &str| {
         Observation::Path(Box::new(PathFacts {
-            forward: Some(Way {
+            forward: Some(DirectionFacts {
                 hops: vec!["r1".into(), hop.into()],
                 is_whole: true,
                 mtu_bytes: Some(9_000),
-                ..Way::default()
+                ..DirectionFacts::default()
             }),
             reverse: None,
         }))

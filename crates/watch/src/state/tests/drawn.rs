@@ -20,7 +20,7 @@ const CLEAN: i64 = 360;
 
 /// How packets are lost.
 #[derive(Clone, Copy, Debug)]
-enum Lost {
+enum LossPattern {
     /// Each with this chance.
     Evenly(f64),
     /// In bursts: the chance that one begins, and that it ends.
@@ -31,16 +31,16 @@ enum Lost {
 
 /// A fault of a segment.
 #[derive(Clone, Copy, Debug)]
-struct Drawn {
+struct DrawnFault {
     segment: &'static str,
-    lost: Lost,
+    lost: LossPattern,
 }
 
-impl Drawn {
+impl DrawnFault {
     fn cause(&self) -> CauseKind {
         match self.lost {
-            Lost::OfOneMember(_) => CauseKind::LossyMember,
-            Lost::Evenly(_) | Lost::InBursts(..) => CauseKind::RandomLoss,
+            LossPattern::OfOneMember(_) => CauseKind::LossyMember,
+            LossPattern::Evenly(_) | LossPattern::InBursts(..) => CauseKind::RandomLoss,
         }
     }
 }
@@ -53,16 +53,16 @@ fn passes(from: usize, to: usize, segment: &str) -> bool {
 }
 
 /// The packets that a direction of a path loses in a minute, by its ports.
-struct Losing {
-    faults: Vec<(Lost, bool)>,
+struct LossProcess {
+    faults: Vec<(LossPattern, bool)>,
     /// The member of each port.
     members: Vec<u8>,
 }
 
-impl Losing {
-    fn new(from: usize, to: usize, faults: &[Drawn], random: &mut fastrand::Rng) -> Losing {
+impl LossProcess {
+    fn new(from: usize, to: usize, faults: &[DrawnFault], random: &mut fastrand::Rng) -> LossProcess {
         let on_it = faults.iter().filter(|fault| passes(from, to, fault.segment));
-        Losing {
+        LossProcess {
             faults: on_it.map(|fault| (fault.lost, false)).collect(),
             members: (0..PORTS).map(|_| random.u8(..4)).collect(),
         }
@@ -75,10 +75,10 @@ impl Losing {
         for packet in 0..PACKETS {
             let port = (packet % PORTS) as usize;
             let member = self.members[port];
-            let is_lost = |(how, in_burst): &mut (Lost, bool)| match how {
-                Lost::Evenly(chance) => random.f64() < *chance,
-                Lost::OfOneMember(chance) => member == 1 && random.f64() < *chance,
-                Lost::InBursts(begins, ends) => {
+            let is_lost = |(how, in_burst): &mut (LossPattern, bool)| match how {
+                LossPattern::Evenly(chance) => random.f64() < *chance,
+                LossPattern::OfOneMember(chance) => member == 1 && random.f64() < *chance,
+                LossPattern::InBursts(begins, ends) => {
                     let chance = if *in_burst { 1.0 - *ends } else { *begins };
                     *in_burst = random.f64() < chance;
                     *in_burst
@@ -131,7 +131,7 @@ struct Mesh {
     watch: Watch,
     changes: mpsc::UnboundedReceiver<Change>,
     tests: Vec<Test>,
-    losing: Vec<[Losing; 2]>,
+    losing: Vec<[LossProcess; 2]>,
     random: fastrand::Rng,
     begin: i64,
     /// The latest of each direction of a path.
@@ -140,7 +140,7 @@ struct Mesh {
 }
 
 impl Mesh {
-    async fn new(faults: &[Drawn], seed: u64) -> Mesh {
+    async fn new(faults: &[DrawnFault], seed: u64) -> Mesh {
         let dir = tempfile::tempdir().unwrap();
         let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
         let watched = Watched::of(Config::parse(&configuration()).unwrap()).unwrap();
@@ -151,8 +151,8 @@ impl Mesh {
         let mut losing = Vec::new();
         for test in &tests {
             let (from, to) = (site(&test.from), site(&test.to));
-            let forward = Losing::new(from, to, faults, &mut random);
-            losing.push([forward, Losing::new(to, from, faults, &mut random)]);
+            let forward = LossProcess::new(from, to, faults, &mut random);
+            losing.push([forward, LossProcess::new(to, from, faults, &mut random)]);
         }
         // Bins of losses begin where they did the last time.
         let begin = time::now() / DAY * DAY;
@@ -168,12 +168,11 @@ impl Mesh {
                 continue;
             }
             let none = vec![0; PORTS as usize];
-            let observation = match minute < CLEAN {
-                true => report(minute, &none, &none),
-                false => {
-                    let forward = forward.minute(minute, &mut self.random);
-                    report(minute, &forward, &reverse.minute(minute, &mut self.random))
-                }
+            let observation = if minute < CLEAN {
+                report(minute, &none, &none)
+            } else {
+                let forward = forward.minute(minute, &mut self.random);
+                report(minute, &forward, &reverse.minute(minute, &mut self.random))
             };
             believed.push((test.clone(), observation, at, 60.0));
         }
@@ -189,7 +188,7 @@ impl Mesh {
     }
 
     /// What most alarms of the paths over a fault say; none where there are none.
-    fn said(&self, fault: &Drawn) -> Option<(CauseKind, String)> {
+    fn said(&self, fault: &DrawnFault) -> Option<(CauseKind, String)> {
         let mut counts: BTreeMap<(&str, &str), (usize, CauseKind)> = BTreeMap::new();
         for alarm in self.alarms.values().filter(|alarm| is_over(alarm, fault.segment)) {
             counts.entry((alarm.cause.word(), &alarm.segment)).or_insert((0, alarm.cause)).0 += 1;
@@ -200,7 +199,7 @@ impl Mesh {
 }
 
 /// How many of the faults are named rightly an hour after the first alarm of each; nobody else may be accused.
-async fn right(faults: &[Drawn], minutes: i64, seed: u64) -> usize {
+async fn right(faults: &[DrawnFault], minutes: i64, seed: u64) -> usize {
     let mut mesh = Mesh::new(faults, seed).await;
     let mut first: Vec<Option<i64>> = vec![None; faults.len()];
     let mut right = 0;
@@ -237,9 +236,9 @@ fn is_over(alarm: &Alarm, segment: &str) -> bool {
 /// hour.
 #[tokio::test]
 async fn faults_are_named_by_what_little_was_lost() {
-    let even = |segment, chance| Drawn { segment, lost: Lost::Evenly(chance) };
-    let member = Drawn { segment: "core", lost: Lost::OfOneMember(0.02) };
-    let bursts = Drawn { segment: "c in", lost: Lost::InBursts(0.0003, 0.3) };
+    let even = |segment, chance| DrawnFault { segment, lost: LossPattern::Evenly(chance) };
+    let member = DrawnFault { segment: "core", lost: LossPattern::OfOneMember(0.02) };
+    let bursts = DrawnFault { segment: "c in", lost: LossPattern::InBursts(0.0003, 0.3) };
     let rounds = [
         (vec![member, even("core (back)", 0.0005)], 100),
         (vec![even("d in", 0.0005), even("b in", 0.0002)], 300),

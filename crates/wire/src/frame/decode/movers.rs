@@ -4,51 +4,51 @@ use model::checksum::BlockSum;
 
 use super::{Reader, Result, WireError, address, list, open, refusal, stream_id, suite};
 use crate::limits::{FRAME_BYTES_MAX, PATHS_MAX, RECORD_PARTS_MAX, STREAMS_MAX};
-use crate::mover::{Answer, Ask, HOLE, Here, Lend, Loan, WHOLE, Word};
+use crate::mover::{Answer, DelegatedAddress, DelegatedSession, FileLocation, HOLE, MoverMessage, StreamQuery, WHOLE};
 use crate::range::{Built, Range};
 use crate::record::Part;
 
-pub(super) fn loan(r: &mut Reader) -> Result<Loan> {
-    Ok(Loan { at: address(r)?, session: r.array("a session's id")? })
+pub(super) fn loan(r: &mut Reader) -> Result<DelegatedAddress> {
+    Ok(DelegatedAddress { at: address(r)?, session: r.array("a session's id")? })
 }
 
-pub(super) fn lend(r: &mut Reader) -> Result<Lend> {
+pub(super) fn lend(r: &mut Reader) -> Result<DelegatedSession> {
     let (session, secret) = (r.array("a session's id")?, r.array("a session's secret")?);
     let suite = match r.bool("a seal")? {
         true => Some(suite(r)?),
         false => None,
     };
-    Ok(Lend { session, secret, suite, order: open(r)? })
+    Ok(DelegatedSession { session, secret, suite, order: open(r)? })
 }
 
-pub(super) fn word(r: &mut Reader) -> Result<Word> {
+pub(super) fn word(r: &mut Reader) -> Result<MoverMessage> {
     Ok(match r.u8("a mover's word")? {
-        1 => Word::Ready,
-        2 => Word::Beat(r.number("a time")?),
-        3 => Word::Ask(stream_id(r)?, ask(r)?),
-        4 => Word::Answer(stream_id(r)?, answer(r)?),
-        5 => Word::Surplus(list(r, STREAMS_MAX as usize, "streams", stream_id)?),
-        6 => Word::Gone(stream_id(r)?),
-        7 => Word::Close(r.number("a file")?),
-        8 => Word::Closed(r.number("a file")?),
-        9 => Word::Over,
+        1 => MoverMessage::Ready,
+        2 => MoverMessage::Beat(r.number("a time")?),
+        3 => MoverMessage::Ask(stream_id(r)?, ask(r)?),
+        4 => MoverMessage::Answer(stream_id(r)?, answer(r)?),
+        5 => MoverMessage::Surplus(list(r, STREAMS_MAX as usize, "streams", stream_id)?),
+        6 => MoverMessage::Gone(stream_id(r)?),
+        7 => MoverMessage::Close(r.number("a file")?),
+        8 => MoverMessage::Closed(r.number("a file")?),
+        9 => MoverMessage::Over,
         _ => return Err(WireError::Invalid("a mover's word")),
     })
 }
 
-fn ask(r: &mut Reader) -> Result<Ask> {
+fn ask(r: &mut Reader) -> Result<StreamQuery> {
     Ok(match r.u8("a stream's question")? {
-        1 => Ask::Next,
-        2 => Ask::Claim { file: r.number("a file")?, from: r.number("an offset")?, to: r.number("an offset")? },
-        3 => Ask::Built {
+        1 => StreamQuery::Next,
+        2 => StreamQuery::Claim { file: r.number("a file")?, from: r.number("an offset")?, to: r.number("an offset")? },
+        3 => StreamQuery::Built {
             parts: list(r, RECORD_PARTS_MAX, "parts", built)?,
             bytes: r.number("a length")?,
             last: list(r, RECORD_PARTS_MAX, "files", |r| r.number("a file"))?,
         },
-        4 => Ask::Unread(r.number("a file")?, refusal(r)?),
-        5 => Ask::Where(r.number("a file")?),
-        6 => Ask::Pass(r.bytes(FRAME_BYTES_MAX, "a record")?.to_vec()),
-        7 => Ask::Took(list(r, RECORD_PARTS_MAX, "parts", |r| {
+        4 => StreamQuery::Unread(r.number("a file")?, refusal(r)?),
+        5 => StreamQuery::Where(r.number("a file")?),
+        6 => StreamQuery::Pass(r.bytes(FRAME_BYTES_MAX, "a record")?.to_vec()),
+        7 => StreamQuery::Took(list(r, RECORD_PARTS_MAX, "parts", |r| {
             let part = part(r)?;
             let right = r.bool("a checksum")?;
             Ok((part, if right { Some(block_sum(r)?) } else { None }))
@@ -70,7 +70,7 @@ fn answer(r: &mut Reader) -> Result<Answer> {
             Answer::Claimed(claimed, r.bool("the last of a file")?)
         }
         5 => Answer::Noted,
-        6 => Answer::Here(Here {
+        6 => Answer::Here(FileLocation {
             path: r.path("a path")?,
             tag: r.text("a tag")?,
             size: r.number("a size")?,

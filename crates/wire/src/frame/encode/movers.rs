@@ -3,16 +3,16 @@
 use model::checksum::BlockSum;
 
 use super::{Writer, address, list, open, refusal, suite};
-use crate::mover::{Answer, Ask, HOLE, Lend, Loan, WHOLE, Word};
+use crate::mover::{Answer, DelegatedAddress, DelegatedSession, HOLE, MoverMessage, StreamQuery, WHOLE};
 use crate::range::{Built, Range};
 use crate::record::Part;
 
-pub(super) fn loan(w: &mut Writer, loan: &Loan) {
+pub(super) fn loan(w: &mut Writer, loan: &DelegatedAddress) {
     address(w, &loan.at);
     w.raw(&loan.session);
 }
 
-pub(super) fn lend(w: &mut Writer, lend: &Lend) {
+pub(super) fn lend(w: &mut Writer, lend: &DelegatedSession) {
     w.raw(&lend.session);
     w.raw(&lend.secret);
     w.bool(lend.suite.is_some());
@@ -22,70 +22,70 @@ pub(super) fn lend(w: &mut Writer, lend: &Lend) {
     open(w, &lend.order);
 }
 
-pub(super) fn word(w: &mut Writer, word: &Word) {
+pub(super) fn word(w: &mut Writer, word: &MoverMessage) {
     match word {
-        Word::Ready => w.u8(1),
-        Word::Beat(at) => {
+        MoverMessage::Ready => w.u8(1),
+        MoverMessage::Beat(at) => {
             w.u8(2);
             w.number(*at);
         }
-        Word::Ask(stream, asked) => {
+        MoverMessage::Ask(stream, asked) => {
             w.u8(3);
             w.number((*stream).into());
             ask(w, asked);
         }
-        Word::Answer(stream, answered) => {
+        MoverMessage::Answer(stream, answered) => {
             w.u8(4);
             w.number((*stream).into());
             answer(w, answered);
         }
-        Word::Surplus(streams) => {
+        MoverMessage::Surplus(streams) => {
             w.u8(5);
             list(w, streams, |w, stream| w.number((*stream).into()));
         }
-        Word::Gone(stream) => {
+        MoverMessage::Gone(stream) => {
             w.u8(6);
             w.number((*stream).into());
         }
-        Word::Close(file) => {
+        MoverMessage::Close(file) => {
             w.u8(7);
             w.number(*file);
         }
-        Word::Closed(file) => {
+        MoverMessage::Closed(file) => {
             w.u8(8);
             w.number(*file);
         }
-        Word::Over => w.u8(9),
+        MoverMessage::Over => w.u8(9),
     }
 }
 
-fn ask(w: &mut Writer, ask: &Ask) {
+fn ask(w: &mut Writer, ask: &StreamQuery) {
     match ask {
-        Ask::Next => w.u8(1),
-        Ask::Claim { file, from, to } => {
+        StreamQuery::Next => w.u8(1),
+        StreamQuery::Claim { file, from, to } => {
             w.u8(2);
             [file, from, to].into_iter().for_each(|number| w.number(*number));
         }
-        Ask::Built { parts, bytes, last } => {
+        StreamQuery::Built { parts, bytes, last } => {
             w.u8(3);
             list(w, parts, built);
             w.number(*bytes);
             list(w, last, |w, file| w.number(*file));
         }
-        Ask::Unread(file, why) => {
+        StreamQuery::Unread(file, why) => {
             w.u8(4);
             w.number(*file);
             refusal(w, why);
         }
-        Ask::Where(file) => {
+        StreamQuery::Where(file) => {
             w.u8(5);
             w.number(*file);
         }
-        Ask::Pass(record) => {
+        StreamQuery::Pass(record) => {
             w.u8(6);
             w.bytes(record);
         }
-        Ask::Took(parts) => {
+        StreamQuery::Took(parts) => {
             w.u8(7);
             list(w, parts, |w, (taken, sum)| {
                 part(w, taken);

@@ -41,23 +41,23 @@ fn sought(way: &SweepPath, far: &str) -> (Option<Mtu>, Duration, usize) {
     let mut chance = fastrand::Rng::with_seed(way.seed);
     let (took, shots) = simulated::run(&mut seeker, &pace(), |shot, Shot { bytes, .. }| {
         if bytes > way.interface {
-            return vec![(Duration::ZERO, Heard::TooBigHere { shot, mtu: Some(way.interface) })];
+            return vec![(Duration::ZERO, ProbeEvent::TooBigHere { shot, mtu: Some(way.interface) })];
         }
         let rtt = way.rtt.mul_f64(1.0 + 0.3 * chance.f64());
         if chance.f64() < way.loss {
             return vec![];
         }
         if bytes <= way.mtu {
-            let heard =
-                Heard::Answer { shot, rtt, hops: Some(3), hops_reverse: Some(3), ttl_reverse: Some(253), count: 0 };
+            let (hops, hops_reverse) = (Some(3), Some(3));
+            let heard = ProbeEvent::Answer { shot, rtt, hops, hops_reverse, ttl_reverse: Some(253), count: 0 };
             return vec![(rtt, heard)];
         }
         let Some(mtu) = way.says else { return vec![] };
         let from = [10, 0, 0, 1].into();
-        let said = Said::TooBig;
+        let said = RouterReply::TooBig;
         vec![(
             rtt / 2,
-            Heard::Icmp { shot: Some(shot), rtt: Some(rtt), from, said, icmp: [3, 4], mtu, ttl_reverse: None },
+            ProbeEvent::Icmp { shot: Some(shot), rtt: Some(rtt), from, said, icmp: [3, 4], mtu, ttl_reverse: None },
         )]
     });
     (seeker.found(), took, shots)
@@ -93,15 +93,15 @@ fn a_black_hole_behind_an_honest_router() {
     let rtt = 10 * MS;
     simulated::run(&mut seeker, &pace(), |shot, Shot { bytes, .. }| match bytes {
         0..=1_300 => {
-            vec![(rtt, Heard::Answer { shot, rtt, hops: None, hops_reverse: None, ttl_reverse: None, count: 0 })]
+            vec![(rtt, ProbeEvent::Answer { shot, rtt, hops: None, hops_reverse: None, ttl_reverse: None, count: 0 })]
         }
         1_301..=1_400 => vec![],
         _ => {
             let from = [10, 0, 0, 1].into();
-            let (said, icmp) = (Said::TooBig, [3, 4]);
+            let (said, icmp) = (RouterReply::TooBig, [3, 4]);
             vec![(
                 rtt,
-                Heard::Icmp { shot: Some(shot), rtt: Some(rtt), from, said, icmp, mtu: 1_400, ttl_reverse: None },
+                ProbeEvent::Icmp { shot: Some(shot), rtt: Some(rtt), from, said, icmp, mtu: 1_400, ttl_reverse: None },
             )]
         }
     });
@@ -155,7 +155,7 @@ fn a_burst_of_loss_is_no_mtu() {
     let rtt = 10 * MS;
     simulated::run(&mut seeker, &pace(), |shot, _| match shot {
         17..=300 => vec![],
-        _ => vec![(rtt, Heard::Answer { shot, rtt, hops: None, hops_reverse: None, ttl_reverse: None, count: 0 })],
+        _ => vec![(rtt, ProbeEvent::Answer { shot, rtt, hops: None, hops_reverse: None, ttl_reverse: None, count: 0 })],
     });
     let found = seeker.found().unwrap();
     assert_eq!((found.mtu_bytes, found.bound), (9_216, MtuBound::Limit));
@@ -167,7 +167,9 @@ fn what_cannot_be_confirmed_is_said_to_be_so() {
     let mut seeker = Seeker::new(plan(), FAR.parse().unwrap());
     let rtt = 10 * MS;
     simulated::run(&mut seeker, &pace(), |shot, _| match shot {
-        0..20 => vec![(rtt, Heard::Answer { shot, rtt, hops: None, hops_reverse: None, ttl_reverse: None, count: 0 })],
+        0..20 => {
+            vec![(rtt, ProbeEvent::Answer { shot, rtt, hops: None, hops_reverse: None, ttl_reverse: None, count: 0 })]
+        }
         _ => vec![],
     });
     let found = seeker.found().unwrap();

@@ -20,24 +20,23 @@ fn router(ttl: u8) -> IpAddr {
     [10, 1, 0, ttl].into()
 }
 
-fn icmp(shot: Option<usize>, from: IpAddr, icmp: [u8; 2], rtt: Duration) -> (Duration, Heard) {
+fn icmp(shot: Option<usize>, from: IpAddr, icmp: [u8; 2], rtt: Duration) -> (Duration, ProbeEvent) {
     let said = crate::route::icmp::meaning(true, icmp[0], icmp[1]);
-    (rtt, Heard::Icmp { shot, rtt: shot.map(|_| rtt), from, said, icmp, mtu: 0, ttl_reverse: Some(60) })
+    (rtt, ProbeEvent::Icmp { shot, rtt: shot.map(|_| rtt), from, said, icmp, mtu: 0, ttl_reverse: Some(60) })
 }
 
 /// Each hop is 10 ms farther; the target, a node, is the hop `distance`.
-fn answer(shot: usize, ttl: u8, distance: u8) -> (Duration, Heard) {
+fn answer(shot: usize, ttl: u8, distance: u8) -> (Duration, ProbeEvent) {
     let rtt = 10 * MS * u32::from(ttl.min(distance));
-    match ttl < distance {
-        true => icmp(Some(shot), router(ttl), [11, 0], rtt),
-        false => {
-            let hops = Some(distance);
-            (rtt, Heard::Answer { shot, rtt, hops, hops_reverse: Some(4), ttl_reverse: Some(252), count: 0 })
-        }
+    if ttl < distance {
+        icmp(Some(shot), router(ttl), [11, 0], rtt)
+    } else {
+        let hops = Some(distance);
+        (rtt, ProbeEvent::Answer { shot, rtt, hops, hops_reverse: Some(4), ttl_reverse: Some(252), count: 0 })
     }
 }
 
-fn traced(plan: Plan, network: impl FnMut(usize, Shot) -> Vec<(Duration, Heard)>) -> (Path, Duration, usize) {
+fn traced(plan: Plan, network: impl FnMut(usize, Shot) -> Vec<(Duration, ProbeEvent)>) -> (Path, Duration, usize) {
     let mut tracer = Tracer::new(plan, far());
     let (took, shots) = simulated::run(&mut tracer, &plan.pace(), network);
     (tracer.path(), took, shots)
@@ -57,7 +56,7 @@ fn a_node_is_reached_hop_by_hop() {
         assert_eq!((hop.sent, hop.answered), (3, 3), "{hop:?}");
         assert_eq!(hop.rtt_min_s, Some(f64::from(hop.ttl) / 100.0));
     }
-    assert_eq!(path.hops[4].routers[0].said, Said::Answered);
+    assert_eq!(path.hops[4].routers[0].said, RouterReply::Answered);
     assert!(shots <= 3 * 5 + 5 && took < 700 * MS, "{shots} {took:?}");
 }
 
@@ -69,7 +68,7 @@ fn a_closed_port_ends_it() {
         _ => vec![icmp(Some(number), far().ip(), [3, 3], MS)],
     });
     assert_eq!((path.end, path.distance, path.hops.len()), (End::Reached, Some(3), 3));
-    assert_eq!(path.hops[2].routers[0].said, Said::PortUnreachable);
+    assert_eq!(path.hops[2].routers[0].said, RouterReply::PortUnreachable);
 }
 
 #[test]
@@ -80,7 +79,7 @@ fn a_filter_is_named() {
     });
     assert_eq!((path.end, path.distance, path.hops.len()), (End::Blocked, None, 2));
     let router = &path.hops[1].routers[0];
-    assert_eq!((router.said, router.icmp), (Said::AdminProhibited, Some([3, 13])));
+    assert_eq!((router.said, router.icmp), (RouterReply::AdminProhibited, Some([3, 13])));
 }
 
 /// One router's slip does not end what others let through.
@@ -120,7 +119,7 @@ fn what_is_too_far_is_said_to_be() {
 #[test]
 fn routers_that_quote_too_little_are_asked_one_at_a_time() {
     let (path, ..) = traced(plan(), |number, shot| match answer(number, shot.ttl, 5) {
-        (rtt, Heard::Icmp { from, .. }) if shot.ttl > 2 => vec![icmp(None, from, [11, 0], rtt)],
+        (rtt, ProbeEvent::Icmp { from, .. }) if shot.ttl > 2 => vec![icmp(None, from, [11, 0], rtt)],
         known => vec![known],
     });
     let wanted = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "10.0.0.99"].map(|one| vec![one.to_owned()]);

@@ -1,0 +1,436 @@
+//! The receiving side of a delegated session: receives records, writes their blocks where the coordinator says, and reports them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use model::Algorithm;
+use model::Progress;
+use model::name::RelPath;
+use model::spec::Steer;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use store::{Sink, Store};
+use sys::waker::Waker;
+use wire::limits::PACK_BYTES;
+use wire::mover::{Answer, FileLocation, MoverMessage, StreamQuery};
+use wire::record::Part;
+use wire::{Frame, WireError};
+
+use super::channel::{CoordinatorChannel, StreamChannel};
+use crate::error::{Error, Result};
+use crate::meter::Stage;
+use crate::movers::LEASE;
+use crate::receive;
+use crate::side::{Side, StreamEnd};
+use crate::stream::{DataStream, RecordBuffer};
+
+/// The receiving side at a mover.
+pub(crate) struct Writer {
+    talk: CoordinatorChannel,
+    store: Arc<dyn Store>,
+    /// The job's target.
+    target: RelPath,
+    checksums: Vec<Algorithm>,
+    /// Blocks of a file reach stable storage before it is closed.
+    durable: bool,
+    files: Mutex<Files>,
+    /// Files that are being closed.
+    closing: AtomicUsize,
+}
+
+/// The files that are open, and those whose location streams are asking for.
+#[derive(Default)]
+struct Files {
+    open: HashMap<u64, Arc<Unfinished>>,
+    /// How many streams ask for a file, and whether the coordinator has closed it meanwhile.
+    asked: HashMap<u64, (u32, bool)>,
+}
+
+impl Files {
+    /// Notes that a stream has its answer. Returns whether the file may be opened.
+    fn answered(&mut self, id: u64) -> bool {
+        let Some((streams, closed)) = self.asked.get_mut(&id) else { return true };
+        let may = !*closed;
+        *streams -= 1;
+        if *streams == 0 {
+            self.asked.remove(&id);
+        }
+        may
+    }
+}
+
+/// A file that is being written to.
+struct Unfinished {
+    size: u64,
+    fills_holes: bool,
+    /// Held shared while a block is written, alone to close it.
+    sink: RwLock<Option<Arc<dyn Sink>>>,
+}
+
+/// What became of a block at a mover.
+enum WriteOutcome {
+    Written,
+    /// The file is no longer wanted.
+    Unwanted,
+    /// This mover can do nothing more for the job.
+    Over,
+}
+
+impl Writer {
+    /// The side for a job into this target.
+    pub fn new(store: Arc<dyn Store>, target: RelPath, options: &model::spec::Options, waker: Waker) -> Arc<Writer> {
+        Arc::new(Writer {
+            talk: CoordinatorChannel::new(waker),
+            store,
+            target,
+            checksums: options.checksums.clone(),
+            durable: options.durable,
+            files: Mutex::default(),
+            closing: AtomicUsize::new(0),
+        })
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock()
+    }
+
+    /// Closes all files. Returns whether no write is still under way.
+    pub fn let_go(&self) -> bool {
+        let deadline = Instant::now() + LEASE;
+        while self.closing.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let open = std::mem::take(&mut self.files().open);
+        let closed = open.values().all(|file| file.sink.try_write().is_some_and(|mut sink| sink.take().is_some()));
+        closed && self.closing.load(Ordering::Acquire) == 0
+    }
+
+    fn receive_loop(&self, stream: &mut DataStream) -> Result<()> {
+        let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
+        let is_lost = || sys::tcp::is_closed_by_peer(&handle);
+        let channel = self.talk.stream_channel(stream.id(), &is_lost);
+        let mut buffer = RecordBuffer::default();
+        loop {
+            let Some(parts) = stream.receive(&mut buffer)? else { return Ok(()) };
+            let bytes = buffer.payload().len() as u64;
+            if parts.is_empty() {
+                return Ok(());
+            }
+            // Small files are not worth a query each.
+            let goes_on = if bytes <= PACK_BYTES && parts.iter().all(|part| part.whole) {
+                channel.ask(StreamQuery::Pass(buffer.to_inline(&parts))) == Some(Answer::Noted)
+            } else {
+                self.take_record(&channel, &parts, stream, &buffer)?
+            };
+            if !goes_on {
+                return Ok(());
+            }
+            self.talk.moved(bytes);
+        }
+    }
+
+    /// Writes and reports the parts of a record. Returns whether the stream goes on.
+    fn take_record(
+        &self,
+        channel: &StreamChannel<'_>,
+        parts: &[Part],
+        stream: &DataStream,
+        buffer: &RecordBuffer,
+    ) -> Result<bool> {
+        let (meter, payload) = (stream.meter(), buffer.payload());
+        let mut taken = Vec::with_capacity(parts.len());
+        let mut at = 0;
+        for part in parts {
+            let len = if part.hole { 0 } else { part.len as usize };
+            let bytes = &payload[at..at + len];
+            at += len;
+            meter.enter(Stage::Compute);
+            let sum = receive::check(&self.checksums, part, bytes);
+            if sum.is_some() {
+                meter.enter(Stage::Storage);
+                match self.put(channel, part, bytes)? {
+                    WriteOutcome::Written => {}
+                    WriteOutcome::Unwanted => continue,
+                    WriteOutcome::Over => return Ok(false),
+                }
+            }
+            taken.push((*part, sum));
+        }
+        channel.tell(StreamQuery::Took(taken));
+        Ok(true)
+    }
+
+    fn put(&self, channel: &StreamChannel<'_>, part: &Part, bytes: &[u8]) -> Result<WriteOutcome> {
+        loop {
+            let Some(file) = self.find(channel, part.file) else {
+                return Ok(if self.talk.is_closed() { WriteOutcome::Over } else { WriteOutcome::Unwanted });
+            };
+            let sink = file.sink.read();
+            // Closed meanwhile: the coordinator says whether the file is still wanted.
+            let Some(open) = &*sink else { continue };
+            if part.offset.checked_add(part.len).is_none_or(|end| end > file.size) {
+                // The coordinator checks the part, and fails the job.
+                return Ok(WriteOutcome::Written);
+            }
+            if !self.talk.may_write() {
+                return Ok(WriteOutcome::Over);
+            }
+            let written = match part.hole {
+                true if file.fills_holes => open.clear(part.offset, part.len),
+                true => Ok(()),
+                false if bytes.is_empty() => Ok(()),
+                false => open.write_at(bytes, part.offset),
+            };
+            if let Err(error) = written {
+                self.talk.fail(error.into());
+                return Ok(WriteOutcome::Over);
+            }
+            return Ok(WriteOutcome::Written);
+        }
+    }
+
+    /// The file, opened for its first block; none where it is not wanted.
+    fn find(&self, channel: &StreamChannel<'_>, id: u64) -> Option<Arc<Unfinished>> {
+        {
+            let mut files = self.files();
+            if let Some(file) = files.open.get(&id) {
+                return Some(Arc::clone(file));
+            }
+            files.asked.entry(id).or_default().0 += 1;
+        }
+        let joined = match channel.ask(StreamQuery::Where(id)) {
+            Some(Answer::Here(here)) => self.join(&here).map(Some),
+            _ => Ok(None),
+        };
+        let mut files = self.files();
+        // Closed while this stream was about to open it: the coordinator no longer waits for this mover.
+        let may = files.answered(id);
+        match joined {
+            Ok(opened) => {
+                let opened = opened.filter(|_| may)?;
+                Some(Arc::clone(files.open.entry(id).or_insert_with(|| Arc::new(opened))))
+            }
+            Err(_) if !may => None,
+            Err(error) => {
+                self.talk.fail(error);
+                self.talk.close();
+                None
+            }
+        }
+    }
+
+    fn join(&self, here: &FileLocation) -> Result<Unfinished> {
+        let path = self.target.join_path(&here.path);
+        match self.store.join(&path, &here.tag, here.size) {
+            Ok(Some(sink)) => {
+                Ok(Unfinished { size: here.size, fills_holes: here.fills_holes, sink: RwLock::new(Some(sink)) })
+            }
+            Ok(None) => Err(Error::UnseenFile { path: path.to_string() }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Closes a file, on a thread of its own: storage may be slow. Nothing is written to the file after this.
+    fn close_file(self: &Arc<Writer>, id: u64) {
+        let file = {
+            let mut files = self.files();
+            if let Some((_, closed)) = files.asked.get_mut(&id) {
+                *closed = true;
+            }
+            files.open.remove(&id)
+        };
+        self.closing.fetch_add(1, Ordering::AcqRel);
+        let me = Arc::clone(self);
+        let close = move || {
+            let closed = file.and_then(|file| file.sink.write().take());
+            let brought = closed.map_or(Ok(()), |sink| if me.durable { sink.flush() } else { sink.publish() });
+            me.closing.fetch_sub(1, Ordering::AcqRel);
+            match brought {
+                Ok(()) => me.talk.say(MoverMessage::Closed(id)),
+                Err(error) => me.talk.fail(error.into()),
+            }
+        };
+        if let Err(source) = std::thread::Builder::new().name("close".into()).spawn(close) {
+            self.closing.fetch_sub(1, Ordering::AcqRel);
+            self.talk.fail(Error::Host { doing: "start a thread that closes a file", source });
+        }
+    }
+}
+
+/// The writer as a [`Side`]: closing a file takes a reference-counted writer.
+pub(crate) struct Writing(pub Arc<Writer>);
+
+impl Side for Writing {
+    fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
+        if let Some(MoverMessage::Close(id)) = self.0.talk.hear(frame)? {
+            self.0.close_file(id);
+        }
+        Ok(())
+    }
+
+    fn poll_frame(&self) -> Option<Frame> {
+        self.0.talk.poll()
+    }
+
+    fn pump(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn tick(&self) {
+        self.0.talk.tick();
+    }
+
+    fn steer(&self, _to: &Steer) {}
+
+    fn sends(&self) -> bool {
+        false
+    }
+
+    fn retire(&self, _streams: &BTreeSet<u32>) {}
+
+    fn watches_progress(&self) -> bool {
+        false
+    }
+
+    fn wants_streams(&self) -> bool {
+        true
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0.talk.is_finished()
+    }
+
+    fn progress(&self) -> Progress {
+        self.0.talk.progress()
+    }
+
+    fn take_failure(&self) -> Option<Error> {
+        self.0.talk.take_failure()
+    }
+
+    fn close(&self) {
+        self.0.talk.close();
+    }
+
+    fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
+        let result = self.0.receive_loop(&mut stream);
+        StreamEnd::of(stream, result.map(|()| false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::spec::Options;
+    use store::posix::{Links, Posix};
+
+    use super::*;
+    use crate::movers::BEAT;
+
+    const PART: Part = Part { file: 7, offset: 2, len: 3, crc32c: 0, hole: false, whole: false };
+
+    struct Fixture {
+        dir: tempfile::TempDir,
+        writing: Writing,
+        /// The coordinator's handle of the file.
+        _made: Arc<dyn Sink>,
+    }
+
+    impl Fixture {
+        /// With a lease that lasts as long as any test.
+        fn new() -> Fixture {
+            Fixture::leased(Duration::from_secs(60))
+        }
+
+        fn leased(lasts: Duration) -> Fixture {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Posix::open(dir.path(), Links::Inside).unwrap();
+            let made = store.create(&RelPath::parse(b"f").unwrap(), "tag").unwrap();
+            let (store, options) = (Arc::new(store), Options::default());
+            let mut writer = Writer::new(store, RelPath::root(), &options, Waker::new().unwrap());
+            Arc::get_mut(&mut writer).unwrap().talk.lasts = lasts;
+            Fixture { dir, writing: Writing(writer), _made: made }
+        }
+
+        fn written(&self) -> Vec<u8> {
+            std::fs::read(self.dir.path().join(".longhaul-tag.part")).unwrap()
+        }
+
+        fn hear(&self, word: MoverMessage) {
+            self.writing.handle(Frame::Word(word)).unwrap();
+        }
+
+        /// The mover's next message that is no request for the lease.
+        fn said(&self) -> MoverMessage {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            loop {
+                match self.writing.poll_frame() {
+                    Some(Frame::Word(MoverMessage::Beat(_))) => {}
+                    Some(Frame::Word(word)) => return word,
+                    other => assert!(other.is_none() && Instant::now() < deadline, "{other:?}"),
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+
+        /// A stream brings a block. `coordinator` acts after the stream has asked for the file's location, and before it is answered.
+        fn bring(&self, coordinator: impl FnOnce()) -> WriteOutcome {
+            let here =
+                FileLocation { path: RelPath::parse(b"f").unwrap(), tag: "tag".into(), size: 100, fills_holes: false };
+            std::thread::scope(|scope| {
+                let stream = scope.spawn(|| {
+                    let channel = self.writing.0.talk.stream_channel(3, &|| false);
+                    self.writing.0.put(&channel, &PART, b"abc").unwrap()
+                });
+                assert_eq!(self.said(), MoverMessage::Ask(3, StreamQuery::Where(7)));
+                coordinator();
+                self.hear(MoverMessage::Answer(3, Answer::Here(here)));
+                stream.join().unwrap()
+            })
+        }
+    }
+
+    #[test]
+    fn a_block_is_written_where_the_coordinator_says() {
+        let world = Fixture::new();
+        world.hear(MoverMessage::Beat(0));
+        assert!(matches!(world.bring(|| {}), WriteOutcome::Written));
+        assert_eq!(world.written(), b"\0\0abc");
+        world.hear(MoverMessage::Close(7));
+        let said = [world.said(), world.said()];
+        assert!(said.contains(&MoverMessage::Closed(7)) && said.contains(&MoverMessage::Gone(3)), "{said:?}");
+        assert!(world.writing.0.let_go());
+    }
+
+    /// The coordinator closed a file while a stream was being told its location: it no longer waits for this mover.
+    #[test]
+    fn a_file_that_was_closed_in_between_is_not_written_to() {
+        let world = Fixture::new();
+        world.hear(MoverMessage::Beat(0));
+        assert!(matches!(world.bring(|| world.hear(MoverMessage::Close(7))), WriteOutcome::Unwanted));
+        assert_eq!(world.written(), b"");
+        assert!(world.writing.0.files().asked.is_empty(), "the file is forgotten");
+    }
+
+    #[test]
+    fn nothing_is_written_without_a_lease() {
+        let lasts = Duration::from_millis(200);
+        let world = Fixture::leased(lasts);
+        let began = Instant::now();
+        assert!(matches!(world.bring(|| {}), WriteOutcome::Over));
+        assert!(began.elapsed() >= lasts && BEAT < LEASE, "it was waited for");
+        assert_eq!(world.written(), b"");
+    }
+
+    #[test]
+    fn what_lies_beyond_the_file_is_not_written() {
+        let world = Fixture::new();
+        world.hear(MoverMessage::Beat(0));
+        assert!(matches!(world.bring(|| {}), WriteOutcome::Written));
+        let channel = world.writing.0.talk.stream_channel(4, &|| false);
+        let beyond = Part { offset: 98, ..PART };
+        // The coordinator is told, and fails the job: its machine knows how long the file is.
+        assert!(matches!(world.writing.0.put(&channel, &beyond, b"xyz").unwrap(), WriteOutcome::Written));
+        assert_eq!(world.written(), b"\0\0abc");
+    }
+}

@@ -1,0 +1,165 @@
+//! A session that outlives its jobs: the same connections, another key, and nothing of the job before.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use auth::{AccessKey, Grant, Grants, Rights};
+use engine::Timeouts;
+use engine::session::Session;
+use model::fault::{Blame, Fault};
+use support::relay::{Relay, Rules};
+use support::world::{NodeFixture, patient, rel};
+use wire::liveness::Pace;
+
+const RTT: Duration = Duration::from_millis(100);
+const KEPT: Duration = Duration::from_secs(60);
+
+fn pace() -> Pace {
+    Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(15) }
+}
+
+/// A session over the relay that is to be kept, with its first job done.
+fn kept(world: &NodeFixture, relay: &Relay, plain: bool) -> Session {
+    let mut session = world.connect(relay.address(), plain).unwrap();
+    session.keep(KEPT).unwrap();
+    let report = world.push_on(&mut session, "near/large", "first");
+    assert!(report.error.is_none(), "{:?}", report.error);
+    world.assert_same("near/large", "far/first");
+    assert_eq!(session.may_wait(), Some(Timeouts::default().idle));
+    session
+}
+
+#[test]
+fn the_next_job_goes_over_the_same_connections() {
+    for plain in [false, true] {
+        let world = NodeFixture::new();
+        world.write("near/large", 16 << 20, 1);
+        world.write("near/other", (16 << 20) + 7, 2);
+        let relay = Relay::start(world.node(), Rules { one_way: RTT / 2, ..Rules::default() });
+        let mut session = kept(&world, &relay, plain);
+        let before = relay.connections();
+        assert_eq!(before, 4, "a control connection and three streams");
+        for name in ["second", "third"] {
+            session.tend().unwrap();
+            session.renew(&[]).unwrap();
+            // To connect anew takes two round trips at least.
+            assert!(session.connected_after() < RTT * 3 / 2);
+            let report = world.push_on(&mut session, "near/other", name);
+            assert!(report.error.is_none(), "{name}: {:?}", report.error);
+            assert_eq!(report.totals.bytes, (16 << 20) + 7);
+            // Each job's numbers are its own.
+            let carried: u64 = report.streams.iter().map(|stream| stream.bytes).sum();
+            assert_eq!((carried, report.streams.len()), ((16 << 20) + 7, 4), "{:?}", report.streams);
+            let sent: u64 = report.streams.iter().map(|stream| stream.sent_bytes).sum();
+            assert!((16 << 20..18 << 20).contains(&sent), "{sent}");
+            world.assert_same("near/other", &format!("far/{name}"));
+        }
+        assert_eq!(relay.connections(), before);
+        session.close();
+    }
+}
+
+#[test]
+fn small_jobs_keep_streams_that_they_do_not_use() {
+    let world = NodeFixture::new();
+    world.write("near/large", 24 << 20, 1);
+    world.write("near/small", 1024, 2);
+    // Long beside what a busy machine adds.
+    let rtt = Duration::from_millis(500);
+    let relay = Relay::start(world.node(), Rules { one_way: rtt / 2, ..Rules::default() });
+    let mut session = kept(&world, &relay, false);
+    // The job alone: one round trip. A machine that halts for a moment makes one of them longer, not all.
+    let took = |name: &str, session: &mut Session| {
+        session.renew(&[]).unwrap();
+        let started = Instant::now();
+        let report = world.push_on(session, "near/small", name);
+        assert!(report.error.is_none(), "{:?}", report.error);
+        started.elapsed()
+    };
+    let names = ["one", "two", "three", "four", "five"];
+    assert!(names.into_iter().any(|name| took(name, &mut session) < rtt * 2), "each took two round trips or more");
+    session.renew(&[]).unwrap();
+    let report = world.push_on(&mut session, "near/large", "again");
+    assert!(report.error.is_none(), "{:?}", report.error);
+    world.assert_same("near/large", "far/again");
+    assert_eq!(relay.connections(), 4);
+}
+
+#[test]
+fn streams_that_were_lost_meanwhile_are_replaced() {
+    let world = NodeFixture::new();
+    world.write("near/large", 24 << 20, 1);
+    // Each stream is cut in its second job, or at its end.
+    let rules = Rules { cut_streams_after: Some(12 << 20), streams_to_cut: 3, ..Rules::default() };
+    let relay = Relay::start(world.node(), rules);
+    let mut session = kept(&world, &relay, false);
+    for name in ["second", "third"] {
+        session.renew(&[]).unwrap();
+        let report = world.push_on(&mut session, "near/large", name);
+        assert!(report.error.is_none(), "{name}: {:?}", report.error);
+        world.assert_same("near/large", &format!("far/{name}"));
+    }
+    assert!(relay.cut() > 0);
+}
+
+fn fingerprint(world: &NodeFixture) -> auth::Fingerprint {
+    client::StateDir::open(&world.path("state")).unwrap().fingerprint().unwrap()
+}
+
+/// Keys for a path each.
+fn keys(world_grants: &mut Grants, paths: &[&str]) -> Vec<([u8; 8], [u8; 32])> {
+    let make = |(at, path): (usize, &&str)| {
+        let (id, secret) = ([at as u8 + 1; 8], [at as u8 + 1; 32]);
+        world_grants.list.push(Grant::new(id, &secret, "far".into(), &rel(path), Rights::Write, 0));
+        (id, secret)
+    };
+    paths.iter().enumerate().map(make).collect()
+}
+
+#[test]
+fn a_key_s_rights_end_with_the_next_key() {
+    let mut grants = Grants::default();
+    let made = keys(&mut grants, &["a", "b"]);
+    let world = NodeFixture::with(Timeouts { handshake: Duration::from_secs(15), ..patient(pace()) }, grants);
+    world.write("near/large", 9 << 20, 1);
+    let node = fingerprint(&world);
+    let [a, b] = [0, 1].map(|at: usize| [AccessKey::new(made[at].0, made[at].1, node)]);
+    let mut session = world.connect_with(world.node(), false, &a).unwrap();
+    session.keep(KEPT).unwrap();
+    let refused = |session: &mut Session, to: &str| {
+        let error = world.push_on(session, "near/large", to).error;
+        error.is_some_and(|error| error.fault() == Fault::Auth)
+    };
+    assert!(world.push_on(&mut session, "near/large", "a/1").error.is_none());
+    session.renew(&b).unwrap();
+    assert!(world.push_on(&mut session, "near/large", "b/1").error.is_none());
+    session.renew(&a).unwrap();
+    assert!(refused(&mut session, "b/2"), "the rights of the key before");
+    assert!(!world.path("far/b/2").exists() && world.path("far/b/1").exists());
+    // A key that the node does not know ends the session.
+    let mut session = world.connect_with(world.node(), false, &a).unwrap();
+    session.keep(KEPT).unwrap();
+    assert!(world.push_on(&mut session, "near/large", "a/2").error.is_none());
+    session.renew(&[AccessKey::new([9; 8], [9; 32], node)]).unwrap();
+    assert!(refused(&mut session, "a/3"));
+}
+
+#[test]
+fn a_session_is_over_after_its_time() {
+    let timeouts = Timeouts { idle: Duration::from_millis(600), handshake: Duration::from_secs(5), ..patient(pace()) };
+    let world = NodeFixture::with(timeouts, Grants::default());
+    world.write("near/large", 9 << 20, 1);
+    let mut session = world.connect(world.node(), false).unwrap();
+    session.keep(KEPT).unwrap();
+    let started = Instant::now();
+    assert!(world.push_on(&mut session, "near/large", "one").error.is_none());
+    // Kept beyond what a node waits for somebody who says nothing of keeping, and then no more.
+    while session.tend().is_ok() {
+        assert!(started.elapsed() < Duration::from_secs(120));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(started.elapsed() > Duration::from_secs(5), "{:?}", started.elapsed());
+}

@@ -1,0 +1,346 @@
+//! Third-party copy between two remote servers: one server fetches from or sends to the other, so that the payload does not
+//! pass through this host.
+//!
+//! Does not know: filters, limits, deletions, digests of our choice. A copy that needs any of them goes through this host, as
+//! every other copy does.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use client::remote_store::RemoteStore;
+use engine::patience::Patience;
+use engine::receipt::{self, Context};
+use engine::scan::unlisted;
+use engine::session::Report;
+use model::Progress;
+use model::fault::{Blame, Fault};
+use model::id::JobId;
+use model::name::RelPath;
+use model::spec::{self, Options};
+use model::{Expected, Kind, Refusal, v1};
+use parking_lot::Mutex;
+use remote::Dav;
+use remote::dav::third::{Between, CopyError};
+use store::{Stat, Store};
+use wire::frame::Totals;
+use wire::sender::Miss;
+
+use super::cp::job::CopyJob;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::progress::Display;
+use crate::remote_stores;
+
+/// Files that are copied at a time.
+const AT_ONCE: usize = 4;
+
+/// A file to be copied.
+struct Task {
+    from: RelPath,
+    to: RelPath,
+    size: u64,
+}
+
+/// The results so far.
+#[derive(Default)]
+struct CopyResults {
+    totals: Totals,
+    misses: Vec<Miss>,
+    /// Files that this job has copied, in any round.
+    arrived: HashSet<RelPath>,
+    /// Why the servers cannot copy between themselves.
+    cannot: Option<String>,
+    /// An error that every other file would meet as well; it ends the round.
+    broken: Option<store::Error>,
+}
+
+/// A third-party copy under way.
+struct ThirdPartyCopy<'a> {
+    job: &'a CopyJob<'a>,
+    options: Options,
+    from: &'a Dav,
+    to: &'a Dav,
+    tasks: Vec<Task>,
+    results: Mutex<CopyResults>,
+    /// Bytes and files that earlier rounds copied.
+    earlier: (u64, u64),
+    /// Bytes of unfinished files.
+    moving: AtomicU64,
+}
+
+/// Has the servers copy between themselves. Returns none if they cannot, or if the job needs more than they can do.
+///
+/// # Errors
+/// A locator is wrong, the source does not exist, or the source cannot be listed.
+pub fn run(job: &CopyJob<'_>) -> Result<Option<v1::Receipt>, Failure> {
+    let [source] = job.sources() else { return Ok(None) };
+    let places = remote_stores::place(source, job.settings)?.zip(remote_stores::place(job.target(), job.settings)?);
+    let Some((RemoteStore { dav: Some(from), path: source, .. }, RemoteStore { dav: Some(to), path: target, .. })) =
+        places
+    else {
+        return Ok(None);
+    };
+    if !job.is_simple() {
+        return Ok(None);
+    }
+    let started = Instant::now();
+    let mut copy = ThirdPartyCopy {
+        job,
+        options: job.options(),
+        from: &from,
+        to: &to,
+        tasks: Vec::new(),
+        results: Mutex::default(),
+        earlier: (0, 0),
+        moving: AtomicU64::new(0),
+    };
+    // The first request is not retried: waiting does not mend a mistyped name.
+    let stat = from.stat(&source)?;
+    if (stat.meta.kind == Kind::Dir || copy.options.recursive) && !from.capabilities().lists {
+        return Err(Failure::usage(unlisted(&source.to_string()).reason));
+    }
+    if stat.meta.kind == Kind::Dir && !copy.options.recursive {
+        return Err(Failure::usage(format!("{source} is a directory; copy it with -r")));
+    }
+    let into = copy.options.into || stat.meta.kind != Kind::Dir && to.is_dir(&target);
+    let target = match source.name().filter(|_| into) {
+        Some(name) => target.join(&name),
+        None => target,
+    };
+    let error = copy.run(&source, &target, &stat);
+    let CopyResults { totals, misses, cannot, .. } = copy.results.into_inner();
+    if let Some(why) = &cannot {
+        // Files that the servers have copied already are skipped.
+        Printer::note(&format!("the servers do not copy between themselves ({why}); the bytes go through here"));
+        return Ok(None);
+    }
+    let totals_bytes = totals.bytes;
+    let leg = v1::Carried { from: job.source_names().join(", "), to: job.target_name(), payload: "unseen".into() };
+    let report = Report { totals, misses, error, arrived_after: Some(started.elapsed()), ..Report::default() };
+    Ok(Some(receipt::build(
+        &report,
+        Context {
+            job: JobId::random().to_string(),
+            carried: if totals_bytes > 0 { vec![leg] } else { Vec::new() },
+            source: job.source_names(),
+            target: job.target_name(),
+            checksums: Vec::new(),
+            seconds: started.elapsed().as_secs_f64(),
+            connect_s: 0.0,
+            limited_by: unknown_limit(),
+            ends: Vec::new(),
+            versions: v1::Versions::default(),
+            dry_run: false,
+            sent_bytes: totals_bytes,
+            arrived_bytes: totals_bytes,
+            keeps: false,
+        },
+    )))
+}
+
+/// What limited such a copy is unknown: this host does not see its payload.
+fn unknown_limit() -> v1::Limit {
+    v1::Limit {
+        part: "unknown".into(),
+        evidence: "the servers copied between themselves".into(),
+        remedy: String::new(),
+    }
+}
+
+impl ThirdPartyCopy<'_> {
+    /// Copies in rounds: a round that ends because the path broke is retried for `--retry-for`. Returns the error that ended the
+    /// copy, if one did.
+    fn run(&mut self, from: &RelPath, to: &RelPath, stat: &Stat) -> Option<engine::Error> {
+        let mut patience = Patience::new(self.job.cp.retry_for);
+        loop {
+            self.begin_round();
+            self.plan(from, to, stat);
+            if !self.is_over() {
+                self.copy_all(&mut patience);
+            }
+            if self.is_cancelled() {
+                return Some(engine::Error::Interrupted);
+            }
+            let error = engine::Error::from(self.results().broken.take()?);
+            let again = error.fault() == Fault::Path;
+            let Some(pause) = patience.pause().filter(|_| again) else { return Some(error) };
+            Printer::note(&format!(
+                "{}; trying again in {:.0} s",
+                model::fault::with_causes(&error),
+                pause.as_secs_f64()
+            ));
+            if !Patience::wait(pause, self.job.cancel()) {
+                return Some(engine::Error::Interrupted);
+            }
+        }
+    }
+
+    /// Keeps the counts of copied files and bytes; what was skipped or missed is counted anew in each round.
+    fn begin_round(&mut self) {
+        self.tasks.clear();
+        let mut results = self.results();
+        let Totals { files, bytes, .. } = results.totals;
+        results.totals = Totals { files, bytes, ..Totals::default() };
+        results.misses.clear();
+        drop(results);
+        self.earlier = (bytes, files);
+    }
+
+    /// Makes directories, and lists the files to copy. An entry that fails is recorded, and the rest goes on.
+    fn plan(&mut self, from: &RelPath, to: &RelPath, stat: &Stat) {
+        if self.is_over() {
+            return;
+        }
+        let planned = match stat.meta.kind {
+            Kind::Dir => self.plan_dir(from, to),
+            _ => self.plan_file(from, to, stat),
+        };
+        if let Err(error) = planned {
+            self.failed(from, error);
+        }
+    }
+
+    fn plan_file(&mut self, from: &RelPath, to: &RelPath, stat: &Stat) -> store::Result<()> {
+        if self.results().arrived.contains(from) {
+            return Ok(());
+        }
+        if self.is_there(to, stat)? {
+            let totals = &mut self.results().totals;
+            totals.skipped += 1;
+            totals.skipped_bytes += stat.meta.size;
+        } else {
+            self.tasks.push(Task { from: from.clone(), to: to.clone(), size: stat.meta.size });
+        }
+        Ok(())
+    }
+
+    fn plan_dir(&mut self, from: &RelPath, to: &RelPath) -> store::Result<()> {
+        let entries = self.from.list(from)?;
+        store::make_dirs(self.to, to)?;
+        self.results().totals.directories += 1;
+        for entry in entries {
+            let (name, stat) = entry?;
+            let from = from.join(&name);
+            match stat {
+                Ok(stat) => self.plan(&from, &to.join(&name), &stat),
+                Err(error) => self.failed(&from, error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this round must end early.
+    fn is_over(&self) -> bool {
+        let results = self.results();
+        results.broken.is_some() || results.cannot.is_some() || self.is_cancelled()
+    }
+
+    fn failed(&self, path: &RelPath, error: store::Error) {
+        let mut results = self.results();
+        if error.is_fatal() {
+            results.broken.get_or_insert(error);
+            return;
+        }
+        results.totals.failed += 1;
+        if results.misses.len() < wire::sender::MISSES_NAMED_MAX {
+            let mut refusal = Refusal::from_error(&error);
+            if error.is_not_found() {
+                refusal.fault = Fault::Missing;
+            }
+            results.misses.push(Miss { path: path.clone(), refusal });
+        }
+    }
+
+    /// Whether the target's entry counts as the same, by the rule for stores that keep no modification times.
+    fn is_there(&self, to: &RelPath, wanted: &Stat) -> store::Result<bool> {
+        let there = match self.to.stat(to) {
+            Ok(stat) if stat.meta.kind != Kind::Dir => stat.meta,
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => return Ok(false),
+        };
+        let same_size = there.size == wanted.meta.size;
+        let same = match self.options.sync {
+            spec::Sync::None | spec::Sync::Digest => false,
+            spec::Sync::Exists => true,
+            spec::Sync::Size => same_size,
+            spec::Sync::Mtime => same_size && there.mtime.seconds >= wanted.meta.mtime.seconds,
+        };
+        if same || !self.options.no_overwrite { Ok(same) } else { Err(store::Error::Exists(to.to_string())) }
+    }
+
+    fn results(&self) -> parking_lot::MutexGuard<'_, CopyResults> {
+        self.results.lock()
+    }
+
+    /// Copies, several at a time.
+    fn copy_all(&self, patience: &mut Patience) {
+        let next = AtomicUsize::new(0);
+        let mut display = Display::new(self.job.printer, false);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..AT_ONCE.min(self.tasks.len())).map(|_| scope.spawn(|| self.work(&next))).collect();
+            while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                std::thread::sleep(Duration::from_millis(50));
+                let progress = self.progress();
+                patience.saw(&progress);
+                display.update(&progress, "", None);
+            }
+        });
+        patience.saw(&self.progress());
+        display.finish(self.results().totals.bytes);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.job.cancel().load(Ordering::Acquire)
+    }
+
+    fn progress(&self) -> Progress {
+        let Totals { files, bytes, skipped, skipped_bytes, .. } = self.results().totals;
+        Progress {
+            bytes_offered: self.tasks.iter().map(|task| task.size).sum::<u64>() + skipped_bytes + self.earlier.0,
+            files_offered: self.tasks.len() as u64 + skipped + self.earlier.1,
+            bytes_arrived: bytes + skipped_bytes + self.moving.load(Ordering::Relaxed),
+            files_settled: files + skipped,
+            bytes_in_place: skipped_bytes,
+            bytes_of_holes: 0,
+            files_in_place: skipped,
+            scanned: true,
+        }
+    }
+
+    fn work(&self, next: &AtomicUsize) {
+        while let Some(task) = self.tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if self.is_over() {
+                return;
+            }
+            let last = AtomicU64::new(0);
+            let progress = |bytes: u64| {
+                let before = last.swap(bytes, Ordering::Relaxed);
+                self.moving.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
+                !self.is_cancelled()
+            };
+            let between = Between {
+                from: (self.from, &task.from),
+                to: (self.to, &task.to),
+                replace: !self.options.no_overwrite,
+                expected: Expected::default(),
+                scitag: None,
+                progress: &progress,
+            };
+            let copied = between.run();
+            self.moving.fetch_sub(last.load(Ordering::Relaxed), Ordering::Relaxed);
+            match copied {
+                Ok(bytes) => {
+                    let mut results = self.results();
+                    results.totals.files += 1;
+                    results.totals.bytes += bytes;
+                    results.arrived.insert(task.from.clone());
+                }
+                Err(CopyError::Cancelled) => return,
+                Err(CopyError::Cannot(why)) => drop(self.results().cannot.get_or_insert(why)),
+                Err(CopyError::Failed(error)) => self.failed(&task.from, error),
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A copy of one file, by push, pull or local copy, and the state that its attempts leave to each other.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::client::{Client, Running, unfinished, words};
+use crate::node::Node;
+use crate::tree::pattern;
+use crate::unfinished_state::{assert_nothing_kept, at_rest, covered};
+use crate::wait::{LONG, until};
+
+pub const MIB: u64 = 1 << 20;
+/// A file of six seconds at [`SLOW`], not of whole blocks.
+pub const SIZE: usize = (12 << 20) + 12_345;
+pub const SLOW: &str = "16Mbit/s";
+/// An attempt is ended when the journal has this many bytes.
+pub const ENOUGH: u64 = 2 * MIB;
+/// The most bytes that two streams may have in flight when an attempt ends.
+pub const IN_FLIGHT: u64 = 8 * MIB;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyKind {
+    Push,
+    Pull,
+    Local,
+}
+
+pub const COPY_KINDS: [CopyKind; 3] = [CopyKind::Push, CopyKind::Pull, CopyKind::Local];
+
+/// A copy of one file.
+pub struct FileCopy {
+    pub way: CopyKind,
+    pub node: Node,
+    pub client: Client,
+    pub source: PathBuf,
+    pub target: PathBuf,
+}
+
+impl FileCopy {
+    pub fn empty(way: CopyKind) -> FileCopy {
+        let (node, client) = (Node::open(), Client::new());
+        let source = if way == CopyKind::Pull { node.data("s") } else { client.path("s") };
+        let dir = if way == CopyKind::Push { node.data("t") } else { client.path("t") };
+        fs::create_dir(&dir).unwrap();
+        FileCopy { way, node, client, source, target: dir.join("f") }
+    }
+
+    pub fn new(way: CopyKind) -> FileCopy {
+        let ends = FileCopy::empty(way);
+        fs::write(&ends.source, pattern(SIZE)).unwrap();
+        ends
+    }
+
+    /// The state directory of the end that writes.
+    pub fn state(&self) -> PathBuf {
+        if self.way == CopyKind::Push { self.node.state() } else { self.client.state() }
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.target.parent().unwrap()
+    }
+
+    pub fn words(&self, more: &[&str]) -> Vec<OsString> {
+        let from =
+            if self.way == CopyKind::Pull { self.node.at("data/s").into() } else { OsString::from(&self.source) };
+        let to =
+            if self.way == CopyKind::Push { self.node.at("data/t/f").into() } else { OsString::from(&self.target) };
+        let mut words = words!["-r", from, to, "--streams", "2"];
+        words.extend(more.iter().map(OsString::from));
+        words
+    }
+
+    /// Starts a slow attempt, and waits until it is well within the file.
+    pub fn begin(&self, more: &[&str]) -> Running {
+        let slow = words!["--json", "--limit", SLOW];
+        let running = self.client.begin([words!["cp"], self.words(more), slow].concat());
+        until("much of it is written down", LONG, || covered(&self.state()) >= ENOUGH);
+        running
+    }
+
+    /// Runs an attempt whose client is killed. Returns the bytes that the journal has afterwards.
+    pub fn killed(&self, more: &[&str]) -> u64 {
+        let mut running = self.begin(more);
+        running.child.kill().unwrap();
+        running.child.wait().unwrap();
+        self.rest()
+    }
+
+    pub fn rest(&self) -> u64 {
+        until("nobody writes any more", LONG, || at_rest(&self.state()));
+        assert!(!self.target.exists() && unfinished(self.dir()).len() == 1);
+        covered(&self.state())
+    }
+
+    pub fn part(&self) -> PathBuf {
+        unfinished(self.dir()).remove(0)
+    }
+
+    /// Asserts that the same command at full speed completes the file and leaves nothing else.
+    pub fn completes(&self, more: &[&str]) -> Value {
+        let receipt = self.client.cp(0, self.words(more));
+        self.assert_arrived(&receipt);
+        receipt
+    }
+
+    pub fn assert_arrived(&self, receipt: &Value) {
+        assert_eq!((&receipt["state"], &receipt["files"]), (&"done".into(), &1.into()), "{receipt}");
+        assert!(fs::read(&self.source).unwrap() == fs::read(&self.target).unwrap(), "{:?}: it differs", self.way);
+        assert_nothing_kept(self.dir(), &self.state());
+    }
+
+    /// Asserts that the same command completes the file without sending again the bytes of the journal.
+    pub fn goes_on(&self, there: u64, more: &[&str]) -> Value {
+        let receipt = self.completes(more);
+        assert!(there >= ENOUGH && resumed(&receipt) >= there, "{:?}: {there} were there: {receipt}", self.way);
+        assert!(count(&receipt, "resent_bytes") <= IN_FLIGHT, "{receipt}");
+        let crossed: u64 = receipt["streams"].as_array().unwrap().iter().map(|s| s["bytes"].as_u64().unwrap()).sum();
+        let missing = count(&receipt, "bytes") - resumed(&receipt);
+        assert!(crossed <= missing + count(&receipt, "resent_bytes"), "{missing} were missing: {receipt}");
+        receipt
+    }
+}
+
+pub fn count(receipt: &Value, what: &str) -> u64 {
+    receipt[what].as_u64().unwrap_or_else(|| panic!("no {what} in {receipt}"))
+}
+
+pub fn resumed(receipt: &Value) -> u64 {
+    count(receipt, "resumed_bytes")
+}
+
+/// Runs a body for each of these items, all at the same time.
+pub fn each<T: Copy + Send>(of: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for one in of {
+            let body = &body;
+            scope.spawn(move || body(one));
+        }
+    });
+}

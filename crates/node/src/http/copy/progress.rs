@@ -1,0 +1,247 @@
+//! The progress of a copy, shared by the threads that move bytes and the thread that reports to the client.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use model::fault::with_causes;
+use model::{Fault, Retry};
+use parking_lot::{Mutex, MutexGuard};
+use web::copy::outcome::Last;
+use web::scitag::SciTag;
+use web::{Client, ClientError, Dialer, HttpUrl};
+
+use crate::http::fireflies::{Fireflies, FlowGuard};
+use crate::http::refused::status_in_store;
+use crate::meters::{JobOutcome, WorkMeter};
+
+/// Why a copy failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub fault: Fault,
+    pub retry: Retry,
+    /// The status that the failure would have had before 202 was sent.
+    pub status: u16,
+    pub text: String,
+}
+
+impl Failure {
+    pub fn new(fault: Fault, status: u16, text: impl Into<String>) -> Failure {
+        let retry = if fault == Fault::Path { Retry::After } else { Retry::Never };
+        Failure { fault, retry, status, text: text.into() }
+    }
+
+    /// The last line that reports the failure.
+    pub fn last(&self) -> Last {
+        Last::failure(self.fault, self.retry, &self.text)
+    }
+
+    /// Whether another attempt may succeed.
+    pub fn passes(&self) -> bool {
+        self.retry != Retry::Never
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let text = with_causes(&error);
+        let timed_out = |source: &std::io::Error| source.kind() == std::io::ErrorKind::TimedOut;
+        match &error {
+            ClientError::Forbidden { .. } => Failure::new(Fault::Auth, 403, text),
+            ClientError::Url(_) => Failure::new(Fault::Config, 400, text),
+            ClientError::Connect { source, .. } | ClientError::Broken { source, .. } if timed_out(source) => {
+                Failure::new(Fault::Path, 504, format!("{text} (Connection timed out)"))
+            }
+            ClientError::Redirects { .. } => Failure::new(Fault::Peer, 508, text),
+            // A name server, or a peer that restarts, may answer again.
+            _ => Failure::new(Fault::Path, 502, text),
+        }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Failure {
+        let full = status_in_store(&error) == 507;
+        let text = with_causes(&error);
+        let hint = if full { " (ENOSPC: no space left on device)" } else { "" };
+        let fault = model::fault::Blame::fault(&error);
+        Failure::new(fault, if full { 507 } else { 500 }, format!("{text}{hint}"))
+    }
+}
+
+/// The progress of a copy.
+#[derive(Default)]
+pub(crate) struct CopyProgress {
+    bytes: AtomicU64,
+    remotes: Mutex<HashSet<SocketAddr>>,
+    connections: Mutex<HashMap<u64, (TcpStream, FlowGuard)>>,
+    joined: AtomicU64,
+    cancelled: AtomicBool,
+    moved: AtomicBool,
+    mark: Option<FlowMark>,
+    /// The meter of this copy, and whether this node sends.
+    moving: Option<(WorkMeter, bool)>,
+}
+
+/// The SciTag of a copy, and the collectors of its fireflies.
+pub(crate) struct FlowMark {
+    pub tag: SciTag,
+    pub fireflies: Fireflies,
+    pub we_send: bool,
+}
+
+/// A connection's membership in a copy, which ends when this is dropped.
+pub(crate) struct ConnectionGuard<'a>(&'a CopyProgress, u64);
+
+impl Drop for ConnectionGuard<'_> {
+    fn drop(&mut self) {
+        let left = self.0.connections().remove(&self.1);
+        drop(left);
+    }
+}
+
+impl CopyProgress {
+    /// The progress of a copy that begins; `mark` is its SciTag.
+    pub fn new(mark: Option<FlowMark>, moving: WorkMeter, we_send: bool) -> CopyProgress {
+        CopyProgress { mark, moving: Some((moving, we_send)), ..CopyProgress::default() }
+    }
+
+    fn count(&self, more: u64) {
+        match &self.moving {
+            Some((moving, true)) => moving.went(more),
+            Some((moving, false)) => moving.came(more),
+            None => {}
+        }
+    }
+
+    /// The copy has ended; where it is done, the file is in place.
+    pub fn ends(&self, how: JobOutcome) {
+        let Some((moving, we_send)) = &self.moving else { return };
+        match (how, we_send) {
+            (JobOutcome::Done, true) => moving.file_went(),
+            (JobOutcome::Done, false) => moving.file_came(),
+            _ => {}
+        }
+        moving.ends(how);
+    }
+
+    fn connections(&self) -> MutexGuard<'_, HashMap<u64, (TcpStream, FlowGuard)>> {
+        self.connections.lock()
+    }
+
+    /// Adds bytes that arrived.
+    pub fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.count(bytes);
+    }
+
+    /// Sets the number of bytes that have arrived in all.
+    pub fn set(&self, bytes: u64) {
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        self.count(bytes.saturating_sub(before));
+    }
+
+    /// Sets the progress back to 0: all bytes are sent again, to another address.
+    pub fn begin_again(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// All bytes have moved; the rest of the copy takes time without further bytes.
+    pub fn all_moved(&self) {
+        self.moved.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all bytes have moved.
+    pub fn has_all_moved(&self) -> bool {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that have arrived.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Adds a remote address, of connections that this copy does not close itself.
+    pub fn is_with(&self, remote: SocketAddr) {
+        if let Some((moving, _)) = &self.moving {
+            moving.is_with(remote.ip());
+        }
+        self.remotes.lock().insert(remote);
+    }
+
+    /// Adds a connection that carries bytes; a cancelled copy shuts it down.
+    pub fn join(&self, socket: &TcpStream) -> ConnectionGuard<'_> {
+        let number = self.joined.fetch_add(1, Ordering::Relaxed);
+        if let Ok(peer) = socket.peer_addr() {
+            self.is_with(peer);
+        }
+        if let Ok(own) = socket.try_clone() {
+            let flow = self.mark.as_ref().map(|mark| mark.fireflies.begin(mark.tag, socket, mark.we_send));
+            self.connections().insert(number, (own, flow.unwrap_or_default()));
+        }
+        if self.is_cancelled() {
+            self.cancel();
+        }
+        ConnectionGuard(self, number)
+    }
+
+    /// Sends a firefly for each connection.
+    pub fn tell(&self) {
+        self.connections().values().for_each(|(_, flow)| flow.ongoing());
+    }
+
+    /// The remote addresses of all connections, sorted.
+    pub fn remotes(&self) -> Vec<SocketAddr> {
+        let mut all: Vec<SocketAddr> = self.remotes.lock().iter().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Cancels the copy and shuts down every connection.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        for (socket, _) in self.connections().values() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Whether the copy has been cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+}
+
+/// A connection to the other server, and its membership in the copy.
+pub(crate) struct CopyConnection<'a> {
+    /// Dropped first, while the connection can still be asked for its statistics.
+    _joined: ConnectionGuard<'a>,
+    pub client: Client,
+}
+
+impl<'a> CopyConnection<'a> {
+    /// Dials the other server.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or its address is not allowed.
+    pub fn dial(dialer: &Dialer, url: &HttpUrl, progress: &'a CopyProgress) -> Result<CopyConnection<'a>, Failure> {
+        let client = Client::new(dialer, url)?;
+        Ok(CopyConnection { _joined: progress.join(client.conn().socket()), client })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn no_room_is_told_whenever_it_is_found() {
+        for (errno, status) in [(Errno::NOSPC, 507), (Errno::DQUOT, 507), (Errno::IO, 500)] {
+            let (path, source) = (String::from("run/f"), std::io::Error::from(errno));
+            let late = store::Error::Late { path: path.clone(), source };
+            let early = store::Error::Io { doing: "write", path, source: errno.into() };
+            assert_eq!([late, early].map(|error| Failure::from(error).status), [status; 2], "{errno}");
+        }
+    }
+}

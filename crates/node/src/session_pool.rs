@@ -1,0 +1,266 @@
+//! The session pool: idle sessions with other nodes, kept for a while, so that the next transfer to the same node needs no handshake
+//! and no slow start.
+//!
+//! Any transfer can use them, because a session carries no rights of its own: each transfer shows its own key.
+
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use auth::AccessKey;
+use engine::Session;
+use model::HostPort;
+use parking_lot::{Mutex, MutexGuard};
+
+/// Sessions kept at once. Each holds its streams' sockets at both ends.
+const SESSIONS_MAX: usize = 16;
+/// How often idle sessions are tended: they answer the keep-alive of their node.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What a session must have in common with a transfer that uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Destination {
+    /// The other node.
+    pub to: HostPort,
+    /// Its fingerprint.
+    pub node: [u8; 32],
+    /// Payload is sent in clear.
+    pub plain: bool,
+    /// The congestion control of the streams, if the order names one.
+    pub congestion: Option<String>,
+}
+
+/// A session in the pool, and when it is closed.
+struct IdleSession<S> {
+    destination: Destination,
+    session: S,
+    until: Instant,
+}
+
+/// A session that can be pooled; tests have one of their own.
+pub(crate) trait PooledSession: Send + 'static {
+    /// Tends the idle session; `false` where it is dead.
+    fn tend(&mut self) -> bool;
+    /// Renews the session for its next use; `false` where that fails.
+    fn renew(&mut self, keys: &[AccessKey]) -> bool;
+    /// How long the session may stay idle; none where it cannot be pooled.
+    fn may_wait(&self) -> Option<Duration>;
+    /// Closes the session.
+    fn close(self);
+}
+
+impl PooledSession for Session {
+    fn tend(&mut self) -> bool {
+        Session::tend(self).is_ok()
+    }
+
+    fn renew(&mut self, keys: &[AccessKey]) -> bool {
+        Session::renew(self, keys).is_ok()
+    }
+
+    fn may_wait(&self) -> Option<Duration> {
+        Session::may_wait(self)
+    }
+
+    fn close(self) {
+        Session::close(self);
+    }
+}
+
+struct PoolState<S> {
+    idle: Vec<IdleSession<S>>,
+    /// A thread tends the idle sessions.
+    tended: bool,
+    /// The node stops.
+    over: bool,
+}
+
+/// The session pool.
+pub(crate) struct SessionPool<S = Session> {
+    state: Mutex<PoolState<S>>,
+    within: Duration,
+}
+
+impl<S: PooledSession> SessionPool<S> {
+    /// A pool that keeps idle sessions for `within`.
+    pub fn new(within: Duration) -> Arc<SessionPool<S>> {
+        Arc::new(SessionPool { state: Mutex::new(PoolState { idle: Vec::new(), tended: false, over: false }), within })
+    }
+
+    /// How long idle sessions are kept.
+    pub fn within(&self) -> Duration {
+        self.within
+    }
+
+    fn state(&self) -> MutexGuard<'_, PoolState<S>> {
+        self.state.lock()
+    }
+
+    /// Takes a session with this destination, renewed with one of the keys. Dead sessions are dropped.
+    pub fn take(&self, destination: &Destination, keys: &[AccessKey]) -> Option<S> {
+        loop {
+            let mut session = {
+                let mut state = self.state();
+                let now = Instant::now();
+                let fits = |idle: &IdleSession<S>| idle.destination == *destination && idle.until > now;
+                // The session used last is the most likely to be usable.
+                let at = state.idle.iter().rposition(fits)?;
+                state.idle.remove(at).session
+            };
+            if session.tend() && session.renew(keys) {
+                return Some(session);
+            }
+        }
+    }
+
+    /// Puts a session into the pool, if it may be pooled; else closes it.
+    pub fn put(self: &Arc<Self>, destination: Destination, session: S) {
+        let Some(wait) = session.may_wait().map(|wait| wait.min(self.within)).filter(|wait| !wait.is_zero()) else {
+            return session.close();
+        };
+        let mut state = self.state();
+        if state.over {
+            drop(state);
+            return session.close();
+        }
+        let oldest = (state.idle.len() >= SESSIONS_MAX).then(|| state.idle.remove(0));
+        state.idle.push(IdleSession { destination, session, until: Instant::now() + wait });
+        if !mem::replace(&mut state.tended, true) {
+            let pool = Arc::downgrade(self);
+            let look = LOOK.min(self.within / 4);
+            let spawned = std::thread::Builder::new().name("warm".into()).spawn(move || Self::look_after(&pool, look));
+            if spawned.is_err() {
+                // Without a thread to tend them no sessions are kept.
+                state.tended = false;
+                state.idle.clear();
+            }
+        }
+        drop(state);
+        if let Some(oldest) = oldest {
+            oldest.session.close();
+        }
+    }
+
+    /// Closes all idle sessions, and every session that is put into the pool from now on.
+    pub fn close(&self) {
+        let idle = {
+            let mut state = self.state();
+            state.over = true;
+            mem::take(&mut state.idle)
+        };
+        idle.into_iter().for_each(|idle| idle.session.close());
+    }
+
+    /// Tends the idle sessions until there are none.
+    fn look_after(pool: &Weak<Self>, look: Duration) {
+        loop {
+            std::thread::sleep(look);
+            let Some(pool) = pool.upgrade() else { return };
+            let mut state = pool.state();
+            let now = Instant::now();
+            let (mut stays, mut ends) = (Vec::new(), Vec::new());
+            for mut idle in mem::take(&mut state.idle) {
+                if idle.until <= now {
+                    ends.push(idle);
+                } else if idle.session.tend() {
+                    stays.push(idle);
+                }
+            }
+            state.idle = stays;
+            state.tended = !state.idle.is_empty();
+            let goes_on = state.tended;
+            drop(state);
+            ends.into_iter().for_each(|idle| idle.session.close());
+            if !goes_on {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts what was closed; says how often it was looked after.
+    struct Fake {
+        id: u32,
+        lives: bool,
+        waits: Option<Duration>,
+        closed: Arc<AtomicUsize>,
+    }
+
+    impl PooledSession for Fake {
+        fn tend(&mut self) -> bool {
+            self.lives
+        }
+        fn renew(&mut self, _: &[AccessKey]) -> bool {
+            true
+        }
+        fn may_wait(&self) -> Option<Duration> {
+            self.waits
+        }
+        fn close(self) {
+            self.closed.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn to(port: u16) -> Destination {
+        let to = HostPort { host: "node".into(), port };
+        Destination { to, node: [1; 32], plain: false, congestion: None }
+    }
+
+    fn idle(pool: &SessionPool<Fake>) -> usize {
+        pool.state().idle.len()
+    }
+
+    #[test]
+    fn what_fits_is_taken_once_the_latest_first() {
+        let (pool, closed) = (SessionPool::new(LONG), Arc::<AtomicUsize>::default());
+        let fake = |id, lives| Fake { id, lives, waits: Some(LONG), closed: Arc::clone(&closed) };
+        for (id, lives) in [(1, true), (2, true), (3, false)] {
+            pool.put(to(1), fake(id, lives));
+        }
+        let others = [
+            to(2),
+            Destination { node: [2; 32], ..to(1) },
+            Destination { plain: true, ..to(1) },
+            Destination { congestion: Some("reno".into()), ..to(1) },
+        ];
+        assert!(others.iter().all(|other| pool.take(other, &[]).is_none()));
+        // The third is dead: dropped without a word.
+        assert_eq!(pool.take(&to(1), &[]).map(|fake| fake.id), Some(2));
+        assert_eq!(pool.take(&to(1), &[]).map(|fake| fake.id), Some(1));
+        assert!(pool.take(&to(1), &[]).is_none());
+    }
+
+    #[test]
+    fn they_are_bounded_in_number_and_time_and_end_with_the_node() {
+        let (pool, closed) = (SessionPool::new(Duration::from_millis(200)), Arc::<AtomicUsize>::default());
+        let fake = |waits| Fake { id: 0, lives: true, waits, closed: Arc::clone(&closed) };
+        pool.put(to(1), fake(None));
+        assert_eq!((idle(&pool), closed.load(Ordering::SeqCst)), (0, 1), "its node does not keep it");
+        (0..20).for_each(|_| pool.put(to(1), fake(Some(LONG))));
+        assert!(idle(&pool) <= SESSIONS_MAX && closed.load(Ordering::SeqCst) >= 5);
+        let deadline = Instant::now() + LONG;
+        while closed.load(Ordering::SeqCst) < 21 {
+            assert!(Instant::now() < deadline, "{} closed", closed.load(Ordering::SeqCst));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // After the thread has ended, another is started.
+        let until_alone = || {
+            (0..6000).any(|_| {
+                std::thread::sleep(Duration::from_millis(10));
+                !pool.state().tended
+            })
+        };
+        assert!(until_alone());
+        pool.put(to(1), fake(Some(LONG)));
+        pool.close();
+        pool.put(to(1), fake(Some(LONG)));
+        assert_eq!((idle(&pool), closed.load(Ordering::SeqCst)), (0, 23));
+    }
+}

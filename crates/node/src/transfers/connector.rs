@@ -1,0 +1,119 @@
+//! Sessions of transfers with other nodes, which are kept for a while, and with this node itself.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use auth::{Access, AccessKey, Fingerprint};
+use engine::dial::Elsewhere;
+use engine::session::{Connect, Session};
+use engine::{Timeouts, Trust};
+use model::fault::Fault;
+use model::{HostPort, Refusal};
+
+use super::Transfers;
+use super::remote_end::refused;
+use crate::access::AccessControl;
+use crate::dialling::Dialling;
+use crate::session_pool::{Destination, SessionPool};
+use arc_swap::ArcSwap;
+
+/// Connects transfers with other nodes and servers.
+pub(super) struct Connector {
+    pub timeouts: Timeouts,
+    /// Transfers may lead to loopback addresses, whatever the policy says, because this node listens there alone.
+    may_stay_here: bool,
+    /// The pool of sessions of earlier transfers.
+    pub pool: Arc<SessionPool>,
+    /// The address that this node listens on.
+    own: SocketAddr,
+    /// Further addresses that nodes have advertised.
+    elsewhere: Elsewhere,
+    /// How servers are dialled on behalf of clients.
+    dialling: OnceLock<Arc<ArcSwap<Dialling>>>,
+}
+
+impl Connector {
+    pub fn new(timeouts: Timeouts, own: SocketAddr, is_users_own: bool) -> Connector {
+        // A node that lives for one copy has no second transfer that could use a pooled session.
+        let pool = SessionPool::new(if is_users_own { Duration::ZERO } else { timeouts.warm });
+        let may_stay_here = is_users_own || own.ip().is_loopback();
+        let (elsewhere, dialling) = (Elsewhere::default(), OnceLock::new());
+        Connector { timeouts, may_stay_here, pool, own, elsewhere, dialling }
+    }
+
+    /// Sets how servers are dialled.
+    pub fn dial_by(&self, dialling: Arc<ArcSwap<Dialling>>) {
+        let _ = self.dialling.set(dialling);
+    }
+
+    pub fn dialling(&self) -> Result<Arc<Dialling>, Refusal> {
+        let known = self.dialling.get().map(|dialling| dialling.load_full());
+        known.ok_or_else(|| Refusal::new(Fault::Bug, "this node does not know how to dial servers"))
+    }
+
+    /// A session with another node: one of the pool, or a new one.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or the policy forbids its address.
+    pub fn session(&self, rules: &AccessControl, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+        if let Some(session) = self.pool.take(there, keys) {
+            return Ok(session);
+        }
+        let mut session = self.dial(rules, there, keys)?;
+        if !self.pool.within().is_zero() {
+            session.keep(self.pool.within())?;
+        }
+        Ok(session)
+    }
+
+    /// A new session with another node, at an address that the policy allows.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or the policy forbids its address.
+    pub fn dial(&self, rules: &AccessControl, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+        let guard = rules.dial_guard(self.may_stay_here);
+        let trust = Trust::Fingerprints(vec![Fingerprint(there.node)]);
+        let connect = Connect {
+            plain: there.plain,
+            timeouts: self.timeouts,
+            guard: Some(guard),
+            elsewhere: self.elsewhere.clone(),
+            ..Connect::new(trust, keys)?
+        };
+        Session::connect(&there.to, &connect)
+    }
+
+    /// A session with this node itself, over loopback, with the rights of the principal that ordered: transfers with servers use the
+    /// same code as all others.
+    ///
+    /// # Errors
+    /// No key can be made, or the node cannot be reached.
+    pub fn own_session(&self, rules: &AccessControl, access: &Access) -> engine::Result<Session> {
+        let key = rules.lend_own(access).map_err(refused)?;
+        let ip = match self.own.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let to = HostPort { host: ip.to_string(), port: self.own.port() };
+        // Loopback traffic cannot be read by others; clear text is used only where the operator allows it.
+        let plain = rules.allows_plain();
+        Session::connect(&to, &Connect { plain, timeouts: self.timeouts, ..Connect::with_key(&key)? })
+    }
+}
+
+impl Transfers {
+    /// A new session with another node for a test, dialled like those of transfers.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or the policy forbids its address.
+    pub fn session_for_test(
+        &self,
+        rules: &AccessControl,
+        there: &Destination,
+        keys: &[AccessKey],
+    ) -> engine::Result<Session> {
+        self.connector.dial(rules, there, keys)
+    }
+}

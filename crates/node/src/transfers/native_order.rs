@@ -1,0 +1,126 @@
+//! Errands: delegated transfers that are ordered over the native protocol (`Request::Carry`), pushes from here to another node with
+//! the one-time key of that node. This module only translates an errand into an order.
+
+use auth::{AccessKey, Fingerprint};
+use model::Locator;
+use model::id::Uuid;
+use model::locator::NodePlace;
+use model::spec::Delete;
+use model::v1::node::{Credentials, Filter, Options, Order};
+use wire::frame::Errand;
+
+/// A place of this node, as orders write it.
+fn here(place: &NodePlace) -> String {
+    format!("/{place}")
+}
+
+/// The order of an errand.
+pub(super) fn order(errand: &Errand) -> Order {
+    let said = &errand.order;
+    let place = said.places.first().cloned().unwrap_or(NodePlace::Exports);
+    // A target in memory is no directory.
+    let into = said.options.into && matches!(place, NodePlace::Path { .. });
+    let target = Locator::Node { at: errand.to.clone(), place, into };
+    let key = AccessKey::new(errand.key.id, errand.key.secret, Fingerprint(errand.node)).expose_text();
+    Order {
+        files: Vec::new(),
+        id: Uuid::from_bytes(said.job),
+        source: errand.sources.iter().map(here).collect(),
+        target: target.to_string(),
+        options: options(&said.options),
+        limit_bit_s: said.steer.limit_bit_s,
+        limit_for_s: None,
+        streams: said.steer.streams,
+        paused: said.steer.paused,
+        congestion: said.congestion.clone(),
+        retry_for_s: Some(errand.retry_for_s),
+        plain: errand.plain,
+        node: None,
+        credentials: Some(Credentials { key: Some(key), ..Credentials::default() }),
+    }
+}
+
+fn options(said: &model::spec::Options) -> Options {
+    Options {
+        recursive: said.recursive,
+        copy_links: said.copy_links,
+        sync: Some(said.sync.word().to_owned()),
+        no_overwrite: said.no_overwrite,
+        durable: said.durable,
+        checksums: Some(said.checksums.iter().map(|algorithm| algorithm.name().to_owned()).collect()),
+        delete: said.delete.is_asked(),
+        max_delete: match said.delete {
+            Delete::AtMost(max) => Some(max),
+            _ => None,
+        },
+        force: said.delete == Delete::All,
+        dry_run: said.dry_run,
+        owner: said.owner,
+        xattrs: said.xattrs,
+        wait_space_s: Some(said.wait_space.as_secs()),
+        filters: said
+            .filters
+            .iter()
+            .map(|filter| Filter { include: filter.include, pattern: filter.pattern.clone() })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::{OtherEnd, read, steer};
+    use super::*;
+    use model::spec::{self, Steer};
+    use model::v1::Change;
+    use model::{Algorithm, HostPort, RelPath};
+    use std::time::Duration;
+    use wire::frame::{Direction, KeyProof, Open};
+
+    fn errand(into: bool, delete: Delete, target: NodePlace) -> Errand {
+        let options = spec::Options {
+            recursive: true,
+            into,
+            sync: spec::Sync::Digest,
+            delete,
+            checksums: vec![Algorithm::Crc32c],
+            wait_space: Duration::from_secs(7),
+            filters: vec![spec::Filter { include: false, pattern: "*.tmp".into() }],
+            ..spec::Options::default()
+        };
+        Errand {
+            order: Open {
+                job: [9; 16],
+                direction: Direction::Push,
+                places: vec![target],
+                options,
+                congestion: Some("reno".into()),
+                steer: Steer { limit_bit_s: 5, streams: 3, paused: true },
+                listed: false,
+            },
+            sources: vec![NodePlace::Path { export: "d".into(), path: RelPath::parse(b"a \xff%?/b").unwrap() }],
+            to: HostPort { host: "::1".into(), port: 99 },
+            node: [3; 32],
+            key: KeyProof { id: [1; 8], secret: [2; 32] },
+            plain: true,
+            retry_for_s: 11,
+        }
+    }
+
+    #[test]
+    fn an_errand_means_the_same_as_an_order() {
+        let place = NodePlace::Path { export: "e".into(), path: RelPath::parse(b"x y").unwrap() };
+        let (careful, at_most) = (Delete::Careful, Delete::AtMost(9));
+        let orders = [(false, careful, place.clone()), (true, at_most, place), (false, Delete::All, NodePlace::Null)];
+        for (into, delete, place) in orders {
+            let said = errand(into, delete, place.clone());
+            let order = order(&said);
+            let plan = read(&order).unwrap();
+            assert_eq!(plan.other_end, OtherEnd::Push { to: said.to.clone(), place });
+            assert_eq!((&plan.here, &plan.options), (&said.sources, &said.order.options));
+            assert_eq!((plan.node, plan.retry_for), (Some(Fingerprint([3; 32])), Duration::from_secs(11)));
+            assert_eq!((plan.keys[0].id, plan.keys[0].expose_secret()), ([1; 8], &[2; 32]));
+            assert_eq!(steer(&order, &Change::default()), said.order.steer);
+            assert_eq!((order.plain, order.congestion.as_deref()), (true, Some("reno")));
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The directory in which a test makes all its files. The test makes it, and removes it however the test ends. Knows the free
+//! space, and refuses a test that needs more.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use model::Bytes;
+use rustix::fs::{FlockOperation, flock};
+
+use super::dir::Dir;
+use super::order::SpaceNeeded;
+use crate::{Error, Result};
+
+/// Prefix of the directories' names, which shows their origin.
+const PREFIX: &str = ".longhaul-probe-";
+/// Share of a file system that stays free.
+const KEPT: f64 = 0.05;
+/// Most bytes that stay free: 5 % of a petabyte would be needlessly much.
+const KEPT_MAX: u64 = 4 << 30;
+/// Most directories of earlier tests in a report.
+const LEFT_BEHIND_MAX: usize = 16;
+
+/// An open directory to test. It stays the same directory, even if its name is moved.
+#[derive(Debug)]
+pub struct Ground(Dir);
+
+impl Ground {
+    /// Opens a directory, following links.
+    ///
+    /// # Errors
+    /// [`Error::File`]: it is no directory, or may not be read; with the remedy.
+    pub fn open(directory: &Path) -> Result<Ground> {
+        Dir::open(directory).map(Ground).map_err(|e| failed("open", directory, e))
+    }
+
+    /// Opens a directory if it has this device and inode: for one that other users can move, and replace by a link or another
+    /// directory.
+    ///
+    /// # Errors
+    /// [`Error::File`]: as [`Ground::open`], or the name is now another directory's.
+    pub fn open_same(directory: &Path, identity: (u64, u64)) -> Result<Ground> {
+        let ground = Ground::open(directory)?;
+        let found = ground.0.identity().map_err(|e| failed("examine", directory, e))?;
+        if found == identity {
+            return Ok(ground);
+        }
+        let (path, why) = (directory.display().to_string(), "another directory has its name now; move it back");
+        Err(Error::File { doing: "test below", path, source: io::Error::new(io::ErrorKind::NotFound, why) })
+    }
+
+    /// The path that it was opened by.
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// The directory of a test; removed with all its content when dropped.
+#[derive(Debug)]
+pub(super) struct TestDirectory<'a> {
+    above: &'a Dir,
+    name: String,
+    /// Locked while in use, which other tests can see.
+    dir: Dir,
+    removed: bool,
+}
+
+/// The space on a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FreeSpace {
+    pub total_bytes: u64,
+    /// Free for users without privilege.
+    pub free_bytes: u64,
+    /// Files that can be made; none where the file system has no such limit.
+    pub free_files: Option<u64>,
+}
+
+impl FreeSpace {
+    pub(super) fn of(directory: &File) -> io::Result<FreeSpace> {
+        let told = rustix::fs::fstatvfs(directory)?;
+        Ok(FreeSpace {
+            total_bytes: told.f_blocks.saturating_mul(told.f_frsize),
+            free_bytes: told.f_bavail.saturating_mul(told.f_frsize),
+            free_files: (told.f_files > 0).then_some(told.f_favail),
+        })
+    }
+
+    /// Bytes that a test leaves free.
+    pub(super) fn kept(&self) -> u64 {
+        ((self.total_bytes as f64 * KEPT) as u64).min(KEPT_MAX)
+    }
+
+    /// Why `needed` does not fit, in words; none if it does.
+    pub(super) fn lacks(&self, needed: SpaceNeeded) -> Option<String> {
+        if let Some(free) = self.free_files.filter(|free| *free < needed.files) {
+            let needed = needed.files;
+            return Some(format!("{needed} files are needed and {free} can be made; order fewer, or make room"));
+        }
+        if self.free_bytes >= needed.bytes.saturating_add(self.kept()) {
+            return None;
+        }
+        let (needed, kept, free) = (Bytes(needed.bytes), Bytes(self.kept()), Bytes(self.free_bytes));
+        Some(format!(
+            "{needed} are needed and {kept} stay free, but only {free} are free; lower the budget, or make room"
+        ))
+    }
+}
+
+/// The error of an operation at a path, with the remedy if one is known.
+pub(super) fn failed(doing: &'static str, path: &Path, source: io::Error) -> Error {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let remedy = match source.kind() {
+        NotFound | NotADirectory => "name a directory that is there",
+        PermissionDenied | ReadOnlyFilesystem => "name a directory that this user may write",
+        StorageFull | QuotaExceeded => "make room, or lower the budget",
+        _ => return Error::File { doing, path: path.display().to_string(), source },
+    };
+    let source = io::Error::new(source.kind(), format!("{source}; {remedy}"));
+    Error::File { doing, path: path.display().to_string(), source }
+}
+
+impl<'a> TestDirectory<'a> {
+    /// Makes the directory below another one, if there is room for a test.
+    ///
+    /// # Errors
+    /// [`Error::File`]: the other one may not be written, or there is no room; with the remedy.
+    pub(super) fn make(ground: &'a Ground, needed: SpaceNeeded) -> Result<TestDirectory<'a>> {
+        let above = &ground.0;
+        let room = FreeSpace::of(above.handle()).map_err(|e| failed("ask for the room below", above.path(), e))?;
+        if let Some(why) = room.lacks(needed) {
+            let (doing, path) = ("test below", above.path().display().to_string());
+            return Err(Error::File { doing, path, source: io::Error::new(io::ErrorKind::StorageFull, why) });
+        }
+        let name = loop {
+            let name = format!("{PREFIX}{:016x}", fastrand::u64(..));
+            match above.make_dir(&name) {
+                Ok(()) => break name,
+                // The name is taken, once in 2^64: try another one.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed("make a directory below", above.path(), error)),
+            }
+        };
+        let dir = match claimed(above, &name) {
+            Ok(dir) => dir,
+            Err(error) => {
+                let _ = above.remove_dir(&name);
+                return Err(failed("open", &above.at(&name), error));
+            }
+        };
+        // On a file system without locks, other tests report this directory as left behind, and leave it alone.
+        let _ = flock(dir.handle(), FlockOperation::NonBlockingLockExclusive);
+        Ok(TestDirectory { above, name, dir, removed: false })
+    }
+
+    pub(super) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    pub(super) fn room(&self) -> io::Result<FreeSpace> {
+        FreeSpace::of(self.dir.handle())
+    }
+
+    /// Directories of earlier tests beside it, which no test locks any more.
+    pub(super) fn left_behind(&self) -> Vec<String> {
+        let Ok(names) = self.above.names() else { return Vec::new() };
+        let is_free = |name: &String| {
+            let dir = self.above.below(name);
+            dir.is_ok_and(|dir| flock(dir.handle(), FlockOperation::NonBlockingLockShared).is_ok())
+        };
+        let ours = names.filter(|name| name.starts_with(PREFIX) && *name != self.name);
+        let found = ours.filter(is_free).take(LEFT_BEHIND_MAX);
+        found.map(|name| self.above.at(&name).display().to_string()).collect()
+    }
+
+    /// Removes the directory with all its content.
+    ///
+    /// # Errors
+    /// [`Error::File`]: an entry cannot be removed, or the directory was moved.
+    pub(super) fn remove(mut self) -> Result<()> {
+        self.removed = true;
+        self.discard()
+    }
+
+    fn discard(&self) -> Result<()> {
+        let path = self.dir.path();
+        self.dir.empty().map_err(|e| failed("empty", path, e))?;
+        self.above.remove_dir(&self.name).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                let why = "somebody moved it away while it was in use; it is empty, wherever it is";
+                Error::File { doing: "remove", path: path.display().to_string(), source: io::Error::new(e.kind(), why) }
+            }
+            _ => failed("remove", path, e),
+        })
+    }
+}
+
+/// Opens the directory that was made a moment ago, if it is empty. A user who can write beside it may have put another one in
+/// its place, whose content would be removed with the test.
+fn claimed(above: &Dir, name: &str) -> io::Result<Dir> {
+    let dir = above.below(name)?;
+    if !dir.is_empty()? {
+        return Err(io::Error::other("somebody put another directory in its place; try again"));
+    }
+    Ok(dir)
+}
+
+impl Drop for TestDirectory<'_> {
+    fn drop(&mut self) {
+        if !self.removed {
+            let _ = self.discard();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn names(directory: &Path) -> usize {
+        std::fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn room_is_what_is_free_less_a_twentieth() {
+        let room = FreeSpace { total_bytes: 40 * GIB, free_bytes: 12 * GIB, free_files: Some(100) };
+        let lacks = |bytes, files| room.lacks(SpaceNeeded { bytes, files });
+        assert_eq!(lacks(10 * GIB, 100), None);
+        let why = lacks(10 * GIB + 1, 1).unwrap();
+        assert!(why.starts_with("10.0 GiB are needed and 2.00 GiB stay free, but only 12.0 GiB"), "{why}");
+        assert!(lacks(u64::MAX, 1).is_some());
+        let why = lacks(1, 101).unwrap();
+        assert!(why.starts_with("101 files are needed and 100 can be made"), "{why}");
+        let large = FreeSpace { total_bytes: 1 << 50, free_bytes: 5 * GIB, ..room };
+        assert_eq!((large.lacks(SpaceNeeded { bytes: GIB, files: 1 }), large.kept()), (None, 4 * GIB));
+        let endless = FreeSpace { free_files: None, ..room };
+        assert_eq!(endless.lacks(SpaceNeeded { bytes: 1, files: u64::MAX }), None);
+    }
+
+    #[test]
+    fn it_is_gone_afterwards() {
+        let above = tempfile::tempdir().unwrap();
+        let needed = SpaceNeeded { bytes: 4096, files: 1 };
+        let ground = Ground::open(above.path()).unwrap();
+        let place = TestDirectory::make(&ground, needed).unwrap();
+        std::fs::create_dir(place.dir().at("d-1")).unwrap();
+        std::fs::write(place.dir().at("d-1").join("f"), "x").unwrap();
+        assert_eq!(names(above.path()), 1);
+        place.remove().unwrap();
+        assert_eq!(names(above.path()), 0);
+        drop(TestDirectory::make(&ground, needed).unwrap());
+        assert_eq!(names(above.path()), 0);
+        let panicked = std::panic::catch_unwind(|| {
+            let _place = TestDirectory::make(&ground, needed).unwrap();
+            panic!("a defect");
+        });
+        assert!(panicked.is_err());
+        assert_eq!(names(above.path()), 0);
+    }
+
+    #[test]
+    fn what_was_left_behind_is_told() {
+        let above = tempfile::tempdir().unwrap();
+        let needed = SpaceNeeded { bytes: 4096, files: 1 };
+        let ground = Ground::open(above.path()).unwrap();
+        let [place, other] = [(); 2].map(|()| TestDirectory::make(&ground, needed).unwrap());
+        assert_eq!(place.left_behind(), Vec::<String>::new(), "one in use is nobody's business");
+        let old = above.path().join(".longhaul-probe-0");
+        std::fs::create_dir(&old).unwrap();
+        std::fs::write(above.path().join(".longhaul-probe-file"), "not one").unwrap();
+        assert_eq!(place.left_behind(), [old.display().to_string()]);
+        assert_eq!(other.left_behind(), [old.display().to_string()]);
+    }
+
+    #[test]
+    fn refusals_name_the_remedy() {
+        let above = tempfile::tempdir().unwrap();
+        let needed = SpaceNeeded { bytes: 4096, files: 1 };
+        let why = |directory: &Path, needed| match Ground::open(directory)
+            .and_then(|ground| TestDirectory::make(&ground, needed).map(drop))
+        {
+            Err(Error::File { source, path, .. }) => (source.kind(), format!("{path}: {source}")),
+            other => panic!("{other:?}"),
+        };
+        let (kind, text) = why(&above.path().join("no"), needed);
+        assert!(kind == io::ErrorKind::NotFound && text.ends_with("name a directory that is there"), "{text}");
+        let file = above.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!(why(&file, needed).0, io::ErrorKind::NotADirectory);
+        let (kind, text) = why(above.path(), SpaceNeeded { bytes: 1 << 60, files: 1 });
+        assert!(kind == io::ErrorKind::StorageFull && text.contains("1.00 EiB are needed"), "{text}");
+        assert_eq!(names(above.path()), 1);
+    }
+
+    #[test]
+    fn only_the_directory_that_was_meant_is_taken() {
+        let above = tempfile::tempdir().unwrap();
+        let path = above.path().join("d");
+        std::fs::create_dir(&path).unwrap();
+        let identity = Dir::open(&path).unwrap().identity().unwrap();
+        Ground::open_same(&path, identity).unwrap();
+        std::fs::rename(&path, above.path().join("moved")).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), &path).unwrap();
+        let outcome = Ground::open_same(&path, identity);
+        assert!(
+            matches!(&outcome, Err(Error::File { source, .. }) if source.to_string().contains("another directory"))
+        );
+    }
+
+    #[test]
+    fn a_directory_with_something_in_it_is_not_ours() {
+        let above = tempfile::tempdir().unwrap();
+        std::fs::create_dir(above.path().join("d")).unwrap();
+        let dir = Dir::open(above.path()).unwrap();
+        claimed(&dir, "d").unwrap();
+        std::fs::write(above.path().join("d/theirs"), "x").unwrap();
+        assert!(claimed(&dir, "d").is_err());
+    }
+
+    #[test]
+    fn one_that_was_moved_is_emptied_where_it_is() {
+        let above = tempfile::tempdir().unwrap();
+        let ground = Ground::open(above.path()).unwrap();
+        let place = TestDirectory::make(&ground, SpaceNeeded { bytes: 4096, files: 1 }).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("theirs"), "x").unwrap();
+        place.dir().create("file-1", false).unwrap();
+        std::fs::rename(place.dir().path(), above.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), place.dir().path()).unwrap();
+        place.dir().create("file-2", false).unwrap();
+        assert_eq!((names(&above.path().join("moved")), names(elsewhere.path())), (2, 1));
+        let Err(Error::File { source, .. }) = place.remove() else { panic!("removed") };
+        assert!(source.to_string().starts_with("somebody moved it away"), "{source}");
+        assert_eq!((names(&above.path().join("moved")), names(elsewhere.path())), (0, 1));
+    }
+}
