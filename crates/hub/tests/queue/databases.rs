@@ -1,30 +1,53 @@
-//! Empty databases on one PostgreSQL server, which is there for all tests of this program.
+//! Empty databases on one PostgreSQL server, which the tests of this program share. It ends with the last test that uses it, and its files with it.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 
 use crate::postgres::{MISSING, Postgres};
 
-/// The URL of a new, empty database; none where the machine has no server, which is said.
-pub fn new() -> Option<String> {
-    static SERVER: OnceLock<Option<Postgres>> = OnceLock::new();
+/// A database, and the server that runs as long as somebody has one.
+pub struct OwnDatabase {
+    pub url: String,
+    _server: Arc<SharedServer>,
+}
+
+/// A server, and the thread that started it: the server ends when that thread does.
+struct SharedServer {
+    postgres: Postgres,
+    _thread: mpsc::Sender<()>,
+}
+
+/// A new, empty database; none where the machine has no server, which is said.
+pub fn new() -> Option<OwnDatabase> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let Some(server) = SERVER.get_or_init(start) else {
+    let Some(server) = shared() else {
         let _ = writeln!(std::io::stderr(), "SKIPPED: hub/queue on PostgreSQL: {MISSING}");
         return None;
     };
-    Some(server.database(&format!("queue{}", NUMBER.fetch_add(1, Ordering::Relaxed))))
+    let url = server.postgres.database(&format!("queue{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+    Some(OwnDatabase { url, _server: server })
 }
 
-/// Starts the server from a thread that never ends: with the thread of a test it would be gone for the others.
-fn start() -> Option<Postgres> {
+/// The server that other tests use just now, or a new one.
+fn shared() -> Option<Arc<SharedServer>> {
+    static SERVER: Mutex<Weak<SharedServer>> = Mutex::new(Weak::new());
+    let mut current = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(server) = current.upgrade() {
+        return Some(server);
+    }
+    let server = Arc::new(start()?);
+    *current = Arc::downgrade(&server);
+    Some(server)
+}
+
+/// Starts a server from a thread that lives as long as it is used: with the thread of one test it would end for the others.
+fn start() -> Option<SharedServer> {
     let (sender, started) = mpsc::channel();
+    let (thread, ended) = mpsc::channel::<()>();
     std::thread::spawn(move || {
         let _ = sender.send(Postgres::start());
-        loop {
-            std::thread::park();
-        }
+        let _ = ended.recv();
     });
-    started.recv().unwrap()
+    Some(SharedServer { postgres: started.recv().unwrap()?, _thread: thread })
 }

@@ -421,8 +421,8 @@ macro_rules! on_both {
         mod on_postgres {
             $(#[tokio::test]
             async fn $name() {
-                if let Some(url) = super::databases::new() {
-                    super::$name(super::Hub::open(&url).await).await;
+                if let Some(database) = super::databases::new() {
+                    super::$name(super::Hub::open(&database.url).await).await;
                 }
             })*
         }
@@ -465,8 +465,8 @@ on_both!(
 /// Two hubs on one database never claim the same file, and never give one number twice.
 #[tokio::test]
 async fn two_hubs_share_one_database() {
-    let Some(url) = databases::new() else { return };
-    let (a, b) = (Hub::open(&url).await, Hub::open(&url).await);
+    let Some(database) = databases::new() else { return };
+    let (a, b) = (Hub::open(&database.url).await, Hub::open(&database.url).await);
     let order = |at: usize| order((0..10).map(|file_at| file(&format!("{at}-{file_at}"), &["a"])).collect());
     for at in 0..10 {
         let (one, other) = (order(at), order(at + 100));
