@@ -88,7 +88,7 @@ fn every_word_of_every_enum_is_in_a_golden_file() {
 
 /// Types that the walk does not meet: written and never read, flattened, or with the word among the fields.
 const UNMET: [&str; 9] =
-    ["FileOutcome", "NotPlaced", "NotPromised", "Planned", "Progress", "Said", "Total", "User", "UdpPace"];
+    ["FileOutcome", "NotPlaced", "NotPromised", "Planned", "Progress", "ProbeDocument", "Total", "User", "UdpPace"];
 
 #[test]
 fn every_type_is_in_a_golden_file() {

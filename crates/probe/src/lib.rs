@@ -16,11 +16,11 @@
 //!
 //! let (far, near) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
 //! near.connect(far.local_addr()?)?;
-//! let stop = Stop::new();
+//! let stop = Stop::default();
 //! let found = std::thread::scope(|scope| {
 //!     scope.spawn(|| serve(&far, &stop, &HostClock, &mut Reflector::new(1), &|_| Trust::Symmetric));
 //!     let order = Order { rate_packets_s: 1_000.0, extent: Extent::Packets(20), ..Order::default() };
-//!     let found = send::run(&near, &order, &Stop::new(), &HostClock);
+//!     let found = send::run(&near, &order, &Stop::default(), &HostClock);
 //!     stop.stop();
 //!     found
 //! })?;

@@ -13,7 +13,7 @@
 //!
 //! Calling order of both machines: `handle_*` whatever happened, then `poll_*` until nothing comes.
 //!
-//! A frame is a length (four bytes), a type (one byte) and a body:
+//! A frame is a length (four bytes), a type and flags (a byte each) and a body:
 //!
 //! ```
 //! use wire::Frame;
@@ -21,7 +21,7 @@
 //!
 //! let mut bytes = Vec::new();
 //! encode(&Frame::Ping(7), &mut bytes);
-//! assert_eq!(decode(bytes[4], &bytes[5..])?, Frame::Ping(7));
+//! assert_eq!(decode(bytes[4], &bytes[6..])?, Frame::Ping(7));
 //! # Ok::<(), wire::WireError>(())
 //! ```
 
