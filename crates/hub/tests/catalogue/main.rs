@@ -180,8 +180,8 @@ macro_rules! on_both {
         mod on_postgres {
             $(#[tokio::test]
             async fn $name() {
-                if let Some(url) = super::databases::new() {
-                    super::$name(super::TestCatalogue::open(&url).await).await;
+                if let Some(database) = super::databases::new() {
+                    super::$name(super::TestCatalogue::open(&database.url).await).await;
                 }
             })*
         }

@@ -276,6 +276,6 @@ async fn whatever_happens_copies_and_promises_agree() {
 
 #[tokio::test]
 async fn whatever_happens_copies_and_promises_agree_on_postgres() {
-    let Some(url) = crate::databases::new() else { return };
-    simulate(TestCatalogue::open(&url).await, 1, STEPS / 10).await;
+    let Some(database) = crate::databases::new() else { return };
+    simulate(TestCatalogue::open(&database.url).await, 1, STEPS / 10).await;
 }

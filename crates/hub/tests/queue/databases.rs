@@ -1,4 +1,4 @@
-//! Empty databases on one PostgreSQL server, which the tests of this program share. It ends with the last test that uses it, and its files with it.
+//! Empty databases on one PostgreSQL server, which the tests of a program share. It ends with the last test that uses it, and its files with it.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
