@@ -30,11 +30,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         return Err(refuse("priority is 1 to 5".to_owned()));
     }
     let priority = Priority::nearest(order.priority.map_or(3, i64::from));
-    if deadline.is_some() && order.limit_bit_s.is_some_and(|limit| limit > 0) {
-        return Err(refuse(
-            "a deadline is promised by rates that a limit may not permit: give one of the two".to_owned(),
-        ));
-    }
+    check_limit(deadline.is_some(), order.limit_bit_s)?;
     let metadata = metadata("the job", &order.metadata)?.unwrap_or_else(|| "{}".to_owned());
     let queue = |source: String, target: String| QueueKey {
         source,
@@ -71,6 +67,18 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         limit_bit_s: order.limit_bit_s.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX)),
         files,
     })
+}
+
+/// A job with a deadline cannot have a limit.
+///
+/// # Errors
+/// It is to have both.
+pub fn check_limit(has_deadline: bool, limit_bit_s: Option<u64>) -> Result<(), Refusal> {
+    if has_deadline && limit_bit_s.is_some_and(|limit| limit > 0) {
+        let text = "a deadline is promised by rates that a limit may not permit: give one of the two";
+        return Err(refuse(text.to_owned()));
+    }
+    Ok(())
 }
 
 fn refuse(reason: String) -> Refusal {
@@ -329,6 +337,12 @@ mod tests {
             (format!(r#"{{"files": [{{{file}}}], "deadline": "tomorrow"}}"#), "is no time"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "1970-01-01T00:00:01Z"}}"#), "has passed"),
             (format!(r#"{{"files": [{{{file}}}], "deadline": "2999-01-01T00:00:00Z"}}"#), "say how many it has"),
+            (
+                format!(
+                    r#"{{"files": [{{{file}, "bytes": 9}}], "deadline": "2999-01-01T00:00:00Z", "limit_bit_s": 8}}"#
+                ),
+                "give one of the two",
+            ),
             (format!(r#"{{"files": [{{{file}}}], "metadata": {{"x": "{}"}}}}"#, "y".repeat(5000)), "4096 are kept"),
         ] {
             let refusal = admitted(&json).unwrap_err();

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use web::Refused;
 
 use super::{Answered, ApiRequest, json, not_promised};
+use crate::admission::check_limit;
 use crate::database::jobs::{JobFilter, StoredJob};
 use crate::database::submissions::Submitted;
 use crate::database::transfers::TransferRow;
@@ -133,6 +134,7 @@ pub(super) async fn cancel(request: ApiRequest) -> Answered {
 
 async fn make(request: &ApiRequest, change: JobChange) -> Result<Job, Refused> {
     let job = named(request).await?;
+    check_limit(job.job.deadline.is_some(), change.limit_bit_s)?;
     let id = job.job.id.to_string();
     let by = request.member.owner.clone();
     if !request.hub.change_job(job, change, by).await? {

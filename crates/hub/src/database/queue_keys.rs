@@ -1,5 +1,6 @@
 //! The keys of queues: what the files of one queue have in common.
 
+use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
 use super::Result;
@@ -40,6 +41,20 @@ pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> 
     bind_key(MAKE, key).bind(id).execute(&mut *connection).await?;
     // Another hub may have made it at the same time.
     Ok(bind_key(FIND, key).fetch_one(&mut *connection).await?.try_get(0)?)
+}
+
+/// The key in the columns 1 to 8 of a row: source, target, community, activity, owner, priority, deadline, limited.
+pub(super) fn read_key(row: &AnyRow) -> Result<QueueKey> {
+    Ok(QueueKey {
+        source: row.try_get(1)?,
+        target: row.try_get(2)?,
+        community: row.try_get(3)?,
+        activity: row.try_get(4)?,
+        owner: row.try_get(5)?,
+        priority: row.try_get(6)?,
+        deadline: row.try_get(7)?,
+        limited: row.try_get(8)?,
+    })
 }
 
 fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {

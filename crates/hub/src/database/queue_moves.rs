@@ -3,7 +3,7 @@
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::Result;
-use super::queue_keys::{QueueKey, queue_id};
+use super::queue_keys::{QueueKey, queue_id, read_key};
 
 /// The rows of a job's files.
 pub(super) struct JobFiles {
@@ -48,18 +48,8 @@ pub(super) async fn move_files(
     );
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(job.first).bind(job.end).fetch_all(&mut *connection).await?;
     for row in rows {
-        let before = QueueKey {
-            source: row.try_get(1)?,
-            target: row.try_get(2)?,
-            community: row.try_get(3)?,
-            activity: row.try_get(4)?,
-            owner: row.try_get(5)?,
-            priority: row.try_get(6)?,
-            deadline: row.try_get(7)?,
-            limited: row.try_get(8)?,
-        };
         let from = row.try_get(0)?;
-        let to = queue_id(connection, &key(before)).await?;
+        let to = queue_id(connection, &key(read_key(&row)?)).await?;
         if from != to {
             move_between(connection, job, moved, from, to).await?;
         }
@@ -75,25 +65,9 @@ async fn move_between(
     from: i64,
     to: i64,
 ) -> Result<()> {
-    for (state, files_column, bytes_column) in
-        [(0, "queued", "queued_bytes"), (1, "running", "running_bytes")].into_iter().take(match moved {
-            MoveSelection::Waiting => 1,
-            MoveSelection::Unended => 2,
-        })
-    {
-        let sql = "SELECT COUNT(*), COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM files WHERE id >= $1 AND id < $2 AND queue = $3 AND state = $4";
-        let counted = sqlx::query(sql).bind(job.first).bind(job.end).bind(from).bind(state);
-        let counted = counted.fetch_one(&mut *connection).await?;
-        let (files, bytes): (i64, i64) = (counted.try_get(0)?, counted.try_get(1)?);
-        let sql = format!(
-            "UPDATE queues SET {files_column} = {files_column} + $1, {bytes_column} = {bytes_column} + $2 WHERE id = $3"
-        );
-        for (queue, sign) in [(from, -1), (to, 1)] {
-            let query = sqlx::query(AssertSqlSafe(sql.clone())).bind(sign * files).bind(sign * bytes).bind(queue);
-            query.execute(&mut *connection).await?;
-        }
-    }
+    move_count(connection, job, 0, ["queued", "queued_bytes"], [from, to]).await?;
     if moved == MoveSelection::Unended {
+        move_count(connection, job, 1, ["running", "running_bytes"], [from, to]).await?;
         let sql = "UPDATE transfers SET queue = $1 WHERE queue = $2 AND ended IS NULL \
                    AND number IN (SELECT transfer FROM files WHERE id >= $3 AND id < $4 AND state = 1) \
                    AND NOT EXISTS (SELECT 1 FROM files o WHERE o.transfer = transfers.number AND o.state = 1 AND (o.id < $3 OR o.id >= $4))";
@@ -105,5 +79,27 @@ async fn move_between(
     );
     let query = sqlx::query(AssertSqlSafe(sql)).bind(to).bind(job.first).bind(job.end).bind(from);
     query.execute(&mut *connection).await?;
+    Ok(())
+}
+
+/// Takes the files of a job in one state, and their bytes, out of the counters of one queue and into those of another.
+async fn move_count(
+    connection: &mut AnyConnection,
+    job: &JobFiles,
+    state: i64,
+    [files_column, bytes_column]: [&str; 2],
+    [from, to]: [i64; 2],
+) -> Result<()> {
+    let sql = "SELECT COUNT(*), COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM files WHERE id >= $1 AND id < $2 AND queue = $3 AND state = $4";
+    let counted = sqlx::query(sql).bind(job.first).bind(job.end).bind(from).bind(state);
+    let counted = counted.fetch_one(&mut *connection).await?;
+    let (files, bytes): (i64, i64) = (counted.try_get(0)?, counted.try_get(1)?);
+    let sql = format!(
+        "UPDATE queues SET {files_column} = {files_column} + $1, {bytes_column} = {bytes_column} + $2 WHERE id = $3"
+    );
+    for (queue, sign) in [(from, -1), (to, 1)] {
+        let query = sqlx::query(AssertSqlSafe(sql.clone())).bind(sign * files).bind(sign * bytes).bind(queue);
+        query.execute(&mut *connection).await?;
+    }
     Ok(())
 }

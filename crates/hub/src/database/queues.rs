@@ -3,7 +3,7 @@
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
-use super::submissions::QueueKey;
+use super::queue_keys::{QueueKey, read_key};
 use super::{Database, Result};
 
 /// A queue with files.
@@ -34,29 +34,20 @@ pub struct Oldest {
     pub submitted: i64,
 }
 
-const QUEUE: &str = "SELECT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.deadline, q.queued, q.queued_bytes, \
+const QUEUE: &str = "SELECT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.deadline, q.limited, q.queued, q.queued_bytes, \
                      q.running, q.running_bytes, (SELECT COUNT(*) FROM stages s JOIN files w ON w.id = s.file \
-                     WHERE s.queue = q.id AND s.state < 2 AND w.state = 0), q.limited, \
+                     WHERE s.queue = q.id AND s.state < 2 AND w.state = 0), \
                      (SELECT limit_bit_s FROM jobs l WHERE l.number = q.limited) FROM queues q";
 
 fn read(row: &AnyRow) -> Result<Queue> {
     Ok(Queue {
         id: row.try_get(0)?,
-        key: QueueKey {
-            source: row.try_get(1)?,
-            target: row.try_get(2)?,
-            community: row.try_get(3)?,
-            activity: row.try_get(4)?,
-            owner: row.try_get(5)?,
-            priority: row.try_get(6)?,
-            deadline: row.try_get(7)?,
-            limited: row.try_get(13)?,
-        },
-        queued: row.try_get(8)?,
-        queued_bytes: row.try_get(9)?,
-        running: row.try_get(10)?,
-        running_bytes: row.try_get(11)?,
-        staging: row.try_get(12)?,
+        key: read_key(row)?,
+        queued: row.try_get(9)?,
+        queued_bytes: row.try_get(10)?,
+        running: row.try_get(11)?,
+        running_bytes: row.try_get(12)?,
+        staging: row.try_get(13)?,
         limit: row.try_get::<Option<i64>, _>(14)?.filter(|bits| *bits > 0).map(|bits| bits as f64 / 8.0),
     })
 }

@@ -16,8 +16,8 @@ const PORTS_MIN: usize = 4;
 const MEMBERS: [f64; 4] = [2.0, 2.7, 4.0, 8.0];
 /// The part of the losses that may have another cause, which is of all ports alike.
 const OTHERS: f64 = 0.1;
-/// A bad member is said where it makes what ports lost e^6 times as likely as chance does. Chance comes so far once in e^6 losses (Ville's inequality), however
-/// often it is looked at.
+/// A bad member is said where it makes what ports lost e^6 times as likely as chance does. Chance comes so far in no more than one of e^6 losses
+/// for each of [`MEMBERS`], however often it is looked at (Ville's inequality).
 const EVIDENCE_MIN: f64 = 6.0;
 
 /// Sent and lost by port, in reports with loss, the newest last.
